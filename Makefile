@@ -1,0 +1,45 @@
+# Every target works as the first command on a fresh machine with Python 3.11 (or newer) and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup serve test check wheel lock clean
+
+help:  ## Show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+setup: $(READY)  ## Create .venv from the hash-locked requirements
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Tandem needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1)."; \
+	       echo "hint: make setup PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || { echo "Creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing the locked packages into $(VENV) (about a minute the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+serve: $(READY)  ## Run the router (the simulated tiers, until config.yaml names others)
+	@$(BIN)/tandem serve
+
+test: $(READY)  ## Run all tests
+	@$(BIN)/python -m pytest
+
+check: $(READY)  ## Lint, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+wheel: $(READY)  ## Build a wheel into dist/
+	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+lock: $(READY)  ## Resolve pyproject.toml anew into requirements.lock (needs uv; nothing younger than seven days)
+	uv pip compile pyproject.toml --group dev --extra litellm --extra uvloop --universal --python-version 3.11 \
+	  --generate-hashes --no-header --upgrade --exclude-newer "$$(date -u -d '7 days ago' +%F 2>/dev/null || date -u -v-7d +%F)" \
+	  --output-file requirements.lock
+
+clean:  ## Remove what the other targets made
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,56 @@
+"""Targets that speak Anthropic Messages over HTTP, natively: bytes out, bytes back."""
+
+from typing import ClassVar
+
+from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall, UpstreamRequest
+from router.contract.words import Dialect, Operation
+
+_FORWARDED = ("anthropic-beta",)
+_VERSION = "2023-06-01"
+
+
+class AnthropicHttpSettings(AdapterSettings):
+    """Nothing of its own."""
+
+
+class AnthropicHttpAdapter:
+    """One POST for each request, with the target's own key."""
+
+    name: ClassVar[str] = "anthropic_http"
+    speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.MESSAGES})
+    needs_address: ClassVar[bool] = True
+    Settings: ClassVar[type[AdapterSettings]] = AnthropicHttpSettings
+
+    def __init__(self, endpoint: Endpoint, settings: AnthropicHttpSettings, upstream: Upstream) -> None:
+        self._endpoint = endpoint
+        base = endpoint.base_url.rstrip("/")
+        # Its own SDK takes the address without the version and most other clients with it: both are right here.
+        self._base_url = base if base.endswith("/v1") else f"{base}/v1"
+        self._upstream = upstream
+
+    def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
+        """Send the body as it stands and relay what comes."""
+        view = request.view
+        headers = [
+            ("content-type", "application/json"),
+            ("accept", "text/event-stream" if view.is_streaming else "application/json"),
+            ("anthropic-version", view.headers.get("anthropic-version") or _VERSION),
+            *((name, value) for name in _FORWARDED if (value := view.headers.get(name))),
+        ]
+        key = self._endpoint.api_key.reveal() if self._endpoint.api_key else ""
+        if key:
+            headers.append(("x-api-key", key))
+        path = "/messages/count_tokens" if view.operation is Operation.COUNT_TOKENS else "/messages"
+        return self._upstream.open(
+            UpstreamRequest(
+                target=request.target.name,
+                method="POST",
+                url=self._base_url + path,
+                headers=tuple(headers),
+                body=request.body,
+                timeouts=request.target.timeouts,
+                waits_for_first_byte=view.is_streaming,
+                tls=self._endpoint.tls,
+            ),
+            sink,
+        )

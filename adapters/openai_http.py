@@ -1,0 +1,53 @@
+"""Targets that speak Chat Completions or Responses over HTTP, natively: bytes out, bytes back."""
+
+from typing import ClassVar
+
+from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall, UpstreamRequest
+from router.contract.words import Dialect
+
+_PATHS = {Dialect.CHAT: "/chat/completions", Dialect.RESPONSES: "/responses", Dialect.COMPLETIONS: "/completions"}
+_FORWARDED = ("openai-beta", "x-client-request-id")
+"""The caller's headers that go upstream. Everything else, credentials above all, stays here."""
+
+
+class OpenAiHttpSettings(AdapterSettings):
+    """Nothing of its own."""
+
+
+class OpenAiHttpAdapter:
+    """One POST for each request, with the target's own key."""
+
+    name: ClassVar[str] = "openai_http"
+    speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT, Dialect.RESPONSES})
+    needs_address: ClassVar[bool] = True
+    Settings: ClassVar[type[AdapterSettings]] = OpenAiHttpSettings
+
+    def __init__(self, endpoint: Endpoint, settings: OpenAiHttpSettings, upstream: Upstream) -> None:
+        self._endpoint = endpoint
+        self._base_url = endpoint.base_url.rstrip("/")
+        self._upstream = upstream
+
+    def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
+        """Send the body as it stands and relay what comes."""
+        view = request.view
+        headers = [
+            ("content-type", "application/json"),
+            ("accept", "text/event-stream" if view.is_streaming else "application/json"),
+            *((name, value) for name in _FORWARDED if (value := view.headers.get(name))),
+        ]
+        key = self._endpoint.api_key.reveal() if self._endpoint.api_key else ""
+        if key:
+            headers.append(("authorization", f"Bearer {key}"))
+        return self._upstream.open(
+            UpstreamRequest(
+                target=request.target.name,
+                method="POST",
+                url=self._base_url + _PATHS[view.dialect],
+                headers=tuple(headers),
+                body=request.body,
+                timeouts=request.target.timeouts,
+                waits_for_first_byte=view.is_streaming,
+                tls=self._endpoint.tls,
+            ),
+            sink,
+        )

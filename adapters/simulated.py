@@ -1,0 +1,275 @@
+"""Two tiers that need no key: believable speeds, all dialects, tool calls, usage, and faults when asked for.
+
+It says that it is simulated in every answer. It reads no network and decides nothing: its answers are canned.
+"""
+
+import asyncio
+import re
+import time
+from typing import Annotated, ClassVar, Literal
+
+import orjson
+from pydantic import Field
+
+from router.contract.entry import Usage
+from router.contract.errors import UpstreamCut
+from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
+from router.contract.request import Json, JsonObject, RequestView
+from router.contract.words import Dialect, Feature, Operation, Tier
+from router.dialects.compose import ComposedCall, Composer, compose
+from router.dialects.tools import OfferedTool, minimal_instance, offered_tools, wanted_schema
+
+_SHELLS = ("exec_command", "shell", "bash", "run_shell_command", "run_terminal_command", "execute_command", "run_command")
+_READS = re.compile(r"^(get|list|read|search|find|ls|view|show|look|check|glob|grep|status|current)", re.IGNORECASE)
+_TOKENS_PER_CALL = 12
+_PIECES = re.compile(r"\s*\S{1,6}")
+
+
+class Fault(AdapterSettings):
+    """Something that goes wrong, every time or now and then."""
+
+    kind: Literal["queue", "rate_limit", "error", "cut", "too_long", "no_images"]
+    """`queue` waits first; `rate_limit` is a 429; `error` a 5xx; `cut` ends a stream early; the last two are 400s."""
+    when: str = ""
+    """Only for requests whose body holds this text; empty for all."""
+    every: Annotated[int, Field(ge=1)] = 1
+    """Only each n-th time that it would apply."""
+    seconds: Annotated[float, Field(ge=0, le=600)] = 5.0
+    """How long `queue` waits."""
+    retry_after_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
+    """The `Retry-After` of `rate_limit`; none is sent when absent."""
+    status: Annotated[int, Field(ge=500, le=599)] = 503
+    """The status of `error`."""
+    after_tokens: Annotated[int, Field(ge=0)] = 10
+    """Where `cut` cuts."""
+
+
+class SimulatedSettings(AdapterSettings):
+    """How the simulated tier behaves."""
+
+    ttft_seconds: Annotated[float, Field(ge=0, le=60)] = 0.2
+    """From the request to the first token."""
+    tokens_per_second: Annotated[float, Field(gt=0, le=100_000)] = 1000.0
+    """How fast it writes."""
+    prefill_tokens_per_second: Annotated[float, Field(gt=0)] = 60_000.0
+    """How fast it reads the prompt."""
+    answer_tokens: Annotated[int, Field(ge=1, le=100_000)] = 120
+    """How long its answers are."""
+    faults: tuple[Fault, ...] = ()
+    """What goes wrong."""
+
+
+class SimulatedAdapter:
+    """Answers by itself, in the dialect that it is asked in."""
+
+    name: ClassVar[str] = "simulated"
+    speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES})
+    needs_address: ClassVar[bool] = False
+    Settings: ClassVar[type[AdapterSettings]] = SimulatedSettings
+
+    def __init__(self, endpoint: Endpoint, settings: SimulatedSettings, upstream: Upstream) -> None:
+        self._settings = settings
+        self._model = endpoint.model
+        self._applied: dict[int, int] = {}
+
+    def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
+        """Answer at the pace of the settings."""
+        fault = self._next_fault(request.view)
+        return _SimulatedCall(request, sink, self._settings, self._model, fault)
+
+    def _next_fault(self, view: RequestView) -> Fault | None:
+        for index, fault in enumerate(self._settings.faults):
+            if fault.when and fault.when.encode() not in view.raw:
+                continue
+            if fault.kind == "no_images" and Feature.IMAGES not in view.needs:
+                continue
+            self._applied[index] = count = self._applied.get(index, 0) + 1
+            if count % fault.every == 0:
+                return fault
+        return None
+
+
+class _SimulatedCall:
+    """One answer under way, driven by the loop's timers."""
+
+    def __init__(
+        self, request: OutgoingRequest, sink: Sink, settings: SimulatedSettings, model: str, fault: Fault | None
+    ) -> None:
+        self._request, self._sink, self._settings, self._fault = request, sink, settings, fault
+        self._loop = asyncio.get_running_loop()
+        view = request.view
+        self._text, self._calls = _write_answer(view, request.target.tier, settings.answer_tokens)
+        self._pieces = _PIECES.findall(self._text) if self._text else []
+        self._total = max(1, len(self._pieces) + _TOKENS_PER_CALL * len(self._calls))
+        self._usage = Usage(request.prompt_tokens, self._total)
+        self._sent = 0
+        self._paused_at: float | None = None
+        self._began_writing = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        options = view.body.get("stream_options")
+        asks_usage = isinstance(options, dict) and options.get("include_usage") is True
+        self._composer: Composer = compose(
+            view.dialect, view.id.removeprefix("req_"), model, int(time.time()), sends_usage=asks_usage or not view.is_streaming
+        )
+        wait = settings.ttft_seconds + request.prompt_tokens / settings.prefill_tokens_per_second
+        if fault is not None and fault.kind == "queue":
+            wait += fault.seconds
+        if fault is not None and fault.kind in ("rate_limit", "error", "too_long", "no_images"):
+            wait = 0.01
+        if view.operation is Operation.COUNT_TOKENS:
+            wait = 0.0
+        sink.feed_from(self)
+        self._timer = self._loop.call_later(wait, self._begin)
+
+    def pause(self) -> None:
+        """Stop writing until resumed."""
+        if self._paused_at is None:
+            self._paused_at = self._loop.time()
+
+    def resume(self) -> None:
+        """Go on, without catching up: a paused model would not have run ahead."""
+        if self._paused_at is not None:
+            self._began_writing += self._loop.time() - self._paused_at
+            self._paused_at = None
+            if self._sent:
+                self._schedule()
+
+    def cancel(self) -> None:
+        """Hang up."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _begin(self) -> None:
+        view = self._request.view
+        if self._refuses():
+            return
+        if view.operation is Operation.COUNT_TOKENS:
+            self._finish_whole({"input_tokens": self._request.prompt_tokens})
+        elif view.is_streaming:
+            self._sink.start(200, (("content-type", "text/event-stream; charset=utf-8"),))
+            opening = self._composer.open()
+            if opening:
+                self._sink.write(opening)
+            self._began_writing = self._loop.time()
+            self._write_due()
+        else:
+            seconds = self._usage.output_tokens / self._settings.tokens_per_second
+            self._timer = self._loop.call_later(seconds, self._write_whole)
+
+    def _refuses(self) -> bool:
+        """Answer an error if a fault, the window or an image asks for one."""
+        request, fault = self._request, self._fault
+        kind = fault.kind if fault is not None else ""
+        if kind == "rate_limit":
+            wait = fault.retry_after_seconds if fault is not None else None
+            self._refuse(429, "rate_limit_exceeded", "Simulated: too many requests.", wait)
+        elif kind == "error":
+            self._refuse(fault.status if fault is not None else 503, "server_error", "Simulated: the server had an error.")
+        elif kind == "too_long" or request.prompt_tokens > request.target.window_tokens:
+            most = request.target.window_tokens
+            words = f"prompt is too long: {request.prompt_tokens} tokens > {most} maximum (simulated)"
+            self._refuse(400, "context_length_exceeded", words)
+        elif kind == "no_images" or (Feature.IMAGES in request.view.needs and Feature.IMAGES not in request.target.accepts):
+            self._refuse(400, "invalid_image", "Simulated: this model takes no images.")
+        else:
+            return False
+        return True
+
+    def _refuse(self, status: int, code: str, message: str, retry_after: float | None = None) -> None:
+        error: JsonObject = {"type": "invalid_request_error" if status < 500 else "server_error", "message": message}
+        body: JsonObject = {"error": {**error, "code": code, "param": None}}
+        if self._request.view.dialect is Dialect.MESSAGES:
+            body = {"type": "error", "error": error}
+        headers = [("content-type", "application/json")]
+        if retry_after is not None:
+            headers.append(("retry-after", f"{retry_after:g}"))
+        self._sink.start(status, tuple(headers))
+        self._sink.write(orjson.dumps(body))
+        self._sink.end()
+
+    def _write_due(self) -> None:
+        """Write every token that is due by now."""
+        if self._paused_at is not None:
+            return
+        due = int((self._loop.time() - self._began_writing) * self._settings.tokens_per_second) + 1
+        cut_at = self._fault.after_tokens if self._fault is not None and self._fault.kind == "cut" else None
+        if cut_at is not None:
+            due = min(due, cut_at)
+        frames = b"".join(self._composer.text(piece) for piece in self._pieces[self._sent : due])
+        self._sent = min(due, self._total)
+        if frames:
+            self._sink.write(frames)
+        if cut_at is not None and self._sent >= min(cut_at, self._total):
+            self._sink.fail(UpstreamCut(self._request.target.name, "the simulated stream was cut, as configured"))
+        elif self._sent < self._total:
+            self._schedule()
+        else:
+            calls = b"".join(self._composer.call(call) for call in self._calls)
+            self._sink.write(calls + self._composer.close(self._usage))
+            self._sink.end()
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        next_at = self._began_writing + self._sent / self._settings.tokens_per_second
+        self._timer = self._loop.call_at(next_at, self._write_due)
+
+    def _write_whole(self) -> None:
+        self._finish_whole(self._composer.whole(self._text, self._calls, self._usage))
+
+    def _finish_whole(self, body: JsonObject) -> None:
+        self._sink.start(200, (("content-type", "application/json"),))
+        self._sink.write(orjson.dumps(body))
+        self._sink.end()
+
+
+def _write_answer(view: RequestView, tier: Tier, tokens: int) -> tuple[str, list[ComposedCall]]:
+    """Canned words, a call of a harmless tool when one is offered, or the smallest JSON that a schema allows."""
+    schema = wanted_schema(view.body)
+    if schema is not None:
+        return orjson.dumps(minimal_instance(schema)).decode(), []
+    if view.dialect is Dialect.COMPLETIONS:
+        return "return a + b  # simulated", []
+    has_results = len(view.conversation) > 0 and bool(view.conversation[-1].results)
+    call = None if has_results else _pick_call(view)
+    if call is not None:
+        return f"This is Tandem's simulated {tier} tier. It looks around first.", [call]
+    opening = f"This is Tandem's simulated {tier} tier: no model was asked. "
+    filler = "Name real targets in config.yaml (tandem init helps) and this answer comes from a model. "
+    words = opening + filler
+    count = len(_PIECES.findall(words))
+    while count < tokens:
+        words += "These words only fill the stream at the tier's speed. "
+        count = len(_PIECES.findall(words))
+    return words.rstrip(), []
+
+
+def _pick_call(view: RequestView) -> ComposedCall | None:
+    tools, choice = offered_tools(view.body), view.body.get("tool_choice")
+    if choice == "none" or (isinstance(choice, dict) and choice.get("type") == "none"):
+        return None
+    tool = _forced_tool(tools, choice) or _harmless_tool(tools)
+    if tool is None:
+        return None
+    arguments = minimal_instance(tool.schema)
+    return ComposedCall(f"call_{view.id.removeprefix('req_')}", tool.name, orjson.dumps(arguments).decode())
+
+
+def _forced_tool(tools: list[OfferedTool], choice: Json) -> OfferedTool | None:
+    if choice in ("required", "any") or (isinstance(choice, dict) and choice.get("type") == "any"):
+        return _harmless_tool(tools) or (tools[0] if tools else None)
+    if not isinstance(choice, dict):
+        return None
+    function = choice.get("function")
+    name = choice.get("name") or (function.get("name") if isinstance(function, dict) else None)
+    return next((tool for tool in tools if tool.name == name), None)
+
+
+def _harmless_tool(tools: list[OfferedTool]) -> OfferedTool | None:
+    """A shell, which is then told to list files, or a tool whose name says that it only reads."""
+    by_name = {tool.name.lower(): tool for tool in tools}
+    for name in _SHELLS:
+        if name in by_name:
+            return by_name[name]
+    return next((tool for tool in tools if _READS.match(tool.name)), None)

@@ -1,0 +1,51 @@
+"""A target that does not speak the request's dialect, or does not take what it holds, cannot serve it."""
+
+from typing import ClassVar
+
+from router.contract.opinions import Opinion, PolicyConfig, RuleOut
+from router.contract.request import RequestView
+from router.contract.signals import Signals
+from router.contract.target import Target
+from router.contract.words import Dialect, Feature, Tier
+
+_NAMES = {
+    Feature.IMAGES: "an image",
+    Feature.FILES: "a file",
+    Feature.TOOLS: "tools",
+    Feature.CUSTOM_TOOLS: "a custom (free-form) tool",
+    Feature.JSON_SCHEMA: "a JSON schema for the answer",
+}
+
+
+class CapabilityConfig(PolicyConfig):
+    """Keep requests from targets that would refuse them."""
+
+
+class CapabilityPolicy:
+    """Images, files, kinds of tools, JSON schema and dialect, held against each target's `accepts` and `dialect`."""
+
+    name: ClassVar[str] = "capability"
+    Config: ClassVar[type[PolicyConfig]] = CapabilityConfig
+
+    def __init__(self, config: CapabilityConfig) -> None:
+        pass
+
+    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
+        """Rule out each target that lacks something, naming what."""
+        opinions = []
+        for standing in signals.standings.values():
+            reason = _find_lack(request, standing.target)
+            if reason:
+                opinions.append(RuleOut(standing.target.name, reason, lasting=True))
+        return tuple(opinions)
+
+
+def _find_lack(request: RequestView, target: Target) -> str | None:
+    if request.dialect is Dialect.COMPLETIONS:
+        if target.tier is not Tier.FAST:
+            return "fill-in-the-middle (/v1/completions) is served by fast targets only"
+        return None if Feature.COMPLETIONS in target.accepts else "it does not accept completions"
+    if request.dialect not in target.speaks:
+        return f"it speaks {' and '.join(sorted(target.speaks))}, and the request is in the {request.dialect} dialect"
+    lacking = [name for feature, name in _NAMES.items() if feature in request.needs and feature not in target.accepts]
+    return f"the request holds {' and '.join(lacking)}, which this target does not accept" if lacking else None

@@ -1,0 +1,56 @@
+"""Reasoning effort and plan mode: the person, or their client, said how hard to think."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from router.contract.opinions import Lean, Opinion, PolicyConfig
+from router.contract.request import RequestView
+from router.contract.signals import Signals
+from router.contract.words import TurnKind
+
+
+class EffortConfig(PolicyConfig):
+    """Read reasoning effort and plan mode. Effort is often a client's default, so the common levels weigh little."""
+
+    none: float = Field(default=-0.8, ge=-10.0, le=10.0)
+    """Log-odds for effort `none` and `minimal`."""
+    low: float = Field(default=-0.5, ge=-10.0, le=10.0)
+    """Log-odds for effort `low`."""
+    high: float = Field(default=0.3, ge=-10.0, le=10.0)
+    """Log-odds for effort `high`."""
+    highest: float = Field(default=1.2, ge=-10.0, le=10.0)
+    """Log-odds for effort `xhigh`, `max` and `ultra`."""
+    plan_mode: float = Field(default=1.2, ge=-10.0, le=10.0)
+    """Log-odds for a client in plan mode."""
+
+
+class EffortPolicy:
+    """`medium` and an effort that we do not know say nothing."""
+
+    name: ClassVar[str] = "effort"
+    Config: ClassVar[type[PolicyConfig]] = EffortConfig
+
+    def __init__(self, config: EffortConfig) -> None:
+        self._plan_mode = config.plan_mode
+        self._levels = {
+            "none": config.none,
+            "minimal": config.none,
+            "low": config.low,
+            "high": config.high,
+            "xhigh": config.highest,
+            "max": config.highest,
+            "ultra": config.highest,
+        }
+
+    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
+        """Lean by effort, and by plan mode. A side request carries its session's effort without meaning it."""
+        if signals.turn.kind in (TurnKind.SIDE, TurnKind.PREWARM):
+            return ()
+        opinions: list[Opinion] = []
+        log_odds = self._levels.get(signals.effort or "", 0.0)
+        if log_odds:
+            opinions.append(Lean(log_odds, f"reasoning effort is {signals.effort}"))
+        if signals.turn.is_planning and self._plan_mode:
+            opinions.append(Lean(self._plan_mode, "the client is in plan mode"))
+        return tuple(opinions)

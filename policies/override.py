@@ -1,0 +1,59 @@
+"""What a person or an operator asked for by name: header, session scope, model name. A name pattern only leans."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank, RuleOut
+from router.contract.request import RequestView
+from router.contract.signals import Signals
+from router.contract.words import Tier
+
+
+class OverrideConfig(PolicyConfig):
+    """Obey explicit wishes."""
+
+    pattern_log_odds: float = Field(default=3.0, ge=0.0, le=10.0)
+    """How strongly a model name that only matches a pattern (`*haiku*: fast`) leans towards its tier."""
+
+
+class OverridePolicy:
+    """A wish wins, and the strongest channel wins among wishes."""
+
+    name: ClassVar[str] = "override"
+    Config: ClassVar[type[PolicyConfig]] = OverrideConfig
+
+    def __init__(self, config: OverrideConfig) -> None:
+        self._pattern_log_odds = config.pattern_log_odds
+
+    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
+        """Answer one opinion for each channel that was used."""
+        opinions: list[Opinion] = []
+        wishes, turn, alias = request.wishes, signals.turn, signals.alias
+        if wishes.tier is not None:
+            opinions.append(Insist(f"x-tandem-tier asks for {wishes.tier}", Rank.HEADER, tier=wishes.tier))
+        elif turn.tier_wish is not None and not wishes.clears:
+            opinions.append(
+                Insist(f"this session was asked to stay on {turn.tier_wish}", Rank.SESSION_SCOPE, tier=turn.tier_wish)
+            )
+        if alias.target is not None:
+            opinions.append(Insist(f'the model name "{alias.name}" is a target', Rank.MODEL_NAME, target=alias.target))
+        elif alias.tier is not None and not alias.is_pattern:
+            opinions.append(Insist(f'the model name "{alias.name}" asks for {alias.tier}', Rank.MODEL_NAME, tier=alias.tier))
+        elif alias.tier is not None:
+            sign = 1.0 if alias.tier is Tier.DEEP else -1.0
+            opinions.append(
+                Lean(sign * self._pattern_log_odds, f'the model name "{alias.name}" is the client\'s {alias.tier} one')
+            )
+        if wishes.max_wait_seconds is not None:
+            opinions.extend(
+                RuleOut(
+                    name,
+                    f"the wait is {standing.wait_seconds:.1f} s, x-tandem-max-wait allows {wishes.max_wait_seconds:g} s",
+                    lasting=False,
+                    wait_seconds=standing.wait_seconds - wishes.max_wait_seconds,
+                )
+                for name, standing in signals.standings.items()
+                if standing.wait_seconds > wishes.max_wait_seconds
+            )
+        return tuple(opinions)

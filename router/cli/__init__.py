@@ -1,0 +1,46 @@
+"""The `tandem` command. Each command is a module; only the one that runs is imported."""
+
+import argparse
+import importlib
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+COMMANDS = {
+    "serve": "run the router",
+    "init": "write a config.yaml for the keys and local servers that are here",
+    "check": "check the config and print every fault at once",
+    "explain": "say where a request would go, and why, without sending it",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command. Exit codes: 0 well, 1 failed, 2 wrong usage or config."""
+    parser = argparse.ArgumentParser(
+        prog="tandem", description="One endpoint, two models: every coding turn goes to the tier that is done sooner."
+    )
+    parser.add_argument("--version", action="version", version=f"tandem {_version()}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    given = sys.argv[1:] if arguments is None else arguments
+    chosen = next((argument for argument in given if argument in COMMANDS), None)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if name == chosen:
+            importlib.import_module(f"router.cli.{name}").add_arguments(command)
+    parsed = parser.parse_args(given)
+    if parsed.command is None:
+        parser.print_help()
+        return 2
+    try:
+        code: int = importlib.import_module(f"router.cli.{parsed.command}").run(parsed)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 1
+    return code
+
+
+def _version() -> str:
+    try:
+        return version("tandem-router")
+    except PackageNotFoundError:
+        return "(not installed)"

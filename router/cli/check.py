@@ -1,0 +1,27 @@
+"""`tandem check`."""
+
+import argparse
+
+from router.cli.common import add_config_argument, complain, load_or_report
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_config_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print every fault, or what the config stands for."""
+    loaded = load_or_report(arguments.config)
+    if loaded is None:
+        return 2
+    for warning in loaded.warnings:
+        complain(f"warning: {warning}")
+    print(f"{loaded.source}: good ({loaded.fingerprint})")
+    for plan in loaded.targets:
+        target, endpoint = plan.target, plan.endpoint
+        key = f", key {endpoint.api_key}" if endpoint.api_key else ""
+        where = endpoint.base_url or "simulated"
+        print(f"  {target.tier:<5} {target.name:<18} {endpoint.model} at {where}{key}; {'/'.join(sorted(target.speaks))}")
+    print(f"  preference {loaded.config.preference}; policies: {', '.join(name for name, _ in loaded.policies)}")
+    return 0

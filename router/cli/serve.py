@@ -1,0 +1,110 @@
+"""`tandem serve`."""
+
+import argparse
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from router.cli.common import add_config_argument, complain, load_or_report
+from router.config.load import LoadedConfig
+from router.edge.server import CannotListen, Server, bind
+from router.edge.server import run as run_loop
+from router.ledger.sqlite import LedgerUnusable
+from router.telemetry import events
+from router.wiring import build_front, build_house
+
+if TYPE_CHECKING:
+    import socket
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_config_argument(parser)
+    parser.add_argument("--host", help="the address to bind (default: server.host; loopback only)")
+    parser.add_argument("--port", type=int, help="the port to bind (default: server.port; 0 picks a free one)")
+    parser.add_argument(
+        "--log", choices=("text", "json"), help="how requests are shown (default: text on a terminal, else json)"
+    )
+    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: keep no record of requests")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until told to stop."""
+    began = time.perf_counter()
+    loaded = load_or_report(arguments.config)
+    if loaded is None:
+        return 2
+    as_json = arguments.log == "json" or (arguments.log is None and not sys.stderr.isatty())
+    events.set_up_logging(as_json=as_json)
+    server = loaded.config.server
+    try:
+        listener = bind(arguments.host or server.host, server.port if arguments.port is None else arguments.port)
+        return _serve(loaded, listener, began, as_json=as_json, with_ledger=arguments.ledger == "on")
+    except CannotListen as error:
+        complain(str(error))
+        return 2
+    except LedgerUnusable as error:
+        complain(f"{error}\n  hint: move the file away, or start with --ledger=off")
+        return 2
+
+
+def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_json: bool, with_ledger: bool) -> int:
+    host, port = listener.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def main() -> None:
+        built = build_house(loaded, with_ledger=with_ledger)
+        server: Server
+
+        def announce() -> None:
+            took_ms = (time.perf_counter() - began) * 1000
+            events.server_started(
+                url=url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
+            )
+            for warning in loaded.warnings:
+                events.config_warned(warning=warning)
+            if not as_json:
+                complain(_welcome(loaded, url))
+
+        front = build_front(built.house, loaded, lambda: not server.should_exit)
+        server = Server(front, drain_seconds=loaded.config.limits.drain_seconds, on_ready=announce)
+        try:
+            await server.serve(sockets=[listener])
+        except asyncio.CancelledError:
+            pass
+        finally:
+            await built.close()
+            events.server_stopped()
+
+    run_loop(main)
+    return 0
+
+
+def _welcome(loaded: LoadedConfig, url: str) -> str:
+    """What a newcomer needs: what stands behind the address, the address, and one request of each kind to paste."""
+    lines = []
+    if loaded.is_simulated:
+        lines += [
+            "No model is configured, so two simulated tiers answer: the speeds are real, the words are not.",
+            "`tandem init` writes a config for the keys and local servers it finds here.",
+        ]
+    else:
+        names = ", ".join(f"{plan.target.tier} {plan.target.name}" for plan in loaded.targets)
+        lines.append(f"Serving {names} ({loaded.source}).")
+    lines += [
+        "",
+        f"Base URL    {url}/v1          (Claude Code: {url})",
+        "",
+        "A quick edit:",
+        _curl(url, "Fix the typo in this line: retrun x"),
+        "A long task:",
+        _curl(url, "Implement an expression parser with tests and docs, step by step, until everything passes"),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _curl(url: str, words: str) -> str:
+    body = f'{{"model": "auto", "stream": true, "messages": [{{"role": "user", "content": "{words}"}}]}}'
+    return f"  curl -N {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'"

@@ -1,0 +1,1 @@
+"""`config.yaml` → frozen models, checked whole and reported whole."""

@@ -1,0 +1,67 @@
+"""The decision: one frozen value that explains itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from router.contract.signals import Turn
+from router.contract.words import Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One opinion as it counted, with the policy that held it."""
+
+    policy: str
+    kind: str
+    because: str
+    log_odds: float | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Expected time and money to done for one tier, over the whole turn."""
+
+    target: str
+    seconds: float
+    money_usd: float
+    cost_usd: float
+    wait_seconds: float
+    redo_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """What would have changed the tier: the chance of a long task, or the wait on fast, at which both cost the same."""
+
+    score: float | None
+    fast_wait_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A policy that raised, or answered what is no opinion."""
+
+    policy: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which tier serves a turn, and why. `spill` are the other tier's targets that a failed attempt may go to."""
+
+    tier: Tier
+    targets: tuple[str, ...]
+    spill: tuple[str, ...]
+    score: float
+    because: str
+    decided_by: str
+    evidence: tuple[Evidence, ...]
+    estimates: Mapping[Tier, Estimate]
+    margin_usd: float | None
+    flip: Flip
+    skipped: tuple[Skipped, ...]
+    turn: Turn
+    prompt_tokens: int
+    prompt_is_exact: bool
+    config_fingerprint: str

@@ -1,0 +1,73 @@
+"""What a policy may answer, and what a policy is."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from router.contract.request import RequestView
+from router.contract.signals import Signals
+from router.contract.words import Tier
+
+
+class Rank(IntEnum):
+    """Who has the right to insist, strongest last."""
+
+    OPERATOR_RULE = 1
+    MODEL_NAME = 2
+    SESSION_SCOPE = 3
+    IN_BAND_LINE = 4
+    HEADER = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Insist:
+    """Someone with the right to say so has asked for a tier, or for one target by name."""
+
+    because: str
+    rank: Rank
+    tier: Tier | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOut:
+    """A target cannot serve the request: ever (`lasting`), or for now (then `wait_seconds` says how long).
+
+    `tokens` is set when it is about length, so that the refusal can carry the numbers that clients look for.
+    """
+
+    target: str
+    because: str
+    lasting: bool
+    wait_seconds: float | None = None
+    tokens: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lean:
+    """Evidence that this turn is a long task (positive) or a quick edit (negative)."""
+
+    log_odds: float
+    because: str
+
+
+Opinion = Insist | RuleOut | Lean
+
+
+class PolicyConfig(BaseModel):
+    """The settings of one policy, as they stand under its name in `config.yaml`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Policy(Protocol):
+    """Pure once built: no clock, network, disk, randomness or logging."""
+
+    name: ClassVar[str]
+    Config: ClassVar[type[PolicyConfig]]
+
+    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
+        """Answer opinions, usually none or one."""
+        ...

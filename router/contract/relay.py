@@ -1,0 +1,127 @@
+"""How an answer travels: an adapter pushes its head and then its bytes into a sink; pause and resume come back."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from router.contract.errors import TandemError
+from router.contract.request import RequestView
+from router.contract.secret import Secret
+from router.contract.target import Target, Timeouts
+from router.contract.words import Dialect
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class Flow(Protocol):
+    """The hand of the one who pushes: a sink whose reader is slow pauses it, and resumes it later."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class Sink(Protocol):
+    """Takes one answer: `start` once, `write` any number of times, then `end` or `fail` once. Nothing blocks."""
+
+    def feed_from(self, flow: Flow) -> None:
+        """Say who pushes. Called before `start`, and again if another attempt takes over."""
+        ...
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Take the head. Header names are lower case."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Take bytes of the body, in order."""
+        ...
+
+    def end(self) -> None:
+        """The body is whole."""
+        ...
+
+    def fail(self, error: TandemError) -> None:
+        """The answer ends here, and not well."""
+        ...
+
+
+class UpstreamCall(Flow, Protocol):
+    """One call under way."""
+
+    def cancel(self) -> None:
+        """Hang up now. The sink hears nothing more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How a target's TLS differs from the machine's default: its own authority, our own certificate."""
+
+    ca_file: str | None = None
+    client_cert: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamRequest:
+    """What goes over the wire to a target. `target` is its name, for errors."""
+
+    target: str
+    method: str
+    url: str
+    headers: Headers
+    body: bytes
+    timeouts: Timeouts
+    waits_for_first_byte: bool = True
+    tls: Tls | None = None
+
+
+class Upstream(Protocol):
+    """The pooled client that adapters are given."""
+
+    def open(self, request: UpstreamRequest, sink: Sink) -> UpstreamCall:
+        """Start a call. Its answer, or the way it failed, is pushed into the sink."""
+        ...
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingRequest:
+    """A request as a target is to see it: the caller's body with the target's own model name in it."""
+
+    view: RequestView
+    target: Target
+    body: bytes
+    prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a target is and what opens it. `base_url` is empty for an adapter that needs no address."""
+
+    model: str
+    base_url: str = ""
+    api_key: Secret | None = None
+    tls: Tls | None = None
+
+
+class AdapterSettings(BaseModel):
+    """What only one adapter knows, as it stands under that adapter's name in a target's block."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Adapter(Protocol):
+    """One way to reach models, built once for each target. It never decides, retries, logs or reads files."""
+
+    name: ClassVar[str]
+    speaks: ClassVar[frozenset[Dialect]]
+    """The dialects that it can carry. A target's `dialect` narrows them to one, except where it answers in all itself."""
+    needs_address: ClassVar[bool]
+    Settings: ClassVar[type[AdapterSettings]]
+
+    def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
+        """Start a call, in the target's dialect."""
+        ...

@@ -1,0 +1,100 @@
+"""A request as the road sees it: the bytes that came, a cheap view of them, and what the caller wished."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+from router.contract.words import Dialect, Feature, Operation, Tier
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+JsonObject = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the model made."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came back from a call."""
+
+    call_id: str
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One entry of the conversation, the same for all dialects. `texts` are its text blocks in order."""
+
+    role: str
+    texts: tuple[str, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+
+
+class Conversation(Sequence[Message]):
+    """The messages of a request, read one at a time when asked for: most decisions look at the last few only."""
+
+    __slots__ = ("_items", "_read", "_seen")
+
+    def __init__(self, items: list[Json], read: Callable[[Json], Message]) -> None:
+        self._items = items
+        self._read = read
+        self._seen: dict[int, Message] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self._items)))]
+        if index < 0:
+            index += len(self._items)
+        message = self._seen.get(index)
+        if message is None:
+            message = self._seen[index] = self._read(self._items[index])
+        return message
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the caller asked for by header. `tier` is None for "auto" and for no wish; `clears` tells them apart."""
+
+    tier: Tier | None = None
+    clears: bool = False
+    for_session: bool = False
+    session: str | None = None
+    max_wait_seconds: float | None = None
+    other_on_misfit: bool = False
+    explain_fully: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """A request, read once. `raw` is the body as it came; `body` is its one parse."""
+
+    id: str
+    dialect: Dialect
+    operation: Operation
+    raw: bytes
+    body: JsonObject
+    headers: Mapping[str, str]
+    model: str
+    is_streaming: bool
+    system: str
+    conversation: Conversation
+    needs: frozenset[Feature]
+    wishes: Wishes = field(default_factory=Wishes)
+    effort: str | None = None
+    image_count: int = 0
+    media_bytes: int = 0
+    caller: str = "local"

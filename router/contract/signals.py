@@ -1,0 +1,55 @@
+"""Measured facts about a request and its place in a session. None means UNKNOWN: nobody looked, or nothing was there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from router.contract.target import Standing
+from router.contract.words import Tier, TurnKind
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Whose turn it is: the session, what kind of request this is, and what the person typed.
+
+    `ask_text` is what the turn is about: the same for an ask; for a tool loop, the ask that began it; for a "go on", the
+    ask before it.
+    """
+
+    kind: TurnKind
+    session: str
+    client: str
+    person_text: str | None = None
+    ask_text: str | None = None
+    is_planning: bool = False
+    tier_wish: Tier | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCount:
+    """Prompt tokens. An estimate carries its band: the true count lies between `low` and `high`."""
+
+    tokens: int
+    low: int
+    high: int
+    is_exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """What a model name stands for. A pattern is the client's habit; an exact name is somebody's wish."""
+
+    name: str
+    tier: Tier | None = None
+    target: str | None = None
+    is_pattern: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """Everything that a policy may look at besides the request itself."""
+
+    turn: Turn
+    prompt: TokenCount
+    alias: Alias
+    standings: Mapping[str, Standing]
+    effort: str | None = None

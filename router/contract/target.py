@@ -1,0 +1,58 @@
+"""What is known of a target: a model behind an address, with what it speaks, takes, costs and how fast it is."""
+
+from dataclasses import dataclass
+
+from router.contract.words import Dialect, Feature, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a target is: as configured (`typical`), or as lately seen."""
+
+    ttft_seconds: float
+    tokens_per_second: float
+    prefill_tokens_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens."""
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    cache_write: float | None = None
+    cache_minutes: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long one call may wait for each step, in seconds."""
+
+    connect_seconds: float
+    first_byte_seconds: float
+    stall_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One model behind one address. `name` is ours, and is what headers and pages show."""
+
+    name: str
+    tier: Tier
+    speaks: frozenset[Dialect]
+    accepts: frozenset[Feature]
+    window_tokens: int
+    typical: Pace
+    timeouts: Timeouts
+    price: Price | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A target as it is now: its recent pace, how long a new request would wait, and what it is busy with."""
+
+    target: Target
+    pace: Pace
+    wait_seconds: float = 0.0
+    in_flight: int = 0

@@ -1,0 +1,73 @@
+"""The closed sets: tiers, dialects, features, turn kinds, outcomes. One spelling for code, config, headers and pages."""
+
+from enum import StrEnum
+
+
+class Tier(StrEnum):
+    """One of the two riders."""
+
+    FAST = "fast"
+    DEEP = "deep"
+
+    @property
+    def other(self) -> "Tier":
+        return Tier.DEEP if self is Tier.FAST else Tier.FAST
+
+
+class Dialect(StrEnum):
+    """How a client or a target speaks. `completions` is the old text endpoint, kept for fill-in-the-middle."""
+
+    CHAT = "chat"
+    RESPONSES = "responses"
+    MESSAGES = "messages"
+    COMPLETIONS = "completions"
+
+
+class Operation(StrEnum):
+    """What a request asks a model for: an answer, or the count of its own tokens."""
+
+    CREATE = "create"
+    COUNT_TOKENS = "count_tokens"
+
+
+class Feature(StrEnum):
+    """What a request may need and a target may accept."""
+
+    TEXT = "text"
+    TOOLS = "tools"
+    IMAGES = "images"
+    FILES = "files"
+    JSON_SCHEMA = "json_schema"
+    CUSTOM_TOOLS = "custom_tools"
+    REASONING = "reasoning"
+    COMPLETIONS = "completions"
+
+
+class TurnKind(StrEnum):
+    """What a request is, in the life of a session."""
+
+    ASK = "ask"
+    FOLLOW_UP = "follow_up"
+    TOOL_LOOP = "tool_loop"
+    SIDE = "side"
+    COMPACTION = "compaction"
+    SUBAGENT = "subagent"
+    PREWARM = "prewarm"
+
+
+class Outcome(StrEnum):
+    """How an admitted request ended."""
+
+    SERVED = "SERVED"
+    REFUSED = "REFUSED"
+    FAILED = "FAILED"
+    CUT_SHORT = "CUT_SHORT"
+    ABANDONED = "ABANDONED"
+
+
+class Preference(StrEnum):
+    """How much a redo is feared."""
+
+    SPEED = "speed"
+    BALANCED = "balanced"
+    QUALITY = "quality"

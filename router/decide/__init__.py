@@ -1,0 +1,1 @@
+"""Opinions → odds → estimate → `Decision`. Pure: no clock, no I/O, the same answer for the same facts."""

@@ -1,0 +1,180 @@
+"""The decision itself: insist, rule out, odds, estimate, and nothing else."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from router.contract.decision import Decision, Estimate, Flip
+from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong
+from router.contract.opinions import Insist, Lean, Policy, RuleOut
+from router.contract.request import RequestView
+from router.contract.signals import Signals
+from router.contract.target import Standing
+from router.contract.words import Tier
+from router.decide.estimate import Economics, Prospect, find_flip, foresee, weigh_alone, weigh_with_redo
+from router.decide.opinions import Hearing, hear
+from router.decide.wording import because_estimate, because_insist, because_only_tier, no_target_error
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a decision is made by, besides the request: the policies, the economics, and whether work may spill over."""
+
+    policies: Sequence[Policy]
+    economics: Economics
+    spill_over: bool
+    config_fingerprint: str
+
+
+def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
+    """Choose the tier and its targets, and say why. Raises a `TandemError` when nothing can serve the request."""
+    hearing = hear(rules.policies, request, signals)
+    ruled_out = _fold_rule_outs(hearing)
+    prospects = {
+        name: foresee(standing, signals.prompt.tokens, rules.economics)
+        for name, standing in signals.standings.items()
+        if name not in ruled_out
+    }
+    score = _score(rules.economics, hearing)
+    open_targets = _order_targets(signals.standings, prospects, score, rules.economics)
+    estimates = _estimate(open_targets, prospects, score, rules.economics)
+    flip = _find_flip(open_targets, prospects, score, rules.economics)
+    tier, targets, because, decided_by, may_spill = _pick(request, signals, hearing, ruled_out, open_targets, estimates, score)
+    return Decision(
+        tier=tier,
+        targets=targets,
+        spill=open_targets[tier.other] if may_spill and rules.spill_over else (),
+        score=score,
+        because=because,
+        decided_by=decided_by,
+        evidence=hearing.evidence(),
+        estimates=estimates,
+        margin_usd=abs(estimates[Tier.FAST].cost_usd - estimates[Tier.DEEP].cost_usd) if len(estimates) == 2 else None,
+        flip=flip,
+        skipped=hearing.skipped,
+        turn=signals.turn,
+        prompt_tokens=signals.prompt.tokens,
+        prompt_is_exact=signals.prompt.is_exact,
+        config_fingerprint=rules.config_fingerprint,
+    )
+
+
+def _fold_rule_outs(hearing: Hearing) -> dict[str, RuleOut]:
+    """The weightiest reason against each target; a lasting one outweighs a passing one."""
+    folded: dict[str, RuleOut] = {}
+    for held in hearing.ruled_out:
+        opinion = held.opinion
+        if isinstance(opinion, RuleOut):
+            folded.setdefault(opinion.target, opinion)
+    return folded
+
+
+def _score(economics: Economics, hearing: Hearing) -> float:
+    """The chance that this turn is a long task. A sum, so that every policy's share can be shown."""
+    prior = math.log(economics.base_rate / (1 - economics.base_rate))
+    odds = math.fsum([prior, *(held.opinion.log_odds for held in hearing.leans if isinstance(held.opinion, Lean))])
+    return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, odds))))
+
+
+def _order_targets(
+    standings: Mapping[str, Standing], prospects: Mapping[str, Prospect], score: float, economics: Economics
+) -> dict[Tier, tuple[str, ...]]:
+    """The targets of each tier that can serve, cheapest first; equals stay in the order of the config."""
+    ordered: dict[Tier, tuple[str, ...]] = {}
+    for tier in Tier:
+        names = [name for name, standing in standings.items() if standing.target.tier is tier and name in prospects]
+        ordered[tier] = tuple(sorted(names, key=lambda name: weigh_alone(prospects[name], score, economics).cost_usd))
+    return ordered
+
+
+def _estimate(
+    open_targets: Mapping[Tier, tuple[str, ...]], prospects: Mapping[str, Prospect], score: float, economics: Economics
+) -> dict[Tier, Estimate]:
+    estimates: dict[Tier, Estimate] = {}
+    fast, deep = open_targets[Tier.FAST], open_targets[Tier.DEEP]
+    if fast:
+        estimates[Tier.FAST] = (
+            weigh_with_redo(prospects[fast[0]], prospects[deep[0]], score, economics)
+            if deep
+            else weigh_alone(prospects[fast[0]], score, economics)
+        )
+    if deep:
+        estimates[Tier.DEEP] = weigh_alone(prospects[deep[0]], score, economics)
+    return estimates
+
+
+def _find_flip(
+    open_targets: Mapping[Tier, tuple[str, ...]], prospects: Mapping[str, Prospect], score: float, economics: Economics
+) -> Flip:
+    fast, deep = open_targets[Tier.FAST], open_targets[Tier.DEEP]
+    if not fast or not deep:
+        return Flip(None, None)
+    return find_flip(prospects[fast[0]], prospects[deep[0]], score, economics)
+
+
+def _pick(
+    request: RequestView,
+    signals: Signals,
+    hearing: Hearing,
+    ruled_out: Mapping[str, RuleOut],
+    open_targets: Mapping[Tier, tuple[str, ...]],
+    estimates: Mapping[Tier, Estimate],
+    score: float,
+) -> tuple[Tier, tuple[str, ...], str, str, bool]:
+    """Tier, targets, the sentence, who decided, and whether a failed attempt may go to the other tier."""
+    if hearing.insists:
+        held = hearing.insists[0]
+        opinion = held.opinion
+        assert isinstance(opinion, Insist)
+        tier, wanted = _wanted(opinion, signals)
+        targets = tuple(name for name in open_targets[tier] if name in wanted)
+        if targets:
+            return tier, targets, because_insist(opinion), held.policy, False
+        if not request.wishes.other_on_misfit or not open_targets[tier.other]:
+            raise _refusal(request, signals, ruled_out, wanted, opinion)
+        because = (
+            f"{opinion.because}, but {_main_reason(ruled_out, wanted)}; {tier.other} instead, as x-tandem-on-misfit allows"
+        )
+        return tier.other, open_targets[tier.other], because, held.policy, False
+    if not estimates:
+        raise _refusal(request, signals, ruled_out, tuple(signals.standings), None)
+    if len(estimates) == 1:
+        tier = next(iter(estimates))
+        others = [name for name, standing in signals.standings.items() if standing.target.tier is tier.other]
+        reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
+        return tier, open_targets[tier], because_only_tier(tier, reason), "rule_out", False
+    tier = Tier.FAST if estimates[Tier.FAST].cost_usd < estimates[Tier.DEEP].cost_usd else Tier.DEEP
+    return tier, open_targets[tier], because_estimate(tier, estimates, score, hearing), "estimate", True
+
+
+def _wanted(opinion: Insist, signals: Signals) -> tuple[Tier, tuple[str, ...]]:
+    if opinion.target is not None:
+        return signals.standings[opinion.target].target.tier, (opinion.target,)
+    assert opinion.tier is not None
+    names = tuple(name for name, standing in signals.standings.items() if standing.target.tier is opinion.tier)
+    return opinion.tier, names
+
+
+def _main_reason(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:
+    return next((ruled_out[name].because for name in names if name in ruled_out), "it has no target")
+
+
+def _refusal(
+    request: RequestView,
+    signals: Signals,
+    ruled_out: Mapping[str, RuleOut],
+    names: Sequence[str],
+    insist: Insist | None,
+) -> TandemError:
+    """Why nothing can serve this: lasting reasons make a 4xx with the facts, passing ones a 429 with the wait."""
+    reasons = [ruled_out[name] for name in names if name in ruled_out]
+    passing = [reason for reason in reasons if not reason.lasting]
+    if passing:
+        waits = [reason.wait_seconds for reason in passing if reason.wait_seconds is not None]
+        return TiersBusy(no_target_error(insist, passing), retry_after_seconds=min(waits) if waits else None)
+    by_length = [reason.tokens for reason in reasons if reason.tokens is not None]
+    if reasons and len(by_length) == len(reasons):
+        needed, window = max(by_length, key=lambda pair: pair[1])
+        asked = f"{insist.because}, and no target there is larger" if insist else "no target is larger"
+        return TooLong(f"prompt is too long: {needed} tokens > {window} maximum. {asked[:1].upper()}{asked[1:]}")
+    return Misfit(no_target_error(insist, reasons), param="model" if insist is None else None)

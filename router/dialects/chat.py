@@ -1,0 +1,103 @@
+"""Chat Completions: requests in, stream ends and errors out."""
+
+from router.contract.entry import Usage
+from router.contract.errors import BadRequest
+from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
+from router.contract.words import Feature
+from router.dialects.fields import Reading, as_count, as_list, as_object, as_text, objects, read_list, texts_of
+from router.dialects.sse import Frame, StreamEnd
+
+_TEXT_PARTS = frozenset({"text", "refusal"})
+
+
+def read(body: JsonObject) -> Reading:
+    """Read a chat request. The messages themselves are only looked at one by one, when asked for."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadRequest(
+            'messages: missing. Send a non-empty list such as [{"role": "user", "content": "…"}]', param="messages"
+        )
+    reading = Reading(Conversation(messages, read_message))
+    for message in objects(messages, "messages"):
+        content = message.get("content")
+        if isinstance(content, list):
+            for part in content:
+                _note_part(reading, as_object(part))
+    first = as_object(messages[0])
+    if first.get("role") in ("system", "developer"):
+        reading.system = "\n".join(texts_of(first.get("content"), _TEXT_PARTS))
+    for tool in objects(read_list(body, "tools"), "tools"):
+        reading.needs.add(Feature.CUSTOM_TOOLS if tool.get("type") == "custom" else Feature.TOOLS)
+    if as_object(body.get("response_format")).get("type") == "json_schema":
+        reading.needs.add(Feature.JSON_SCHEMA)
+    effort = as_text(body.get("reasoning_effort")) or as_text(as_object(body.get("reasoning")).get("effort"))
+    if effort:
+        reading.effort = effort
+        reading.needs.add(Feature.REASONING)
+    return reading
+
+
+def _note_part(reading: Reading, part: JsonObject) -> None:
+    match part.get("type"):
+        case "image_url":
+            url = part.get("image_url")
+            reading.add_image(len(as_text(as_object(url).get("url")) or as_text(url)))
+        case "file" | "input_audio":
+            source = as_object(part.get("file") or part.get("input_audio"))
+            reading.add_file(len(as_text(source.get("file_data")) or as_text(source.get("data"))))
+
+
+def read_message(item: Json) -> Message:
+    """One message of a chat request."""
+    message = as_object(item)
+    role = as_text(message.get("role"))
+    texts = texts_of(message.get("content"), _TEXT_PARTS)
+    if role in ("tool", "function"):
+        result = ToolResult(as_text(message.get("tool_call_id")), "\n".join(texts))
+        return Message("tool", results=(result,))
+    calls = tuple(
+        ToolCall(as_text(call.get("id")), as_text(as_object(call.get("function") or call.get("custom")).get("name")))
+        for call in as_list(message.get("tool_calls"))
+        if isinstance(call, dict)
+    )
+    return Message(role, texts, calls)
+
+
+def read_end(frames: list[Frame]) -> StreamEnd:
+    """How a stream ended, from its last frames. A finish reason without `[DONE]` is an end: some hosts send no more."""
+    end = StreamEnd()
+    for frame in frames:
+        if frame.data == b"[DONE]":
+            end.is_complete = True
+            continue
+        body = frame.json()
+        if body.get("error"):
+            end.has_failed = True
+        if body.get("usage"):
+            end.usage = read_usage(body.get("usage"))
+        if any(as_object(choice).get("finish_reason") for choice in as_list(body.get("choices"))):
+            end.is_complete = True
+    return end
+
+
+def read_answer(body: JsonObject) -> Usage | None:
+    """The usage of a whole answer; raises ValueError when it is no answer of this dialect."""
+    if not isinstance(body.get("choices"), list):
+        raise ValueError("an answer without choices")
+    return read_usage(body.get("usage"))
+
+
+def read_usage(value: Json) -> Usage | None:
+    """Usage as this dialect gives it: `prompt_tokens` includes the cached ones."""
+    usage = as_object(value)
+    if "prompt_tokens" not in usage:
+        return None
+    prompt = as_object(usage.get("prompt_tokens_details"))
+    completion = as_object(usage.get("completion_tokens_details"))
+    return Usage(
+        input_tokens=as_count(usage.get("prompt_tokens")),
+        output_tokens=as_count(usage.get("completion_tokens")),
+        cached_tokens=as_count(prompt.get("cached_tokens")),
+        cache_write_tokens=as_count(prompt.get("cache_write_tokens")),
+        reasoning_tokens=as_count(completion.get("reasoning_tokens")),
+    )

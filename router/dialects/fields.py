@@ -1,0 +1,104 @@
+"""Taking fields out of foreign JSON, with refusals that name the field. Shared by the dialects."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from router.contract.errors import BadRequest
+from router.contract.request import Conversation, Json, JsonObject
+from router.contract.words import Feature
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one dialect found in a body. Filled once by `read`, then copied into the `RequestView`."""
+
+    conversation: Conversation
+    system: str = ""
+    effort: str | None = None
+    needs: set[Feature] = field(default_factory=lambda: {Feature.TEXT})
+    image_count: int = 0
+    media_bytes: int = 0
+
+    def add_image(self, source_bytes: int) -> None:
+        self.needs.add(Feature.IMAGES)
+        self.image_count += 1
+        self.media_bytes += source_bytes
+
+    def add_file(self, source_bytes: int) -> None:
+        self.needs.add(Feature.FILES)
+        self.media_bytes += source_bytes
+
+
+def read_model(body: JsonObject) -> str:
+    """The model's name, which must be a plain word."""
+    model = body.get("model")
+    if model is None:
+        raise BadRequest('model: missing. Send "auto", "fast" or "deep"', param="model")
+    if not isinstance(model, str) or not model.strip():
+        raise BadRequest('model: must be a non-empty string such as "auto"', param="model")
+    if len(model) > 200 or any(ord(letter) < 32 for letter in model):
+        raise BadRequest("model: holds control characters, or is over 200 characters", param="model")
+    return model
+
+
+def read_stream(body: JsonObject) -> bool:
+    """Whether the answer is to be streamed."""
+    stream = body.get("stream")
+    if stream is not None and not isinstance(stream, bool):
+        raise BadRequest(f"stream: must be true or false, not {_shown(stream)}", param="stream")
+    if not stream and body.get("stream_options") is not None:
+        raise BadRequest("stream_options: only allowed when stream is true", param="stream_options")
+    return bool(stream)
+
+
+def read_list(body: JsonObject, name: str) -> list[Json]:
+    """A list that may be absent."""
+    value = body.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadRequest(f"{name}: must be a list, not {_shown(value)}", param=name)
+    return value
+
+
+def objects(items: list[Json], name: str) -> Iterator[JsonObject]:
+    """The items of a list, each of which must be an object."""
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise BadRequest(f"{name}[{index}]: must be an object, not {_shown(item)}", param=f"{name}[{index}]")
+        yield item
+
+
+def as_text(value: Json) -> str:
+    """The value if it is a string, else nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def as_object(value: Json) -> JsonObject:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Json) -> list[Json]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def as_count(value: Json) -> int:
+    """The value if it is a whole number that counts something, else 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def texts_of(content: Json, types: frozenset[str]) -> tuple[str, ...]:
+    """The text blocks of a content field, which is a string or a list of typed parts."""
+    if isinstance(content, str):
+        return (content,)
+    return tuple(
+        as_text(part.get("text"))
+        for part in as_list(content)
+        if isinstance(part, dict) and part.get("type") in types and part.get("text")
+    )
+
+
+def _shown(value: Json) -> str:
+    return repr(value)[:40] if isinstance(value, (str, int, float, bool)) else type(value).__name__

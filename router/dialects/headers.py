@@ -1,0 +1,38 @@
+"""Our own response headers, the same for every dialect."""
+
+import orjson
+
+from router.contract.decision import Decision
+from router.contract.relay import Headers
+from router.contract.request import JsonObject
+from router.contract.target import Target
+
+REQUEST_ID = "x-tandem-request-id"
+_MOST_BECAUSE = 240
+_MOST_EXPLAIN = 4_000
+
+
+def header_text(text: str, most: int = _MOST_BECAUSE) -> str:
+    """One line of ASCII, safe in a header."""
+    line = " ".join(text.encode("ascii", "replace").decode("ascii").split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def answer_headers(
+    request_id: str, decision: Decision, target: Target, failed: str, overhead_ms: float, explanation: JsonObject | None
+) -> Headers:
+    """Who serves and why. `failed` names the attempts before this one; the tier is that of who really serves."""
+    because = f"{failed}{decision.because}" if not failed else f"{failed}{target.tier} takes over: {decision.because}"
+    headers = (
+        (REQUEST_ID, request_id),
+        ("x-tandem-tier", str(target.tier)),
+        ("x-tandem-target", target.name),
+        ("x-tandem-because", header_text(because)),
+        ("x-tandem-score", f"{decision.score:.3f}"),
+        ("x-tandem-overhead-ms", f"{overhead_ms:.2f}"),
+    )
+    if explanation is None:
+        return headers
+    whole = {key: value for key, value in explanation.items() if key != "person_text"}
+    text = orjson.dumps(whole).decode().encode("ascii", "backslashreplace").decode("ascii")
+    return (*headers, ("x-tandem-explain", text[:_MOST_EXPLAIN]))

@@ -1,0 +1,65 @@
+"""The `x-tandem-*` request headers. A typo in an override must not pass silently, so unknown ones are refused."""
+
+from collections.abc import Mapping
+
+from router.contract.errors import UnknownOverride
+from router.contract.request import Wishes
+from router.contract.words import Tier
+
+PREFIX = "x-tandem-"
+_TIERS = {"fast": Tier.FAST, "deep": Tier.DEEP, "auto": None}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "x-tandem-tier": ("fast", "deep", "auto"),
+    "x-tandem-scope": ("request", "session"),
+    "x-tandem-on-misfit": ("error", "other"),
+    "x-tandem-explain": ("full",),
+}
+_FREE = ("x-tandem-session", "x-tandem-max-wait")
+KNOWN = tuple(sorted((*_CHOICES, *_FREE)))
+_NO_WISHES = Wishes()
+
+
+def read_wishes(headers: Mapping[str, str]) -> Wishes:
+    """What the caller asked for by header."""
+    given = {name: value.strip() for name, value in headers.items() if name.startswith(PREFIX)}
+    if not given:
+        return _NO_WISHES
+    for name, value in given.items():
+        choices = _CHOICES.get(name)
+        if choices is not None and value.lower() not in choices:
+            raise UnknownOverride(f'{name}: "{value[:40]}" is not known. Known: {", ".join(choices)}', param=name)
+        if choices is None and name not in _FREE:
+            raise UnknownOverride(f"{name[:60]}: no such override. Known: {', '.join(KNOWN)}", param=name[:60])
+    tier = given.get("x-tandem-tier", "").lower()
+    for_session = given.get("x-tandem-scope", "").lower() == "session"
+    if for_session and not tier:
+        raise UnknownOverride("x-tandem-scope: session needs x-tandem-tier: fast, deep or auto", param="x-tandem-scope")
+    return Wishes(
+        tier=_TIERS.get(tier),
+        clears=tier == "auto",
+        for_session=for_session,
+        session=_read_session(given.get("x-tandem-session")),
+        max_wait_seconds=_read_seconds(given.get("x-tandem-max-wait")),
+        other_on_misfit=given.get("x-tandem-on-misfit", "").lower() == "other",
+        explain_fully=given.get("x-tandem-explain", "").lower() == "full",
+    )
+
+
+def _read_session(value: str | None) -> str | None:
+    if value is not None and not (0 < len(value) <= 200 and value.isprintable()):
+        raise UnknownOverride("x-tandem-session: send 1 to 200 printable characters", param="x-tandem-session")
+    return value
+
+
+def _read_seconds(value: str | None) -> float | None:
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86_400:
+        raise UnknownOverride(
+            f'x-tandem-max-wait: "{value[:40]}" is not a number of seconds from 0 to 86400', param="x-tandem-max-wait"
+        )
+    return seconds

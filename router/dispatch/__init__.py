@@ -1,0 +1,1 @@
+"""`Decision` → attempts → adapter → sink: who is tried, what is relayed, and what was measured on the way."""

@@ -1,0 +1,190 @@
+"""Trying the targets of a decision, one after another, while no byte has been answered."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from router.contract.decision import Decision
+from router.contract.entry import Attempt, Dispatched, Usage
+from router.contract.errors import (
+    TandemError,
+    TiersBusy,
+    Unavailable,
+    UpstreamError,
+    UpstreamRefused,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from router.contract.relay import Adapter, Headers, OutgoingRequest, Sink, UpstreamCall
+from router.contract.request import RequestView
+from router.contract.target import Target
+from router.contract.words import Outcome
+from router.dialects.splice import fields_to_change, replace_model
+from router.dispatch.live import LiveStatistics
+from router.dispatch.relay import Relay
+
+_LENGTH_MARKS = (b"context_length_exceeded", b"prompt is too long", b"maximum context length")
+_TRIES_IN_TIER = 2
+_DEFAULT_WAIT_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """A target with the adapter that reaches it and the model's name there."""
+
+    target: Target
+    adapter: Adapter
+    model: str
+
+
+class Dispatcher:
+    """Opens calls and relays answers. Knows targets by name; decides nothing."""
+
+    def __init__(
+        self,
+        reachable: Mapping[str, Reachable],
+        live: LiveStatistics,
+        *,
+        deadline_seconds: float,
+        most_response_bytes: int,
+        clock: Callable[[], float],
+    ) -> None:
+        self._reachable, self._live, self._clock = reachable, live, clock
+        self._deadline_seconds, self._most_response_bytes = deadline_seconds, most_response_bytes
+
+    async def send(
+        self,
+        view: RequestView,
+        decision: Decision,
+        client: Sink,
+        head: Callable[[Target, str], Headers],
+        record: Dispatched,
+    ) -> None:
+        """Try targets until one serves. `record` is filled as it goes, so that it is true even if the caller leaves.
+
+        Raises the error that the caller should see when none served and nothing was sent.
+        """
+        deadline = self._clock() + self._deadline_seconds
+        plan = self._plan(decision)
+        because, last = "", None
+        for name in plan:
+            reachable = self._reachable[name]
+            if last is not None and not _may_follow(last, reachable.target, self._reachable):
+                continue
+            last = await self._attempt(view, decision, reachable, client, head, because, deadline, record)
+            if last is None or record.outcome in (Outcome.CUT_SHORT, Outcome.FAILED):
+                return
+            because = f"{because}{name} failed ({_short(last)}); "
+        assert last is not None
+        raise _final_error(last, record.attempts)
+
+    def _plan(self, decision: Decision) -> list[str]:
+        """The tier's first two targets, then the other tier's first."""
+        return [*decision.targets[:_TRIES_IN_TIER], *decision.spill[:1]]
+
+    async def _attempt(
+        self,
+        view: RequestView,
+        decision: Decision,
+        reachable: Reachable,
+        client: Sink,
+        head: Callable[[Target, str], Headers],
+        because: str,
+        deadline: float,
+        record: Dispatched,
+    ) -> TandemError | None:
+        target, clock = reachable.target, self._clock
+        began = clock()
+        relay = Relay(
+            client,
+            target=target.name,
+            dialect=view.dialect,
+            request_id=view.id,
+            is_streaming=view.is_streaming,
+            most_bytes=self._most_response_bytes,
+            head=lambda: head(target, because),
+            clock=clock,
+        )
+        relay.recording = record.answer
+        number = self._live.began(target.name, began, is_streaming=view.is_streaming)
+        relay.on_first_token = lambda now: self._live.answered(target.name, number, now - began, decision.prompt_tokens, now)
+        body = replace_model(view.raw, view.body, reachable.model, fields_to_change(view, target))
+        record.target = target.name
+        call: UpstreamCall | None = None
+        error: TandemError | None = None
+        try:
+            call = reachable.adapter.open(OutgoingRequest(view, target, body, decision.prompt_tokens), relay)
+            async with asyncio.timeout(max(0.0, deadline - clock())):
+                error = await relay.finished
+        except TimeoutError:
+            error = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
+            relay.fail(error)
+        except asyncio.CancelledError:
+            record.attempts.append(Attempt(target.name, relay.status, "abandoned", clock() - began))
+            raise
+        finally:
+            if call is not None and not relay.has_served:
+                call.cancel()
+            self._note(view, decision, relay, record)
+            is_measured = record.usage is not None and not record.usage.is_estimated
+            self._live.ended(target.name, number, clock(), record.tokens_per_second if is_measured else None)
+        record.attempts.append(Attempt(target.name, relay.status, error.code if error else None, clock() - began))
+        self._conclude(relay, error, record)
+        if isinstance(error, UpstreamError) and error.retry_after_seconds is not None:
+            self._live.asked_to_wait(target.name, error.retry_after_seconds, clock())
+        return error
+
+    def _note(self, view: RequestView, decision: Decision, relay: Relay, record: Dispatched) -> None:
+        """Take down tokens and times of what reached the caller so far."""
+        record.first_token_at = relay.first_token_at
+        usage = relay.usage
+        if relay.has_reached_client and (usage is None or usage.output_tokens == 0):
+            known = usage.input_tokens if usage else 0
+            usage = Usage(known or decision.prompt_tokens, relay.estimate_output_tokens(), is_estimated=True)
+        record.usage = usage
+        record.tokens_per_second = None
+        if usage is not None and view.is_streaming and relay.first_token_at is not None and usage.output_tokens > 4:
+            seconds = self._clock() - relay.first_token_at
+            if seconds > 0.001:
+                record.tokens_per_second = usage.output_tokens / seconds
+
+    @staticmethod
+    def _conclude(relay: Relay, error: TandemError | None, record: Dispatched) -> None:
+        record.error = error
+        if error is None:
+            record.outcome, record.status = Outcome.SERVED, 200
+        elif relay.ended_in_stream is not None:
+            record.outcome, record.status = Outcome.FAILED, 200
+        elif relay.has_reached_client:
+            record.outcome, record.status = Outcome.CUT_SHORT, 200
+
+
+def _short(error: TandemError) -> str:
+    return str(error.status) if isinstance(error, UpstreamRefused) else error.code.removeprefix("upstream_")
+
+
+def _may_follow(error: TandemError, target: Target, reachable: Mapping[str, Reachable]) -> bool:
+    """Whether a failure may be tried again on this target. A refusal for length may, on a larger one."""
+    if not isinstance(error, UpstreamError):
+        return False
+    if isinstance(error, UpstreamRefused) and error.status in (400, 413):
+        failed = reachable[error.target].target
+        return target.window_tokens > failed.window_tokens and any(mark in error.body for mark in _LENGTH_MARKS)
+    return error.is_retryable
+
+
+def _final_error(last: TandemError, attempts: list[Attempt]) -> TandemError:
+    """What the caller sees when every attempt failed: the target's own words if they blame the request, else ours."""
+    if not isinstance(last, UpstreamRefused):
+        return last
+    if last.blames_the_request:
+        return last
+    tried = ", ".join(f"{attempt.target} ({attempt.status or attempt.error})" for attempt in attempts)
+    if last.status == 429:
+        wait = last.retry_after_seconds if last.retry_after_seconds is not None else _DEFAULT_WAIT_SECONDS
+        return TiersBusy(f"every target that may serve this is over its limit: {tried}", retry_after_seconds=wait)
+    if last.status in (503, 529):
+        return Unavailable(
+            f"every target that may serve this is overloaded: {tried}", retry_after_seconds=last.retry_after_seconds
+        )
+    return UpstreamUnreachable(last.target, f"every target that may serve this failed: {tried}")

@@ -1,0 +1,233 @@
+"""One attempt's answer on its way to the caller: bytes as they come, and a verdict at the end.
+
+Until the first byte of a good answer is here nothing has gone to the caller, and another target may be tried. A streamed
+answer is then passed on piece by piece. An answer that comes whole is held until it is whole, so that a broken one can
+still be tried elsewhere.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from router.contract.entry import Usage
+from router.contract.errors import (
+    TandemError,
+    UpstreamAuth,
+    UpstreamCut,
+    UpstreamError,
+    UpstreamMalformed,
+    UpstreamModel,
+    UpstreamRefused,
+)
+from router.contract.relay import Flow, Headers, Sink
+from router.contract.words import Dialect
+from router.dialects.answers import FIRST_TOKEN_MARKS, read_stream_end, read_whole_answer
+from router.dialects.refusals import failure_event
+from router.dialects.sse import Tail
+
+_MOST_ERROR_BYTES = 1 << 20
+_PASSED_HEADERS = frozenset(
+    """
+    content-type retry-after retry-after-ms x-request-id request-id openai-processing-ms openai-version
+    anthropic-organization-id x-reasoning-included
+    """.split()
+)
+_PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+
+
+def passed_headers(headers: Headers) -> Headers:
+    """The target's headers that a caller may see. A fixed list: `openai-model` and its like never leave us."""
+    return tuple((name, value) for name, value in headers if name in _PASSED_HEADERS or name.startswith(_PASSED_PREFIXES))
+
+
+class Relay:
+    """The sink of one attempt. `finished` holds None for an answer that went out whole, or what went wrong."""
+
+    def __init__(
+        self,
+        client: Sink,
+        *,
+        target: str,
+        dialect: Dialect,
+        request_id: str,
+        is_streaming: bool,
+        most_bytes: int,
+        head: Callable[[], Headers],
+        clock: Callable[[], float],
+    ) -> None:
+        self._client, self._target, self._dialect, self._request_id = client, target, dialect, request_id
+        self._wants_stream, self._most_bytes, self._head, self._clock = is_streaming, most_bytes, head, clock
+        self._status = 0
+        self._headers: Headers = ()
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._is_relaying = False
+        self._mark: bytes | None = FIRST_TOKEN_MARKS[dialect]
+        self.tail = Tail()
+        self.finished: asyncio.Future[TandemError | None] = asyncio.get_running_loop().create_future()
+        self.status: int | None = None
+        self.first_token_at: float | None = None
+        self.has_reached_client = False
+        self.ended_in_stream: TandemError | None = None
+        self.usage: Usage | None = None
+        self.on_first_token: Callable[[float], None] | None = None
+        self.recording: list[bytes] | None = None
+
+    def feed_from(self, flow: Flow) -> None:
+        self._client.feed_from(flow)
+
+    def start(self, status: int, headers: Headers) -> None:
+        self._status = self.status = status
+        self._headers = headers
+        if not 200 <= status < 300:
+            return
+        kind = next((value for name, value in headers if name == "content-type"), "")
+        if any(name == "content-encoding" and value != "identity" for name, value in headers):
+            self._settle(UpstreamMalformed(self._target, f'target "{self._target}" answered compressed, unasked'))
+        elif self._wants_stream and not kind.startswith("text/event-stream") and kind:
+            self._settle(self._malformed(f"{kind.split(';')[0][:60]} where a stream of events was asked for"))
+
+    def write(self, data: bytes) -> None:
+        if self._is_relaying:
+            self.tail.add(data)
+            if self._mark is not None and self._mark in data:
+                self._note_first_token()
+            if self.recording is not None:
+                self.recording.append(data)
+            self._client.write(data)
+        elif self.finished.done():
+            return
+        elif 200 <= self._status < 300 and self._wants_stream:
+            self._is_relaying = self.has_reached_client = True
+            self._client.start(200, self._head() + _stream_headers(self._headers))
+            self.write(data)
+        else:
+            self._hold(data)
+
+    def _note_first_token(self) -> None:
+        self._mark = None
+        self.first_token_at = now = self._clock()
+        if self.on_first_token is not None:
+            self.on_first_token(now)
+
+    def _hold(self, data: bytes) -> None:
+        self._held_bytes += len(data)
+        is_error = not 200 <= self._status < 300
+        if self._held_bytes > (_MOST_ERROR_BYTES if is_error else self._most_bytes):
+            if not is_error:
+                self._settle(self._malformed(f"an answer of more than {self._most_bytes} bytes"))
+            return
+        self._held.append(data)
+
+    def end(self) -> None:
+        if self.finished.done():
+            return
+        if not 200 <= self._status < 300:
+            self._settle(self._read_refusal(b"".join(self._held)))
+        elif self._is_relaying:
+            self._end_stream()
+        elif self._wants_stream:
+            self._settle(UpstreamCut(self._target, f'target "{self._target}" ended its stream before it began'))
+        else:
+            self._end_whole(b"".join(self._held))
+
+    def _end_stream(self) -> None:
+        end = read_stream_end(self._dialect, self.tail.frames())
+        self.usage = end.usage
+        if end.has_failed:
+            # The target's own error event went out with the other bytes; what follows a failure is never a proper end.
+            self.ended_in_stream = UpstreamRefused(self._target, 502, b"", "")
+            self._client.fail(self.ended_in_stream)
+            self._settle(self.ended_in_stream)
+        elif end.is_complete:
+            self._client.end()
+            self._settle(None)
+        else:
+            self._break(UpstreamCut(self._target, f'target "{self._target}" ended without its last event'))
+
+    def _end_whole(self, body: bytes) -> None:
+        try:
+            self.usage = read_whole_answer(self._dialect, body)
+        except ValueError:
+            self._settle(self._malformed("a body that is no answer of its dialect"))
+            return
+        self.has_reached_client = True
+        headers = self._head() + passed_headers(self._headers) + (("content-length", str(len(body))),)
+        self._client.start(200, headers)
+        if self.recording is not None:
+            self.recording.append(body)
+        self._client.write(body)
+        self._client.end()
+        self._settle(None)
+
+    def fail(self, error: TandemError) -> None:
+        if self.finished.done():
+            return
+        if self._is_relaying:
+            self._break(error)
+        else:
+            self._settle(error)
+
+    def _break(self, error: TandemError) -> None:
+        """A stream that failed after its first byte: say so if a frame may follow, then close without a proper end."""
+        end = read_stream_end(self._dialect, self.tail.frames())
+        self.usage = end.usage
+        if end.is_complete and not end.has_failed:
+            # The terminal event came; what broke is only the connection behind it.
+            self._client.end()
+            self._settle(None)
+            return
+        if self.tail.at_frame_end:
+            self._client.write(failure_event(error, self._dialect, self._request_id))
+        self._client.fail(error)
+        self._settle(error)
+
+    @property
+    def has_served(self) -> bool:
+        """Whether the answer went out whole, so that its connection is free again."""
+        return self.finished.done() and not self.finished.cancelled() and self.finished.result() is None
+
+    def estimate_output_tokens(self) -> int:
+        """Tokens of an answer whose host gave no usage: a frame is about one token, four bytes of a whole one are."""
+        return self.tail.pieces if self._is_relaying else self._held_bytes // 4
+
+    def _settle(self, error: TandemError | None) -> None:
+        if not self.finished.done():
+            self.finished.set_result(error)
+
+    def _malformed(self, what: str) -> UpstreamMalformed:
+        return UpstreamMalformed(self._target, f'target "{self._target}" answered {what}')
+
+    def _read_refusal(self, body: bytes) -> UpstreamError:
+        status, name = self._status, self._target
+        if 300 <= status < 400:
+            return self._malformed(f"{status}, a redirect, which is not followed")
+        if status in (401, 402, 403):
+            return UpstreamAuth(name, f'target "{name}" refused our key ({status}). The operator must mend it')
+        if status == 404:
+            return UpstreamModel(name, f'target "{name}" does not know the model or path in the config (404)')
+        headers = dict(self._headers)
+        kind = headers.get("content-type", "application/json")
+        return UpstreamRefused(name, status, body, kind, retry_after_seconds=read_retry_after(headers))
+
+
+def _stream_headers(headers: Headers) -> Headers:
+    """A stream's own headers. Its type is stated anew, and nobody on the way may hold it back or keep it."""
+    kept = tuple((name, value) for name, value in passed_headers(headers) if name != "content-type")
+    return (
+        ("content-type", "text/event-stream; charset=utf-8"),
+        ("cache-control", "no-cache"),
+        ("x-accel-buffering", "no"),
+        *kept,
+    )
+
+
+def read_retry_after(headers: dict[str, str]) -> float | None:
+    """The wait that a target asks for, in seconds. A date is read by nobody here: its clock may not be ours."""
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * scale
+        except (KeyError, ValueError):
+            continue
+        if 0 <= seconds < 86_400:
+            return seconds
+    return None

@@ -1,0 +1,1 @@
+"""HTTP in: who may knock, which door, and the answer's way back."""

@@ -1,0 +1,100 @@
+"""`GET /v1/models` in the three shapes that clients ask for."""
+
+from collections.abc import Mapping
+
+from router.contract.request import Json, JsonObject
+from router.contract.target import Target
+from router.contract.words import Feature, Tier
+from router.sense.models import ModelNames
+
+_CREATED = 1_770_854_400
+_CREATED_ISO = "2026-02-12T00:00:00Z"
+_TITLES = {
+    "auto": ("Tandem auto", "Each turn goes to the tier that will have you finished sooner."),
+    "fast": ("Tandem fast", "Quick edits."),
+    "deep": ("Tandem deep", "Long tasks."),
+}
+_CODEX_INSTRUCTIONS = "You are a coding agent. Work in the user's repository with the tools you are given."
+
+
+class Catalogue:
+    """The models that a caller may ask for, and how large their windows are."""
+
+    def __init__(self, models: ModelNames, targets: Mapping[str, Target]) -> None:
+        self._models, self._targets = models, targets
+
+    def window(self, name: str) -> int:
+        """The largest context window of the targets that a name may lead to."""
+        alias = self._models.resolve(name)
+        if alias.target is not None:
+            return self._targets[alias.target].window_tokens
+        tiers = tuple(Tier) if alias.tier is None else (alias.tier,)
+        return max(target.window_tokens for target in self._targets.values() if target.tier in tiers)
+
+    def openai(self) -> JsonObject:
+        """For OpenAI SDKs and most others."""
+        return {"object": "list", "data": [self._openai_entry(name) for name in self._models.listed()]}
+
+    def openai_entry(self, name: str) -> JsonObject:
+        """One model; raises `UnknownModel`."""
+        self._models.resolve(name)
+        return self._openai_entry(name)
+
+    def _openai_entry(self, name: str) -> JsonObject:
+        return {
+            "id": name,
+            "object": "model",
+            "created": _CREATED,
+            "owned_by": "tandem",
+            "context_window": self.window(name),
+        }
+
+    def anthropic(self, limit: int) -> JsonObject:
+        """For Claude Code and Anthropic SDKs."""
+        names = self._models.listed()
+        shown = names[:limit]
+        data: list[Json] = [
+            {
+                "type": "model",
+                "id": name,
+                "display_name": _TITLES.get(name, (name, ""))[0],
+                "created_at": _CREATED_ISO,
+                "max_input_tokens": self.window(name),
+            }
+            for name in shown
+        ]
+        return {"data": data, "has_more": len(names) > limit, "first_id": shown[0], "last_id": shown[-1]}
+
+    def codex(self) -> JsonObject:
+        """For Codex: the metadata without which it drops `apply_patch`, guesses the window and sends no effort."""
+        return {"models": [self._codex_entry(name, place) for place, name in enumerate(_TITLES)]}
+
+    def _codex_entry(self, name: str, place: int) -> JsonObject:
+        title, description = _TITLES[name]
+        tiers = tuple(Tier) if name == "auto" else (Tier(name),)
+        targets = [target for target in self._targets.values() if target.tier in tiers]
+        takes_patches = all(Feature.CUSTOM_TOOLS in target.accepts for target in targets)
+        levels: list[Json] = [
+            {"effort": effort, "description": words}
+            for effort, words in (("low", "Quick"), ("medium", "Balanced"), ("high", "Thorough"))
+        ]
+        return {
+            "slug": name,
+            "display_name": title,
+            "description": description,
+            "default_reasoning_level": "medium",
+            "supported_reasoning_levels": levels,
+            "shell_type": "shell_command",
+            "visibility": "list",
+            "supported_in_api": True,
+            "priority": place + 1,
+            "availability_nux": None,
+            "upgrade": None,
+            "support_verbosity": False,
+            "default_verbosity": None,
+            "apply_patch_tool_type": "freeform" if takes_patches else "function",
+            "truncation_policy": {"mode": "tokens", "limit": 10_000},
+            "context_window": self.window(name),
+            "experimental_supported_tools": [],
+            "base_instructions": _CODEX_INSTRUCTIONS,
+        }

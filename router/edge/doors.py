@@ -1,0 +1,98 @@
+"""The doors: which paths are create calls, in which dialect, and who may knock at all."""
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from router.contract.errors import BadRequest, BodyTooLarge, Forbidden, HeadersTooLarge, WrongMediaType
+from router.contract.words import Dialect, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A create call: its dialect and what it asks for."""
+
+    dialect: Dialect
+    operation: Operation = Operation.CREATE
+
+
+_DOORS = {
+    "/chat/completions": Door(Dialect.CHAT),
+    "/responses": Door(Dialect.RESPONSES),
+    "/messages": Door(Dialect.MESSAGES),
+    "/messages/count_tokens": Door(Dialect.MESSAGES, Operation.COUNT_TOKENS),
+    "/completions": Door(Dialect.COMPLETIONS),
+}
+DOORS: Mapping[str, Door] = {prefix + path: door for path, door in _DOORS.items() for prefix in ("/v1", "")}
+"""By path. Clients leave `/v1` out where they take it for part of the base URL."""
+
+_LOOPBACK_HOST = re.compile(r"^(localhost|127(?:\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may bring."""
+
+    max_body_bytes: int
+    max_headers: int
+    max_header_bytes: int
+    max_in_flight: int
+    body_timeout_seconds: float
+    min_body_bytes_per_second: int
+
+
+def new_request_id() -> str:
+    """Ordered by time, and not to be guessed."""
+    return f"req_{int(time.time() * 1000):011x}{os.urandom(8).hex()}"
+
+
+def dialect_of_path(path: str) -> Dialect:
+    """The dialect in which to refuse a request, whatever is wrong with it."""
+    door = DOORS.get(path)
+    if door is not None:
+        return door.dialect
+    return Dialect.MESSAGES if path.startswith(("/v1/messages", "/messages")) else Dialect.CHAT
+
+
+def check_knock(headers: Mapping[str, str], hosts: int) -> None:
+    """Only this machine may knock: any web page can reach loopback, and names itself in Origin when it does."""
+    host = headers.get("host", "")
+    if hosts != 1 or not host:
+        raise BadRequest("the Host header is missing or stands twice")
+    if not _LOOPBACK_HOST.match(host):
+        raise Forbidden("this router answers to loopback names only (localhost, 127.0.0.1, [::1])")
+    origin = headers.get("origin")
+    if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        raise Forbidden("requests from other web pages are refused")
+    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        raise Forbidden("requests from other web pages are refused")
+
+
+def check_headers(count: int, size: int, limits: Limits) -> None:
+    """Hold headers against the limits."""
+    if count > limits.max_headers:
+        raise HeadersTooLarge(f"{count} headers are over the limit of {limits.max_headers}")
+    if size > limits.max_header_bytes:
+        raise HeadersTooLarge(f"the headers are over the limit of {limits.max_header_bytes} bytes")
+
+
+def check_body_headers(headers: Mapping[str, str], limits: Limits) -> None:
+    """Refuse a body by what its headers say, before a byte of it is read."""
+    kind, _, parameters = headers.get("content-type", "application/json").lower().partition(";")
+    if kind.strip() != "application/json" and not kind.strip().endswith("+json"):
+        raise WrongMediaType(f'content-type: "{kind.strip()[:60]}" is not served. Send application/json')
+    charset = re.search(r'charset\s*=\s*"?([\w-]+)', parameters)
+    if charset and charset.group(1) not in ("utf-8", "utf8", "us-ascii"):
+        raise WrongMediaType(f'content-type: charset "{charset.group(1)[:40]}" is not served. Send UTF-8')
+    if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+        raise WrongMediaType("content-encoding: compressed bodies are not served. Send the body as it is")
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length) > limits.max_body_bytes:
+        raise too_large(limits)
+
+
+def too_large(limits: Limits) -> BodyTooLarge:
+    """The body is over the limit."""
+    return BodyTooLarge(f"the body is over the limit of {limits.max_body_bytes} bytes")

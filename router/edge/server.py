@@ -1,0 +1,99 @@
+"""Listening: the socket, the event loop, and an orderly stop."""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+
+from router.edge.asgi import App
+
+
+class CannotListen(Exception):
+    """The address cannot be bound. The message says why and what to do."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket on loopback. Any other address is refused: there are no keys that could guard it."""
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise CannotListen(
+            f"server.host {host} is not loopback, and without keys anyone who reaches it could spend yours\n"
+            "  hint: use 127.0.0.1, and a tunnel (ssh -L) from other machines"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        hint = (
+            "another program listens there; choose one with --port" if error.errno in (98, 48) else "choose another with --port"
+        )
+        raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}\n  hint: {hint}") from error
+    listener.listen(2048)
+    listener.setblocking(False)
+    return listener
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, with its own logging off and a word when it is ready."""
+
+    def __init__(self, app: App, *, drain_seconds: float, on_ready: Callable[[], None]) -> None:
+        for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=max(1, round(drain_seconds)),
+            )
+        )
+        self._on_ready = on_ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM, at once on a second one; then return, so that the ledger is flushed and we exit 0."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+
+def run(main: Callable[[], "asyncio.Future[None] | object"]) -> None:
+    """Run a coroutine function on uvloop where it is installed, else on asyncio's own loop."""
+    factory = None
+    with contextlib.suppress(ImportError):
+        import uvloop  # optional: an extra, and absent on some platforms
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())  # type: ignore[arg-type]  # a coroutine function's result

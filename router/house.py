@@ -1,0 +1,133 @@
+"""The road of a request. Read this file first: `serve` is the whole product in one function."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from router.contract.decision import Decision
+from router.contract.entry import Dispatched, Ledger
+from router.contract.errors import TandemError, UpstreamAuth, UpstreamModel
+from router.contract.relay import Headers, Sink
+from router.contract.request import JsonObject, RequestView
+from router.contract.signals import Signals, TokenCount
+from router.contract.target import Target
+from router.decide.choose import Rules, decide
+from router.decide.wording import explain
+from router.dialects.headers import answer_headers
+from router.dialects.requests import Arrival, read_request
+from router.dialects.splice import fields_to_change
+from router.dispatch.attempts import Dispatcher
+from router.dispatch.live import LiveStatistics
+from router.dispatch.refuse import refuse
+from router.ledger.entries import write_entry
+from router.sense.models import ModelNames
+from router.sense.signals import is_near_a_limit, read_signals
+from router.sessions.scoped import ScopedWishes
+from router.sessions.turns import read_turn
+from router.telemetry import events
+
+
+class TokenCounter(Protocol):
+    """Counts exactly, off the event loop, or answers None."""
+
+    async def count(self, view: RequestView) -> TokenCount | None: ...
+
+
+@dataclass(slots=True)
+class Passage:
+    """One request on its way: what is known of it so far."""
+
+    arrival: Arrival
+    began: float
+    view: RequestView | None = None
+    decision: Decision | None = None
+    decided: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """Everything that a request passes, built by `wiring` from one config. A new config is a new house."""
+
+    rules: Rules
+    models: ModelNames
+    targets: Mapping[str, Target]
+    live: LiveStatistics
+    dispatcher: Dispatcher
+    ledger: Ledger
+    counter: TokenCounter
+    scoped: ScopedWishes
+    keeps_text: bool = False
+    clock: Callable[[], float] = time.perf_counter
+
+    async def serve(self, arrival: Arrival, sink: Sink) -> None:
+        """Take an admitted request from its bytes to its ledger entry."""
+        passage = Passage(arrival, self.clock())
+        record = Dispatched(answer=[] if self.keeps_text else None)
+        try:
+            view = passage.view = read_request(arrival)
+            signals = await self._sense(view)
+            decision = passage.decision = self._decide(view, signals)
+            passage.decided = self.clock()
+            await self.dispatcher.send(view, decision, sink, self._head(passage, view, decision), record)
+        except TandemError as error:
+            refuse(error, arrival.dialect, arrival.id, sink, record)
+        finally:
+            self._settle(passage, record)
+
+    async def explain(self, arrival: Arrival) -> JsonObject:
+        """Decide without asking anyone, and without remembering anything."""
+        view = read_request(arrival)
+        decision = self._decide(view, await self._sense(view))
+        drops: JsonObject = {
+            name: list(changes) for name in decision.targets if (changes := fields_to_change(view, self.targets[name]))
+        }
+        return {**explain(decision), "drops": drops}
+
+    async def _sense(self, view: RequestView) -> Signals:
+        """Whose turn it is, and what can be measured. Tokens are only counted exactly where an estimate cannot decide."""
+        turn = read_turn(view)
+        wish = self.scoped.recall(view.caller, turn.session)
+        if wish is not None:
+            turn = replace(turn, tier_wish=wish)
+        signals = read_signals(view, turn, self.models.resolve(view.model), self.live.standings(self.clock()))
+        if is_near_a_limit(signals):
+            exact = await self.counter.count(view)
+            if exact is not None:
+                signals = replace(signals, prompt=exact)
+        return signals
+
+    def _decide(self, view: RequestView, signals: Signals) -> Decision:
+        decision = decide(self.rules, view, signals)
+        for skipped in decision.skipped:
+            events.policy_skipped(policy=skipped.policy, reason=skipped.reason)
+        return decision
+
+    def _head(self, passage: Passage, view: RequestView, decision: Decision) -> Callable[[Target, str], Headers]:
+        """The headers that say who serves and why, written once it is known who does."""
+        overhead_ms = ((passage.decided or passage.began) - passage.began) * 1000
+        whole = explain(decision) if view.wishes.explain_fully else None
+        return lambda target, failed: answer_headers(view.id, decision, target, failed, overhead_ms, whole)
+
+    def _settle(self, passage: Passage, record: Dispatched) -> None:
+        """One entry for each admitted request, whatever became of it, and what the session wished to be remembered."""
+        ended, arrival, decision = self.clock(), passage.arrival, passage.decision
+        if passage.view is not None and decision is not None:
+            self.scoped.note(arrival.caller, decision.turn.session, passage.view.wishes)
+        if isinstance(record.error, (UpstreamAuth, UpstreamModel)):
+            events.target_misconfigured(target=record.error.target, code=record.error.code)
+        entry = write_entry(
+            request_id=arrival.id,
+            caller=arrival.caller,
+            dialect=arrival.dialect,
+            view=passage.view,
+            decision=decision,
+            record=record,
+            began=passage.began,
+            decided=passage.decided or ended,
+            ended=ended,
+            targets=self.targets,
+            keeps_text=self.keeps_text,
+        )
+        self.ledger.record(entry)
+        events.request_settled(entry)

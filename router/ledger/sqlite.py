@@ -1,0 +1,228 @@
+"""The ledger on SQLite: entries are queued, and one thread writes them in batches."""
+
+import os
+import sqlite3
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from importlib import resources
+from pathlib import Path
+
+import orjson
+
+from router.contract.entry import Entry
+from router.contract.request import Json, JsonObject
+
+SCHEMA_VERSION = 1
+_MOST_QUEUED = 50_000
+_MOST_REMEMBERED = 2_000
+_BATCH_ENTRIES = 500
+_BATCH_SECONDS = 0.2
+_RETENTION_SECONDS = 3_600.0
+_DELETED_AT_ONCE = 500
+_COLUMNS = """
+    id at caller session turn_kind client dialect model streaming outcome status error tier target because score
+    decision attempts overhead_ms ttft_ms duration_ms tokens_per_second input_tokens cached_tokens output_tokens
+    reasoning_tokens tokens_estimated cost_usd prompt_text answer_text
+""".split()
+_INSERT = f"INSERT OR IGNORE INTO entries ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608  fixed names
+
+
+class LedgerUnusable(Exception):
+    """The file cannot be used as a ledger. The message says why and what to do."""
+
+
+class SqliteLedger:
+    """Keeps entries in one file, for its owner's eyes only (0600)."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        keep_days: int,
+        explain: Callable[[Entry], JsonObject],
+        on_failure: Callable[[str, int], None],
+    ) -> None:
+        self._path, self._keep_days, self._explain, self._on_failure = path, keep_days, explain, on_failure
+        self._queue: deque[Entry] = deque()
+        self._remembered: OrderedDict[str, Entry] = OrderedDict()
+        self._wake = threading.Event()
+        self._is_closing = False
+        self.lost = 0
+        self._create()
+        self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
+        self._thread.start()
+
+    def record(self, entry: Entry) -> None:
+        """Queue an entry. A queue that is full drops the new one and counts it."""
+        self._remembered[entry.id] = entry
+        if len(self._remembered) > _MOST_REMEMBERED:
+            self._remembered.popitem(last=False)
+        if len(self._queue) >= _MOST_QUEUED:
+            self.lost += 1
+            return
+        self._queue.append(entry)
+        if len(self._queue) >= _BATCH_ENTRIES:
+            self._wake.set()
+
+    def find_decision(self, request_id: str, caller: str) -> Mapping[str, Json] | None:
+        """The explanation of a request: from memory if it is recent, else one keyed read."""
+        entry = self._remembered.get(request_id)
+        if entry is not None:
+            return self._explain(entry) if entry.caller == caller and entry.decision is not None else None
+        try:
+            with self._connect() as database:
+                row = database.execute(
+                    "SELECT decision FROM entries WHERE id = ? AND caller = ?", (request_id, caller)
+                ).fetchone()
+        except sqlite3.Error:
+            return None
+        finally:
+            if "database" in locals():
+                database.close()
+        if row is None or row[0] is None:
+            return None
+        found = orjson.loads(row[0])
+        return found if isinstance(found, dict) else None
+
+    def close(self) -> None:
+        """Write what is queued and stop."""
+        self._is_closing = True
+        self._wake.set()
+        self._thread.join(timeout=10)
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=5.0, isolation_level=None)
+
+    def _create(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        # Created by us before SQLite sees it, so that nobody else could ever read it; its side files copy its rights.
+        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+        self._path.chmod(0o600)
+        database = self._connect()
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if version > SCHEMA_VERSION:
+                raise LedgerUnusable(f"{self._path.name} was written by a newer Tandem (schema {version} > {SCHEMA_VERSION})")
+            database.executescript((resources.files("router.ledger") / "schema.sql").read_text(encoding="utf-8"))
+            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        except sqlite3.DatabaseError as error:
+            raise LedgerUnusable(f"{self._path.name} is not a usable ledger: {error}") from error
+        finally:
+            database.close()
+
+    def _run(self) -> None:
+        database = self._connect()
+        database.execute("PRAGMA synchronous = NORMAL")
+        next_retention = time.monotonic()
+        while True:
+            self._wake.wait(_BATCH_SECONDS)
+            self._wake.clear()
+            closing = self._is_closing
+            try:
+                self._write(database)
+                if time.monotonic() >= next_retention and not closing:
+                    next_retention = time.monotonic() + _RETENTION_SECONDS
+                    self._forget_old(database)
+            except Exception as error:  # noqa: BLE001  the writer must outlive a locked or vanished file
+                self._on_failure(type(error).__name__, self.lost)
+                database = self._reopen(database)
+            if closing:
+                database.close()
+                return
+
+    def _reopen(self, database: sqlite3.Connection) -> sqlite3.Connection:
+        try:
+            database.close()
+            self._create()
+        except (sqlite3.Error, OSError, LedgerUnusable):
+            pass
+        return self._connect()
+
+    def _write(self, database: sqlite3.Connection) -> None:
+        if self._queue and not self._path.exists():
+            raise FileNotFoundError(self._path.name)
+        while self._queue:
+            batch = [self._queue[index] for index in range(min(len(self._queue), _BATCH_ENTRIES))]
+            rows = [self._row(entry) for entry in batch]
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                database.executemany(_INSERT, rows)
+                database.execute("COMMIT")
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            for _ in batch:
+                self._queue.popleft()
+
+    def _forget_old(self, database: sqlite3.Connection) -> None:
+        oldest = time.time() - self._keep_days * 86_400
+        statement = "DELETE FROM entries WHERE sequence IN (SELECT sequence FROM entries WHERE at < ? LIMIT ?)"
+        while database.execute(statement, (oldest, _DELETED_AT_ONCE)).rowcount == _DELETED_AT_ONCE:
+            time.sleep(0.05)  # between small deletions, writers of other processes get their turn
+
+    def _row(self, entry: Entry) -> tuple[object, ...]:
+        decision, usage = entry.decision, entry.usage
+        attempts = [
+            {"target": attempt.target, "status": attempt.status, "error": attempt.error, "seconds": round(attempt.seconds, 4)}
+            for attempt in entry.attempts
+        ]
+        explained = self._explain(entry) if decision else None
+        if explained is not None and entry.prompt_text is None:
+            explained["person_text"] = None  # no text on disk unless the operator asked for it
+        return (
+            entry.id,
+            entry.at,
+            entry.caller,
+            decision.turn.session if decision else None,
+            str(decision.turn.kind) if decision else None,
+            decision.turn.client if decision else None,
+            str(entry.dialect),
+            entry.model,
+            int(entry.is_streaming),
+            str(entry.outcome),
+            entry.status,
+            entry.error,
+            str(decision.tier) if decision else None,
+            entry.target,
+            decision.because if decision else None,
+            decision.score if decision else None,
+            orjson.dumps(explained).decode() if explained else None,
+            orjson.dumps(attempts).decode(),
+            entry.overhead_ms,
+            entry.ttft_ms,
+            entry.duration_ms,
+            entry.tokens_per_second,
+            usage.input_tokens if usage else None,
+            usage.cached_tokens if usage else None,
+            usage.output_tokens if usage else None,
+            usage.reasoning_tokens if usage else None,
+            int(usage.is_estimated) if usage else None,
+            entry.cost_usd,
+            entry.prompt_text,
+            entry.answer_text,
+        )
+
+
+class NoLedger:
+    """Keeps nothing but the last decisions, in memory."""
+
+    def __init__(self, explain: Callable[[Entry], JsonObject]) -> None:
+        self._explain = explain
+        self._remembered: OrderedDict[str, Entry] = OrderedDict()
+
+    def record(self, entry: Entry) -> None:
+        self._remembered[entry.id] = entry
+        if len(self._remembered) > _MOST_REMEMBERED:
+            self._remembered.popitem(last=False)
+
+    def find_decision(self, request_id: str, caller: str) -> Mapping[str, Json] | None:
+        entry = self._remembered.get(request_id)
+        if entry is None or entry.decision is None or entry.caller != caller:
+            return None
+        return self._explain(entry)
+
+    def close(self) -> None:
+        pass

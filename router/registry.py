@@ -1,0 +1,17 @@
+"""Names → classes: the one place that sees policies and adapters. A new one is one line here and one in the config."""
+
+from adapters.anthropic_http import AnthropicHttpAdapter
+from adapters.openai_http import OpenAiHttpAdapter
+from adapters.simulated import SimulatedAdapter
+from policies.capability import CapabilityPolicy
+from policies.effort import EffortPolicy
+from policies.override import OverridePolicy
+from policies.side_request import SideRequestPolicy
+from policies.window import WindowPolicy
+from policies.words import WordsPolicy
+
+POLICIES = {
+    policy.name: policy
+    for policy in (OverridePolicy, CapabilityPolicy, WindowPolicy, SideRequestPolicy, EffortPolicy, WordsPolicy)
+}
+ADAPTERS = {adapter.name: adapter for adapter in (OpenAiHttpAdapter, AnthropicHttpAdapter, SimulatedAdapter)}

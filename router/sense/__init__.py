@@ -1,0 +1,1 @@
+"""`RequestView` and turn → `Signals`: measured facts, each cheap, each may be unknown."""

@@ -1,0 +1,190 @@
+"""Request → `Turn`: which client, whose session, what kind of request, and what the person typed."""
+
+import hashlib
+from collections.abc import Mapping
+
+import orjson
+
+from router.contract.request import Json, JsonObject, RequestView
+from router.contract.signals import Turn
+from router.contract.words import Dialect, Feature, Tier, TurnKind
+from router.sessions import clients
+from router.sessions.clients import UNKNOWN_CLIENT, Client
+from router.sessions.words import earlier_words, is_planning, last_user_message, person_text, words_of
+
+_PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
+_MOST_FOLLOW_UPS = 5
+
+
+def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
+    """Say whose turn a request is. Reads only the request itself."""
+    client = _recognise(view)
+    metadata = _turn_metadata(view)
+    words = None if view.dialect is Dialect.COMPLETIONS else person_text(view.conversation, client)
+    kind = _read_kind(view, client, metadata, words)
+    if kind is TurnKind.TOOL_LOOP:
+        words = earlier_words(view.conversation, client)
+    return Turn(
+        kind=kind,
+        session=_read_session(view, client, metadata),
+        client=client.name,
+        person_text=words if kind in _PERSONS_KINDS else None,
+        ask_text=_find_ask(view, client, kind, words),
+        is_planning=_says_plan(view) or is_planning(view.conversation),
+        tier_wish=tier_wish,
+    )
+
+
+def _find_ask(view: RequestView, client: Client, kind: TurnKind, words: str | None) -> str | None:
+    """What the turn is about: past every "go on", the words that asked for something."""
+    if kind not in _PERSONS_KINDS:
+        return None
+    for skip in range(_MOST_FOLLOW_UPS):
+        if words is None or not is_follow_up(words):
+            return words
+        words = earlier_words(view.conversation, client, skip + 1)
+    return words
+
+
+def _recognise(view: RequestView) -> Client:
+    agent = view.headers.get("user-agent", "")
+    for client in clients.CLIENTS:
+        if client.agents and agent.startswith(client.agents):
+            return client
+    for client in clients.CLIENTS:
+        if client.systems and view.system.startswith(client.systems):
+            return client
+        if any(view.headers.get(name) for name in client.session_headers):
+            return client
+    return UNKNOWN_CLIENT
+
+
+def _read_kind(view: RequestView, client: Client, metadata: JsonObject, words: str | None) -> TurnKind:
+    return (
+        _stated_kind(view, metadata)
+        or _marked_kind(view)
+        or _structural_kind(view, client, words)
+    )  # fmt: skip
+
+
+def _stated_kind(view: RequestView, metadata: JsonObject) -> TurnKind | None:
+    """What the client itself says that the request is."""
+    if view.body.get("generate") is False:
+        return TurnKind.PREWARM
+    stated = clients.CODEX_KINDS.get(_text(metadata.get("request_kind")))
+    if stated is None:
+        stated = clients.CODEX_SOURCES.get(_text(metadata.get("thread_source")))
+    if stated is not None:
+        return stated
+    for header, kind in clients.HEADER_MARKS:
+        if view.headers.get(header):
+            return kind
+    return None
+
+
+def _marked_kind(view: RequestView) -> TurnKind | None:
+    """What canned words give away."""
+    for mark, kind in clients.SYSTEM_MARKS:
+        if view.system.startswith(mark):
+            return kind
+    head = view.system[:400]
+    for mark, kind in clients.SYSTEM_INNER_MARKS:
+        if mark in head:
+            return kind
+    last = last_user_message(view.conversation)
+    if last is not None:
+        for text in last.texts:
+            for mark, kind in clients.LAST_TEXT_MARKS:
+                if text.startswith(mark) and (kind is not TurnKind.SIDE or Feature.TOOLS not in view.needs):
+                    return kind
+    return None
+
+
+def _structural_kind(view: RequestView, client: Client, words: str | None) -> TurnKind:
+    """What the shape of the conversation says, for any client."""
+    if view.dialect is Dialect.COMPLETIONS:
+        return TurnKind.SIDE
+    last = view.conversation[-1] if len(view.conversation) else None
+    if words is None:
+        return TurnKind.TOOL_LOOP
+    if client.result_mark and last is not None and last.texts and client.result_mark in last.texts[0][:200]:
+        return TurnKind.TOOL_LOOP
+    return TurnKind.FOLLOW_UP if is_follow_up(words) and len(view.conversation) > 2 else TurnKind.ASK
+
+
+def is_follow_up(words: str) -> bool:
+    """Whether these words only say "go on": a turn that inherits what the one before it was about."""
+    if len(words) > 40:
+        return False
+    parts = words.lower().strip(" .!,…。！\"'").replace(",", " ").replace(".", " ").split()
+    return 0 < len(parts) <= clients.FOLLOW_UP_MOST_WORDS and all(part in clients.FOLLOW_UPS for part in parts)
+
+
+def _says_plan(view: RequestView) -> bool:
+    safeguards = view.body.get("safeguards")
+    if not isinstance(safeguards, list) or not safeguards or not isinstance(safeguards[0], dict):
+        return False
+    context = safeguards[0].get("classifier_context")
+    return isinstance(context, dict) and context.get("permission_mode") == "plan"
+
+
+def _turn_metadata(view: RequestView) -> JsonObject:
+    """Codex's turn metadata: a header over HTTP, a string inside `client_metadata` on every transport."""
+    carried = view.body.get("client_metadata")
+    text = view.headers.get("x-codex-turn-metadata")
+    if not text and isinstance(carried, dict):
+        text = _text(carried.get("x-codex-turn-metadata"))
+    return _parse_object(text)
+
+
+def _read_session(view: RequestView, client: Client, metadata: JsonObject) -> str:
+    """The session's id, first that is there. An empty id is no id."""
+    if view.wishes.session:
+        return f"x:{view.wishes.session}"
+    found = _first_header(view.headers, client) or _text(metadata.get("thread_id")) or _field_session(view.body)
+    if found:
+        return f"{client.name}:{found[:200]}"
+    return f"{client.name}:{_fingerprint(view, client)}"
+
+
+def _first_header(headers: Mapping[str, str], client: Client) -> str:
+    for name in client.session_headers:
+        value = headers.get(name)
+        if value:
+            return value
+    return ""
+
+
+def _field_session(body: JsonObject) -> str:
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict):
+        user = _parse_object(_text(metadata.get("user_id")))
+        session = _text(user.get("session_id")) or _text(metadata.get("session_id"))
+        if session:
+            return session
+    return _text(body.get("prompt_cache_key"))
+
+
+def _fingerprint(view: RequestView, client: Client) -> str:
+    """Caller and the person's first words. Two people who begin alike share it until there is memory to tell them apart."""
+    first = ""
+    for index in range(min(len(view.conversation), 12)):
+        message = view.conversation[index]
+        if message.role == "user" and (first := words_of(message, client)):
+            break
+    digest = hashlib.blake2b(f"{view.caller}\0{client.name}\0{first}".encode("utf-8", "replace"), digest_size=8)
+    return f"~{digest.hexdigest()}"
+
+
+def _parse_object(text: str | None) -> JsonObject:
+    if not text:
+        return {}
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""

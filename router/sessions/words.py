@@ -1,0 +1,81 @@
+"""The person's own words: what they typed, without what their client wrapped around it."""
+
+import re
+
+from router.contract.request import Conversation, Message
+from router.sessions.clients import HARNESS_STARTS, HARNESS_TAGS, PLAN_MARKS, Client
+
+_HARNESS = re.compile(rf"<({'|'.join(HARNESS_TAGS)})\b[^>]*>.*?(?:</\1>|\Z)", re.DOTALL)
+_LOOK_BACK_MESSAGES = 8
+_LOOK_FAR_BACK = 400
+_MOST_CHARS = 20_000
+"""A longer text is cut before it is searched: nobody types that much, and a paste must not cost more than a page."""
+
+
+def last_user_message(conversation: Conversation) -> Message | None:
+    """The message that the person's words would stand in, if the turn is theirs: only harness messages may follow it."""
+    for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_BACK_MESSAGES), -1):
+        message = conversation[index]
+        if message.role == "user":
+            return message
+        if message.role not in ("system", "developer"):
+            return None
+    return None
+
+
+def person_text(conversation: Conversation, client: Client) -> str | None:
+    """What the person typed last, or None when nothing after the last answer was typed by anyone."""
+    for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_BACK_MESSAGES), -1):
+        message = conversation[index]
+        if message.role == "user":
+            words = words_of(message, client)
+            if words:
+                return words
+            if message.results:
+                return None
+        elif message.role not in ("system", "developer"):
+            return None
+    return None
+
+
+def earlier_words(conversation: Conversation, client: Client, skip: int = 0) -> str | None:
+    """The person's words from further back: the last ones, or with `skip` the ones before those."""
+    for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_FAR_BACK), -1):
+        message = conversation[index]
+        if message.role == "user" and (words := words_of(message, client)):
+            if not skip:
+                return words
+            skip -= 1
+    return None
+
+
+def words_of(message: Message, client: Client) -> str:
+    """The typed part of one message; empty when all of it is harness."""
+    blocks = [words for text in message.texts if (words := _strip(text, client))]
+    if not blocks:
+        return ""
+    return blocks[-1] if client.takes_last_block else "\n".join(blocks)
+
+
+def _strip(text: str, client: Client) -> str:
+    if len(text) > _MOST_CHARS:
+        text = text[: _MOST_CHARS // 2] + text[-_MOST_CHARS // 2 :]
+    if client.wraps_words_in is not None:
+        inside = re.search(rf"<{client.wraps_words_in}>\s*(.*?)\s*</{client.wraps_words_in}>", text, re.DOTALL)
+        if inside:
+            return inside.group(1)
+    for mark in client.words_end_at:
+        text = text.partition(mark)[0]
+    if "<" in text:
+        text = _HARNESS.sub("", text)
+    text = text.strip()
+    return "" if text.startswith(HARNESS_STARTS) else text
+
+
+def is_planning(conversation: Conversation) -> bool:
+    """Whether the client says, around the last message, that it is in plan mode."""
+    for index in range(max(0, len(conversation) - 2), len(conversation)):
+        for text in conversation[index].texts:
+            if any(mark in text[:_MOST_CHARS] or mark in text[-_MOST_CHARS:] for mark in PLAN_MARKS):
+                return True
+    return False

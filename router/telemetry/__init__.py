@@ -1,0 +1,1 @@
+"""Log events, the line a person reads, and tasks that nobody loses."""

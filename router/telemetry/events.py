@@ -1,0 +1,141 @@
+"""One function for each fact that is logged. Names are `noun.verb_in_past`; no text of a prompt or answer, ever."""
+
+import os
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import orjson
+import structlog
+
+from router.contract.entry import Entry
+from router.telemetry.lines import entry_line
+
+_log: Any = structlog.get_logger()
+_is_plain = False
+
+
+def set_up_logging(*, as_json: bool) -> None:
+    """JSON lines for programs, or one readable line for each request for a person."""
+    global _is_plain  # noqa: PLW0603  set once at start, read on every line
+    _is_plain = not as_json
+    colour = not as_json and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    processors: list[Any] = [structlog.processors.add_log_level]
+    if as_json:
+        processors += [structlog.processors.TimeStamper(fmt="iso", utc=True), _to_json]
+    else:
+        processors += [structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), _to_line]
+    structlog.configure(
+        processors=processors,
+        logger_factory=_LineWriter,
+        cache_logger_on_first_use=False,
+    )
+    entry_line.configure(colour=colour)
+
+
+class _LineWriter:
+    """Writes lines to standard error, one system call each. A reader that is gone must not cost a caller their answer."""
+
+    def __init__(self, *_: object) -> None:
+        self._file = sys.stderr.buffer
+
+    def msg(self, line: bytes) -> None:
+        try:
+            self._file.write(line + b"\n")
+            self._file.flush()
+        except (OSError, ValueError):
+            pass
+
+    debug = info = warning = error = msg
+
+
+def _to_json(_: Any, __: str, event: MutableMapping[str, Any]) -> bytes:
+    return orjson.dumps(dict(event), default=str)
+
+
+def _to_line(_: Any, level: str, event: MutableMapping[str, Any]) -> bytes:
+    at, name = event.pop("timestamp", ""), event.pop("event", "")
+    event.pop("level", None)
+    if "line" in event:
+        return f"{at}  {event['line']}".encode()
+    details = "  ".join(f"{key}={value}" for key, value in event.items())
+    mark = "" if level in ("info", "debug") else f"{level}: "
+    return f"{at}  {mark}{name}  {details}".rstrip().encode()
+
+
+def server_started(*, url: str, config: str, targets: int, simulated: bool, took_ms: float) -> None:
+    """The router listens."""
+    if not _is_plain:
+        _log.info("server.started", url=url, config=config, targets=targets, simulated=simulated, took_ms=round(took_ms, 1))
+
+
+def server_stopped() -> None:
+    """The router is gone."""
+    _log.info("server.stopped")
+
+
+def config_warned(*, warning: str) -> None:
+    """Something in the config wants a look."""
+    _log.warning("config.warned", warning=warning)
+
+
+def request_settled(entry: Entry) -> None:
+    """An admitted request is over."""
+    if _is_plain:
+        _log.info("request.settled", line=entry_line(entry))
+        return
+    decision, usage = entry.decision, entry.usage
+    _log.info(
+        "request.settled",
+        request_id=entry.id,
+        outcome=str(entry.outcome),
+        status=entry.status,
+        error=entry.error,
+        dialect=str(entry.dialect),
+        streaming=entry.is_streaming,
+        tier=str(decision.tier) if decision else None,
+        target=entry.target,
+        because=decision.because if decision else None,
+        turn_kind=str(decision.turn.kind) if decision else None,
+        client=decision.turn.client if decision else None,
+        score=round(decision.score, 3) if decision else None,
+        attempts=len(entry.attempts),
+        ttft_ms=entry.ttft_ms,
+        tokens_per_second=entry.tokens_per_second,
+        overhead_ms=entry.overhead_ms,
+        duration_ms=entry.duration_ms,
+        input_tokens=usage.input_tokens if usage else None,
+        output_tokens=usage.output_tokens if usage else None,
+        tokens_estimated=usage.is_estimated if usage else None,
+        cost_usd=entry.cost_usd,
+    )
+
+
+def request_turned_away(*, status: int, code: str) -> None:
+    """A request was refused before it was admitted."""
+    _log.info("request.turned_away", status=status, code=code)
+
+
+def policy_skipped(*, policy: str, reason: str) -> None:
+    """A policy raised, or answered what is no opinion."""
+    _log.warning("policy.skipped", policy=policy, reason=reason)
+
+
+def target_misconfigured(*, target: str, code: str) -> None:
+    """A target refuses our key or does not know its model: an operator must look."""
+    _log.error("target.misconfigured", target=target, code=code)
+
+
+def tokens_uncounted(*, reason: str) -> None:
+    """Exact counts cannot be had."""
+    _log.warning("tokens.uncounted", reason=reason)
+
+
+def ledger_failed(*, reason: str, lost: int) -> None:
+    """Entries could not be written."""
+    _log.error("ledger.failed", reason=reason, lost=lost)
+
+
+def fault_caught(*, request_id: str, kind: str, where: str) -> None:
+    """A defect of ours reached the edge. `where` is a line of our code, never a value."""
+    _log.error("fault.caught", request_id=request_id, kind=kind, where=where)

@@ -1,0 +1,152 @@
+"""The composition root: a config → a house with everything in it. The only place that knows every room."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from router.config.load import Known, KnownAdapter, LoadedConfig
+from router.contract.entry import Entry, Ledger
+from router.contract.request import JsonObject
+from router.decide.choose import Rules
+from router.decide.estimate import Economics, TurnSize
+from router.decide.wording import explain
+from router.dispatch.attempts import Dispatcher, Reachable
+from router.dispatch.live import LiveStatistics
+from router.edge.asgi import Front
+from router.edge.catalogue import Catalogue
+from router.edge.control import build_control
+from router.edge.doors import Limits
+from router.house import House
+from router.ledger.sqlite import NoLedger, SqliteLedger
+from router.registry import ADAPTERS, POLICIES
+from router.sense.exact import ExactCounter
+from router.sense.models import ModelNames
+from router.sessions.scoped import ScopedWishes
+from router.telemetry import events
+from router.upstream.pool import Pool
+
+
+def known_names() -> Known:
+    """What a config may name."""
+    return Known(
+        policies={name: policy.Config for name, policy in POLICIES.items()},
+        adapters={
+            name: KnownAdapter(adapter.speaks, adapter.needs_address, adapter.Settings) for name, adapter in ADAPTERS.items()
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A house and what must be closed after it."""
+
+    house: House
+    pool: Pool
+    counter: ExactCounter
+
+    async def close(self) -> None:
+        """Flush and let go, in the order in which nothing is lost."""
+        await self.pool.close()
+        self.counter.close()
+        self.house.ledger.close()
+
+
+def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
+    """Build everything that a request passes."""
+    config = loaded.config
+    pool = Pool()
+    counter = ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))
+    targets = {plan.target.name: plan.target for plan in loaded.targets}
+    live = LiveStatistics(targets.values())
+    # The registry's classes share no base: each adapter takes its own settings, which the config has checked.
+    adapters: dict[str, Any] = dict(ADAPTERS)
+    policies: dict[str, Any] = dict(POLICIES)
+    reachable = {
+        plan.target.name: Reachable(
+            plan.target, adapters[plan.adapter](plan.endpoint, plan.settings, pool), plan.endpoint.model
+        )
+        for plan in loaded.targets
+    }
+    house = House(
+        rules=Rules(
+            policies=tuple(policies[name](settings) for name, settings in loaded.policies),
+            economics=_economics(loaded),
+            spill_over=config.spill_over,
+            config_fingerprint=loaded.fingerprint,
+        ),
+        models=ModelNames(config.models, tuple(targets)),
+        targets=targets,
+        live=live,
+        dispatcher=Dispatcher(
+            reachable,
+            live,
+            deadline_seconds=config.limits.deadline_seconds,
+            most_response_bytes=config.limits.max_response_bytes,
+            clock=time.perf_counter,
+        ),
+        ledger=_ledger(loaded, with_ledger=with_ledger),
+        counter=counter,
+        scoped=ScopedWishes(),
+        keeps_text=config.ledger.keep_text,
+    )
+    return Built(house, pool, counter)
+
+
+def build_front(house: House, loaded: LoadedConfig, is_ready: Callable[[], bool]) -> Front:
+    """The ASGI app around a house."""
+    limits = loaded.config.limits
+    doors = Limits(
+        max_body_bytes=limits.max_body_bytes,
+        max_headers=limits.max_headers,
+        max_header_bytes=limits.max_header_bytes,
+        max_in_flight=limits.max_in_flight,
+        body_timeout_seconds=limits.body_timeout_seconds,
+        min_body_bytes_per_second=limits.min_body_bytes_per_second,
+    )
+    control = build_control(house, Catalogue(house.models, house.targets), doors, is_ready)
+    return Front(house, control, doors)
+
+
+def _economics(loaded: LoadedConfig) -> Economics:
+    decision = loaded.config.decision
+    return Economics(
+        value_of_time_usd_per_hour=decision.value_of_time_usd_per_hour,
+        redo_factor=getattr(decision.redo_factor, loaded.config.preference),
+        hop_seconds=decision.hop_seconds,
+        quick=TurnSize(decision.quick.calls, decision.quick.output_tokens),
+        long=TurnSize(decision.long.calls, decision.long.output_tokens),
+        base_rate=decision.base_rate,
+    )
+
+
+def _ledger(loaded: LoadedConfig, *, with_ledger: bool) -> Ledger:
+    path = loaded.ledger_path
+    if not with_ledger or path is None:
+        return NoLedger(explain_entry)
+    return SqliteLedger(
+        path,
+        keep_days=loaded.config.ledger.keep_days,
+        explain=explain_entry,
+        on_failure=lambda reason, lost: events.ledger_failed(reason=reason, lost=lost),
+    )
+
+
+def explain_entry(entry: Entry) -> JsonObject:
+    """The decision of a served request, with what became of it."""
+    assert entry.decision is not None
+    attempts: list[JsonObject] = [
+        {"target": attempt.target, "status": attempt.status, "error": attempt.error, "seconds": round(attempt.seconds, 4)}
+        for attempt in entry.attempts
+    ]
+    return {
+        "request_id": entry.id,
+        **explain(entry.decision),
+        "outcome": str(entry.outcome),
+        "served_by": entry.target,
+        "attempts": [dict(attempt) for attempt in attempts],
+        "ttft_ms": entry.ttft_ms,
+        "duration_ms": entry.duration_ms,
+        "overhead_ms": entry.overhead_ms,
+        "cost_usd": entry.cost_usd,
+    }

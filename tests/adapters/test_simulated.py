@@ -1,0 +1,174 @@
+"""The simulated tiers as a product: the SDKs against them, their pace, their tool calls, their faults."""
+
+import asyncio
+import json
+import time
+
+import anthropic
+import openai
+import pytest
+
+from tests.conftest import SIMULATED
+from tests.tools.http import call, chat
+
+TOOLS = [
+    {"type": "function", "function": {"name": "delete_all", "parameters": {"type": "object", "properties": {}}}},
+    {
+        "type": "function",
+        "function": {
+            "name": "bash",
+            "parameters": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
+        },
+    },
+]
+
+
+async def test_the_openai_sdk_reads_every_kind_of_answer(simulated):
+    async with openai.AsyncOpenAI(base_url=f"{simulated.url}/v1", api_key="x", max_retries=0) as client:
+        whole = await client.chat.completions.create(**chat())
+        parts = [
+            part.choices[0].delta.content or ""
+            async for part in await client.chat.completions.create(**chat(), stream=True)
+            if part.choices
+        ]
+        response = await client.responses.create(model="auto", input="fix the typo")
+        async with client.responses.stream(model="auto", input="fix the typo") as stream:
+            events = [event.type async for event in stream]
+            final = await stream.get_final_response()
+        names = [model.id async for model in client.models.list()]
+
+    assert "simulated" in whole.choices[0].message.content
+    assert "simulated" in "".join(parts)
+    assert "simulated" in response.output_text
+    assert events[0] == "response.created"
+    assert "simulated" in final.output_text
+    assert "auto" in names
+
+
+async def test_the_anthropic_sdk_reads_every_kind_of_answer(simulated):
+    question = {"model": "auto", "max_tokens": 50, "messages": [{"role": "user", "content": "fix the typo"}]}
+    async with anthropic.AsyncAnthropic(base_url=simulated.url, api_key="x", max_retries=0) as client:
+        whole = await client.messages.create(**question)
+        async with client.messages.stream(**question) as stream:
+            text = "".join([piece async for piece in stream.text_stream])
+        count = await client.messages.count_tokens(model="auto", messages=question["messages"])
+
+    assert "simulated" in whole.content[0].text
+    assert "simulated" in text
+    assert count.input_tokens > 3
+
+
+async def test_errors_reach_the_sdks_as_their_own_classes(simulated):
+    async with openai.AsyncOpenAI(base_url=f"{simulated.url}/v1", api_key="x", max_retries=0) as client:
+        with pytest.raises(openai.NotFoundError, match="nope"):
+            await client.chat.completions.create(model="nope", messages=[{"role": "user", "content": "x"}])
+        with pytest.raises(openai.BadRequestError, match="turbo"):
+            await client.chat.completions.create(**chat(), extra_headers={"x-tandem-tier": "turbo"})
+    async with anthropic.AsyncAnthropic(base_url=simulated.url, api_key="x", max_retries=0) as client:
+        with pytest.raises(anthropic.NotFoundError, match="nope"):
+            await client.messages.create(model="nope", max_tokens=1, messages=[{"role": "user", "content": "x"}])
+
+
+async def test_an_offered_tool_is_called_once_and_never_a_dangerous_one(simulated):
+    first = (await call(simulated.port, "/v1/chat/completions", chat(tools=TOOLS))).json
+    tool_call = first["choices"][0]["message"]["tool_calls"][0]
+    messages = [
+        {"role": "user", "content": "x"},
+        first["choices"][0]["message"],
+        {"role": "tool", "tool_call_id": tool_call["id"], "content": "README"},
+    ]
+    second = (await call(simulated.port, "/v1/chat/completions", {"model": "auto", "messages": messages, "tools": TOOLS})).json
+    dangerous = (await call(simulated.port, "/v1/chat/completions", chat(tools=TOOLS[:1]))).json
+
+    assert tool_call["function"] == {"name": "bash", "arguments": '{"command":"ls"}'}
+    assert first["choices"][0]["finish_reason"] == "tool_calls"
+    assert second["choices"][0]["finish_reason"] == "stop"
+    assert "tool_calls" not in dangerous["choices"][0]["message"]
+
+
+async def test_a_schema_gets_json_that_fits_it(simulated):
+    schema = {
+        "type": "object",
+        "properties": {"title": {"type": "string"}, "n": {"type": "integer"}},
+        "required": ["title", "n"],
+    }
+    body = chat(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+
+    content = (await call(simulated.port, "/v1/chat/completions", body)).json["choices"][0]["message"]["content"]
+
+    assert json.loads(content) == {"title": "Simulated title", "n": 1}
+
+
+async def test_fast_writes_a_thousand_tokens_a_second(start):
+    tandem = await start(
+        SIMULATED.replace("tokens_per_second: 50000", "tokens_per_second: 1000").replace(
+            "answer_tokens: 40", "answer_tokens: 500"
+        )
+    )
+
+    await call(tandem.port, "/v1/chat/completions", chat(stream=True, stream_options={"include_usage": True}))
+
+    (entry,) = await tandem.entries()
+    assert 900 < entry["tokens_per_second"] < 1_100
+    assert entry["output_tokens"] >= 500
+
+
+def with_fault(fault: str) -> str:
+    return (
+        SIMULATED.replace("answer_tokens: 40}\n  deep", f"answer_tokens: 40, faults: [{fault}]}}\n  deep")
+        + "spill_over: false\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "code"),
+    [
+        ("{kind: rate_limit}", 429, "tiers_busy"),
+        ("{kind: rate_limit, retry_after_seconds: 9}", 429, "tiers_busy"),
+        ("{kind: error, status: 529}", 503, "unavailable"),
+        ("{kind: error, status: 500}", 502, "upstream_unreachable"),
+        ("{kind: too_long}", 400, "context_length_exceeded"),
+    ],
+)
+async def test_faults_come_when_asked_for(start, fault, status, code):
+    tandem = await start(with_fault(fault))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.json["error"]["code"]) == (status, code)
+    if "retry_after_seconds" in fault:
+        assert reply.headers["retry-after"] == "9"
+
+
+async def test_a_cut_and_a_queue_come_when_asked_for(start):
+    tandem = await start(with_fault('{kind: cut, after_tokens: 3, when: "please cut"}, {kind: queue, seconds: 0.3}'))
+    began = time.monotonic()
+
+    cut = await call(tandem.port, "/v1/chat/completions", chat("fix the typo, please cut", stream=True))
+    queued = await call(tandem.port, "/v1/chat/completions", chat(stream=True))
+
+    assert not cut.is_whole
+    assert b"[DONE]" not in cut.body
+    assert queued.is_whole
+    assert time.monotonic() - began > 0.3
+
+
+async def test_a_fault_comes_every_nth_time_only(start):
+    tandem = await start(with_fault("{kind: error, every: 3}"))
+
+    statuses = [(await call(tandem.port, "/v1/chat/completions", chat())).status for _ in range(6)]
+
+    assert statuses == [200, 200, 503, 200, 200, 503]
+
+
+async def test_a_caller_that_leaves_stops_the_simulated_model(start):
+    tandem = await start(SIMULATED.replace("tokens_per_second: 50000", "tokens_per_second: 10"))
+    from tests.tools.http import request_bytes
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+    writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
+    await asyncio.wait_for(reader.readuntil(b"data:"), 5)
+    writer.transport.abort()
+
+    (entry,) = await tandem.entries()
+    assert entry["outcome"] == "ABANDONED"

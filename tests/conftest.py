@@ -1,0 +1,93 @@
+"""Fixtures that many tests share."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from router.telemetry import events
+from tests.tools.running import Running, running
+from tests.tools.upstream import Upstream
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quiet_logs():
+    events.set_up_logging(as_json=True)
+
+
+def pytest_asyncio_loop_factories(config, item):
+    """The loop that users have: uvloop where it is installed. Whole requests are walked on asyncio's own loop too."""
+    loops = {"asyncio": asyncio.new_event_loop}
+    try:
+        import uvloop
+    except ImportError:
+        return loops
+    if "walk" in item.path.parts:
+        return {"uvloop": uvloop.new_event_loop, **loops}
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture
+def shared() -> Path:
+    """The material beside the checkout. Tests that need it say so when it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip(f"no {SHARED.name}/ beside the checkout: this test did not run")
+    return SHARED
+
+
+@pytest.fixture
+async def upstream():
+    server = Upstream()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def other_upstream():
+    server = Upstream()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def start(tmp_path):
+    """Start a Tandem from the text of a config. It stops with the test."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def begin(config: str, folder: Path | None = None) -> Running:
+            return await stack.enter_async_context(running(config, folder or tmp_path))
+
+        yield begin
+
+
+@pytest.fixture
+async def simulated(start):
+    """A Tandem with two simulated tiers that do not dawdle."""
+    return await start(SIMULATED)
+
+
+SIMULATED = """
+ledger: {path: test.db}
+models: {auto: auto, "*haiku*": fast, "gpt-*": auto, quick: simulated-fast}
+tiers:
+  fast:
+    targets:
+      - name: simulated-fast
+        adapter: simulated
+        accepts: [text, tools, custom_tools, json_schema, reasoning, completions]
+        typical: {ttft_seconds: 0.2, tokens_per_second: 1000, prefill_tokens_per_second: 60000}
+        simulated: {ttft_seconds: 0.005, tokens_per_second: 50000, prefill_tokens_per_second: 100000000, answer_tokens: 40}
+  deep:
+    targets:
+      - name: simulated-deep
+        adapter: simulated
+        window_tokens: 400000
+        accepts: [text, tools, custom_tools, json_schema, reasoning, images, files]
+        typical: {ttft_seconds: 0.9, tokens_per_second: 65, prefill_tokens_per_second: 60000}
+        simulated: {ttft_seconds: 0.02, tokens_per_second: 20000, prefill_tokens_per_second: 100000000, answer_tokens: 40}
+"""

@@ -1,0 +1,131 @@
+import pytest
+
+from policies.capability import CapabilityConfig, CapabilityPolicy
+from policies.effort import EffortConfig, EffortPolicy
+from policies.override import OverrideConfig, OverridePolicy
+from policies.side_request import SideRequestConfig, SideRequestPolicy
+from policies.window import WindowConfig, WindowPolicy
+from policies.words import WordsConfig, WordsPolicy
+from router.contract.opinions import Insist, Lean, Rank, RuleOut
+from router.contract.signals import Alias
+from router.contract.words import Dialect, Feature, Tier, TurnKind
+from tests.tools.values import ask, make_signals, make_target, make_view, stand
+
+OVERRIDE = OverridePolicy(OverrideConfig())
+WORDS = WordsPolicy(WordsConfig())
+
+
+def test_a_header_outranks_a_session_which_outranks_a_name():
+    header = OVERRIDE.judge(ask(headers={"x-tandem-tier": "fast"}), make_signals(alias=Alias("deep", tier=Tier.DEEP)))
+    session = OVERRIDE.judge(ask(), make_signals(tier_wish=Tier.FAST))
+
+    assert [(opinion.rank, opinion.tier) for opinion in header] == [(Rank.HEADER, Tier.FAST), (Rank.MODEL_NAME, Tier.DEEP)]
+    assert [(opinion.rank, opinion.tier) for opinion in session] == [(Rank.SESSION_SCOPE, Tier.FAST)]
+
+
+def test_auto_in_a_header_clears_what_the_session_was_asked():
+    assert OVERRIDE.judge(ask(headers={"x-tandem-tier": "auto"}), make_signals(tier_wish=Tier.DEEP)) == ()
+
+
+def test_an_exact_name_insists_and_a_pattern_only_leans():
+    exact = OVERRIDE.judge(ask(), make_signals(alias=Alias("sage", target="sage")))
+    pattern = OVERRIDE.judge(ask(), make_signals(alias=Alias("claude-haiku", tier=Tier.FAST, is_pattern=True)))
+
+    assert isinstance(exact[0], Insist)
+    assert isinstance(pattern[0], Lean)
+    assert pattern[0].log_odds == -3.0
+
+
+def test_a_wait_longer_than_allowed_rules_out_for_now():
+    view = ask(headers={"x-tandem-max-wait": "2"})
+
+    opinions = OVERRIDE.judge(view, make_signals(stand(make_target(), wait=5), stand(make_target("sage", Tier.DEEP))))
+
+    assert [(opinion.target, opinion.lasting) for opinion in opinions] == [("spark", False)]
+
+
+def test_capability_names_what_a_target_does_not_take_or_speak():
+    policy = CapabilityPolicy(CapabilityConfig())
+    plain = stand(make_target(accepts=frozenset({Feature.TEXT})))
+    image = [{"type": "image_url", "image_url": {"url": "x"}}]
+    view = make_view({"messages": [{"role": "user", "content": image}], "tools": [{"type": "function"}]})
+
+    lacking = policy.judge(view, make_signals(plain))
+    foreign = policy.judge(make_view({"input": "x"}, Dialect.RESPONSES), make_signals(plain))
+
+    assert "an image and tools" in lacking[0].because
+    assert "speaks chat, and the request is in the responses dialect" in foreign[0].because
+    assert all(opinion.lasting for opinion in (*lacking, *foreign))
+
+
+def test_completions_go_only_to_fast_targets_that_accept_them():
+    policy = CapabilityPolicy(CapabilityConfig())
+    view = make_view({"prompt": "def"}, Dialect.COMPLETIONS)
+    lacking = stand(make_target("other", accepts=frozenset({Feature.TEXT})))
+
+    opinions = policy.judge(view, make_signals(stand(make_target()), lacking, stand(make_target("sage", Tier.DEEP))))
+
+    assert {opinion.target for opinion in opinions} == {"other", "sage"}
+
+
+def test_window_keeps_room_for_the_answer():
+    policy = WindowPolicy(WindowConfig(output_reserve_tokens=8_000))
+
+    assert policy.judge(ask(), make_signals(tokens=120_000)) == ()
+    (opinion,) = policy.judge(ask(), make_signals(tokens=120_001))
+    assert isinstance(opinion, RuleOut)
+    assert opinion.tokens == (128_001, 128_000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "leans"), [(TurnKind.SIDE, True), (TurnKind.PREWARM, True), (TurnKind.ASK, False), (TurnKind.SUBAGENT, False)]
+)
+def test_only_the_clients_own_small_requests_lean_to_fast(kind, leans):
+    opinions = SideRequestPolicy(SideRequestConfig()).judge(ask(), make_signals(kind=kind))
+
+    assert bool(opinions) is leans
+
+
+@pytest.mark.parametrize(
+    ("effort", "sign"), [("none", -1), ("low", -1), ("medium", 0), ("high", 1), ("xhigh", 1), ("brand-new", 0), (None, 0)]
+)
+def test_effort_leans_its_own_way(effort, sign):
+    opinions = EffortPolicy(EffortConfig()).judge(ask(), make_signals(effort=effort))
+
+    assert sum(opinion.log_odds for opinion in opinions) * sign > 0 or (sign == 0 and not opinions)
+
+
+def test_plan_mode_leans_deep():
+    (opinion,) = EffortPolicy(EffortConfig()).judge(ask(), make_signals(is_planning=True))
+
+    assert opinion.log_odds > 0
+
+
+@pytest.mark.parametrize(
+    "text", ["fix the typo in calc.py", "rename divide to div", "what does this function do?", "bump the version"]
+)
+def test_words_of_quick_edits_lean_fast(text):
+    assert WORDS.judge(ask(), make_signals(text=text))[0].log_odds < -0.9
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Implement a full expression parser with an extensive test suite",
+        "Refactor the whole project to use async",
+        "The tests still fail with the same error, investigate the root cause",
+        "Do these:\n- migrate the database\n- redesign the API\n- write docs\n- deploy it",
+    ],
+)
+def test_words_of_long_tasks_lean_deep(text):
+    assert WORDS.judge(ask(), make_signals(text=text))[0].log_odds > 0.5
+
+
+def test_no_words_no_opinion():
+    assert WORDS.judge(ask(), make_signals(text=None)) == ()
+
+
+def test_the_reason_holds_nothing_that_the_person_typed_beyond_fixed_words():
+    (opinion,) = WORDS.judge(ask(), make_signals(text="rename my-secret-key-1234 please, it is a typo"))
+
+    assert "secret" not in opinion.because

@@ -1,0 +1,245 @@
+"""The decision as design section 4 has it, held by properties."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as some
+
+from router.contract.errors import Misfit, TiersBusy, TooLong
+from router.contract.opinions import Insist, Lean, Opinion, Rank, RuleOut
+from router.contract.words import Tier
+from router.decide.choose import Rules, decide
+from router.decide.estimate import Economics, TurnSize, find_flip, foresee
+from tests.tools.values import PRICE, ask, make_signals, make_target, stand
+
+ECONOMICS = Economics(60.0, 3.7, 1.0, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
+
+
+@dataclass
+class Says:
+    """A policy that says what it is told to."""
+
+    name: str
+    opinions: tuple[Opinion, ...]
+
+    def judge(self, request, signals):
+        return self.opinions
+
+
+class Raises:
+    name = "raises"
+
+    def judge(self, request, signals):
+        raise ValueError("a defect")
+
+
+def run(*policies, signals=None, economics=ECONOMICS, request=None, spill_over=True):
+    return decide(Rules(policies, economics, spill_over, "f"), request or ask(), signals or make_signals())
+
+
+def lean(log_odds: float, name: str = "lean") -> Says:
+    return Says(name, (Lean(log_odds, "because"),))
+
+
+log_odds = some.floats(-8, 8)
+seconds = some.floats(0.01, 30)
+
+
+@given(log_odds, some.floats(0.01, 5))
+def test_more_evidence_of_a_long_task_raises_the_score(base, more):
+    low, high = run(lean(base)).score, run(lean(base), lean(more, "more")).score
+
+    assert high > low or math.isclose(high, 1.0)
+
+
+@given(some.lists(log_odds, min_size=1, max_size=6))
+def test_the_score_is_the_sum_of_all_shares(odds):
+    decision = run(*(lean(value, f"p{n}") for n, value in enumerate(odds)))
+
+    prior = math.log(0.45 / 0.55)
+    assert decision.score == pytest.approx(1 / (1 + math.exp(-(prior + sum(odds)))), abs=1e-9)
+    assert len(decision.evidence) == len(odds)
+
+
+def test_with_no_wait_and_cold_caches_fast_wins_below_the_threshold_of_the_preference():
+    fast = stand(make_target(), ttft=0.06, speed=1000)
+    deep = stand(make_target("sage", Tier.DEEP), ttft=0.9, speed=1000 / 15)
+    prior = math.log(0.45 / 0.55)
+
+    def tier_at(p: float, factor: float) -> Tier:
+        economics = Economics(60, factor, 1, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
+        return run(lean(math.log(p / (1 - p)) - prior), signals=make_signals(fast, deep, tokens=0), economics=economics).tier
+
+    for factor in (1.9, 3.7, 7.4):
+        threshold = (1 - 1 / 15) / factor
+        assert tier_at(threshold - 0.01, factor) is Tier.FAST
+        assert tier_at(threshold + 0.01, factor) is Tier.DEEP
+
+
+@given(
+    log_odds, some.integers(0, 100_000), seconds, some.floats(5, 3000), seconds, some.floats(5, 3000),
+    some.floats(0, 60), some.booleans(), some.floats(0.5, 10),
+)  # fmt: skip
+def test_applying_the_reported_flip_changes_the_tier(
+    odds, tokens, fast_ttft, fast_speed, deep_ttft, deep_speed, wait, priced, factor
+):
+    economics = Economics(60, factor, 1, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
+    price = PRICE if priced else None
+    fast = make_target(price=price)
+    deep = make_target("sage", Tier.DEEP, price=price)
+
+    def tier(log_odds: float, wait_seconds: float) -> Tier:
+        fast_now, deep_now = (
+            stand(fast, wait_seconds, ttft=fast_ttft, speed=fast_speed),
+            stand(deep, ttft=deep_ttft, speed=deep_speed),
+        )
+        return run(lean(log_odds), signals=make_signals(fast_now, deep_now, tokens=tokens), economics=economics).tier
+
+    decision = run(
+        lean(odds),
+        signals=make_signals(
+            stand(fast, wait, ttft=fast_ttft, speed=fast_speed), stand(deep, ttft=deep_ttft, speed=deep_speed), tokens=tokens
+        ),
+        economics=economics,
+    )
+    prior = math.log(0.45 / 0.55)
+    if decision.flip.score is not None:
+        assume(0.002 < decision.flip.score < 0.998 and abs(decision.flip.score - decision.score) > 1e-4)
+        beyond = decision.flip.score + math.copysign(1e-5, decision.flip.score - decision.score)
+        assert tier(math.log(beyond / (1 - beyond)) - prior, wait) is not decision.tier
+    if decision.flip.fast_wait_seconds is not None:
+        step = 0.01 if decision.tier is Tier.FAST else -0.01
+        assume(decision.flip.fast_wait_seconds + step >= 0)
+        assert tier(odds, decision.flip.fast_wait_seconds + step) is not decision.tier
+
+
+def test_no_order_of_policies_changes_the_result():
+    policies = [
+        lean(0.1, "a"),
+        lean(0.2, "b"),
+        lean(-0.3, "c"),
+        Says("d", (Insist("x", Rank.MODEL_NAME, tier=Tier.DEEP), RuleOut("spark", "small", lasting=True))),
+        Says("e", (Insist("y", Rank.MODEL_NAME, tier=Tier.DEEP),)),
+        Raises(),
+    ]
+
+    results = {run(*order) == run(*policies) for order in itertools.permutations(policies)}
+
+    assert results == {True}
+
+
+def test_a_policy_that_raises_is_skipped_and_named_in_the_decision():
+    decision = run(Raises(), lean(-3))
+
+    assert decision.tier is Tier.FAST
+    assert [(entry.policy, entry.reason) for entry in decision.skipped] == [("raises", "ValueError")]
+
+
+@pytest.mark.parametrize(
+    "nonsense", [Lean(math.nan, "x"), Lean(1e9, "x"), Lean("much", "x"), Insist("x", Rank.HEADER), "deep", None]
+)
+def test_a_policy_that_answers_nonsense_is_skipped_and_named(nonsense):
+    decision = run(Says("odd", (nonsense,)), lean(-3))
+
+    assert decision.tier is Tier.FAST
+    assert [entry.policy for entry in decision.skipped] == ["odd"]
+
+
+def test_the_highest_rank_wins_and_the_rest_is_in_the_evidence():
+    decision = run(
+        Says("a", (Insist("the name", Rank.MODEL_NAME, tier=Tier.DEEP),)),
+        Says("b", (Insist("the header", Rank.HEADER, tier=Tier.FAST),)),
+        lean(5),
+    )
+
+    assert (decision.tier, decision.because, decision.decided_by) == (Tier.FAST, "the header", "b")
+    assert len(decision.evidence) == 3
+    assert decision.spill == ()
+
+
+def test_a_wish_that_can_never_be_met_is_a_misfit_naming_both_facts():
+    with pytest.raises(Misfit, match="x-tandem-tier asks for fast.*spark.*an image"):
+        run(
+            Says("a", (Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST),)),
+            Says("b", (RuleOut("spark", "the request holds an image", lasting=True),)),
+        )
+
+
+def test_a_wish_that_is_too_long_carries_the_numbers():
+    with pytest.raises(TooLong, match="^prompt is too long: 208000 tokens > 128000 maximum. "):
+        run(
+            Says("a", (Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST),)),
+            Says("b", (RuleOut("spark", "long", lasting=True, tokens=(208_000, 128_000)),)),
+        )
+
+
+def test_a_wish_that_cannot_be_met_now_says_when():
+    with pytest.raises(TiersBusy) as caught:
+        run(
+            Says("a", (Insist("x", Rank.HEADER, tier=Tier.FAST),)),
+            Says("b", (RuleOut("spark", "quota spent", lasting=False, wait_seconds=7),)),
+        )
+
+    assert caught.value.retry_after_seconds == 7
+
+
+def test_on_misfit_other_goes_to_the_other_tier_and_says_so():
+    request = ask(headers={"x-tandem-on-misfit": "other"})
+
+    decision = run(
+        Says("a", (Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST),)),
+        Says("b", (RuleOut("spark", "the request holds an image", lasting=True),)),
+        request=request,
+    )
+
+    assert decision.tier is Tier.DEEP
+    assert "an image" in decision.because
+
+
+def test_when_one_tier_is_out_the_other_serves_and_the_reason_is_said():
+    decision = run(lean(-5), Says("b", (RuleOut("spark", "too small", lasting=True),)))
+
+    assert decision.tier is Tier.DEEP
+    assert "too small" in decision.because
+
+
+def test_when_both_are_out_the_error_names_every_reason():
+    with pytest.raises(Misfit, match="spark: no images.*sage: no files"):
+        run(Says("b", (RuleOut("spark", "no images", lasting=True), RuleOut("sage", "no files", lasting=True))))
+
+
+def test_a_queue_on_fast_moves_the_choice_by_itself():
+    deep = stand(make_target("sage", Tier.DEEP))
+
+    free = run(lean(-2), signals=make_signals(stand(make_target()), deep))
+    queued = run(lean(-2), signals=make_signals(stand(make_target(), wait=120), deep))
+
+    assert (free.tier, queued.tier) == (Tier.FAST, Tier.DEEP)
+
+
+def test_targets_of_a_tier_are_tried_cheapest_first():
+    slow, quick = stand(make_target("slow"), ttft=3), stand(make_target("quick"))
+
+    decision = run(lean(-3), signals=make_signals(slow, quick, stand(make_target("sage", Tier.DEEP))))
+
+    assert decision.targets == ("quick", "slow")
+    assert decision.spill == ("sage",)
+    assert run(lean(-3), spill_over=False).spill == ()
+
+
+def test_money_alone_can_tip_the_choice():
+    dear = make_target("sage", Tier.DEEP, price=PRICE.__class__(input=900, output=900))
+    fast = stand(make_target(price=PRICE), ttft=1.0, speed=60)
+
+    assert run(lean(-2.5), signals=make_signals(fast, stand(make_target("sage", Tier.DEEP), speed=61))).tier is Tier.DEEP
+    assert run(lean(-2.5), signals=make_signals(fast, stand(dear, speed=61))).tier is Tier.FAST
+
+
+def test_no_flip_is_reported_where_there_is_none():
+    fast, deep = stand(make_target(), ttft=30, speed=5), stand(make_target("sage", Tier.DEEP))
+    prospects = [foresee(standing, 100, ECONOMICS) for standing in (fast, deep)]
+
+    assert find_flip(*prospects, 0.5, ECONOMICS).score is None

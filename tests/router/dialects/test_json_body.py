@@ -1,0 +1,55 @@
+import time
+
+import pytest
+
+from router.contract.errors import BadRequest, TooDeep, WrongMediaType
+from router.dialects.json_body import locate, parse_body
+
+
+@pytest.mark.parametrize("raw", [b"", b"  ", b"null", b"[]", b'"x"', b"7"])
+def test_a_body_that_is_no_object_is_refused_with_what_would_be_right(raw):
+    with pytest.raises(BadRequest, match="JSON object"):
+        parse_body(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        (b'{"messages": [{"content": "a"}, {"content": "\\ud800"}]}', "messages[1].content"),
+        (b'{"a": NaN}', "a"),
+        (b'{"a": {"b": 1e999}}', "a.b"),
+        (b'{"a": [1, Infinity]}', "a[1]"),
+    ],
+)
+def test_a_fault_is_named_by_its_path_and_byte(raw, path):
+    with pytest.raises(BadRequest) as caught:
+        parse_body(raw)
+
+    assert caught.value.param == path
+    assert "byte" in caught.value.message
+
+
+@pytest.mark.parametrize("raw", [b'{"a": 1', b'{"a": 1} {"b": 2}', b'{"a": 1} x', b'{"a": "\xff"}', b"\xef\xbb\xbf{}"])
+def test_truncated_doubled_and_badly_encoded_json_is_a_400(raw):
+    with pytest.raises(BadRequest):
+        parse_body(raw)
+
+
+def test_another_encoding_is_an_unsupported_media_type():
+    with pytest.raises(WrongMediaType):
+        parse_body('{"a": 1}'.encode("utf-16"))
+
+
+@pytest.mark.parametrize("depth", [1_100, 100_000])
+def test_deep_nesting_is_refused_within_five_milliseconds(depth):
+    raw = b'{"a":' + b"[" * depth + b"]" * depth + b"}"
+    began = time.perf_counter()
+
+    with pytest.raises(TooDeep):
+        parse_body(raw)
+
+    assert time.perf_counter() - began < 0.005
+
+
+def test_a_path_too_far_in_is_not_searched_for():
+    assert locate(b"[" * 300_000, 300_000) == ""

@@ -1,0 +1,43 @@
+import json
+
+from router.contract.errors import TiersBusy, TooLong, Unavailable, UpstreamMalformed
+from router.contract.words import Dialect
+from router.dialects.refusals import failure_event, refusal_body, refusal_headers
+
+LONG = TooLong("prompt is too long: 212400 tokens > 200000 maximum. No deep target is larger")
+
+
+def test_a_refusal_for_length_carries_the_marker_on_which_clients_compact():
+    messages = json.loads(refusal_body(LONG, Dialect.MESSAGES, "req_1"))
+    chat = json.loads(refusal_body(LONG, Dialect.CHAT, "req_1"))
+
+    assert messages["type"] == "error"
+    assert messages["error"]["type"] == "invalid_request_error"
+    assert messages["error"]["message"].startswith("prompt is too long: 212400 tokens > 200000 maximum")
+    assert messages["request_id"] == "req_1"
+    assert chat["error"]["code"] == "context_length_exceeded"
+    assert chat["error"]["request_id"] == "req_1"
+
+
+def test_every_429_says_when_to_come_again_and_never_later_than_a_minute():
+    plain = dict(refusal_headers(TiersBusy("x")))
+    long = dict(refusal_headers(TiersBusy("x", retry_after_seconds=7200)))
+
+    assert plain["retry-after"] == "1"
+    assert long["retry-after"] == "60"
+    assert long["retry-after-ms"] == "60000"
+
+
+def test_sdks_are_told_not_to_retry_what_was_tried_here_already():
+    assert dict(refusal_headers(UpstreamMalformed("t", "x")))["x-should-retry"] == "false"
+    assert "x-should-retry" not in dict(refusal_headers(Unavailable("x")))
+
+
+def test_the_last_event_of_a_failed_stream_is_one_that_each_client_understands():
+    error = UpstreamMalformed("t", "x")
+
+    assert failure_event(error, Dialect.CHAT, "r").startswith(b'data: {"error":{')
+    assert failure_event(error, Dialect.MESSAGES, "r").startswith(b"event: error\ndata: ")
+    responses = failure_event(error, Dialect.RESPONSES, "r")
+    assert responses.startswith(b"event: response.failed\ndata: ")
+    assert json.loads(responses.split(b"data: ")[1])["response"]["error"]["code"] == "upstream_malformed"

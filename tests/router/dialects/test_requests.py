@@ -1,0 +1,126 @@
+import pytest
+
+from router.contract.errors import BadRequest, NotAllowed, UnknownOverride
+from router.contract.words import Dialect, Feature, Tier
+from router.dialects.requests import guess_dialect
+from tests.tools.values import ask, make_view
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body", "field"),
+    [
+        (Dialect.CHAT, {}, "messages"),
+        (Dialect.CHAT, {"messages": []}, "messages"),
+        (Dialect.CHAT, {"messages": ["x"]}, "messages[0]"),
+        (Dialect.CHAT, {"messages": [{}], "tools": 7}, "tools"),
+        (Dialect.CHAT, {"messages": [{}], "stream": "yes"}, "stream"),
+        (Dialect.CHAT, {"messages": [{}], "stream": 1}, "stream"),
+        (Dialect.CHAT, {"messages": [{}], "stream_options": {}}, "stream_options"),
+        (Dialect.RESPONSES, {}, "input"),
+        (Dialect.RESPONSES, {"input": 7}, "input"),
+        (Dialect.RESPONSES, {"input": "x", "background": True}, "background"),
+        (Dialect.MESSAGES, {"max_tokens": 1}, "messages"),
+        (Dialect.MESSAGES, {"messages": [{}]}, "max_tokens"),
+        (Dialect.MESSAGES, {"messages": [{}], "max_tokens": True}, "max_tokens"),
+        (Dialect.COMPLETIONS, {}, "prompt"),
+        (Dialect.CHAT, {"model": 5, "messages": [{}]}, "model"),
+        (Dialect.CHAT, {"model": "a\u0000b", "messages": [{}]}, "model"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(dialect, body, field):
+    with pytest.raises(BadRequest) as caught:
+        make_view(body, dialect)
+
+    assert caught.value.param == field
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["api_base", "base_url", "api_key", "extra_headers", "mock_response", "fallbacks", "aws_region_name", "organization"],
+)
+def test_fields_that_a_library_would_obey_are_refused(field):
+    with pytest.raises(NotAllowed) as caught:
+        ask(**{field: "x"})
+
+    assert caught.value.param == field
+
+
+def test_needs_are_read_from_every_dialect():
+    chat = make_view(
+        {"messages": [{"role": "user", "content": [IMAGE]}], "tools": [{"type": "custom", "custom": {"name": "p"}}]}
+    )
+    messages = make_view(
+        {
+            "max_tokens": 1,
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "content": [{"type": "image", "source": {"data": "AAAA"}}]}],
+                }
+            ],
+            "tools": [{"name": "x", "input_schema": {}}],
+        },
+        Dialect.MESSAGES,
+    )
+    responses = make_view(
+        {
+            "input": [
+                {
+                    "role": "user",
+                    "content": [{"type": "input_image", "image_url": "x"}, {"type": "input_file", "file_data": "y"}],
+                }
+            ],
+            "text": {"format": {"type": "json_schema"}},
+            "reasoning": {"effort": "low"},
+        },
+        Dialect.RESPONSES,
+    )
+
+    assert chat.needs == {Feature.TEXT, Feature.IMAGES, Feature.CUSTOM_TOOLS}
+    assert messages.needs == {Feature.TEXT, Feature.IMAGES, Feature.TOOLS}
+    assert responses.needs == {Feature.TEXT, Feature.IMAGES, Feature.FILES, Feature.JSON_SCHEMA, Feature.REASONING}
+    assert responses.effort == "low"
+
+
+def test_wishes_are_read_from_headers():
+    headers = {"x-tandem-tier": "Deep", "x-tandem-scope": "session", "x-tandem-session": "s1", "x-tandem-max-wait": "2.5"}
+
+    wishes = ask(headers=headers).wishes
+
+    assert (wishes.tier, wishes.for_session, wishes.session, wishes.max_wait_seconds) == (Tier.DEEP, True, "s1", 2.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "listed"),
+    [
+        ("x-tandem-tier", "turbo", "fast, deep, auto"),
+        ("x-tandem-scope", "week", "request, session"),
+        ("x-tandem-on-misfit", "panic", "error, other"),
+        ("x-tandem-explain", "short", "full"),
+        ("x-tandem-max-wait", "soon", "seconds"),
+        ("x-tandem-max-wait", "nan", "seconds"),
+        ("x-tandem-session", "", "1 to 200"),
+        ("x-tandem-teir", "fast", "x-tandem-tier"),
+        ("x-tandem-scope", "session", "x-tandem-tier"),
+    ],
+)
+def test_a_typo_in_an_override_is_refused_with_what_is_known(name, value, listed):
+    with pytest.raises(UnknownOverride, match=listed):
+        ask(headers={name: value})
+
+
+@pytest.mark.parametrize(
+    ("body", "dialect"),
+    [
+        ({"input": "x"}, Dialect.RESPONSES),
+        ({"type": "response.create"}, Dialect.RESPONSES),
+        ({"prompt": "x"}, Dialect.COMPLETIONS),
+        ({"messages": [], "system": "x"}, Dialect.MESSAGES),
+        ({"messages": [], "tools": [{"input_schema": {}}]}, Dialect.MESSAGES),
+        ({"messages": []}, Dialect.CHAT),
+    ],
+)
+def test_a_body_without_a_route_shows_its_dialect_by_its_fields(body, dialect):
+    assert guess_dialect(body) is dialect

@@ -1,0 +1,63 @@
+import json
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from router.contract.words import Dialect, Feature
+from router.dialects.splice import fields_to_change, replace_model
+from tests.tools.values import EVERYTHING, ask, make_target, make_view
+
+values = some.recursive(
+    some.none() | some.booleans() | some.integers(-(2**53), 2**53) | some.text(max_size=20),
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.sampled_from(["model", "a", "b"]), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(some.dictionaries(some.text(max_size=8), values, max_size=6), some.booleans(), some.text(max_size=12))
+def test_only_the_models_name_changes_whatever_else_the_body_holds(body, spaced, name):
+    body = {**body, "model": name}
+    raw = json.dumps(body, ensure_ascii=spaced, indent=2 if spaced else None).encode("utf-8", "surrogatepass")
+
+    changed = json.loads(replace_model(raw, body, "other", {}))
+
+    assert changed == {**body, "model": "other"}
+
+
+def test_a_body_with_one_model_key_keeps_every_other_byte():
+    raw = b'{ "messages" : [ {"content":"say \\"model\\": \\"x\\""} ] ,\n "model"\t:  "auto", "x": 1.50 }'
+
+    changed = replace_model(raw, json.loads(raw), "m", {})
+
+    assert changed == raw.replace(b'"auto"', b'"m"')
+
+
+def test_a_duplicate_key_does_not_smuggle_a_second_model_upstream():
+    raw = b'{"model": "gpt-9", "messages": [], "model": "auto"}'
+
+    changed = replace_model(raw, json.loads(raw), "m", {})
+
+    assert json.loads(changed) == {"model": "m", "messages": []}
+    assert b"gpt-9" not in changed
+
+
+def test_reasoning_is_taken_out_for_a_target_that_does_not_take_it_and_kept_for_one_that_does():
+    view = ask(reasoning_effort="high")
+    plain = make_target(accepts=EVERYTHING - {Feature.REASONING})
+
+    assert fields_to_change(view, plain) == {"reasoning_effort": None}
+    assert fields_to_change(view, make_target()) == {}
+
+
+def test_taking_effort_out_of_a_messages_request_leaves_its_format():
+    body = {
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "x"}],
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high", "format": {"type": "json_schema"}},
+    }
+    view = make_view(body, Dialect.MESSAGES)
+
+    changes = fields_to_change(view, make_target(accepts=EVERYTHING - {Feature.REASONING}))
+
+    assert changes == {"thinking": None, "output_config": {"format": {"type": "json_schema"}}}

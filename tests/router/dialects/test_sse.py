@@ -1,0 +1,113 @@
+from hypothesis import given
+from hypothesis import strategies as some
+
+from router.contract.entry import Usage
+from router.contract.words import Dialect
+from router.dialects.answers import read_stream_end
+from router.dialects.compose import ComposedCall, compose
+from router.dialects.sse import Tail, split_frames
+from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
+
+USAGE = Usage(11, 5)
+
+
+def whole_stream(dialect: Dialect) -> bytes:
+    composer = compose(dialect, "x", "m", 1)
+    pieces = [composer.open(), *(composer.text(word) for word in ("a ", "b\n\n", "c"))]
+    if dialect is not Dialect.COMPLETIONS:
+        pieces.append(composer.call(ComposedCall("call_1", "ls", '{"path":"."}')))
+    return b"".join([*pieces, composer.close(USAGE)])
+
+
+def feed(data: bytes, cuts: list[int]) -> Tail:
+    tail, start = Tail(), 0
+    for cut in [*sorted(set(cuts)), len(data)]:
+        if data[start:cut]:
+            tail.add(data[start:cut])
+            start = cut
+    return tail
+
+
+@given(some.sampled_from(list(Dialect)), some.lists(some.integers(1, 2_000), max_size=40))
+def test_the_end_of_a_stream_is_read_the_same_however_it_was_sliced(dialect, cuts):
+    data = whole_stream(dialect)
+
+    end = read_stream_end(dialect, feed(data, [cut for cut in cuts if cut < len(data)]).frames())
+
+    assert end.is_complete
+    assert not end.has_failed
+    assert (end.usage.input_tokens, end.usage.output_tokens) == (11, 5)
+
+
+@given(some.sampled_from(list(Dialect)), some.floats(0.0, 0.9))
+def test_a_stream_cut_before_its_end_is_never_complete(dialect, share):
+    data = whole_stream(dialect)
+    last = data.rstrip().rfind(b"\n\n")
+    # Chat's finish reason is an end of its own, so the cut lies before that frame.
+    limit = data.rfind(b'"finish_reason":"') if dialect in (Dialect.CHAT, Dialect.COMPLETIONS) else last
+
+    end = read_stream_end(dialect, feed(data[: int(limit * share)], []).frames())
+
+    assert not end.is_complete
+
+
+@given(some.integers(1, 400))
+def test_one_byte_at_a_time_knows_where_frames_end(count):
+    data = b"".join(chat_frame(str(n)) for n in range(8))[:count]
+
+    tail = feed(data, list(range(1, len(data))))
+
+    assert tail.at_frame_end == data.endswith(b"\n\n")
+
+
+def test_words_of_a_model_cannot_fake_the_end_of_its_stream():
+    said = chat_frame("data: [DONE]\n\n event: response.completed")
+
+    assert not read_stream_end(Dialect.CHAT, feed(said, []).frames()).is_complete
+
+
+def test_an_error_event_is_a_failure_in_every_dialect():
+    assert read_stream_end(Dialect.CHAT, split_frames(b'data: {"error":{"message":"x"}}\n\n')).has_failed
+    assert read_stream_end(Dialect.MESSAGES, split_frames(b'event: error\ndata: {"type":"error"}\n\n')).has_failed
+    failed = b'event: response.failed\ndata: {"type":"response.failed","response":{}}\n\n'
+    assert read_stream_end(Dialect.RESPONSES, split_frames(failed)).has_failed
+
+
+def test_a_last_frame_of_megabytes_is_still_read():
+    text = "x" * 3_000_000
+    frame = f'event: response.completed\ndata: {{"type":"response.completed","response":{{"t":"{text}"}}}}\n\n'.encode()
+
+    tail = feed(frame, list(range(0, len(frame), 65_536)))
+
+    assert read_stream_end(Dialect.RESPONSES, tail.frames()).is_complete
+
+
+def test_only_the_ends_of_a_long_stream_are_kept():
+    tail = Tail()
+    for number in range(10_000):
+        tail.add(chat_frame(str(number)))
+    tail.add(CHAT_USAGE)
+    tail.add(DONE)
+
+    assert len(tail.frames()) < 10
+    assert read_stream_end(Dialect.CHAT, tail.frames()).usage.output_tokens == 3
+
+
+def test_line_ends_of_every_kind_make_frames():
+    for end in (b"\n", b"\r\n", b"\r"):
+        data = b"event: message_stop" + end + b'data: {"type":"message_stop"}' + end + end
+        assert read_stream_end(Dialect.MESSAGES, feed(data, []).frames()).is_complete
+
+
+def test_messages_usage_joins_the_first_frame_and_the_last():
+    usage = b'{"input_tokens":7,"output_tokens":1,"cache_read_input_tokens":90}'
+    start = b'event: message_start\ndata: {"type":"message_start","message":{"usage":' + usage + b"}}\n\n"
+    delta = b'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens":40}}\n\n'
+    middle = b'event: content_block_delta\ndata: {"type":"content_block_delta"}\n\n'
+    tail = Tail()
+    for piece in (start, *[middle] * 50, delta, b'event: message_stop\ndata: {"type":"message_stop"}\n\n'):
+        tail.add(piece)
+
+    usage = read_stream_end(Dialect.MESSAGES, tail.frames()).usage
+
+    assert (usage.input_tokens, usage.cached_tokens, usage.output_tokens) == (97, 90, 40)

@@ -1,0 +1,67 @@
+from router.contract.words import Tier
+from router.dispatch.live import LiveStatistics
+from tests.tools.values import make_target
+
+SPARK = make_target()
+
+
+def make_live() -> LiveStatistics:
+    return LiveStatistics([SPARK, make_target("sage", Tier.DEEP)])
+
+
+def test_before_any_sample_a_target_is_as_typical():
+    standing = make_live().standings(0.0)["spark"]
+
+    assert standing.pace == SPARK.typical
+    assert (standing.wait_seconds, standing.in_flight) == (0.0, 0)
+
+
+def test_recent_samples_count_and_fade_with_a_half_life_of_ten_seconds():
+    live = make_live()
+    live.answered("spark", live.began("spark", 0.0, is_streaming=True), 2.2, 100, 2.2)
+
+    assert live.standings(2.2)["spark"].pace.ttft_seconds == 2.2
+    assert round(live.standings(12.2)["spark"].pace.ttft_seconds, 3) == 1.2
+    assert live.standings(500.0)["spark"].pace.ttft_seconds < 0.21
+
+
+def test_a_request_without_its_first_token_shows_the_queue_before_any_sample():
+    live = make_live()
+    number = live.began("spark", 0.0, is_streaming=True)
+
+    assert round(live.standings(5.0)["spark"].wait_seconds, 2) == 4.8
+    live.ended("spark", number, 5.0, None)
+    assert live.standings(5.0)["spark"].wait_seconds == 0.0
+
+
+def test_an_answer_that_comes_whole_shows_no_queue():
+    live = make_live()
+    live.began("spark", 0.0, is_streaming=False)
+
+    standing = live.standings(60.0)["spark"]
+    assert (standing.wait_seconds, standing.in_flight) == (0.0, 1)
+
+
+def test_a_long_prompt_tells_how_fast_the_target_reads():
+    live = make_live()
+    live.answered("spark", live.began("spark", 0.0, is_streaming=True), 2.2, 40_000, 2.2)
+
+    pace = live.standings(2.2)["spark"].pace
+    assert pace.ttft_seconds == SPARK.typical.ttft_seconds
+    assert round(pace.prefill_tokens_per_second) == 20_000
+
+
+def test_a_target_that_asked_for_time_is_waited_for():
+    live = make_live()
+    live.asked_to_wait("spark", 30, 100.0)
+
+    assert live.standings(110.0)["spark"].wait_seconds == 20
+    assert live.standings(140.0)["spark"].wait_seconds == 0
+
+
+def test_speed_is_the_median_of_what_was_seen():
+    live = make_live()
+    for speed in (900, 100, 950):
+        live.ended("spark", live.began("spark", 0.0, is_streaming=True), 1.0, speed)
+
+    assert live.standings(1.0)["spark"].pace.tokens_per_second == 900

@@ -1,0 +1,257 @@
+"""Small requests in the shape of each client's, written by hand; the real captures are tried where they are at hand."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from router.contract.words import Dialect, TurnKind
+from router.sessions.turns import is_follow_up, read_turn
+from tests.tools.values import ask, make_view
+
+REMINDER = {"type": "text", "text": "<system-reminder>\nToday is Sunday.\n</system-reminder>"}
+TOOL = {"type": "function", "function": {"name": "ls", "parameters": {}}}
+
+
+def codex(items: list, headers: dict | None = None, **metadata):
+    body = {"input": items, "client_metadata": {"x-codex-turn-metadata": json.dumps({"thread_id": "t1", **metadata})}}
+    return make_view(body, Dialect.RESPONSES, {"user-agent": "codex_exec/0.166.0", **(headers or {})})
+
+
+def codex_text(role: str, text: str) -> dict:
+    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}
+
+
+def claude(messages: list, system: str = "x-anthropic-billing-header: cc_version=2;", **more):
+    headers = {"user-agent": "claude-cli/2.1 (external, cli)", "x-claude-code-session-id": "s1", **more.pop("headers", {})}
+    body = {"max_tokens": 9, "messages": messages, "system": [{"type": "text", "text": system}], **more}
+    return make_view(body, Dialect.MESSAGES, headers)
+
+
+CASES = [
+    (
+        "codex, after its environment",
+        codex([codex_text("user", "<environment_context>\n x\n</environment_context>"), codex_text("user", "fix it now")]),
+        (TurnKind.ASK, "fix it now", "codex:t1"),
+    ),
+    (
+        "codex, a tool result",
+        codex(
+            [codex_text("user", "do x"), {"type": "function_call_output", "call_id": "c", "output": "ok"}], request_kind="turn"
+        ),
+        (TurnKind.TOOL_LOOP, "do x", "codex:t1"),
+    ),
+    (
+        "codex, a title",
+        codex([codex_text("user", "Generate")], thread_source="thread_title"),
+        (TurnKind.SIDE, None, "codex:t1"),
+    ),
+    ("codex, compaction", codex([codex_text("user", "x")], request_kind="compaction"), (TurnKind.COMPACTION, None, "codex:t1")),
+    ("codex, prewarm", codex([codex_text("developer", "x")], request_kind="prewarm"), (TurnKind.PREWARM, None, "codex:t1")),
+    (
+        "codex, a subagent has a session of its own",
+        codex([codex_text("user", "x")], {"thread-id": "t2", "session-id": "t1"}, thread_source="subagent"),
+        (TurnKind.SUBAGENT, None, "codex:t2"),
+    ),
+    (
+        "codex, after compaction the turn goes on",
+        codex([codex_text("user", "fix it"), codex_text("user", "Another language model started to solve this problem and …")]),
+        (TurnKind.ASK, "fix it", "codex:t1"),
+    ),
+    (
+        "claude code, reminders around the words and a system message after them",
+        claude(
+            [
+                {"role": "user", "content": [REMINDER, {"type": "text", "text": "fix the typo"}]},
+                {"role": "system", "content": "# Environment"},
+            ]
+        ),
+        (TurnKind.ASK, "fix the typo", "claude-code:s1"),
+    ),
+    (
+        "claude code, a notification that nobody typed",
+        claude(
+            [{"role": "user", "content": "go"}, {"role": "assistant", "content": "ok"}, {"role": "user", "content": [REMINDER]}]
+        ),
+        (TurnKind.TOOL_LOOP, "go", "claude-code:s1"),
+    ),
+    (
+        "claude code, a tool result with words after it is an ask",
+        claude(
+            [
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}, {"type": "text", "text": "stop"}],
+                }
+            ]
+        ),
+        (TurnKind.ASK, "stop", "claude-code:s1"),
+    ),
+    (
+        "claude code, a subagent",
+        claude([{"role": "user", "content": "list"}], "x; cc_is_subagent=true", headers={"x-claude-code-agent-id": "a1"}),
+        (TurnKind.SUBAGENT, None, "claude-code:a1"),
+    ),
+    (
+        "claude code, /compact",
+        claude(
+            [
+                {
+                    "role": "user",
+                    "content": [{"type": "text", "text": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n"}],
+                }
+            ]
+        ),
+        (TurnKind.COMPACTION, None, "claude-code:s1"),
+    ),
+    (
+        "opencode, a title",
+        make_view(
+            {"messages": [{"role": "system", "content": "You are a title generator. You"}, {"role": "user", "content": "x"}]},
+            headers={"x-session-id": "o1"},
+        ),
+        (TurnKind.SIDE, None, "opencode:o1"),
+    ),
+    (
+        "opencode, a subagent",
+        ask("list", headers={"x-session-id": "o2", "x-parent-session-id": "o1"}),
+        (TurnKind.SUBAGENT, None, "opencode:o2"),
+    ),
+    (
+        "cline, inside its task tag",
+        make_view(
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "text", "text": "<task>\nfix it\n</task>"},
+                            {"type": "text", "text": "<environment_details>\n# Current Mode\nACT MODE\n</environment_details>"},
+                        ],
+                    }
+                ]
+            },
+            headers={"user-agent": "Cline/3.82.0", "x-tandem-session": "c"},
+        ),
+        (TurnKind.ASK, "fix it", "x:c"),
+    ),
+    (
+        "aider, before its format rules",
+        make_view(
+            {
+                "messages": [
+                    {"role": "system", "content": "Act as an expert software developer.\nTake requests"},
+                    {"role": "user", "content": "rename f\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery"},
+                ]
+            },
+            headers={"x-tandem-session": "a"},
+        ),
+        (TurnKind.ASK, "rename f", "x:a"),
+    ),
+    (
+        "aider, a commit message",
+        make_view(
+            {
+                "messages": [
+                    {
+                        "role": "system",
+                        "content": "You are an expert software engineer that generates concise, one-line Git commit messages based",
+                    },
+                    {"role": "user", "content": "diff"},
+                ]
+            },
+            headers={"x-tandem-session": "a"},
+        ),
+        (TurnKind.SIDE, None, "x:a"),
+    ),
+    (
+        "anyone, a tool result last",
+        make_view(
+            {
+                "messages": [
+                    {"role": "user", "content": "what is here?"},
+                    {
+                        "role": "assistant",
+                        "content": None,
+                        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "ls"}}],
+                    },
+                    {"role": "tool", "tool_call_id": "c", "content": "README"},
+                ],
+                "tools": [TOOL],
+            },
+            headers={"x-tandem-session": "z"},
+        ),
+        (TurnKind.TOOL_LOOP, "what is here?", "x:z"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "view", "expected"), CASES, ids=[name for name, _, _ in CASES])
+def test_kind_words_and_session(name, view, expected):
+    turn = read_turn(view)
+
+    assert (turn.kind, turn.person_text, turn.session) == expected
+
+
+def test_go_on_inherits_what_the_ask_before_it_was_about():
+    messages = [
+        {"role": "user", "content": "rewrite the parser"},
+        {"role": "assistant", "content": "shall I?"},
+        {"role": "user", "content": "yes"},
+        {"role": "assistant", "content": "half done"},
+        {"role": "user", "content": "go on"},
+    ]
+
+    turn = read_turn(make_view({"messages": messages}))
+
+    assert (turn.kind, turn.person_text, turn.ask_text) == (TurnKind.FOLLOW_UP, "go on", "rewrite the parser")
+
+
+@pytest.mark.parametrize("words", ["yes", "Continue.", "go ahead!", "ok, do it", "继续", "mach weiter"])
+def test_words_that_only_say_go_on(words):
+    assert is_follow_up(words)
+
+
+@pytest.mark.parametrize(
+    "words", ["yes, and rename f to g in every file", "no", "fix it", "continue the parser work in src/parse.py", ""]
+)
+def test_words_that_ask_for_something(words):
+    assert not is_follow_up(words)
+
+
+def test_callers_with_the_same_words_have_sessions_apart():
+    from dataclasses import replace
+
+    one, two = ask("hello"), replace(ask("hello"), caller="someone else")
+
+    assert read_turn(one).session != read_turn(two).session
+
+
+def test_an_empty_id_is_no_id():
+    view = ask("hello", headers={"x-session-id": "", "user-agent": "opencode/1"})
+
+    assert read_turn(view).session.startswith("opencode:~")
+
+
+def test_plan_mode_is_seen_in_a_field_and_in_the_clients_words():
+    by_field = claude([{"role": "user", "content": "x"}], safeguards=[{"classifier_context": {"permission_mode": "plan"}}])
+    by_words = make_view({"messages": [{"role": "user", "content": "x\n# Current Mode\nPLAN MODE\n"}]})
+
+    assert read_turn(by_field).is_planning
+    assert read_turn(by_words).is_planning
+    assert not read_turn(ask("x")).is_planning
+
+
+async def test_every_capture_agrees_in_kind_and_words(shared, start):
+    import asyncio
+
+    from tests.conftest import SIMULATED
+
+    config = SIMULATED.replace('"gpt-*": auto', '"gpt-*": auto, "stub-*": auto, "claude-*": auto')
+    tandem = await start(config)
+    command = [sys.executable, str(shared / "checks" / "wire.py"), tandem.url, str(shared / "wire")]
+
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -1,0 +1,45 @@
+"""What is installed, and what a start costs: no unknown start-up code, no address in the lock, nothing heavy imported."""
+
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+KNOWN_PTH = {"distutils-precedence.pth", "_editable_impl_tandem_router.pth"}
+
+
+def test_no_package_runs_code_at_start_that_nobody_knows():
+    folder = Path(sysconfig.get_paths()["purelib"])
+
+    assert {path.name for path in folder.glob("*.pth")} <= KNOWN_PTH
+
+
+def test_the_lock_names_versions_and_hashes_and_no_address():
+    text = (ROOT / "requirements.lock").read_text()
+    pins = re.findall(r"^([a-z0-9._-]+)==(\S+)", text, re.MULTILINE)
+
+    assert len(pins) > 40
+    assert text.count("--hash=sha256:") >= len(pins)
+    assert "://" not in text
+    assert not re.search(r"^(--|-i |-f )", text, re.MULTILINE)
+
+
+def test_the_locked_litellm_is_none_of_the_compromised_ones():
+    versions = re.findall(r"^litellm==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+
+    assert versions
+    assert not set(versions) & {"1.82.7", "1.82.8"}
+    assert all(tuple(map(int, version.split(".")[:2])) >= (1, 84) for version in versions)
+
+
+def test_serving_imports_neither_litellm_nor_any_sdk():
+    code = (
+        "import router.cli.serve, sys;"
+        "print([m for m in ('litellm', 'openai', 'anthropic', 'httpx', 'tiktoken', 'numpy', 'aiohttp') if m in sys.modules])"
+    )
+
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+    assert printed.strip() == "[]"

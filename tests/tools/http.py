@@ -1,0 +1,72 @@
+"""A small HTTP client over plain sockets: nothing between the test and the wire."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+
+@dataclass
+class Reply:
+    """An answer, as far as it came. `is_whole` is false when the connection ended before the body did."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    is_whole: bool = True
+
+    @property
+    def json(self) -> dict:
+        return json.loads(self.body)
+
+
+def request_bytes(path: str, body: object = None, headers: dict[str, str] | None = None, method: str | None = None) -> bytes:
+    raw = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = [f"{method or ('POST' if body is not None else 'GET')} {path} HTTP/1.1", "host: 127.0.0.1"]
+    given = {"content-type": "application/json", **(headers or {})} if body is not None else (headers or {})
+    lines += [f"{name}: {value}" for name, value in given.items()]
+    if body is not None and "content-length" not in given and "transfer-encoding" not in given:
+        lines.append(f"content-length: {len(raw)}")
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + raw
+
+
+async def read_reply(reader: asyncio.StreamReader, *, is_head: bool = False) -> Reply:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    status = int(head[0].split(" ")[1])
+    headers = {}
+    for line in head[1:]:
+        name, _, value = line.partition(":")
+        if name:
+            headers[name.lower()] = value.strip()
+    body, is_whole = b"", True
+    try:
+        if is_head or status in (204, 304):
+            pass
+        elif headers.get("transfer-encoding") == "chunked":
+            while size := int((await reader.readuntil(b"\r\n")).strip(), 16):
+                body += await reader.readexactly(size)
+                await reader.readexactly(2)
+            await reader.readexactly(2)
+        elif "content-length" in headers:
+            body = await reader.readexactly(int(headers["content-length"]))
+        else:
+            body = await reader.read()
+    except asyncio.IncompleteReadError as error:
+        body, is_whole = body + error.partial, False
+    except ConnectionError:
+        is_whole = False
+    return Reply(status, headers, body, is_whole)
+
+
+async def call(
+    port: int, path: str, body: object = None, headers: dict[str, str] | None = None, method: str | None = None
+) -> Reply:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26)
+    try:
+        writer.write(request_bytes(path, body, headers, method))
+        return await asyncio.wait_for(read_reply(reader, is_head=method == "HEAD"), 20)
+    finally:
+        writer.close()
+
+
+def chat(text: str = "fix the typo in this line: retrun x", **more: object) -> dict:
+    return {"model": "auto", "messages": [{"role": "user", "content": text}], **more}

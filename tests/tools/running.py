@@ -1,0 +1,84 @@
+"""A Tandem running inside the test's own loop, on a port that the system picked."""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from router.config.load import LoadedConfig, check_config
+from router.edge.server import Server, bind
+from router.house import House
+from router.wiring import build_front, build_house, known_names
+
+
+@dataclass
+class Running:
+    """A server, its house, and where to find them."""
+
+    url: str
+    port: int
+    house: House
+    loaded: LoadedConfig
+
+    async def entries(self, count: int = 1) -> list[dict]:
+        """The ledger's rows, once there are so many."""
+        deadline = asyncio.get_running_loop().time() + 5
+        while True:
+            rows = read_entries(self.loaded.ledger_path)
+            if len(rows) >= count or asyncio.get_running_loop().time() > deadline:
+                return rows
+            await asyncio.sleep(0.05)
+
+
+def read_entries(path: Path) -> list[dict]:
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.row_factory = sqlite3.Row
+        return [dict(row) for row in database.execute("SELECT * FROM entries ORDER BY sequence")]
+
+
+@contextlib.asynccontextmanager
+async def running(config: str, folder: Path) -> AsyncIterator[Running]:
+    loaded = check_config(config, "test", folder, known_names())
+    built = build_house(loaded)
+    ready = asyncio.Event()
+    listener = bind("127.0.0.1", 0)
+    server: Server
+    front = build_front(built.house, loaded, lambda: not server.should_exit)
+    server = Server(front, drain_seconds=1, on_ready=ready.set)
+    server.install_signal_handlers = lambda: None
+    serving = asyncio.ensure_future(_serve(server, listener))  # noqa: TID251
+    await asyncio.wait_for(ready.wait(), 5)
+    port = listener.getsockname()[1]
+    try:
+        yield Running(f"http://127.0.0.1:{port}", port, built.house, loaded)
+    finally:
+        server.should_exit = True
+        server.force_exit = True
+        await asyncio.wait_for(serving, 5)
+        await built.close()
+        listener.close()
+
+
+async def _serve(server: Server, listener) -> None:
+    # uvicorn takes over the process's signals while it serves; inside a test they belong to pytest.
+    with contextlib.suppress(SystemExit):
+        await server._serve([listener])
+
+
+def two_targets(fast: str, deep: str, *, extra: str = "", fast_extra: str = "", deep_extra: str = "") -> str:
+    """A config with one chat target in each tier."""
+    return f"""
+ledger: {{path: test.db}}
+tiers:
+  fast:
+    targets:
+      - {{name: spark, adapter: openai_http, dialect: chat, base_url: "{fast}", model: fast-model, {fast_extra}
+         typical: {{ttft_seconds: 0.2, tokens_per_second: 1000, prefill_tokens_per_second: 60000}}}}
+  deep:
+    targets:
+      - {{name: sage, adapter: openai_http, dialect: chat, base_url: "{deep}", model: deep-model, {deep_extra}
+         window_tokens: 400000, accepts: [text, tools, images, files, json_schema, custom_tools, reasoning]}}
+{extra}
+"""

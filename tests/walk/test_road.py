@@ -1,0 +1,505 @@
+"""Whole requests over loopback against a scripted upstream."""
+
+import asyncio
+import json
+import sqlite3
+import time
+
+import pytest
+
+from tests.tools.http import call, chat, read_reply, request_bytes
+from tests.tools.running import two_targets
+from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, chat_frame, stream
+
+LONG = "Implement a full parser with an extensive test suite, step by step"
+
+
+@pytest.fixture
+async def pair(start, upstream, other_upstream):
+    """A Tandem with a scripted fast tier and a scripted deep tier."""
+    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url))
+    upstream.scripts = other_upstream.scripts = [answer_json(CHAT_ANSWER)]
+    return tandem
+
+
+async def test_a_quick_edit_goes_fast_and_a_long_task_deep_with_the_reason_in_a_header(pair, upstream, other_upstream):
+    quick = await call(pair.port, "/v1/chat/completions", chat())
+    long = await call(pair.port, "/v1/chat/completions", chat(LONG))
+
+    assert (quick.headers["x-tandem-tier"], quick.headers["x-tandem-target"]) == ("fast", "spark")
+    assert (long.headers["x-tandem-tier"], long.headers["x-tandem-target"]) == ("deep", "sage")
+    assert quick.headers["x-tandem-because"].isascii()
+    assert quick.json == CHAT_ANSWER
+    assert (len(upstream.seen), len(other_upstream.seen)) == (1, 1)
+    assert float(quick.headers["x-tandem-overhead-ms"]) < 100
+
+
+async def test_the_body_goes_upstream_as_it_came_but_for_the_model(pair, upstream):
+    raw = b'{"model" : "auto",  "messages": [{"role":"user","content":"fix the typo \\u00e9"}], "brand_new": {"x": 1.50}}'
+
+    await call(pair.port, "/v1/chat/completions", raw)
+
+    assert upstream.seen[0].body == raw.replace(b'"auto"', b'"fast-model"')
+    assert upstream.seen[0].path == "/v1/chat/completions"
+
+
+async def test_no_credential_of_the_caller_reaches_an_upstream_and_none_of_an_upstream_leaves(start, upstream, monkeypatch):
+    monkeypatch.setenv("TEST_KEY", "sk-our-own-secret")
+    config = two_targets(upstream.base_url, upstream.base_url, fast_extra="api_key: env:TEST_KEY,")
+    tandem = await start(config)
+    secret = {
+        "set-cookie": "k=1",
+        "openai-model": "other",
+        "x-openai-model": "other",
+        "authorization": "leak",
+        "openai-organization": "o",
+    }
+    upstream.scripts = [answer_json(CHAT_ANSWER, headers=secret | {"x-ratelimit-remaining-tokens": "9"})]
+    headers = {
+        "authorization": "Bearer caller",
+        "x-api-key": "caller",
+        "cookie": "a=b",
+        "x-forwarded-for": "1.2.3.4",
+        "openai-beta": "b1",
+    }
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat(), headers)
+
+    seen = upstream.seen[0].headers
+    assert seen["authorization"] == "Bearer sk-our-own-secret"
+    assert not {"x-api-key", "cookie", "x-forwarded-for"} & set(seen)
+    assert seen["openai-beta"] == "b1"
+    assert "caller" not in str(seen)
+    assert not set(secret) & set(reply.headers)
+    assert reply.headers["x-ratelimit-remaining-tokens"] == "9"
+
+
+async def test_a_stream_is_relayed_byte_for_byte_and_its_usage_recorded(pair, upstream):
+    upstream.scripts = [stream(*GOOD_CHAT_STREAM)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat(stream=True))
+
+    assert reply.body == b"".join(GOOD_CHAT_STREAM)
+    assert reply.is_whole
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    (entry,) = await pair.entries()
+    assert (entry["outcome"], entry["input_tokens"], entry["output_tokens"], entry["tokens_estimated"]) == ("SERVED", 9, 3, 0)
+    assert (entry["tier"], entry["target"], entry["turn_kind"], entry["streaming"]) == ("fast", "spark", "ask", 1)
+    assert entry["cost_usd"] is None
+    assert "include_usage" not in upstream.seen[0].body.decode()
+
+
+async def test_each_piece_is_passed_on_before_the_next_one_exists(pair, upstream):
+    gate = asyncio.Event()
+
+    async def script(wire, seen):
+        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        await wire.chunk(chat_frame("first"))
+        await asyncio.wait_for(gate.wait(), 5)
+        for piece in GOOD_CHAT_STREAM:
+            await wire.chunk(piece)
+        await wire.end_chunks()
+
+    upstream.scripts = [script]
+    reader, writer = await asyncio.open_connection("127.0.0.1", pair.port)
+    writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
+
+    got = await asyncio.wait_for(reader.readuntil(b'first"'), 5)
+    gate.set()
+    rest = await asyncio.wait_for(reader.readuntil(b"[DONE]"), 5)
+
+    writer.close()
+    assert b"200 OK" in got
+    assert rest
+
+
+@pytest.mark.parametrize("is_streaming", [True, False])
+async def test_a_caller_that_leaves_before_the_first_byte_closes_the_upstream_within_200_ms(pair, upstream, is_streaming):
+    began = asyncio.Event()
+
+    async def silent(wire, seen):
+        began.set()
+        await asyncio.sleep(30)
+
+    upstream.scripts = [silent]
+    _, writer = await asyncio.open_connection("127.0.0.1", pair.port)
+    writer.write(request_bytes("/v1/chat/completions", chat(stream=is_streaming)))
+    await asyncio.wait_for(began.wait(), 5)
+    left_at = asyncio.get_running_loop().time()
+    writer.transport.abort()
+
+    await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+
+    assert upstream.seen[0].left_at - left_at < 0.2
+    (entry,) = await pair.entries()
+    assert (entry["outcome"], entry["status"]) == ("ABANDONED", 499)
+
+
+async def test_a_caller_that_leaves_mid_stream_closes_the_upstream_within_200_ms(pair, upstream):
+    async def endless(wire, seen):
+        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        while True:
+            await wire.chunk(chat_frame("more"))
+            await asyncio.sleep(0.005)
+
+    upstream.scripts = [endless]
+    reader, writer = await asyncio.open_connection("127.0.0.1", pair.port)
+    writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
+    await asyncio.wait_for(reader.readuntil(b"more"), 5)
+    left_at = asyncio.get_running_loop().time()
+    writer.transport.abort()
+
+    await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+
+    assert upstream.seen[0].left_at - left_at < 0.2
+    (entry,) = await pair.entries()
+    assert entry["outcome"] == "ABANDONED"
+    assert entry["tokens_estimated"] == 1
+
+
+async def test_a_slow_reader_pauses_the_upstream(pair, upstream):
+    sent = 0
+
+    async def flood(wire, seen):
+        nonlocal sent
+        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        for _ in range(4_000):
+            await wire.chunk(chat_frame("x" * 8_000))
+            sent += 8_000
+        await wire.chunk(b"".join(GOOD_CHAT_STREAM))
+        await wire.end_chunks()
+
+    upstream.scripts = [flood]
+    reader, writer = await asyncio.open_connection("127.0.0.1", pair.port, limit=1 << 16)
+    writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
+    await asyncio.wait_for(reader.readuntil(b"xxx"), 5)
+    previous = -1
+    while previous != sent:
+        previous = sent
+        await asyncio.sleep(0.2)
+
+    assert sent < 20_000_000
+    received = 0
+    while piece := await asyncio.wait_for(reader.read(1 << 20), 10):
+        received += len(piece)
+        if piece.endswith(b"0\r\n\r\n"):
+            break
+    writer.close()
+    assert received > 31_000_000
+
+
+FAILURES = {
+    "429": answer_json({"error": {"message": "slow"}}, 429, {"retry-after": "3"}),
+    "500": answer_json({"error": {}}, 500),
+    "503": answer_json({"error": {}}, 503),
+    "401": answer_json({"error": {"message": "bad key sk-xyz"}}, 401),
+    "404": answer_json({"error": {}}, 404),
+    "html": answer_json(b"<html>", 200, {"content-type": "text/html"}),
+    "empty": answer_json(b"", 200),
+    "redirect": answer_json(b"", 302, {"location": "http://127.0.0.1:1/"}),
+}
+
+
+@pytest.mark.parametrize("kind", list(FAILURES))
+async def test_a_failed_attempt_goes_to_the_other_tier_while_nothing_was_answered(pair, upstream, other_upstream, kind):
+    upstream.scripts = [FAILURES[kind]]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.headers["x-tandem-tier"], reply.headers["x-tandem-target"]) == (200, "deep", "sage")
+    assert reply.headers["x-tandem-because"].startswith("spark failed (")
+    (entry,) = await pair.entries()
+    assert [attempt["target"] for attempt in json.loads(entry["attempts"])] == ["spark", "sage"]
+    assert (entry["outcome"], entry["target"]) == ("SERVED", "sage")
+    assert b"sk-xyz" not in reply.body
+
+
+async def test_a_stream_that_breaks_before_its_first_byte_is_tried_elsewhere(pair, upstream, other_upstream):
+    upstream.scripts = [stream(ends=False)]
+    other_upstream.scripts = [stream(*GOOD_CHAT_STREAM)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat(stream=True))
+
+    assert reply.body == b"".join(GOOD_CHAT_STREAM)
+
+
+async def test_no_connection_goes_to_the_other_tier(start, other_upstream):
+    other_upstream.scripts = [answer_json(CHAT_ANSWER)]
+    tandem = await start(two_targets("http://127.0.0.1:9/v1", other_upstream.base_url))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "sage")
+
+
+async def test_without_spill_over_a_failure_is_said(start, upstream, other_upstream):
+    upstream.scripts = [answer_json({"error": {}}, 503)]
+    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url, extra="spill_over: false"))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    assert reply.status == 503
+    assert "spark" in reply.json["error"]["message"]
+    assert reply.headers["retry-after"]
+    assert not other_upstream.seen
+
+
+async def test_when_every_target_is_over_its_limit_the_caller_gets_a_429_with_a_wait(pair, upstream, other_upstream):
+    upstream.scripts = [answer_json({}, 429, {"retry-after": "3"})]
+    other_upstream.scripts = [answer_json({}, 429)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat())
+
+    assert reply.status == 429
+    assert reply.json["error"]["code"] == "tiers_busy"
+    assert int(reply.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_refusal_that_blames_the_request_passes_unchanged_and_is_not_retried(pair, upstream, other_upstream, status):
+    body = b'{"error": {"message": "their own words", "code": "x"},  "odd": 1}'
+    upstream.scripts = [answer_json(body, status)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.body) == (status, body)
+    assert reply.headers["x-tandem-request-id"].startswith("req_")
+    assert not other_upstream.seen
+    (entry,) = await pair.entries()
+    assert entry["outcome"] == "REFUSED"
+
+
+async def test_a_refusal_for_length_goes_once_to_a_larger_target(pair, upstream, other_upstream):
+    upstream.scripts = [answer_json({"error": {"code": "context_length_exceeded"}}, 400)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "sage")
+
+
+async def test_a_cut_stream_says_so_in_its_dialect_and_has_no_proper_end(pair, upstream, other_upstream):
+    upstream.scripts = [stream(chat_frame("half"), ends=True)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat(stream=True))
+
+    assert not reply.is_whole
+    frames = reply.body.split(b"\n\n")
+    assert json.loads(frames[1].removeprefix(b"data: "))["error"]["code"] == "upstream_cut"
+    assert b"[DONE]" not in reply.body
+    assert b'finish_reason": "stop' not in reply.body
+    (entry,) = await pair.entries()
+    assert (entry["outcome"], entry["error"]) == ("CUT_SHORT", "upstream_cut")
+    assert not other_upstream.seen
+
+
+async def test_a_stream_cut_inside_a_frame_is_closed_without_another_word(pair, upstream):
+    upstream.scripts = [stream(chat_frame("a"), b'data: {"half', ends=False)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat(stream=True))
+
+    assert not reply.is_whole
+    assert reply.body == chat_frame("a") + b'data: {"half'
+
+
+async def test_an_error_event_of_the_upstream_is_passed_on_and_recorded_as_a_failure(pair, upstream, other_upstream):
+    event = b'data: {"error": {"message": "overloaded"}}\n\n'
+    upstream.scripts = [stream(chat_frame("a"), event)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat(stream=True))
+
+    assert reply.body == chat_frame("a") + event
+    assert not reply.is_whole
+    (entry,) = await pair.entries()
+    assert entry["outcome"] == "FAILED"
+
+
+async def test_a_silent_upstream_is_given_up_at_its_first_byte_limit(start, upstream, other_upstream):
+    async def silent(wire, seen):
+        await asyncio.sleep(30)
+
+    upstream.scripts, other_upstream.scripts = [silent], [stream(*GOOD_CHAT_STREAM)]
+    config = two_targets(upstream.base_url, other_upstream.base_url, fast_extra="timeouts: {first_byte_seconds: 0.2},")
+    tandem = await start(config)
+    began = time.monotonic()
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat(stream=True))
+
+    assert reply.headers["x-tandem-target"] == "sage"
+    assert time.monotonic() - began < 2
+    assert upstream.seen[0].left.is_set()
+
+
+async def test_a_stall_mid_stream_is_cut(start, upstream):
+    async def stalls(wire, seen):
+        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        await wire.chunk(chat_frame("a"))
+        await asyncio.sleep(30)
+
+    upstream.scripts = [stalls]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, fast_extra="timeouts: {stall_seconds: 0.2},"))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat(stream=True))
+
+    assert not reply.is_whole
+    assert b"upstream_timeout" in reply.body
+
+
+async def test_an_upstream_that_closes_an_idle_connection_is_dialled_again_unseen(pair, upstream):
+    await call(pair.port, "/v1/chat/completions", chat())
+
+    async def hang_up_first(wire, seen):
+        wire.writer.close()
+
+    upstream.scripts = [hang_up_first, answer_json(CHAT_ANSWER)]
+    reply = await call(pair.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
+
+
+async def test_connections_are_reused(pair, upstream):
+    for _ in range(5):
+        await call(pair.port, "/v1/chat/completions", chat())
+
+    assert upstream.connections == 1
+
+
+async def test_a_dialect_that_no_target_speaks_is_refused_naming_targets_and_what_they_speak(pair):
+    reply = await call(pair.port, "/v1/responses", {"model": "auto", "input": "hi"})
+
+    assert reply.status == 400
+    message = reply.json["error"]["message"]
+    assert "spark: it speaks chat" in message
+    assert "sage: it speaks chat" in message
+
+
+async def test_a_forced_tier_that_cannot_serve_is_a_400_unless_the_other_is_allowed(pair, other_upstream):
+    image = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+    body = {"model": "auto", "messages": [{"role": "user", "content": image}]}
+
+    refused = await call(pair.port, "/v1/chat/completions", body, {"x-tandem-tier": "fast"})
+    allowed = await call(pair.port, "/v1/chat/completions", body, {"x-tandem-tier": "fast", "x-tandem-on-misfit": "other"})
+
+    assert refused.status == 400
+    assert "x-tandem-tier asks for fast" in refused.json["error"]["message"]
+    assert "image" in refused.json["error"]["message"]
+    assert (allowed.status, allowed.headers["x-tandem-tier"]) == (200, "deep")
+
+
+async def test_a_prompt_too_long_for_a_forced_tier_carries_the_marker(simulated):
+    huge = "def f(x): return x + 1\n" * 30_000
+
+    chat_reply = await call(simulated.port, "/v1/chat/completions", chat(huge), {"x-tandem-tier": "fast"})
+    body = {"model": "fast", "max_tokens": 9, "messages": [{"role": "user", "content": huge}]}
+    messages_reply = await call(simulated.port, "/v1/messages", body)
+
+    assert chat_reply.json["error"]["code"] == "context_length_exceeded"
+    assert messages_reply.json["error"]["message"].startswith("prompt is too long: ")
+    assert " > 128000 maximum" in messages_reply.json["error"]["message"]
+
+
+async def test_a_wish_for_a_session_holds_until_auto_clears_it(simulated):
+    session = {"x-tandem-session": "s1"}
+    await call(
+        simulated.port, "/v1/chat/completions", chat(), {**session, "x-tandem-tier": "deep", "x-tandem-scope": "session"}
+    )
+
+    kept = await call(simulated.port, "/v1/chat/completions", chat(), session)
+    other = await call(simulated.port, "/v1/chat/completions", chat(), {"x-tandem-session": "s2"})
+    await call(
+        simulated.port, "/v1/chat/completions", chat(), {**session, "x-tandem-tier": "auto", "x-tandem-scope": "session"}
+    )
+    cleared = await call(simulated.port, "/v1/chat/completions", chat(), session)
+
+    assert [reply.headers["x-tandem-tier"] for reply in (kept, other, cleared)] == ["deep", "fast", "fast"]
+
+
+async def test_no_text_of_a_prompt_or_answer_is_on_disk_unless_asked_for(start, upstream, tmp_path):
+    canary = "canary-7f3a9c"
+    upstream.scripts = [answer_json({**CHAT_ANSWER, "id": canary})]
+    quiet, wordy = tmp_path / "quiet", tmp_path / "wordy"
+    quiet.mkdir(), wordy.mkdir()
+    silent = await start(two_targets(upstream.base_url, upstream.base_url), quiet)
+    keeping = await start(
+        two_targets(upstream.base_url, upstream.base_url).replace("{path: test.db}", "{path: test.db, keep_text: true}"), wordy
+    )
+
+    for tandem in (silent, keeping):
+        await call(tandem.port, "/v1/chat/completions", chat(f"rename {canary}"), {"authorization": f"Bearer {canary}"})
+        await tandem.entries()
+
+    on_disk = b"".join(path.read_bytes() for path in quiet.iterdir())
+    assert canary.encode() not in on_disk
+    (row,) = await keeping.entries()
+    assert canary in row["prompt_text"]
+    assert canary in row["answer_text"]
+
+
+async def test_ledger_files_are_for_their_owner_alone(simulated):
+    await call(simulated.port, "/v1/chat/completions", chat())
+    await simulated.entries()
+
+    folder = simulated.loaded.ledger_path.parent
+    assert {path.stat().st_mode & 0o777 for path in folder.glob("test.db*")} == {0o600}
+
+
+async def test_every_admitted_request_has_one_entry_and_its_decision_is_found_by_id(simulated):
+    reply = await call(simulated.port, "/v1/chat/completions", chat())
+    await call(simulated.port, "/v1/chat/completions", {"model": "auto"})
+    await call(simulated.port, "/v1/chat/completions", chat(), {"origin": "http://evil.example"})
+
+    entries = await simulated.entries(2)
+    found = await call(simulated.port, f"/tandem/decisions/{reply.headers['x-tandem-request-id']}")
+
+    assert [entry["outcome"] for entry in entries] == ["SERVED", "REFUSED"]
+    assert found.json["tier"] == "fast"
+    assert found.json["served_by"] == "simulated-fast"
+    assert found.json["person_text"] == chat()["messages"][0]["content"]
+    assert (await call(simulated.port, "/tandem/decisions/req_nobody")).status == 404
+
+
+async def test_a_decision_is_found_in_the_file_when_memory_has_forgotten_it(simulated):
+    reply = await call(simulated.port, "/v1/chat/completions", chat())
+    await simulated.entries()
+    simulated.house.ledger._remembered.clear()
+
+    found = simulated.house.ledger.find_decision(reply.headers["x-tandem-request-id"], "local")
+
+    assert found["tier"] == "fast"
+    assert found["person_text"] is None
+    assert simulated.house.ledger.find_decision(reply.headers["x-tandem-request-id"], "another") is None
+
+
+async def test_pipelined_requests_on_one_connection_are_answered_in_order(simulated):
+    reader, writer = await asyncio.open_connection("127.0.0.1", simulated.port)
+    explain = request_bytes("/tandem/explain", chat())
+    hot = request_bytes("/v1/chat/completions", chat())
+    writer.write(request_bytes("/v1/models") + hot + explain + hot)
+
+    replies = [await asyncio.wait_for(read_reply(reader), 10) for _ in range(4)]
+
+    writer.close()
+    assert [reply.status for reply in replies] == [200] * 4
+    assert "data" in replies[0].json
+    assert replies[1].json["object"] == replies[3].json["object"] == "chat.completion"
+    assert "estimates" in replies[2].json
+
+
+async def test_live_speed_feeds_the_next_estimate(pair, upstream):
+    upstream.scripts = [stream(*[chat_frame("x")] * 20, *GOOD_CHAT_STREAM, pause=0.02)]
+    before = (await call(pair.port, "/tandem/explain", chat())).json["estimates"]["fast"]["seconds"]
+
+    await call(pair.port, "/v1/chat/completions", chat(stream=True))
+
+    after = (await call(pair.port, "/tandem/explain", chat())).json["estimates"]["fast"]["seconds"]
+    assert after != before
+
+
+def test_the_ledgers_schema_says_what_each_column_is():
+    from importlib import resources
+
+    schema = (resources.files("router.ledger") / "schema.sql").read_text()
+    database = sqlite3.connect(":memory:")
+    database.executescript(schema)
+
+    assert "outcome" in [row[1] for row in database.execute("PRAGMA table_info(entries)")]
+    database.close()
