@@ -1,0 +1,70 @@
+"""The docs say what the code does: generated pages are fresh, examples work, links lead somewhere."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from router.config.load import check_config
+from router.wiring import known_names
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+generate = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(generate)
+
+
+@pytest.mark.parametrize("name", list(generate.PAGES))
+def test_a_generated_page_says_what_the_code_says(name):
+    assert (ROOT / "docs" / "reference" / name).read_text() == generate.PAGES[name](), "run docs/generate.py"
+
+
+def test_every_setting_has_a_sentence():
+    rows = re.findall(
+        r"^\| `([^`]+)` \| [^|]*\| ([^|]*)\|$", (ROOT / "docs" / "reference" / "config.md").read_text(), re.MULTILINE
+    )
+
+    assert [path for path, text in rows if not text.strip()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_yaml_examples_are_good_configs(page):
+    for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL):
+        check_config(block, page.name, page.parent, known_names())
+
+
+def test_the_policy_of_the_how_to_is_a_policy():
+    from tests.tools.values import ask, make_signals
+
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "add-a-policy.md").read_text(), re.DOTALL)
+    space: dict = {}
+    exec(block, space)
+
+    policy = space["ShortPolicy"](space["ShortConfig"]())
+
+    assert policy.judge(ask(), make_signals(text="fix it"))[0].log_odds == -0.5
+
+
+def test_every_word_of_the_glossary_has_a_meaning_and_stands_in_order():
+    rows = re.findall(r"^\| ([a-z, ]+) \| (.+) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    words = [word for word, _ in rows if word != "word"]
+
+    assert len(words) > 25
+    assert words == sorted(words)
+
+
+def test_the_readme_names_every_override_and_both_commands():
+    readme = (ROOT / "README.md").read_text()
+
+    assert "make serve" in readme
+    assert "make test" in readme
+    for name in generate.OVERRIDES:
+        assert name in readme
