@@ -42,4 +42,4 @@ lock: $(READY)  ## Resolve pyproject.toml anew into requirements.lock (needs uv;
 	  --output-file requirements.lock
 
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis tandem.db tandem.db-*

@@ -22,6 +22,7 @@ from router.dialects.tools import OfferedTool, minimal_instance, offered_tools, 
 _SHELLS = ("exec_command", "shell", "bash", "run_shell_command", "run_terminal_command", "execute_command", "run_command")
 _READS = re.compile(r"^(get|list|read|search|find|ls|view|show|look|check|glob|grep|status|current)", re.IGNORECASE)
 _TOKENS_PER_CALL = 12
+_PADDING = "These words only fill the stream at the tier's speed. "
 _PIECES = re.compile(r"\s*\S{1,6}")
 
 
@@ -238,11 +239,8 @@ def _write_answer(view: RequestView, tier: Tier, tokens: int) -> tuple[str, list
     opening = f"This is Tandem's simulated {tier} tier: no model was asked. "
     filler = "Name real targets in config.yaml (tandem init helps) and this answer comes from a model. "
     words = opening + filler
-    count = len(_PIECES.findall(words))
-    while count < tokens:
-        words += "These words only fill the stream at the tier's speed. "
-        count = len(_PIECES.findall(words))
-    return words.rstrip(), []
+    missing = tokens - len(_PIECES.findall(words))
+    return (words + _PADDING * max(0, -(-missing // len(_PIECES.findall(_PADDING))))).rstrip(), []
 
 
 def _pick_call(view: RequestView) -> ComposedCall | None:

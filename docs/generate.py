@@ -169,8 +169,9 @@ def events_page() -> str:
 def cli_page() -> str:
     os.environ["COLUMNS"] = "100"
     parts = [
-        "`tandem` looks for its config in: `--config`, `$TANDEM_CONFIG`, `./config.yaml`, the user's config folder, else it",
-        "serves the simulated tiers.",
+        "`tandem` looks for its config in: `--config`, `$TANDEM_CONFIG`, `./config.yaml`, `~/.config/tandem/config.yaml`.",
+        "Without any it serves the simulated tiers and keeps its ledger in `~/.local/state/tandem/`.",
+        "In a checkout the command is `.venv/bin/tandem`.",
         "",
     ]
     for name, summary in COMMANDS.items():

@@ -36,15 +36,15 @@ class OverridePolicy:
             opinions.append(
                 Insist(f"this session was asked to stay on {turn.tier_wish}", Rank.SESSION_SCOPE, tier=turn.tier_wish)
             )
-        if alias.target is not None:
+        if wishes.clears:
+            pass  # "auto" in a header outranks what the name asks for
+        elif alias.target is not None and not alias.is_pattern:
             opinions.append(Insist(f'the model name "{alias.name}" is a target', Rank.MODEL_NAME, target=alias.target))
         elif alias.tier is not None and not alias.is_pattern:
             opinions.append(Insist(f'the model name "{alias.name}" asks for {alias.tier}', Rank.MODEL_NAME, tier=alias.tier))
-        elif alias.tier is not None:
-            sign = 1.0 if alias.tier is Tier.DEEP else -1.0
-            opinions.append(
-                Lean(sign * self._pattern_log_odds, f'the model name "{alias.name}" is the client\'s {alias.tier} one')
-            )
+        elif (tier := self._leaning_tier(signals)) is not None:
+            sign = 1.0 if tier is Tier.DEEP else -1.0
+            opinions.append(Lean(sign * self._pattern_log_odds, f'the model name "{alias.name}" is the client\'s {tier} one'))
         if wishes.max_wait_seconds is not None:
             opinions.extend(
                 RuleOut(
@@ -57,3 +57,11 @@ class OverridePolicy:
                 if standing.wait_seconds > wishes.max_wait_seconds
             )
         return tuple(opinions)
+
+    @staticmethod
+    def _leaning_tier(signals: Signals) -> Tier | None:
+        """The tier that a pattern stands for, by itself or through its target."""
+        alias = signals.alias
+        if alias.target is not None and alias.target in signals.standings:
+            return signals.standings[alias.target].target.tier
+        return alias.tier

@@ -1,6 +1,5 @@
 """A modest first reading of the person's words: what kind of verb, how much text, how many things asked for."""
 
-import re
 from typing import ClassVar
 
 from pydantic import Field
@@ -10,25 +9,57 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals
 
 _WINDOW_CHARS = 2_000
-# What these match is shown in headers and logs, so they hold fixed words only: nothing of a prompt may pass through them.
-_QUICK = re.compile(
-    r"\b(typos?|rename|re-?word|docstrings?|comment(s|ed)? out|add a comment|reformat|format this|indent|spelling|"
-    r"one[- ]?liner?|this line|bump|remove the (unused|print|import)|unused import|what (is|does|version)|explain|"
-    r"show me|"
-    r"print|log line|change the (text|name|colou?r|label|value))\b",
-    re.IGNORECASE,
+# What is found is shown in headers and logs, so these are fixed words only: nothing of a prompt may pass through them.
+_QUICK = frozenset("typo typos rename reword docstring docstrings reformat indent spelling bump explain print".split())
+_QUICK_PHRASES = (
+    "this line",
+    "add a comment",
+    "one-liner",
+    "one line",
+    "show me",
+    "what is",
+    "what does",
+    "what version",
+    "unused import",
+    "remove the print",
+    "change the text",
+    "change the name",
+    "change the color",
+    "change the label",
 )
-_LONG = re.compile(
-    r"\b(implement|refactor|migrat\w*|redesign|architect\w*|rewrite|port (it|this|the)|build (a|an|the|me)|create (a|an|the) "
-    r"(new )?(app|service|project|module|package|system|website|api|game)|end[- ]to[- ]end|from scratch|across the|whole "
-    r"(code ?base|project|repo\w*)|entire|all (the )?(tests|files|modules)|test[- ]suite|step by step|"
-    r"until (everything|all|it)|"
-    r"investigate|debug|figure out|root cause|race condition|deadlock|memory leak|performance|optimi[sz]e|integrat\w+|"
-    r"comprehensive|extensive|thorough\w*|in parallel|security review|audit)\b",
-    re.IGNORECASE,
+_LONG = frozenset(
+    """
+    implement refactor migrate migration redesign architect architecture rewrite investigate debug deadlock optimize optimise
+    integrate integration entire comprehensive extensive thorough thoroughly audit performance test-suite
+    """.split()
 )
-_TROUBLE = re.compile(r"\b(still (wrong|fail\w*|broken|not)|does ?n[o']t work|again the same|same error)\b", re.IGNORECASE)
-_LIST_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s", re.MULTILINE)
+_LONG_PHRASES = (
+    "build a ",
+    "build an ",
+    "create a new",
+    "from scratch",
+    "end to end",
+    "end-to-end",
+    "test suite",
+    "step by step",
+    "until everything",
+    "until all",
+    "across the",
+    "whole project",
+    "whole code",
+    "all tests",
+    "all the tests",
+    "all files",
+    "figure out",
+    "root cause",
+    "race condition",
+    "memory leak",
+    "in parallel",
+    "security review",
+)
+_TROUBLE_PHRASES = ("still wrong", "still fail", "still broken", "still not", "n't work", "not work", "same error")
+_MARKS = str.maketrans(dict.fromkeys(",.;:!?()[]{}\"'`*#", " "))
+_LIST_STARTS = ("\n- ", "\n* ", "\n• ", "\n1.", "\n2.", "\n3.", "\n4.", "\n5.", "\n1)", "\n2)", "\n3)", "\n4)", "\n5)")
 
 
 class WordsConfig(PolicyConfig):
@@ -61,14 +92,19 @@ class WordsPolicy:
 
 def _read(text: str) -> list[tuple[float, str]]:
     window = text if len(text) <= _WINDOW_CHARS else f"{text[: _WINDOW_CHARS // 2]}\n{text[-_WINDOW_CHARS // 2 :]}"
-    quick = {match.group().lower() for match in _QUICK.finditer(window)}
-    long = {match.group().lower() for match in _LONG.finditer(window)}
-    asked = len(_LIST_ITEM.findall(window))
+    lower = window.lower()
+    words = set(lower.translate(_MARKS).split())
+    quick = [*(words & _QUICK), *(phrase for phrase in _QUICK_PHRASES if phrase in lower)]
+    long = [*(words & _LONG), *(phrase for phrase in _LONG_PHRASES if phrase in lower)]
+    asked = sum(map(f"\n{lower}".count, _LIST_STARTS)) if "\n" in lower else 0
     length = len(text)
     return [
-        (-1.3 * min(len(quick), 2), f'it asks to "{min(quick)}"' if quick else ""),
-        (0.8 * min(len(long), 4), f'it asks to "{min(long)}"' if long else ""),
-        (1.2 if _TROUBLE.search(window) else 0.0, "it says that something still fails"),
+        (-1.3 * min(len(quick), 2), f'it says "{min(quick).strip()}"' if quick else ""),
+        (0.8 * min(len(long), 4), f'it says "{min(long).strip()}"' if long else ""),
+        (1.2 if any(phrase in lower for phrase in _TROUBLE_PHRASES) else 0.0, "it says that something still fails"),
         (0.5 * min(asked, 4) if asked >= 3 else 0.0, f"it lists {asked} things"),
-        (-0.7 if length < 60 else 0.0 if length < 300 else 0.5 if length < 1_200 else 0.9, f"it is {length} characters long"),
+        (
+            -1.1 if length < 30 else -0.7 if length < 60 else 0.0 if length < 300 else 0.5 if length < 1_200 else 0.9,
+            f"it is {length} characters long",
+        ),
     ]

@@ -1,5 +1,6 @@
 """The road of a request. Read this file first: `serve` is the whole product in one function."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from router.contract.relay import Headers, Sink
 from router.contract.request import JsonObject, RequestView
 from router.contract.signals import Signals, TokenCount
 from router.contract.target import Target
+from router.contract.words import Outcome
 from router.decide.choose import Rules, decide
 from router.decide.wording import explain
 from router.dialects.headers import answer_headers
@@ -21,8 +23,10 @@ from router.dispatch.attempts import Dispatcher
 from router.dispatch.live import LiveStatistics
 from router.dispatch.refuse import refuse
 from router.ledger.entries import write_entry
+from router.sense.calibration import Calibration
 from router.sense.models import ModelNames
 from router.sense.signals import is_near_a_limit, read_signals
+from router.sense.tokens import estimate_prompt
 from router.sessions.scoped import ScopedWishes
 from router.sessions.turns import read_turn
 from router.telemetry import events
@@ -57,6 +61,7 @@ class House:
     ledger: Ledger
     counter: TokenCounter
     scoped: ScopedWishes
+    calibration: Calibration
     keeps_text: bool = False
     clock: Callable[[], float] = time.perf_counter
 
@@ -68,10 +73,18 @@ class House:
             view = passage.view = read_request(arrival)
             signals = await self._sense(view)
             decision = passage.decision = self._decide(view, signals)
+            self.scoped.note(view.caller, signals.turn.session, view.wishes)
             passage.decided = self.clock()
             await self.dispatcher.send(view, decision, sink, self._head(passage, view, decision), record)
         except TandemError as error:
             refuse(error, arrival.dialect, arrival.id, sink, record)
+        except asyncio.CancelledError as leaving:
+            if leaving.args:  # only a server that stops gives its reason; a caller that hangs up has none
+                record.outcome = Outcome.CUT_SHORT
+            raise
+        except Exception:
+            record.outcome, record.status = Outcome.FAILED, 500
+            raise
         finally:
             self._settle(passage, record)
 
@@ -90,10 +103,12 @@ class House:
         wish = self.scoped.recall(view.caller, turn.session)
         if wish is not None:
             turn = replace(turn, tier_wish=wish)
-        signals = read_signals(view, turn, self.models.resolve(view.model), self.live.standings(self.clock()))
+        alias, standings = self.models.resolve(view.model), self.live.standings(self.clock())
+        signals = read_signals(view, turn, alias, standings, self.calibration)
         if is_near_a_limit(signals):
             exact = await self.counter.count(view)
             if exact is not None:
+                self.calibration.note(view.caller, turn.session, estimate_prompt(view).tokens, exact.tokens)
                 signals = replace(signals, prompt=exact)
         return signals
 
@@ -110,12 +125,11 @@ class House:
         return lambda target, failed: answer_headers(view.id, decision, target, failed, overhead_ms, whole)
 
     def _settle(self, passage: Passage, record: Dispatched) -> None:
-        """One entry for each admitted request, whatever became of it, and what the session wished to be remembered."""
+        """One entry for each admitted request, whatever became of it."""
         ended, arrival, decision = self.clock(), passage.arrival, passage.decision
-        if passage.view is not None and decision is not None:
-            self.scoped.note(arrival.caller, decision.turn.session, passage.view.wishes)
-        if isinstance(record.error, (UpstreamAuth, UpstreamModel)):
-            events.target_misconfigured(target=record.error.target, code=record.error.code)
+        for attempt in record.attempts:
+            if attempt.error in (UpstreamAuth.code, UpstreamModel.code):
+                events.target_misconfigured(target=attempt.target, code=attempt.error)
         entry = write_entry(
             request_id=arrival.id,
             caller=arrival.caller,

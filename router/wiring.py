@@ -13,18 +13,23 @@ from router.decide.estimate import Economics, TurnSize
 from router.decide.wording import explain
 from router.dispatch.attempts import Dispatcher, Reachable
 from router.dispatch.live import LiveStatistics
-from router.edge.asgi import Front
+from router.edge.asgi import Shim
 from router.edge.catalogue import Catalogue
 from router.edge.control import build_control
 from router.edge.doors import Limits
+from router.edge.gate import Gate
 from router.house import House
 from router.ledger.sqlite import NoLedger, SqliteLedger
 from router.registry import ADAPTERS, POLICIES
+from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames
 from router.sessions.scoped import ScopedWishes
 from router.telemetry import events
+from router.telemetry.tasks import stop_all
 from router.upstream.pool import Pool
+
+_SETTLE_SECONDS = 1.0
 
 
 def known_names() -> Known:
@@ -47,6 +52,7 @@ class Built:
 
     async def close(self) -> None:
         """Flush and let go, in the order in which nothing is lost."""
+        await stop_all(_SETTLE_SECONDS)
         await self.pool.close()
         self.counter.close()
         self.house.ledger.close()
@@ -88,24 +94,30 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
         ledger=_ledger(loaded, with_ledger=with_ledger),
         counter=counter,
         scoped=ScopedWishes(),
+        calibration=Calibration(),
         keeps_text=config.ledger.keep_text,
     )
     return Built(house, pool, counter)
 
 
-def build_front(house: House, loaded: LoadedConfig, is_ready: Callable[[], bool]) -> Front:
-    """The ASGI app around a house."""
+def build_edge(house: House, loaded: LoadedConfig, is_ready: Callable[[], bool]) -> tuple[Gate, Shim]:
+    """The gate to a house, and the ASGI app for connections that are not hot."""
     limits = loaded.config.limits
-    doors = Limits(
-        max_body_bytes=limits.max_body_bytes,
-        max_headers=limits.max_headers,
-        max_header_bytes=limits.max_header_bytes,
-        max_in_flight=limits.max_in_flight,
-        body_timeout_seconds=limits.body_timeout_seconds,
-        min_body_bytes_per_second=limits.min_body_bytes_per_second,
+    gate = Gate(
+        house,
+        Limits(
+            max_body_bytes=limits.max_body_bytes,
+            max_headers=limits.max_headers,
+            max_header_bytes=limits.max_header_bytes,
+            max_in_flight=limits.max_in_flight,
+            header_timeout_seconds=limits.header_timeout_seconds,
+            body_timeout_seconds=limits.body_timeout_seconds,
+            min_body_bytes_per_second=limits.min_body_bytes_per_second,
+            write_idle_timeout_seconds=limits.write_idle_timeout_seconds,
+        ),
     )
-    control = build_control(house, Catalogue(house.models, house.targets), doors, is_ready)
-    return Front(house, control, doors)
+    control = build_control(house, Catalogue(house.models, house.targets), gate.limits, is_ready)
+    return gate, Shim(gate, control)
 
 
 def _economics(loaded: LoadedConfig) -> Economics:

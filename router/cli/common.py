@@ -1,10 +1,15 @@
 """What commands share: finding the config, and saying what is wrong with it."""
 
 import argparse
+import os
 import sys
 
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
+from router.contract.request import JsonObject
+from router.contract.words import Dialect, Tier
 from router.wiring import known_names
+
+_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 
 
 def add_config_argument(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +30,32 @@ def load_or_report(path: str | None) -> LoadedConfig | None:
         for fault in error.faults:
             complain(str(fault))
         return None
+
+
+def common_dialect(loaded: LoadedConfig) -> Dialect:
+    """A dialect that both tiers speak, for examples; chat when there is none."""
+    spoken = {tier: {d for plan in loaded.targets if plan.target.tier is tier for d in plan.target.speaks} for tier in Tier}
+    shared = spoken[Tier.FAST] & spoken[Tier.DEEP] or spoken[Tier.FAST] | spoken[Tier.DEEP]
+    return next((dialect for dialect in _DIALECTS if dialect in shared), Dialect.CHAT)
+
+
+def example_body(dialect: Dialect, words: str) -> JsonObject:
+    """A small request in a dialect."""
+    if dialect is Dialect.RESPONSES:
+        return {"model": "auto", "input": words}
+    body: JsonObject = {"model": "auto", "messages": [{"role": "user", "content": words}]}
+    if dialect is Dialect.MESSAGES:
+        body["max_tokens"] = 1024
+    return {"model": "auto", "prompt": words} if dialect is Dialect.COMPLETIONS else body
+
+
+def command_name() -> str:
+    """How this command was called, so that hints can be pasted."""
+    path = sys.argv[0]
+    if os.path.basename(path) not in ("tandem", "__main__.py"):
+        return "tandem"
+    nearby = os.path.relpath(path)
+    return nearby if os.sep in path and not nearby.startswith("..") and nearby.endswith("tandem") else "tandem"
 
 
 def complain(text: str) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import orjson
 
-from router.cli.common import add_config_argument, complain, load_or_report
-from router.contract.errors import TandemError
+from router.cli.common import add_config_argument, common_dialect, complain, example_body, load_or_report
+from router.config.load import LoadedConfig
+from router.contract.errors import BadRequest, TandemError
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation
 from router.dialects.json_body import parse_body
@@ -28,15 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Decide and print, for a person or for a program."""
-    if (arguments.text is None) == (arguments.file is None):
+    if (arguments.text is None) == (arguments.file is None) or (arguments.text is not None and not arguments.text.strip()):
         complain('give a text, as in tandem explain "fix the typo", or --file REQUEST.json')
         return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:
         return 2
     try:
-        raw = _read_body(arguments)
-        dialect = Dialect(arguments.dialect) if arguments.dialect else guess_dialect(parse_body(raw))
+        raw, dialect = _read_body(arguments, loaded)
         headers = _read_headers(arguments.header)
         built = build_house(loaded, with_ledger=False)
         decision = asyncio.run(built.house.explain(Arrival("req_dry_run", dialect, Operation.CREATE, headers, raw)))
@@ -51,17 +51,24 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _read_body(arguments: argparse.Namespace) -> bytes:
-    if arguments.file == "-":
-        return sys.stdin.buffer.read()
+def _read_body(arguments: argparse.Namespace, loaded: LoadedConfig) -> tuple[bytes, Dialect]:
+    asked = Dialect(arguments.dialect) if arguments.dialect else None
     if arguments.file:
-        return Path(arguments.file).read_bytes()
-    return orjson.dumps({"model": "auto", "messages": [{"role": "user", "content": arguments.text}]})
+        raw = sys.stdin.buffer.read() if arguments.file == "-" else Path(arguments.file).read_bytes()
+        return raw, asked or guess_dialect(parse_body(raw))
+    dialect = asked or common_dialect(loaded)
+    words = arguments.text.encode("utf-8", "replace").decode()
+    return orjson.dumps(example_body(dialect, words)), dialect
 
 
 def _read_headers(given: list[str]) -> dict[str, str]:
-    pairs = (header.partition(":") for header in given)
-    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+    headers = {}
+    for header in given:
+        name, colon, value = header.partition(":")
+        if not colon:
+            raise BadRequest(f'--header "{header}": write NAME:VALUE')
+        headers[name.strip().lower()] = value.strip()
+    return headers
 
 
 def _readable(decision: JsonObject) -> str:
@@ -76,7 +83,7 @@ def _readable(decision: JsonObject) -> str:
     for tier, estimate in _object(decision["estimates"]).items():
         lines.append(f"  {tier:<5} {_estimate(_object(estimate))}")
     flip = _object(decision["flip"])
-    lines.append(f"would flip  {_flip(flip)}")
+    lines.append(f"would flip  {_flip(flip, str(decision['decided_by']))}")
     for skipped in _list(decision["skipped"]):
         lines.append(f"skipped     {_object(skipped)['policy']}: {_object(skipped)['reason']}")
     return "\n".join(lines)
@@ -92,16 +99,20 @@ def _evidence(item: Json) -> str:
 def _estimate(estimate: JsonObject) -> str:
     redo = _number(estimate["redo_seconds"])
     again = f", {redo:.1f} s of it for doing it again" if redo else ""
-    return f"{_number(estimate['seconds']):.1f} s{again}, {_number(estimate['money_usd']):.4f} USD ({estimate['target']})"
+    money = estimate["money_usd"]
+    price = "price unknown" if money is None else f"{_number(money):.4f} USD"
+    return f"{_number(estimate['seconds']):.1f} s{again}, {price} ({estimate['target']})"
 
 
-def _flip(flip: JsonObject) -> str:
+def _flip(flip: JsonObject, decided_by: str) -> str:
+    if decided_by == "rule_out":
+        return "by nothing: no other tier can serve this"
     parts = []
     if flip.get("score") is not None:
         parts.append(f"at {_number(flip['score']):.0%} long task")
     if flip.get("fast_wait_seconds") is not None:
         parts.append(f"with {_number(flip['fast_wait_seconds']):.1f} s of waiting on fast")
-    return " or ".join(parts) or "by nothing but a wish"
+    return " or ".join(parts) or "by nothing but another wish"
 
 
 def _number(value: Json) -> float:

@@ -9,7 +9,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.cli.common import complain
+from router.cli.common import command_name, complain
 from router.config.load import ConfigError, check_config, default_text
 from router.contract.words import Tier
 from router.wiring import known_names
@@ -52,6 +52,14 @@ def run(arguments: argparse.Namespace) -> int:
     fast, deep = (_find_usable(_section(text, tier)) for tier in Tier)
     for ready in (*fast, *deep):
         complain(f"found {ready.name}: {'a server on this machine' if ready.is_local else ready.variable}")
+    if not fast and not deep and output.exists() and not arguments.print:
+        complain(f"found no key and no local server, so {output} is left as it is")
+        return 1
+    for tier, own, other in ((Tier.FAST, fast, deep), (Tier.DEEP, deep, fast)):
+        if not own and other:
+            complain(
+                f"found nothing of its own for {tier}: it shares the other tier's targets, so the choice is between equals"
+            )
     if not fast and not deep:
         variables = sorted({ready.variable for tier in Tier for ready in _ready_blocks(_section(text, tier)) if ready.variable})
         complain("found no key and no local server, so the simulated tiers stay")
@@ -65,8 +73,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.print:
         print(written, end="")
         return 0
+    if not output.parent.is_dir():
+        complain(f"{output.parent} is not a folder")
+        return 2
+    if output.exists():
+        backup = output.with_name(f"{output.name}.bak")
+        output.replace(backup)
+        complain(f"kept the old file as {backup}")
     output.write_text(written, encoding="utf-8")
-    complain(f"wrote {output}. Next: tandem check, tandem serve")
+    complain(f"wrote {output}. Next: {command_name()} check, {command_name()} serve")
     return 0
 
 

@@ -2,31 +2,42 @@
 
 import argparse
 import asyncio
+import json
 import sys
 import time
 from typing import TYPE_CHECKING
 
-from router.cli.common import add_config_argument, complain, load_or_report
+from router.cli.common import add_config_argument, command_name, common_dialect, complain, example_body, load_or_report
 from router.config.load import LoadedConfig
+from router.contract.words import Dialect
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
 from router.ledger.sqlite import LedgerUnusable
 from router.telemetry import events
-from router.wiring import build_front, build_house
+from router.wiring import build_edge, build_house
 
 if TYPE_CHECKING:
     import socket
+
+_PATHS = {Dialect.CHAT: "/chat/completions", Dialect.RESPONSES: "/responses", Dialect.MESSAGES: "/messages"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("--host", help="the address to bind (default: server.host; loopback only)")
-    parser.add_argument("--port", type=int, help="the port to bind (default: server.port; 0 picks a free one)")
+    parser.add_argument("--port", type=_port, help="the port to bind (default: server.port; 0 picks a free one)")
     parser.add_argument(
         "--log", choices=("text", "json"), help="how requests are shown (default: text on a terminal, else json)"
     )
     parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: keep no record of requests")
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65_535:
+        raise argparse.ArgumentTypeError(f"{port} is not between 0 and 65535")
+    return port
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         listener = bind(arguments.host or server.host, server.port if arguments.port is None else arguments.port)
         return _serve(loaded, listener, began, as_json=as_json, with_ledger=arguments.ledger == "on")
     except CannotListen as error:
-        complain(str(error))
+        complain(str(error).replace("--port", f"{command_name()} serve --port 4001, or server.port in the config"))
         return 2
     except LedgerUnusable as error:
         complain(f"{error}\n  hint: move the file away, or start with --ledger=off")
@@ -67,8 +78,14 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
             if not as_json:
                 complain(_welcome(loaded, url))
 
-        front = build_front(built.house, loaded, lambda: not server.should_exit)
-        server = Server(front, drain_seconds=loaded.config.limits.drain_seconds, on_ready=announce)
+        gate, shim = build_edge(built.house, loaded, lambda: not server.should_exit)
+        server = Server(
+            gate,
+            shim,
+            drain_seconds=loaded.config.limits.drain_seconds,
+            on_ready=announce,
+            on_stop=lambda: _say_draining(gate.inside, as_json=as_json),
+        )
         try:
             await server.serve(sockets=[listener])
         except asyncio.CancelledError:
@@ -81,30 +98,38 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
     return 0
 
 
+def _say_draining(running: int, *, as_json: bool) -> None:
+    if running and not as_json:
+        complain(f"finishing {running} request{'s' if running > 1 else ''}; Ctrl-C again stops at once")
+
+
 def _welcome(loaded: LoadedConfig, url: str) -> str:
     """What a newcomer needs: what stands behind the address, the address, and one request of each kind to paste."""
     lines = []
     if loaded.is_simulated:
         lines += [
-            "No model is configured, so two simulated tiers answer: the speeds are real, the words are not.",
-            "`tandem init` writes a config for the keys and local servers it finds here.",
+            f"No model is configured ({loaded.source}), so simulated tiers answer: the speeds are real, the words are not.",
+            f"`{command_name()} init --force` writes a config.yaml for the keys and local servers it finds here.",
         ]
     else:
         names = ", ".join(f"{plan.target.tier} {plan.target.name}" for plan in loaded.targets)
         lines.append(f"Serving {names} ({loaded.source}).")
+    dialect = common_dialect(loaded)
     lines += [
         "",
-        f"Base URL    {url}/v1          (Claude Code: {url})",
+        f"Base URL    {url}/v1          (Claude Code and Anthropic SDKs: {url})",
         "",
         "A quick edit:",
-        _curl(url, "Fix the typo in this line: retrun x"),
+        _curl(url, dialect, "Fix the typo in this line: retrun x"),
         "A long task:",
-        _curl(url, "Implement an expression parser with tests and docs, step by step, until everything passes"),
+        _curl(url, dialect, "Implement an expression parser with tests and docs, step by step, until everything passes"),
         "",
     ]
     return "\n".join(lines)
 
 
-def _curl(url: str, words: str) -> str:
-    body = f'{{"model": "auto", "stream": true, "messages": [{{"role": "user", "content": "{words}"}}]}}'
-    return f"  curl -N {url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'"
+def _curl(url: str, dialect: Dialect, words: str) -> str:
+    body = example_body(dialect, words) | {"stream": True}
+    if dialect is Dialect.CHAT:
+        body["stream_options"] = {"include_usage": True}
+    return f"  curl -iN {url}/v1{_PATHS[dialect]} -H 'content-type: application/json' -d '{json.dumps(body)}'"

@@ -1,18 +1,20 @@
 """Finding, reading and checking `config.yaml`. All faults are reported at once, each with its path and what would be right."""
 
+import difflib
 import hashlib
+import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import orjson
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from router.config.models import Config, TargetSettings
+from router.config.models import Config, LimitsSettings, TargetSettings, TypicalSettings
 from router.contract.opinions import PolicyConfig
 from router.contract.relay import AdapterSettings, Endpoint, Tls
 from router.contract.secret import Secret
@@ -104,6 +106,13 @@ class _PlainLoader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(problem="anchors and aliases are not allowed")
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise yaml.MarkedYAMLError(problem=f'"{twice}" stands twice', problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
 
 def user_folder() -> Path:
     """The user's config folder."""
@@ -155,8 +164,10 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     try:
         config = Config.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(source, [_as_fault(entry) for entry in error.errors()]) from error
-    policies = _check_policies(config, known, faults)
+        faults = [_as_fault(entry) for entry in _telling(error.errors())]
+        _check_what_can_be(content, folder, known, faults)
+        raise ConfigError(source, faults) from error
+    policies = _check_policies(config.policies, known, faults)
     targets = _check_targets(config, folder, known, faults)
     _check_models(config, faults)
     if faults:
@@ -168,7 +179,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         fingerprint=hashlib.blake2b(orjson.dumps(config.model_dump(mode="json")), digest_size=6).hexdigest(),
         targets=tuple(targets),
         policies=tuple(policies),
-        warnings=tuple(_warnings(config)),
+        warnings=(*_warnings(config), *_reach_warnings(targets)),
     )
 
 
@@ -195,11 +206,56 @@ def _as_fault(entry: Any, prefix: str = "") -> Fault:  # pydantic's own error re
     path = (prefix + "".join(steps)).lstrip(".") or "file"
     kind, seen = entry["type"], entry.get("input")
     if kind == "extra_forbidden":
-        return Fault(path, "no such setting", "docs/reference/config.md lists them all")
+        near = _close_to(str(entry["loc"][-1]), _setting_names(Config))
+        return Fault(path, "no such setting", f"{near}docs/reference/config.md lists them all")
     if kind == "missing":
         return Fault(path, "missing")
-    shown = f", not {seen!r}" if isinstance(seen, (str, int, float, bool)) and "key" not in path else ""
+    shown = f", not {seen!r}" if isinstance(seen, (str, int, float, bool)) and "key" not in path and "url" not in path else ""
     return Fault(path, f"{entry['msg'].removeprefix('Value error, ')}{shown}")
+
+
+def _setting_names(model: type[BaseModel]) -> set[str]:
+    """Every name that a setting has, at any depth: enough to guess what a typo meant."""
+    names = set(model.model_fields)
+    for field in model.model_fields.values():
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if inspect.isclass(inner) and issubclass(inner, BaseModel):
+                names |= _setting_names(inner)
+    return names
+
+
+def _telling(entries: list[Any]) -> list[Any]:
+    """Leave out what only follows from another fault: a list that is empty because its one entry is wrong."""
+    places = [entry["loc"] for entry in entries]
+    return [
+        entry
+        for entry in entries
+        if entry["type"] != "too_short"
+        or not any(len(place) > len(entry["loc"]) and place[: len(entry["loc"])] == entry["loc"] for place in places)
+    ]
+
+
+def _check_what_can_be(content: Mapping[str, object], folder: Path, known: Known, faults: list[Fault]) -> None:
+    """Check the parts of a faulty file that are well formed, so that nobody mends one fault only to meet the next."""
+    policies = content.get("policies")
+    if isinstance(policies, list):
+        _check_policies([entry for entry in policies if isinstance(entry, (str, dict))], known, faults)
+    tiers = content.get("tiers")
+    for tier in Tier:
+        block = tiers.get(str(tier)) if isinstance(tiers, dict) else None
+        targets = block.get("targets") if isinstance(block, dict) else None
+        for index, target in enumerate(targets if isinstance(targets, list) else []):
+            try:
+                settings = TargetSettings.model_validate(target)
+            except ValidationError:
+                continue
+            _check_target(tier, settings, LimitsSettings(), folder, known, f"tiers.{tier}.targets[{index}]", faults)
+
+
+def _close_to(name: str, known: Iterable[str]) -> str:
+    """A hint for a typo."""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {found[0]}? " if found else ""
 
 
 def _check_block(model: type[BaseModel], content: object, path: str, faults: list[Fault]) -> BaseModel | None:
@@ -210,15 +266,16 @@ def _check_block(model: type[BaseModel], content: object, path: str, faults: lis
         return None
 
 
-def _check_policies(config: Config, known: Known, faults: list[Fault]) -> list[tuple[str, PolicyConfig]]:
+def _check_policies(entries: Sequence[Any], known: Known, faults: list[Fault]) -> list[tuple[str, PolicyConfig]]:
     found: list[tuple[str, PolicyConfig]] = []
-    for index, entry in enumerate(config.policies):
+    for index, entry in enumerate(entries):
         name, content = (entry, None) if isinstance(entry, str) else next(iter(entry.items()), ("", None))
         path = f"policies[{index}]"
         if not isinstance(entry, str) and len(entry) != 1:
             faults.append(Fault(path, "must be a name, or one name with its settings"))
         elif name not in known.policies:
-            faults.append(Fault(path, f'no policy "{name}"', f"known: {', '.join(known.policies)}"))
+            hint = f"{_close_to(name, known.policies)}known: {', '.join(known.policies)}"
+            faults.append(Fault(path, f'no policy "{name}"', hint))
         elif name in (seen for seen, _ in found):
             faults.append(Fault(path, f'"{name}" stands twice'))
         else:
@@ -234,21 +291,24 @@ def _check_targets(config: Config, folder: Path, known: Known, faults: list[Faul
     for tier, block in ((Tier.FAST, config.tiers.fast), (Tier.DEEP, config.tiers.deep)):
         for index, settings in enumerate(block.targets):
             path = f"tiers.{tier}.targets[{index}]"
-            if settings.name in seen or settings.name in ("auto", "fast", "deep"):
+            if settings.name in ("auto", "fast", "deep"):
+                faults.append(Fault(f"{path}.name", f'"{settings.name}" stands for a tier', "give the target another name"))
+            elif settings.name in seen:
                 faults.append(Fault(f"{path}.name", f'"{settings.name}" is taken', "give each target a name of its own"))
             seen.add(settings.name)
-            plan = _check_target(tier, settings, config, folder, known, path, faults)
+            plan = _check_target(tier, settings, config.limits, folder, known, path, faults)
             if plan is not None:
                 plans.append(plan)
     return plans
 
 
 def _check_target(
-    tier: Tier, settings: TargetSettings, config: Config, folder: Path, known: Known, path: str, faults: list[Fault]
+    tier: Tier, settings: TargetSettings, limits: LimitsSettings, folder: Path, known: Known, path: str, faults: list[Fault]
 ) -> TargetPlan | None:
     adapter = known.adapters.get(settings.adapter)
     if adapter is None:
-        faults.append(Fault(f"{path}.adapter", f'no adapter "{settings.adapter}"', f"known: {', '.join(known.adapters)}"))
+        hint = f"{_close_to(settings.adapter, known.adapters)}known: {', '.join(known.adapters)}"
+        faults.append(Fault(f"{path}.adapter", f'no adapter "{settings.adapter}"', hint))
         return None
     before = len(faults)
     if adapter.needs_address and not settings.base_url:
@@ -259,8 +319,9 @@ def _check_target(
         faults.append(Fault(f"{path}.dialect", f"{settings.adapter} does not speak {dialect}", f"it speaks: {spoken}"))
     key = Secret(settings.api_key) if settings.api_key else None
     if key is not None and key.is_reference and not key.reveal():
-        hint = f"export {key.variable}=… before you start the router"
-        faults.append(Fault(f"{path}.api_key", f"{key} is not set in the environment", hint))
+        problem = f"{key} is not set in the environment"
+        if not any(fault.problem == problem for fault in faults):
+            faults.append(Fault(f"{path}.api_key", problem, f"export {key.variable}=… before you start the router"))
     tls = _check_tls(settings, folder, path, faults)
     if settings.simulated and settings.adapter != "simulated":
         faults.append(Fault(f"{path}.simulated", "only for adapter: simulated"))
@@ -278,18 +339,24 @@ def _check_target(
         speaks=spoken_here,
         accepts=frozenset(settings.accepts) | {Feature.TEXT},
         window_tokens=settings.window_tokens,
-        typical=Pace(
-            settings.typical.ttft_seconds, settings.typical.tokens_per_second, settings.typical.prefill_tokens_per_second
-        ),
+        typical=_typical(settings, extra),
         timeouts=Timeouts(
-            settings.timeouts.connect_seconds or config.limits.connect_timeout_seconds,
-            settings.timeouts.first_byte_seconds or config.limits.first_byte_timeout_seconds,
-            settings.timeouts.stall_seconds or config.limits.stall_timeout_seconds,
+            settings.timeouts.connect_seconds or limits.connect_timeout_seconds,
+            settings.timeouts.first_byte_seconds or limits.first_byte_timeout_seconds,
+            settings.timeouts.stall_seconds or limits.stall_timeout_seconds,
         ),
         price=Price(**settings.price.model_dump()) if settings.price else None,
     )
     endpoint = Endpoint(settings.model or settings.name, settings.base_url, key, tls)
     return TargetPlan(target, settings.adapter, endpoint, extra)
+
+
+def _typical(settings: TargetSettings, extra: AdapterSettings) -> Pace:
+    """The usual pace: as stated, else (a simulated target) as it is told to behave, else the default."""
+    source = settings.typical
+    if "typical" not in settings.model_fields_set and hasattr(extra, "tokens_per_second"):
+        source = cast("TypicalSettings", extra)
+    return Pace(source.ttft_seconds, source.tokens_per_second, source.prefill_tokens_per_second)
 
 
 def _check_tls(settings: TargetSettings, folder: Path, path: str, faults: list[Fault]) -> Tls | None:
@@ -314,6 +381,17 @@ def _check_models(config: Config, faults: list[Fault]) -> None:
         if meaning not in ("auto", "fast", "deep") and meaning not in names:
             known = ", ".join(("auto", "fast", "deep", *sorted(names)))
             faults.append(Fault(f"models.{pattern}", f'"{meaning}" is neither a tier nor a target', f"known: {known}"))
+
+
+def _reach_warnings(plans: Sequence[TargetPlan]) -> list[str]:
+    """Dialects whose clients reach only one tier: they are served, and never routed."""
+    found = []
+    for dialect in (Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES):
+        tiers = {plan.target.tier for plan in plans if dialect in plan.target.speaks}
+        if len(tiers) == 1:
+            tier = tiers.pop()
+            found.append(f"{dialect} clients reach only {tier}: no {tier.other} target speaks {dialect}")
+    return found
 
 
 def _warnings(config: Config) -> list[str]:

@@ -20,11 +20,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Expected time and money to done for one tier, over the whole turn."""
+    """Expected time and money to done for one tier, over the whole turn. No price, no money: it is not known."""
 
     target: str
     seconds: float
-    money_usd: float
+    money_usd: float | None
     cost_usd: float
     wait_seconds: float
     redo_seconds: float

@@ -7,7 +7,7 @@ from typing import Protocol
 from router.contract.decision import Decision
 from router.contract.errors import TandemError
 from router.contract.request import Json
-from router.contract.words import Dialect, Outcome
+from router.contract.words import Dialect, Outcome, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ class Dispatched:
     first_token_at: float | None = None
     usage: Usage | None = None
     tokens_per_second: float | None = None
+    failed: str = ""
+    """The attempts that failed before this one, in words."""
     answer: list[bytes] | None = None
     """The answer's pieces, when someone wants them kept."""
 
@@ -62,7 +64,9 @@ class Entry:
     status: int
     error: str | None
     decision: Decision | None
+    because: str | None
     attempts: tuple[Attempt, ...]
+    tier: Tier | None
     target: str | None
     overhead_ms: float
     ttft_ms: float | None

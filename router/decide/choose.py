@@ -15,6 +15,9 @@ from router.decide.estimate import Economics, Prospect, find_flip, foresee, weig
 from router.decide.opinions import Hearing, hear
 from router.decide.wording import because_estimate, because_insist, because_only_tier, no_target_error
 
+ESTIMATE = "estimate"
+"""Who decided when nobody insisted and both tiers could."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -50,7 +53,7 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
         evidence=hearing.evidence(),
         estimates=estimates,
         margin_usd=abs(estimates[Tier.FAST].cost_usd - estimates[Tier.DEEP].cost_usd) if len(estimates) == 2 else None,
-        flip=flip,
+        flip=flip if decided_by == ESTIMATE else Flip(None, None),
         skipped=hearing.skipped,
         turn=signals.turn,
         prompt_tokens=signals.prompt.tokens,
@@ -109,7 +112,9 @@ def _find_flip(
     fast, deep = open_targets[Tier.FAST], open_targets[Tier.DEEP]
     if not fast or not deep:
         return Flip(None, None)
-    return find_flip(prospects[fast[0]], prospects[deep[0]], score, economics)
+    flip = find_flip(prospects[fast[0]], prospects[deep[0]], score, economics)
+    # With a second fast target, a queue at the first moves the work to that one, not to the other tier.
+    return flip if len(fast) == 1 else Flip(flip.score, None)
 
 
 def _pick(
@@ -144,7 +149,7 @@ def _pick(
         reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
         return tier, open_targets[tier], because_only_tier(tier, reason), "rule_out", False
     tier = Tier.FAST if estimates[Tier.FAST].cost_usd < estimates[Tier.DEEP].cost_usd else Tier.DEEP
-    return tier, open_targets[tier], because_estimate(tier, estimates, score, hearing), "estimate", True
+    return tier, open_targets[tier], because_estimate(tier, estimates, score, hearing), ESTIMATE, True
 
 
 def _wanted(opinion: Insist, signals: Signals) -> tuple[Tier, tuple[str, ...]]:
@@ -156,7 +161,7 @@ def _wanted(opinion: Insist, signals: Signals) -> tuple[Tier, tuple[str, ...]]:
 
 
 def _main_reason(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:
-    return next((ruled_out[name].because for name in names if name in ruled_out), "it has no target")
+    return next((f"{name} cannot: {ruled_out[name].because}" for name in names if name in ruled_out), "it has no target")
 
 
 def _refusal(

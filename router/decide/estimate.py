@@ -56,12 +56,13 @@ class Prospect:
     wait_seconds: float
     seconds: Line
     money: Line
+    has_price: bool
 
 
-def foresee(standing: Standing, prompt_tokens: int, economics: Economics, hop_seconds: float = 0.0) -> Prospect:
+def foresee(standing: Standing, prompt_tokens: int, economics: Economics) -> Prospect:
     """The time and money of a turn on one target, its prompt cold."""
     pace = standing.pace
-    start = standing.wait_seconds + prompt_tokens / pace.prefill_tokens_per_second + hop_seconds
+    start = standing.wait_seconds + prompt_tokens / pace.prefill_tokens_per_second
     quick, long = economics.quick, economics.long
     quick_seconds = start + quick.calls * pace.ttft_seconds + quick.output_tokens / pace.tokens_per_second
     long_seconds = start + long.calls * pace.ttft_seconds + long.output_tokens / pace.tokens_per_second
@@ -72,6 +73,7 @@ def foresee(standing: Standing, prompt_tokens: int, economics: Economics, hop_se
         wait_seconds=standing.wait_seconds,
         seconds=Line(quick_seconds, long_seconds - quick_seconds),
         money=Line(quick_money, long_money - quick_money),
+        has_price=standing.target.price is not None,
     )
 
 
@@ -87,7 +89,8 @@ def _money(price: Price | None, prompt_tokens: int, size: TurnSize) -> float:
 def weigh_alone(prospect: Prospect, p: float, economics: Economics) -> Estimate:
     """The estimate of a target whose work needs no redo."""
     seconds, money = prospect.seconds.at(p), prospect.money.at(p)
-    return Estimate(prospect.target, seconds, money, seconds * economics.usd_per_second + money, prospect.wait_seconds, 0.0)
+    cost = seconds * economics.usd_per_second + money
+    return Estimate(prospect.target, seconds, money if prospect.has_price else None, cost, prospect.wait_seconds, 0.0)
 
 
 def weigh_with_redo(fast: Prospect, deep: Prospect, p: float, economics: Economics) -> Estimate:
@@ -95,7 +98,8 @@ def weigh_with_redo(fast: Prospect, deep: Prospect, p: float, economics: Economi
     redo = p * economics.redo_factor * deep.seconds.at(p)
     seconds = fast.seconds.at(p) + redo
     money = fast.money.at(p) + p * deep.money.at(p)
-    return Estimate(fast.target, seconds, money, seconds * economics.usd_per_second + money, fast.wait_seconds, redo)
+    cost = seconds * economics.usd_per_second + money
+    return Estimate(fast.target, seconds, money if fast.has_price else None, cost, fast.wait_seconds, redo)
 
 
 def find_flip(fast: Prospect, deep: Prospect, p: float, economics: Economics) -> Flip:

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from router.contract.decision import Evidence, Skipped
-from router.contract.opinions import Insist, Lean, Opinion, Policy, RuleOut
+from router.contract.opinions import Insist, Lean, Opinion, Policy, Rank, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals
+from router.contract.words import Tier
 
 _MOST_LOG_ODDS = 20.0
 
@@ -40,8 +41,8 @@ def hear(policies: Sequence[Policy], request: RequestView, signals: Signals) -> 
     skipped: list[Skipped] = []
     for policy in policies:
         try:
-            opinions = policy.judge(request, signals)
-            reason = _find_nonsense(opinions)
+            opinions = tuple(policy.judge(request, signals))
+            reason = _find_nonsense(opinions, signals)
         except Exception as error:  # noqa: BLE001  one policy's defect must not cost the caller their answer
             skipped.append(Skipped(policy.name, type(error).__name__))
             continue
@@ -57,15 +58,21 @@ def hear(policies: Sequence[Policy], request: RequestView, signals: Signals) -> 
     )
 
 
-def _find_nonsense(opinions: Iterable[object]) -> str | None:
+def _find_nonsense(opinions: Iterable[object], signals: Signals) -> str | None:
     for opinion in opinions:
+        if not isinstance(getattr(opinion, "because", None), str):
+            return f"answered {type(opinion).__name__} without a reason"
         match opinion:
             case Lean(log_odds=odds):
                 if not isinstance(odds, (int, float)) or not math.isfinite(odds) or abs(odds) > _MOST_LOG_ODDS:
                     return f"log_odds {odds!r}"
-            case Insist(tier=tier, target=target):
-                if (tier is None) == (target is None):
-                    return "an Insist needs a tier or a target"
+            case Insist(tier=tier, target=target, rank=rank):
+                if (tier is None) == (target is None) or not isinstance(rank, Rank):
+                    return "an Insist needs a rank, and a tier or a target"
+                if target is not None and target not in signals.standings:
+                    return f"insists on an unknown target {str(target)[:40]!r}"
+                if tier is not None and tier not in tuple(Tier):
+                    return f"insists on an unknown tier {str(tier)[:40]!r}"
             case RuleOut():
                 pass
             case _:

@@ -22,7 +22,7 @@ def because_only_tier(tier: Tier, reason: str) -> str:
 def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], score: float, hearing: Hearing) -> str:
     """Both could; this one will be done sooner. Names the weightiest evidence that points the same way."""
     here, there = estimates[tier].seconds, estimates[tier.other].seconds
-    words = f"done in ~{_seconds(here)} on {tier}, ~{_seconds(there)} on {tier.other}"
+    words = f"about {_seconds(here)} to done on {tier}, {_seconds(there)} on {tier.other}"
     points = [held for held in hearing.leans if (getattr(held.opinion, "log_odds", 0.0) > 0) == (tier is Tier.DEEP)]
     evidence = f"; {points[0].opinion.because}" if points else ""
     return f"{words}; {score:.0%} long task{evidence}"
@@ -37,7 +37,7 @@ def no_target_error(insist: Insist | None, reasons: Sequence[RuleOut]) -> str:
 def _seconds(value: float) -> str:
     if value < 10:
         return f"{value:.1f} s"
-    return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
+    return f"{value:.0f} s" if value < 180 else f"{value / 60:.0f} min"
 
 
 def explain(decision: Decision) -> JsonObject:
@@ -86,7 +86,7 @@ def _estimate_json(estimate: Estimate) -> JsonObject:
     return {
         "target": estimate.target,
         "seconds": round(estimate.seconds, 3),
-        "money_usd": round(estimate.money_usd, 6),
+        "money_usd": _rounded(estimate.money_usd, 6),
         "cost_usd": round(estimate.cost_usd, 6),
         "wait_seconds": round(estimate.wait_seconds, 3),
         "redo_seconds": round(estimate.redo_seconds, 3),

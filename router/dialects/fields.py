@@ -7,6 +7,15 @@ from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject
 from router.contract.words import Feature
 
+_MOST_NUMBERS = {
+    "n": 128,
+    "temperature": 10,
+    "top_p": 10,
+    "max_tokens": 100_000_000,
+    "max_completion_tokens": 100_000_000,
+    "max_output_tokens": 100_000_000,
+}
+
 
 @dataclass(slots=True)
 class Reading:
@@ -36,7 +45,7 @@ def read_model(body: JsonObject) -> str:
         raise BadRequest('model: missing. Send "auto", "fast" or "deep"', param="model")
     if not isinstance(model, str) or not model.strip():
         raise BadRequest('model: must be a non-empty string such as "auto"', param="model")
-    if len(model) > 200 or any(ord(letter) < 32 for letter in model):
+    if len(model) > 200 or not model.isprintable():
         raise BadRequest("model: holds control characters, or is over 200 characters", param="model")
     return model
 
@@ -49,6 +58,16 @@ def read_stream(body: JsonObject) -> bool:
     if not stream and body.get("stream_options") is not None:
         raise BadRequest("stream_options: only allowed when stream is true", param="stream_options")
     return bool(stream)
+
+
+def check_numbers(body: JsonObject) -> None:
+    """Numbers that no host takes are refused here, where the field can be named."""
+    for name, most in _MOST_NUMBERS.items():
+        value = body.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not -2 <= value <= most:
+            raise BadRequest(f"{name}: must be a number of at most {most}, not {_shown(value)}", param=name)
 
 
 def read_list(body: JsonObject, name: str) -> list[Json]:

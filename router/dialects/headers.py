@@ -18,21 +18,31 @@ def header_text(text: str, most: int = _MOST_BECAUSE) -> str:
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
+def because_served(decision: Decision, target: Target, failed: str) -> str:
+    """The reason in full: who failed before, and why the turn was meant for its tier."""
+    return f"{failed}{target.tier} takes over: {decision.because}" if failed else decision.because
+
+
 def answer_headers(
     request_id: str, decision: Decision, target: Target, failed: str, overhead_ms: float, explanation: JsonObject | None
 ) -> Headers:
     """Who serves and why. `failed` names the attempts before this one; the tier is that of who really serves."""
-    because = f"{failed}{decision.because}" if not failed else f"{failed}{target.tier} takes over: {decision.because}"
     headers = (
         (REQUEST_ID, request_id),
         ("x-tandem-tier", str(target.tier)),
         ("x-tandem-target", target.name),
-        ("x-tandem-because", header_text(because)),
+        ("x-tandem-because", header_text(because_served(decision, target, failed))),
         ("x-tandem-score", f"{decision.score:.3f}"),
         ("x-tandem-overhead-ms", f"{overhead_ms:.2f}"),
     )
     if explanation is None:
         return headers
     whole = {key: value for key, value in explanation.items() if key != "person_text"}
-    text = orjson.dumps(whole).decode().encode("ascii", "backslashreplace").decode("ascii")
-    return (*headers, ("x-tandem-explain", text[:_MOST_EXPLAIN]))
+    text = _ascii_json(whole)
+    if len(text) > _MOST_EXPLAIN:
+        text = _ascii_json({key: whole[key] for key in ("tier", "score", "because", "decided_by", "estimates", "flip")})
+    return (*headers, ("x-tandem-explain", text))
+
+
+def _ascii_json(value: JsonObject) -> str:
+    return orjson.dumps(value).decode().encode("ascii", "backslashreplace").decode("ascii")

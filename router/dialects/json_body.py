@@ -7,8 +7,9 @@ import orjson
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
 from router.contract.request import Json, JsonObject
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]', re.DOTALL)
-_LOOK_BACK_BYTES = 200_000
+# Possessive, and content with a string that does not end: a cut-off body must not be searched again and again.
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z|\\\Z)|[{}\[\]:,]', re.DOTALL)
+_LOOK_BACK_BYTES = 100_000
 """A fault further in than this is named by its offset alone: finding its path would cost more than it tells."""
 
 
@@ -34,7 +35,7 @@ def _explain(raw: bytes, error: orjson.JSONDecodeError) -> BadRequest | WrongMed
     reason, offset = error.msg.split(": line ")[0], error.pos
     if "depth limit" in reason:
         return TooDeep(f"the JSON is nested too deeply: over 1024 levels at byte {offset}")
-    path = locate(raw, offset)
+    path = "" if "end of data" in reason else locate(raw, offset)
     where = f"{path}: " if path else ""
     return BadRequest(f"{where}not valid JSON at byte {offset}: {reason}", param=path or None)
 

@@ -7,7 +7,7 @@ from router.contract.errors import NotAllowed
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Dialect, Operation
 from router.dialects import chat, completions, messages, responses
-from router.dialects.fields import Reading, as_object, read_model, read_stream
+from router.dialects.fields import Reading, as_object, check_numbers, read_model, read_stream
 from router.dialects.json_body import parse_body
 from router.dialects.overrides import read_wishes
 
@@ -40,6 +40,7 @@ def read_request(arrival: Arrival) -> RequestView:
     body = parse_body(arrival.raw)
     _refuse_library_fields(body)
     model = read_model(body)
+    check_numbers(body)
     reading = _read_dialect(arrival.dialect, arrival.operation, body)
     return RequestView(
         id=arrival.id,

@@ -4,7 +4,7 @@ from router.contract.entry import Usage
 from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature
-from router.dialects.fields import Reading, as_count, as_list, as_object, as_text, objects, read_list, texts_of
+from router.dialects.fields import Reading, as_count, as_object, as_text, objects, read_list, texts_of
 from router.dialects.sse import Frame, StreamEnd
 
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal"})
@@ -99,8 +99,3 @@ def read_usage(value: Json) -> Usage | None:
         cache_write_tokens=as_count(details.get("cache_write_tokens")),
         reasoning_tokens=as_count(as_object(usage.get("output_tokens_details")).get("reasoning_tokens")),
     )
-
-
-def output_texts(body: JsonObject) -> list[str]:
-    """The visible text of a whole answer."""
-    return [text for item in as_list(body.get("output")) for text in texts_of(as_object(item).get("content"), _TEXT_PARTS)]

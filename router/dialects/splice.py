@@ -4,6 +4,7 @@ import re
 
 import orjson
 
+from router.contract.errors import TooDeep
 from router.contract.request import JsonObject, RequestView
 from router.contract.target import Target
 from router.contract.words import Dialect, Feature
@@ -15,23 +16,29 @@ _REASONING_FIELDS: dict[Dialect, tuple[str, ...]] = {
     Dialect.RESPONSES: ("reasoning",),
     Dialect.MESSAGES: ("thinking", "context_management"),
 }
-_MODEL = re.compile(rb'(?<!\\)"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*")')
+_KEY = b'"model"'
+_ESCAPED_LETTER = b"\\u006"
+"""How any letter of the key would begin if it were escaped: no client does that, so such a body is written anew."""
+_VALUE = re.compile(rb'[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*")')
 
 
 def replace_model(raw: bytes, body: JsonObject, model: str, changes: JsonObject) -> bytes:
     """The body with another model name, and with `changes` made (None takes a field out).
 
-    A quote inside a JSON string is escaped, so `"model":` is always a key. If it stands there once, it is the top-level
-    key that the parse has seen, and only its value is exchanged; else (a nested one, an escaped one, fields to change)
-    the parsed body is written anew.
+    A quote inside a JSON string is escaped, so `"model"` before a colon is always a key. If it stands in the body once, it
+    is the top-level key that the parse has seen, and only its value is exchanged; else (another one, an escaped one, fields
+    to change) the parsed body is written anew.
     """
-    if not changes:
-        found = _MODEL.finditer(raw)
-        first, second = next(found, None), next(found, None)
-        if first is not None and second is None:
-            return raw[: first.start(1)] + orjson.dumps(model) + raw[first.end(1) :]
+    start = -1 if changes or _ESCAPED_LETTER in raw else raw.find(_KEY)
+    if start >= 0 and raw.find(_KEY, start + len(_KEY)) < 0:
+        found = _VALUE.match(raw, start + len(_KEY))
+        if found is not None and raw[start - 1 : start] != b"\\":
+            return b"".join((raw[: found.start(1)], orjson.dumps(model), raw[found.end(1) :]))
     merged = {**body, **changes, "model": model}
-    return orjson.dumps({key: value for key, value in merged.items() if value is not None or key not in changes})
+    try:
+        return orjson.dumps({key: value for key, value in merged.items() if value is not None or key not in changes})
+    except orjson.JSONEncodeError as error:
+        raise TooDeep("the JSON is nested too deeply to be written anew: over 250 levels") from error
 
 
 def fields_to_change(view: RequestView, target: Target) -> JsonObject:

@@ -73,18 +73,18 @@ class Tail:
     groups are kept. Nothing is parsed until the stream is over.
     """
 
-    __slots__ = ("_first", "_groups", "_open", "_open_bytes", "pieces")
+    __slots__ = ("_first", "_groups", "_open", "_open_bytes", "frames_seen")
 
     def __init__(self) -> None:
         self._first: bytes = b""
         self._groups: deque[bytes] = deque(maxlen=_KEPT_GROUPS)
         self._open: list[bytes] = []
         self._open_bytes = 0
-        self.pieces = 0
+        self.frames_seen = 0
 
     def add(self, piece: bytes) -> None:
         """Note one piece as it is relayed."""
-        self.pieces += 1
+        self.frames_seen += piece.count(b"\n\n")
         if not self._open and piece.endswith(_FRAME_ENDS):
             group = piece
         else:

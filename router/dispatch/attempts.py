@@ -18,7 +18,7 @@ from router.contract.errors import (
 from router.contract.relay import Adapter, Headers, OutgoingRequest, Sink, UpstreamCall
 from router.contract.request import RequestView
 from router.contract.target import Target
-from router.contract.words import Outcome
+from router.contract.words import Operation, Outcome
 from router.dialects.splice import fields_to_change, replace_model
 from router.dispatch.live import LiveStatistics
 from router.dispatch.relay import Relay
@@ -66,7 +66,7 @@ class Dispatcher:
         """
         deadline = self._clock() + self._deadline_seconds
         plan = self._plan(decision)
-        because, last = "", None
+        because, last, waits = "", None, []
         for name in plan:
             reachable = self._reachable[name]
             if last is not None and not _may_follow(last, reachable.target, self._reachable):
@@ -75,8 +75,10 @@ class Dispatcher:
             if last is None or record.outcome in (Outcome.CUT_SHORT, Outcome.FAILED):
                 return
             because = f"{because}{name} failed ({_short(last)}); "
+            if last.retry_after_seconds is not None:
+                waits.append(last.retry_after_seconds)
         assert last is not None
-        raise _final_error(last, record.attempts)
+        raise _final_error(last, record.attempts, min(waits, default=None))
 
     def _plan(self, decision: Decision) -> list[str]:
         """The tier's first two targets, then the other tier's first."""
@@ -106,10 +108,10 @@ class Dispatcher:
             clock=clock,
         )
         relay.recording = record.answer
+        body = replace_model(view.raw, view.body, reachable.model, fields_to_change(view, target))
         number = self._live.began(target.name, began, is_streaming=view.is_streaming)
         relay.on_first_token = lambda now: self._live.answered(target.name, number, now - began, decision.prompt_tokens, now)
-        body = replace_model(view.raw, view.body, reachable.model, fields_to_change(view, target))
-        record.target = target.name
+        record.target, record.failed = target.name, because
         call: UpstreamCall | None = None
         error: TandemError | None = None
         try:
@@ -126,7 +128,8 @@ class Dispatcher:
             if call is not None and not relay.has_served:
                 call.cancel()
             self._note(view, decision, relay, record)
-            is_measured = record.usage is not None and not record.usage.is_estimated
+            # A caller that reads slowly slows the target down: that says nothing of the target's own speed.
+            is_measured = record.usage is not None and not record.usage.is_estimated and not relay.was_paused
             self._live.ended(target.name, number, clock(), record.tokens_per_second if is_measured else None)
         record.attempts.append(Attempt(target.name, relay.status, error.code if error else None, clock() - began))
         self._conclude(relay, error, record)
@@ -138,7 +141,9 @@ class Dispatcher:
         """Take down tokens and times of what reached the caller so far."""
         record.first_token_at = relay.first_token_at
         usage = relay.usage
-        if relay.has_reached_client and (usage is None or usage.output_tokens == 0):
+        if view.operation is Operation.COUNT_TOKENS:
+            usage = None  # a count costs nothing and writes nothing
+        elif relay.has_reached_client and (usage is None or usage.output_tokens == 0):
             known = usage.input_tokens if usage else 0
             usage = Usage(known or decision.prompt_tokens, relay.estimate_output_tokens(), is_estimated=True)
         record.usage = usage
@@ -173,18 +178,26 @@ def _may_follow(error: TandemError, target: Target, reachable: Mapping[str, Reac
     return error.is_retryable
 
 
-def _final_error(last: TandemError, attempts: list[Attempt]) -> TandemError:
-    """What the caller sees when every attempt failed: the target's own words if they blame the request, else ours."""
-    if not isinstance(last, UpstreamRefused):
+def _final_error(last: TandemError, attempts: list[Attempt], wait: float | None) -> TandemError:
+    """What the caller sees when every attempt failed: the target's own words if they blame the request, else ours.
+
+    `wait` is the shortest time that a target asked for. A 429 among the attempts makes it one: there is somebody to wait for.
+    """
+    if isinstance(last, UpstreamRefused) and last.blames_the_request:
         return last
-    if last.blames_the_request:
-        return last
-    tried = ", ".join(f"{attempt.target} ({attempt.status or attempt.error})" for attempt in attempts)
-    if last.status == 429:
-        wait = last.retry_after_seconds if last.retry_after_seconds is not None else _DEFAULT_WAIT_SECONDS
-        return TiersBusy(f"every target that may serve this is over its limit: {tried}", retry_after_seconds=wait)
-    if last.status in (503, 529):
-        return Unavailable(
-            f"every target that may serve this is overloaded: {tried}", retry_after_seconds=last.retry_after_seconds
-        )
-    return UpstreamUnreachable(last.target, f"every target that may serve this failed: {tried}")
+    statuses = [attempt.status for attempt in attempts]
+    tried = ", ".join(f"{attempt.target} ({_tried(attempt)})" for attempt in attempts)
+    if 429 in statuses:
+        seconds = _DEFAULT_WAIT_SECONDS if wait is None else wait
+        return TiersBusy(f"every target that may serve this is over its limit or failed: {tried}", retry_after_seconds=seconds)
+    if isinstance(last, UpstreamRefused) and last.status in (503, 529):
+        return Unavailable(f"every target that may serve this is overloaded: {tried}", retry_after_seconds=wait)
+    if isinstance(last, UpstreamRefused):
+        return UpstreamUnreachable(last.target, f"every target that may serve this failed: {tried}")
+    if len(attempts) > 1:
+        last.message = f"{last.message}. Tried: {tried}"
+    return last
+
+
+def _tried(attempt: Attempt) -> str:
+    return str(attempt.status) if attempt.status and attempt.status >= 400 else str(attempt.error)

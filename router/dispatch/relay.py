@@ -71,9 +71,23 @@ class Relay:
         self.usage: Usage | None = None
         self.on_first_token: Callable[[float], None] | None = None
         self.recording: list[bytes] | None = None
+        self.was_paused = False
+        self._flow: Flow | None = None
 
     def feed_from(self, flow: Flow) -> None:
-        self._client.feed_from(flow)
+        self._flow = flow
+        self._client.feed_from(self)
+
+    def pause(self) -> None:
+        """The caller reads slowly."""
+        self.was_paused = True
+        if self._flow is not None:
+            self._flow.pause()
+
+    def resume(self) -> None:
+        """The caller caught up."""
+        if self._flow is not None:
+            self._flow.resume()
 
     def start(self, status: int, headers: Headers) -> None:
         self._status = self.status = status
@@ -134,15 +148,18 @@ class Relay:
         end = read_stream_end(self._dialect, self.tail.frames())
         self.usage = end.usage
         if end.has_failed:
-            # The target's own error event went out with the other bytes; what follows a failure is never a proper end.
-            self.ended_in_stream = UpstreamRefused(self._target, 502, b"", "")
-            self._client.fail(self.ended_in_stream)
-            self._settle(self.ended_in_stream)
+            self._pass_failure()
         elif end.is_complete:
             self._client.end()
             self._settle(None)
         else:
             self._break(UpstreamCut(self._target, f'target "{self._target}" ended without its last event'))
+
+    def _pass_failure(self) -> None:
+        """The target's own error event went out with the other bytes; what follows a failure is never a proper end."""
+        self.ended_in_stream = UpstreamRefused(self._target, 502, b"", "")
+        self._client.fail(self.ended_in_stream)
+        self._settle(self.ended_in_stream)
 
     def _end_whole(self, body: bytes) -> None:
         try:
@@ -171,7 +188,10 @@ class Relay:
         """A stream that failed after its first byte: say so if a frame may follow, then close without a proper end."""
         end = read_stream_end(self._dialect, self.tail.frames())
         self.usage = end.usage
-        if end.is_complete and not end.has_failed:
+        if end.has_failed:
+            self._pass_failure()
+            return
+        if end.is_complete:
             # The terminal event came; what broke is only the connection behind it.
             self._client.end()
             self._settle(None)
@@ -188,7 +208,7 @@ class Relay:
 
     def estimate_output_tokens(self) -> int:
         """Tokens of an answer whose host gave no usage: a frame is about one token, four bytes of a whole one are."""
-        return self.tail.pieces if self._is_relaying else self._held_bytes // 4
+        return self.tail.frames_seen if self._is_relaying else self._held_bytes // 4
 
     def _settle(self, error: TandemError | None) -> None:
         if not self.finished.done():

@@ -1,11 +1,11 @@
-"""Create calls over plain ASGI: read the body, run the road, pump the answer, notice when the caller leaves."""
+"""The ASGI shim: create calls that come over a connection which was handed over, and the way to the control plane."""
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from router.contract.errors import BodyTimeout, InternalFault, TandemError, Unavailable, UpgradeRequired, WrongMethod
+from router.contract.errors import BodyTimeout, TandemError, UpgradeRequired, WrongMethod
 from router.contract.relay import Flow, Headers
 from router.contract.words import Dialect
 from router.dialects.headers import REQUEST_ID
@@ -14,7 +14,6 @@ from router.dialects.requests import Arrival
 from router.edge.doors import (
     DOORS,
     Door,
-    Limits,
     check_body_headers,
     check_headers,
     check_knock,
@@ -22,7 +21,7 @@ from router.edge.doors import (
     new_request_id,
     too_large,
 )
-from router.house import House
+from router.edge.gate import Gate
 from router.telemetry import events
 from router.telemetry.tasks import spawn
 
@@ -94,12 +93,11 @@ class AsgiSink:
             await self._ready.wait()
 
 
-class Front:
-    """The outermost ASGI app: guards every route, serves create calls, hands the rest to the control plane."""
+class Shim:
+    """The ASGI app behind uvicorn's own protocol: guards every route, serves create calls, hands on the rest."""
 
-    def __init__(self, house: House, control: App, limits: Limits) -> None:
-        self._house, self._control, self._limits = house, control, limits
-        self.in_flight = 0
+    def __init__(self, gate: Gate, control: App) -> None:
+        self._gate, self._control = gate, control
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -112,8 +110,9 @@ class Front:
             hosts += key == "host"
             size += len(name) + len(value)
             headers[key] = value.decode("latin-1")
+        limits = self._gate.limits
         try:
-            check_headers(len(scope["headers"]), size, self._limits)
+            check_headers(len(scope["headers"]), size, limits)
             check_knock(headers, hosts)
             door = DOORS.get(path)
             if door is None:
@@ -121,9 +120,8 @@ class Front:
                 await self._control(scope, receive, send)
                 return
             self._check_method(scope["method"], headers, door)
-            check_body_headers(headers, self._limits)
-            if self.in_flight >= self._limits.max_in_flight:
-                raise Unavailable(f"{self.in_flight} requests are running, as many as allowed", retry_after_seconds=1)
+            check_body_headers(headers, limits)
+            self._gate.check_room()
             body = await self._read_body(headers, receive)
         except TandemError as error:
             events.request_turned_away(status=error.status, code=error.code)
@@ -142,12 +140,11 @@ class Front:
 
     async def _read_body(self, headers: dict[str, str], receive: Receive) -> bytes | None:
         """The whole body; None when the caller left in the middle of it."""
-        limits, pieces, size = self._limits, [], 0
+        limits, pieces, size = self._gate.limits, [], 0
         expected = headers.get("content-length", "")
-        given = int(expected) if expected.isdigit() else limits.max_body_bytes
-        allowed = limits.body_timeout_seconds + given / limits.min_body_bytes_per_second
+        given = int(expected) if expected.isdigit() else 0
         try:
-            async with asyncio.timeout(allowed if expected else limits.body_timeout_seconds):
+            async with asyncio.timeout(limits.body_timeout_seconds + given / limits.min_body_bytes_per_second):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -164,8 +161,7 @@ class Front:
 
     async def _serve(self, arrival: Arrival, receive: Receive, send: Send) -> None:
         sink = AsgiSink()
-        self.in_flight += 1
-        work = spawn(self._run(arrival, sink), name=arrival.id)
+        work = spawn(self._gate.serve(arrival, sink), name=arrival.id)
         leave = spawn(_cancel_when_gone(receive, work), name=f"{arrival.id} leave")
         work.add_done_callback(lambda _: sink.close())
         try:
@@ -176,36 +172,12 @@ class Front:
                 # Pumped to its end, the road has only its settling left; otherwise the caller is gone.
                 await asyncio.wait([work], timeout=0.2)
                 work.cancel()
-            self.in_flight -= 1
-
-    async def _run(self, arrival: Arrival, sink: AsgiSink) -> None:
-        try:
-            await self._house.serve(arrival, sink)
-        except Exception as error:  # noqa: BLE001  the edge: a defect must not leave the caller without an answer
-            report_fault(error, arrival.id)
-            fault = InternalFault("Tandem had an internal error")
-            body = refusal_body(fault, arrival.dialect, arrival.id)
-            sink.start(
-                500, (("content-type", "application/json"), ("content-length", str(len(body))), (REQUEST_ID, arrival.id))
-            )
-            sink.write(body)
-            sink.end()
 
 
 async def _cancel_when_gone(receive: Receive, work: "asyncio.Task[None]") -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     work.cancel()
-
-
-def report_fault(error: Exception, request_id: str) -> None:
-    """Log a defect by its kind and its place in our code, never by its values."""
-    place, trace = "", error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        place = f"{code.co_name}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    events.fault_caught(request_id=request_id, kind=type(error).__name__, where=place)
 
 
 async def send_refusal(send: Send, error: TandemError, dialect: Dialect, request_id: str) -> None:

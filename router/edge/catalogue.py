@@ -49,9 +49,10 @@ class Catalogue:
             "context_window": self.window(name),
         }
 
-    def anthropic(self, limit: int) -> JsonObject:
-        """For Claude Code and Anthropic SDKs."""
-        names = self._models.listed()
+    def anthropic(self, limit: int, after: str | None = None) -> JsonObject:
+        """For Claude Code and Anthropic SDKs, a page at a time."""
+        listed = self._models.listed()
+        names = listed[listed.index(after) + 1 :] if after in listed else listed
         shown = names[:limit]
         data: list[Json] = [
             {
@@ -63,7 +64,12 @@ class Catalogue:
             }
             for name in shown
         ]
-        return {"data": data, "has_more": len(names) > limit, "first_id": shown[0], "last_id": shown[-1]}
+        return {
+            "data": data,
+            "has_more": len(names) > limit,
+            "first_id": shown[0] if shown else None,
+            "last_id": shown[-1] if shown else None,
+        }
 
     def codex(self) -> JsonObject:
         """For Codex: the metadata without which it drops `apply_patch`, guesses the window and sends no effort."""

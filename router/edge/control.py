@@ -1,22 +1,24 @@
 """The control plane, on FastAPI: models, explanations, health. Nothing here is on a token's way."""
 
+import asyncio
 from collections.abc import Callable
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from router.contract.errors import BadRequest, InternalFault, NotFound, TandemError, WrongMethod
+from router.contract.errors import BadRequest, BodyTimeout, InternalFault, NotFound, TandemError, WrongMethod
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation
 from router.dialects.headers import REQUEST_ID
 from router.dialects.json_body import parse_body
 from router.dialects.refusals import refusal_body, refusal_headers
 from router.dialects.requests import Arrival, guess_dialect
-from router.edge.asgi import report_fault
 from router.edge.catalogue import Catalogue
 from router.edge.doors import Limits, check_body_headers, dialect_of_path, too_large
+from router.edge.gate import report_fault
 from router.house import House
+from router.telemetry import events
 
 _WELCOME = b'Tandem is running. POST to /v1/chat/completions, /v1/responses or /v1/messages with model "auto".\n'
 
@@ -61,7 +63,8 @@ def _add_models(app: FastAPI, catalogue: Catalogue) -> None:
             return _json(catalogue.codex(), headers={"etag": 'W/"tandem"'})
         limit = request.query_params.get("limit", "")
         if limit or "anthropic-version" in request.headers:
-            return _json(catalogue.anthropic(max(1, min(int(limit) if limit.isdigit() else 20, 1_000))))
+            most = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 5 else 20
+            return _json(catalogue.anthropic(max(1, min(most, 1_000)), request.query_params.get("after_id")))
         return _json(catalogue.openai())
 
     @app.get("/v1/models/{name:path}")
@@ -75,9 +78,7 @@ def _add_explanations(app: FastAPI, house: House, limits: Limits) -> None:
     async def explain(request: Request) -> Response:
         headers = {name.lower(): value for name, value in request.headers.items()}
         check_body_headers(headers, limits)
-        raw = await request.body()
-        if len(raw) > limits.max_body_bytes:
-            raise too_large(limits)
+        raw = await _read_body(request, limits)
         dialect = _asked_dialect(request.query_params.get("dialect"), headers, parse_body(raw))
         arrival = Arrival(request.state.request_id, dialect, Operation.CREATE, headers, raw)
         return _json(await house.explain(arrival), headers={REQUEST_ID: request.state.request_id})
@@ -88,6 +89,20 @@ def _add_explanations(app: FastAPI, house: House, limits: Limits) -> None:
         if found is None:
             raise NotFound("no decision with this id, or not yours")
         return _json(dict(found))
+
+
+async def _read_body(request: Request, limits: Limits) -> bytes:
+    pieces, size = [], 0
+    try:
+        async with asyncio.timeout(limits.body_timeout_seconds + limits.max_body_bytes / limits.min_body_bytes_per_second):
+            async for piece in request.stream():
+                size += len(piece)
+                if size > limits.max_body_bytes:
+                    raise too_large(limits)
+                pieces.append(piece)
+    except TimeoutError as error:
+        raise BodyTimeout("the body did not arrive in time") from error
+    return b"".join(pieces)
 
 
 def _asked_dialect(asked: str | None, headers: dict[str, str], body: JsonObject) -> Dialect:
@@ -105,6 +120,7 @@ def _asked_dialect(asked: str | None, headers: dict[str, str], body: JsonObject)
 def _add_refusals(app: FastAPI) -> None:
     def answer(request: Request, error: TandemError) -> Response:
         request_id = request.state.request_id
+        events.request_turned_away(status=error.status, code=error.code)
         body = refusal_body(error, dialect_of_path(request.url.path), request_id)
         headers = {REQUEST_ID: request_id, **dict(refusal_headers(error))}
         return Response(body, error.status, headers, media_type="application/json")

@@ -39,8 +39,11 @@ class Limits:
     max_headers: int
     max_header_bytes: int
     max_in_flight: int
+    header_timeout_seconds: float
     body_timeout_seconds: float
     min_body_bytes_per_second: int
+    write_idle_timeout_seconds: float
+    keep_alive_seconds: float = 75.0
 
 
 def new_request_id() -> str:

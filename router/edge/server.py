@@ -8,10 +8,14 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
 from router.edge.asgi import App
+from router.edge.control_connection import ControlConnection
+from router.edge.front import HotConnection
+from router.edge.gate import Gate
 
 
 class CannotListen(Exception):
@@ -48,24 +52,38 @@ def bind(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn's server, with its own logging off and a word when it is ready."""
 
-    def __init__(self, app: App, *, drain_seconds: float, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        app: App,
+        *,
+        drain_seconds: float,
+        on_ready: Callable[[], None],
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
         for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=self._accept,  # type: ignore[arg-type]  # any callable that makes a protocol will do
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 date_header=False,
-                timeout_keep_alive=75,
+                timeout_keep_alive=round(gate.limits.keep_alive_seconds),
                 timeout_graceful_shutdown=max(1, round(drain_seconds)),
             )
         )
-        self._on_ready = on_ready
+        self._gate = gate
+        self._on_ready, self._on_stop = on_ready, on_stop
+
+    def _accept(self, **given: Any) -> asyncio.Protocol:
+        """A protocol for a new connection: ours, which hands over to uvicorn's own what is not hot."""
+        state = given["server_state"]
+        return HotConnection(self._gate, state.connections, state.tasks, lambda: ControlConnection(self._gate.limits, **given))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -81,6 +99,8 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.force_exit = self.should_exit
+        if not self.should_exit:
+            self._on_stop()
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -8,6 +8,7 @@ from router.contract.entry import Dispatched, Entry, Usage
 from router.contract.request import RequestView
 from router.contract.target import Price, Target
 from router.contract.words import Dialect
+from router.dialects.headers import because_served
 
 _MOST_TEXT_BYTES = 1 << 20
 MILLION = 1_000_000.0
@@ -41,7 +42,9 @@ def write_entry(
         status=record.status,
         error=record.error.code if record.error else None,
         decision=decision,
+        because=_because(decision, target, record),
         attempts=tuple(record.attempts),
+        tier=target.tier if target else decision.tier if decision else None,
         target=record.target,
         overhead_ms=round((decided - began) * 1000, 3),
         ttft_ms=round((first - began) * 1000, 2) if first is not None else None,
@@ -52,6 +55,12 @@ def write_entry(
         prompt_text=_text(view.raw) if keeps_text and view else None,
         answer_text=_text(b"".join(record.answer)) if keeps_text and record.answer else None,
     )
+
+
+def _because(decision: Decision | None, target: Target | None, record: Dispatched) -> str | None:
+    if decision is None:
+        return None
+    return decision.because if target is None else because_served(decision, target, record.failed)
 
 
 def _text(raw: bytes) -> str:

@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS entries (
     outcome            TEXT NOT NULL,         -- SERVED, REFUSED, FAILED, CUT_SHORT, ABANDONED
     status             INTEGER NOT NULL,      -- the HTTP status that the caller saw; 499 if it left first
     error              TEXT,                  -- the code of what went wrong
-    tier               TEXT,                  -- fast or deep
+    tier               TEXT,                  -- fast or deep: of the target that served, or was tried last
     target             TEXT,                  -- who served, or was tried last
     because            TEXT,                  -- the decision in one sentence
     score              REAL,                  -- the chance that the turn was a long task

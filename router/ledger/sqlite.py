@@ -1,11 +1,13 @@
 """The ledger on SQLite: entries are queued, and one thread writes them in batches."""
 
+import contextlib
 import os
 import sqlite3
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from router.contract.request import Json, JsonObject
 SCHEMA_VERSION = 1
 _MOST_QUEUED = 50_000
 _MOST_REMEMBERED = 2_000
+_REMEMBERED_SECONDS = 3_600.0
 _BATCH_ENTRIES = 500
 _BATCH_SECONDS = 0.2
 _RETENTION_SECONDS = 3_600.0
@@ -33,6 +36,30 @@ class LedgerUnusable(Exception):
     """The file cannot be used as a ledger. The message says why and what to do."""
 
 
+class RecentEntries:
+    """The last entries, in memory, without their texts: at most so many, and none for longer than an hour."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+
+    def add(self, entry: Entry) -> None:
+        """Remember an entry."""
+        if entry.prompt_text is not None or entry.answer_text is not None:
+            entry = replace(entry, prompt_text=None, answer_text=None)
+        self._entries[entry.id] = entry
+        oldest = next(iter(self._entries.values()))
+        if len(self._entries) > _MOST_REMEMBERED or entry.at - oldest.at > _REMEMBERED_SECONDS:
+            self._entries.popitem(last=False)
+
+    def find(self, request_id: str) -> Entry | None:
+        """The entry, if it is still remembered."""
+        return self._entries.get(request_id)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+
+
 class SqliteLedger:
     """Keeps entries in one file, for its owner's eyes only (0600)."""
 
@@ -46,19 +73,18 @@ class SqliteLedger:
     ) -> None:
         self._path, self._keep_days, self._explain, self._on_failure = path, keep_days, explain, on_failure
         self._queue: deque[Entry] = deque()
-        self._remembered: OrderedDict[str, Entry] = OrderedDict()
+        self._recent = RecentEntries()
         self._wake = threading.Event()
         self._is_closing = False
         self.lost = 0
+        self._inode = 0
         self._create()
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
         self._thread.start()
 
     def record(self, entry: Entry) -> None:
         """Queue an entry. A queue that is full drops the new one and counts it."""
-        self._remembered[entry.id] = entry
-        if len(self._remembered) > _MOST_REMEMBERED:
-            self._remembered.popitem(last=False)
+        self._recent.add(entry)
         if len(self._queue) >= _MOST_QUEUED:
             self.lost += 1
             return
@@ -68,19 +94,17 @@ class SqliteLedger:
 
     def find_decision(self, request_id: str, caller: str) -> Mapping[str, Json] | None:
         """The explanation of a request: from memory if it is recent, else one keyed read."""
-        entry = self._remembered.get(request_id)
+        entry = self._recent.find(request_id)
         if entry is not None:
             return self._explain(entry) if entry.caller == caller and entry.decision is not None else None
         try:
-            with self._connect() as database:
+            # Read only: a file that is gone must not be made again by someone who merely looks.
+            with contextlib.closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=0.2)) as database:
                 row = database.execute(
                     "SELECT decision FROM entries WHERE id = ? AND caller = ?", (request_id, caller)
                 ).fetchone()
         except sqlite3.Error:
             return None
-        finally:
-            if "database" in locals():
-                database.close()
         if row is None or row[0] is None:
             return None
         found = orjson.loads(row[0])
@@ -96,10 +120,14 @@ class SqliteLedger:
         return sqlite3.connect(self._path, timeout=5.0, isolation_level=None)
 
     def _create(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        # Created by us before SQLite sees it, so that nobody else could ever read it; its side files copy its rights.
-        os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-        self._path.chmod(0o600)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Created by us before SQLite sees it, so that nobody else could ever read it; its side files copy its rights.
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            self._path.chmod(0o600)
+            self._inode = self._path.stat().st_ino
+        except OSError as error:
+            raise LedgerUnusable(f"{self._path.name} cannot be opened: {error.strerror}") from error
         database = self._connect()
         try:
             database.execute("PRAGMA journal_mode = WAL")
@@ -134,15 +162,14 @@ class SqliteLedger:
                 return
 
     def _reopen(self, database: sqlite3.Connection) -> sqlite3.Connection:
-        try:
+        with contextlib.suppress(sqlite3.Error, OSError, LedgerUnusable):
             database.close()
             self._create()
-        except (sqlite3.Error, OSError, LedgerUnusable):
-            pass
-        return self._connect()
+            return self._connect()
+        return sqlite3.connect(":memory:", isolation_level=None)  # fails at the next batch, and is tried again then
 
     def _write(self, database: sqlite3.Connection) -> None:
-        if self._queue and not self._path.exists():
+        if self._queue and (not self._path.exists() or self._path.stat().st_ino != self._inode):
             raise FileNotFoundError(self._path.name)
         while self._queue:
             batch = [self._queue[index] for index in range(min(len(self._queue), _BATCH_ENTRIES))]
@@ -185,9 +212,9 @@ class SqliteLedger:
             str(entry.outcome),
             entry.status,
             entry.error,
-            str(decision.tier) if decision else None,
+            str(entry.tier) if entry.tier else None,
             entry.target,
-            decision.because if decision else None,
+            entry.because,
             decision.score if decision else None,
             orjson.dumps(explained).decode() if explained else None,
             orjson.dumps(attempts).decode(),
@@ -211,15 +238,13 @@ class NoLedger:
 
     def __init__(self, explain: Callable[[Entry], JsonObject]) -> None:
         self._explain = explain
-        self._remembered: OrderedDict[str, Entry] = OrderedDict()
+        self._recent = RecentEntries()
 
     def record(self, entry: Entry) -> None:
-        self._remembered[entry.id] = entry
-        if len(self._remembered) > _MOST_REMEMBERED:
-            self._remembered.popitem(last=False)
+        self._recent.add(entry)
 
     def find_decision(self, request_id: str, caller: str) -> Mapping[str, Json] | None:
-        entry = self._remembered.get(request_id)
+        entry = self._recent.find(request_id)
         if entry is None or entry.decision is None or entry.caller != caller:
             return None
         return self._explain(entry)

@@ -4,13 +4,14 @@ import asyncio
 import hashlib
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from router.contract.request import Json, RequestView
+from router.contract.request import RequestView
 from router.contract.signals import TokenCount
+from router.sense.texts import texts_of
 from router.sense.tokens import TOKENS_PER_IMAGE
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class ExactCounter:
         if encoding is None:
             return None
         texts = 0
-        for text in _texts(view):
+        for text in texts_of(view):
             # encode_ordinary takes <|endoftext|> and its like for plain text; encode would raise on them.
             texts += len(encoding.encode_ordinary(text))
         return texts + len(view.conversation) * _TOKENS_PER_MESSAGE + view.image_count * TOKENS_PER_IMAGE
@@ -88,26 +89,3 @@ def find_vocabulary() -> Path | None:
         if digest.startswith(_VOCABULARY_SHA256_HEAD):
             return folder
     return None
-
-
-def _texts(view: RequestView) -> Iterator[str]:
-    """Every text that a model would read: messages, results, the system prompt, and the tools as they stand."""
-    for message in view.conversation:
-        yield from message.texts
-        for result in message.results:
-            yield result.text
-    if isinstance(view.body.get("system"), (str, list)) or isinstance(view.body.get("instructions"), str):
-        yield view.system
-    yield from _strings(view.body.get("tools"))
-
-
-def _strings(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield key
-            yield from _strings(item)

@@ -25,11 +25,11 @@ class ModelNames:
 
     def resolve(self, name: str) -> Alias:
         """What a name stands for. Raises `UnknownModel` with the names that are known."""
-        alias = self._exact.get(name)
+        alias = self._exact.get(name) or self._exact.get(name.lower())
         if alias is not None:
             return alias
         for pattern, meaning in self._patterns:
-            if fnmatchcase(name, pattern):
+            if fnmatchcase(name, pattern) or fnmatchcase(name.lower(), pattern):
                 return self._alias(name, meaning, is_pattern=True)
         known = ", ".join(self.listed())
         patterns = ", ".join(pattern for pattern, _ in self._patterns)

@@ -5,20 +5,32 @@ from collections.abc import Mapping
 from router.contract.request import RequestView
 from router.contract.signals import Alias, Signals, Turn
 from router.contract.target import Standing
+from router.sense.calibration import Calibration
 from router.sense.tokens import estimate_prompt
 
-_ROOM_TOKENS = 16_000
-"""The most that a window policy is expected to keep free for the answer, when asking whether a limit is near."""
+_SMALL_TOKENS = 4_000
+"""No model's window is near this."""
+_ROOMS_TOKENS = (0, 8_000)
+"""What a window policy may keep free for the answer: nothing, or its default."""
 
 
-def read_signals(view: RequestView, turn: Turn, alias: Alias, standings: Mapping[str, Standing]) -> Signals:
+def read_signals(
+    view: RequestView, turn: Turn, alias: Alias, standings: Mapping[str, Standing], calibration: Calibration
+) -> Signals:
     """Measure what policies may look at. Costs the same for a page and for a book."""
-    return Signals(turn=turn, prompt=estimate_prompt(view), alias=alias, standings=standings, effort=view.effort)
+    prompt = estimate_prompt(view)
+    if prompt.tokens > _SMALL_TOKENS:
+        prompt = calibration.narrow(view.caller, turn.session, prompt)
+    return Signals(turn=turn, prompt=prompt, alias=alias, standings=standings, effort=view.effort)
 
 
 def is_near_a_limit(signals: Signals) -> bool:
-    """Whether the band of the estimate holds some target's window, so that only an exact count can tell."""
-    if signals.prompt.is_exact:
+    """Whether the band of the estimate holds the limit of some target, so that only an exact count can tell."""
+    prompt = signals.prompt
+    if prompt.is_exact or prompt.high < _SMALL_TOKENS:
         return False
-    low, high = signals.prompt.low, signals.prompt.high + _ROOM_TOKENS
-    return any(low <= standing.target.window_tokens <= high for standing in signals.standings.values())
+    for standing in signals.standings.values():
+        for room in _ROOMS_TOKENS:
+            if prompt.low <= standing.target.window_tokens - room <= prompt.high:
+                return True
+    return False

@@ -9,6 +9,7 @@ import re
 
 from router.contract.request import RequestView
 from router.contract.signals import TokenCount
+from router.sense.texts import texts_of
 
 _WINDOWS = 16
 _WINDOW_BYTES = 128
@@ -71,8 +72,7 @@ def _weigh(text: bytes) -> float:
 def estimate_prompt(view: RequestView) -> TokenCount:
     """The prompt's tokens with their band. Images and files are counted apart: their bytes are not text."""
     if view.media_bytes:
-        text = "\n".join(text for message in view.conversation for text in message.texts).encode("utf-8", "replace")
-        tokens = estimate_tokens(text + view.system.encode("utf-8", "replace"))
+        tokens = estimate_tokens("\n".join(texts_of(view)).encode("utf-8", "replace"))
     else:
         tokens = estimate_tokens(view.raw)
     tokens += view.image_count * TOKENS_PER_IMAGE

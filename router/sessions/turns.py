@@ -7,7 +7,7 @@ import orjson
 
 from router.contract.request import Json, JsonObject, RequestView
 from router.contract.signals import Turn
-from router.contract.words import Dialect, Feature, Tier, TurnKind
+from router.contract.words import Dialect, Feature, Operation, Tier, TurnKind
 from router.sessions import clients
 from router.sessions.clients import UNKNOWN_CLIENT, Client
 from router.sessions.words import earlier_words, is_planning, last_user_message, person_text, words_of
@@ -102,11 +102,13 @@ def _marked_kind(view: RequestView) -> TurnKind | None:
 
 def _structural_kind(view: RequestView, client: Client, words: str | None) -> TurnKind:
     """What the shape of the conversation says, for any client."""
-    if view.dialect is Dialect.COMPLETIONS:
+    if view.dialect is Dialect.COMPLETIONS or view.operation is Operation.COUNT_TOKENS:
         return TurnKind.SIDE
     last = view.conversation[-1] if len(view.conversation) else None
     if words is None:
-        return TurnKind.TOOL_LOOP
+        # Nobody typed anything: a tool came back, or a notice did. A first message that is only an image is an ask.
+        is_first = last is not None and last.role == "user" and not last.results and len(view.conversation) <= 2
+        return TurnKind.ASK if is_first and view.image_count else TurnKind.TOOL_LOOP
     if client.result_mark and last is not None and last.texts and client.result_mark in last.texts[0][:200]:
         return TurnKind.TOOL_LOOP
     return TurnKind.FOLLOW_UP if is_follow_up(words) and len(view.conversation) > 2 else TurnKind.ASK

@@ -20,15 +20,17 @@ class EntryLine:
     def __call__(self, entry: Entry) -> str:
         decision = entry.decision
         if decision is None:
-            return f"{self._paint(f'{entry.status} refused', _RED)}  {entry.error}  {entry.dialect}"
-        served_by = f"{decision.tier} → {entry.target}" if entry.target else str(decision.tier)
-        parts = [self._paint(f"{served_by:<18}", _COLOURS[decision.tier])]
+            return f"{self._paint(f'{entry.status} refused', _RED)}  {entry.error}  {entry.dialect}  {entry.id}"
+        tier = entry.tier or decision.tier
+        served_by = f"{tier} → {entry.target}" if entry.target else str(tier)
+        parts = [self._paint(f"{served_by:<18}", _COLOURS[tier])]
         if entry.outcome is not Outcome.SERVED:
             parts.append(self._paint(f"{entry.outcome} {entry.error or ''}".rstrip(), _RED))
-        parts.append(decision.because)
+        parts.append(entry.because or decision.because)
         figures = [
             _figure("first token", entry.ttft_ms, "ms"),
-            _figure("speed", entry.tokens_per_second, "tok/s"),
+            _figure("speed" if not (entry.usage and entry.usage.is_estimated) else "speed ~", entry.tokens_per_second, "tok/s"),
+            _figure("took", entry.duration_ms / 1000, "s"),
             _figure("overhead", entry.overhead_ms, "ms"),
         ]
         parts.append(self._paint(", ".join(figure for figure in figures if figure), _DIM))

@@ -33,6 +33,7 @@ class Connection(asyncio.Protocol):
         "_interim",
         "_is_chunked",
         "_is_interim",
+        "_is_paused",
         "_keeps_alive",
         "_length",
         "_parser",
@@ -52,6 +53,7 @@ class Connection(asyncio.Protocol):
         self.is_reused = False
         self.answered = False
         self.idle_since = 0.0
+        self._is_paused = False
         self.home = ""
         self._body: list[bytes] = []
         self._reset()
@@ -90,10 +92,12 @@ class Connection(asyncio.Protocol):
     def pause(self) -> None:
         """Stop reading: the kernel's buffers fill, and the target waits."""
         if self._transport is not None and not self._transport.is_closing():
+            self._is_paused = True
             self._transport.pause_reading()
 
     def resume(self) -> None:
         """Read on."""
+        self._is_paused = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -197,6 +201,8 @@ class Connection(asyncio.Protocol):
         self._call = self._sink = None
         self._reset()
         self.is_reused = True
+        if self._is_paused:
+            self.resume()  # by now the pause belongs to nobody: the next call must find the connection reading
         call.done(self, may_reuse=may_reuse)
         sink.end()
 

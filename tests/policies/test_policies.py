@@ -36,6 +36,19 @@ def test_an_exact_name_insists_and_a_pattern_only_leans():
     assert pattern[0].log_odds == -3.0
 
 
+def test_auto_in_a_header_outranks_the_models_name():
+    view = ask(headers={"x-tandem-tier": "auto"})
+
+    assert OVERRIDE.judge(view, make_signals(alias=Alias("deep", tier=Tier.DEEP))) == ()
+
+
+def test_a_pattern_that_names_a_target_leans_to_its_tier():
+    (opinion,) = OVERRIDE.judge(ask(), make_signals(alias=Alias("pin-x", target="sage", is_pattern=True)))
+
+    assert isinstance(opinion, Lean)
+    assert opinion.log_odds > 0
+
+
 def test_a_wait_longer_than_allowed_rules_out_for_now():
     view = ask(headers={"x-tandem-max-wait": "2"})
 
@@ -126,6 +139,9 @@ def test_no_words_no_opinion():
 
 
 def test_the_reason_holds_nothing_that_the_person_typed_beyond_fixed_words():
-    (opinion,) = WORDS.judge(ask(), make_signals(text="rename my-secret-key-1234 please, it is a typo"))
+    (opinion,) = WORDS.judge(
+        ask(), make_signals(text="rename my-secret-key-1234 and migrate_CANARY_42 integrate_CANARY please, it is a typo")
+    )
 
     assert "secret" not in opinion.because
+    assert "CANARY" not in opinion.because

@@ -10,7 +10,7 @@ from pathlib import Path
 from router.config.load import LoadedConfig, check_config
 from router.edge.server import Server, bind
 from router.house import House
-from router.wiring import build_front, build_house, known_names
+from router.wiring import build_edge, build_house, known_names
 
 
 @dataclass
@@ -45,8 +45,8 @@ async def running(config: str, folder: Path) -> AsyncIterator[Running]:
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
     server: Server
-    front = build_front(built.house, loaded, lambda: not server.should_exit)
-    server = Server(front, drain_seconds=1, on_ready=ready.set)
+    gate, shim = build_edge(built.house, loaded, lambda: not server.should_exit)
+    server = Server(gate, shim, drain_seconds=1, on_ready=ready.set)
     server.install_signal_handlers = lambda: None
     serving = asyncio.ensure_future(_serve(server, listener))  # noqa: TID251
     await asyncio.wait_for(ready.wait(), 5)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.tools.http import call, chat, read_reply, request_bytes
 from tests.tools.running import two_targets
-from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, chat_frame, stream
+from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, chat_frame, stream
 
 LONG = "Implement a full parser with an extensive test suite, step by step"
 
@@ -277,6 +277,73 @@ async def test_a_refusal_for_length_goes_once_to_a_larger_target(pair, upstream,
     assert (reply.status, reply.headers["x-tandem-target"]) == (200, "sage")
 
 
+async def test_the_shortest_wait_that_any_target_asked_for_is_passed_on(pair, upstream, other_upstream):
+    upstream.scripts = [answer_json({}, 429, {"retry-after": "2"})]
+    other_upstream.scripts = [answer_json({}, 429, {"retry-after": "60"})]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.headers["retry-after"]) == (429, "2")
+
+
+async def test_after_a_spill_header_log_and_ledger_say_the_same(pair, upstream):
+    upstream.scripts = [answer_json({}, 401)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat())
+
+    (entry,) = await pair.entries()
+    assert entry["tier"] == reply.headers["x-tandem-tier"] == "deep"
+    assert entry["because"] == reply.headers["x-tandem-because"]
+    assert entry["because"].startswith("spark failed (auth); deep takes over: ")
+
+
+async def test_a_connection_whose_reader_was_slow_serves_the_next_request(pair, upstream):
+    async def flood(wire, seen):
+        await wire.send(CHAT_STREAM_HEAD)
+        for _ in range(700):
+            await wire.chunk(chat_frame("x" * 8_000))
+        await wire.chunk(b"".join(GOOD_CHAT_STREAM))
+        await wire.end_chunks()
+
+    upstream.scripts = [flood, flood, flood, stream(*GOOD_CHAT_STREAM)]
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection("127.0.0.1", pair.port, limit=1 << 16)
+        writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
+        await asyncio.wait_for(reader.readuntil(b"xxx"), 5)
+        await asyncio.sleep(0.2)
+        tail = b""
+        while not tail.endswith(b"0\r\n\r\n"):
+            tail = (tail + await asyncio.wait_for(reader.read(1 << 16), 5))[-64:]
+        writer.close()
+
+    reply = await call(pair.port, "/v1/chat/completions", chat(stream=True))
+
+    assert reply.is_whole
+    assert upstream.connections == 1
+
+
+async def test_a_body_that_cannot_be_written_anew_leaves_no_target_waiting(pair):
+    deep = "[" * 300 + "]" * 300
+    raw = f'{{"model":"auto","stream":true,"messages":[{{"role":"user","content":"fix the typo"}}],"metadata":{{"model":"x"}},"x":{deep}}}'
+
+    reply = await call(pair.port, "/v1/chat/completions", raw.encode())
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "too_deep")
+    standing = pair.house.live.standings(pair.house.clock() + 60)["spark"]
+    assert (standing.in_flight, standing.wait_seconds) == (0, 0.0)
+
+
+async def test_an_error_event_before_a_hang_up_is_not_doubled(pair, upstream):
+    event = b'data: {"error": {"message": "overloaded"}}\n\n'
+    upstream.scripts = [stream(chat_frame("a"), event, ends=False)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat(stream=True))
+
+    assert reply.body == chat_frame("a") + event
+    (entry,) = await pair.entries()
+    assert entry["outcome"] == "FAILED"
+
+
 async def test_a_cut_stream_says_so_in_its_dialect_and_has_no_proper_end(pair, upstream, other_upstream):
     upstream.scripts = [stream(chat_frame("half"), ends=True)]
 
@@ -460,7 +527,7 @@ async def test_every_admitted_request_has_one_entry_and_its_decision_is_found_by
 async def test_a_decision_is_found_in_the_file_when_memory_has_forgotten_it(simulated):
     reply = await call(simulated.port, "/v1/chat/completions", chat())
     await simulated.entries()
-    simulated.house.ledger._remembered.clear()
+    simulated.house.ledger._recent.clear()
 
     found = simulated.house.ledger.find_decision(reply.headers["x-tandem-request-id"], "local")
 

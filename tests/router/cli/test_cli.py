@@ -87,6 +87,8 @@ def test_explain_reads_a_file_and_headers(here, capsys):
     [
         (["explain"], 2, "give a text"),
         (["explain", "x", "--file", "y"], 2, "give a text"),
+        (["explain", "  "], 2, "give a text"),
+        (["explain", "x", "--header", "nocolon"], 1, "NAME:VALUE"),
         (["explain", "--file", "none.json"], 2, "No such file"),
         (["explain", "x", "--header", "x-tandem-tier: turbo"], 1, "fast, deep, auto"),
         (["serve", "--host", "0.0.0.0"], 2, "not loopback"),
@@ -110,7 +112,33 @@ def test_init_writes_a_config_for_the_keys_that_are_here_and_never_over_another(
     assert "simulated" not in out
     assert main(["init"]) == 2
     assert "not touched" in capsys.readouterr().err
+    mine = (here / "config.yaml").read_text()
     assert main(["init", "--force"]) == 0
+    assert (here / "config.yaml.bak").read_text() == mine
+
+
+def test_init_that_finds_nothing_leaves_an_existing_file_alone(here, capsys):
+    (here / "config.yaml").write_text("mine: yes\n")
+
+    assert main(["init", "--force"]) == 1
+    assert (here / "config.yaml").read_text() == "mine: yes\n"
+    assert "left as it is" in capsys.readouterr().err
+
+
+def test_examples_are_in_a_dialect_that_the_config_serves(here, capsys, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "y")
+    assert main(["init"]) == 0
+
+    assert main(["explain", "fix the typo", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["targets"] == ["anthropic-small"]
+
+
+def test_a_port_that_cannot_be_is_refused(here, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["serve", "--port", "80000"])
+
+    assert caught.value.code == 2
+    assert "65535" in capsys.readouterr().err
 
 
 def test_init_with_one_key_gives_both_tiers_a_target(here, capsys, monkeypatch):
@@ -178,9 +206,9 @@ def test_serve_says_what_a_newcomer_needs(here):
     server.send_signal(signal.SIGINT)
     assert server.wait(10) == 0
     server.stderr.close()
-    assert "No model is configured, so two simulated tiers answer" in welcome
+    assert "No model is configured (config.yaml), so simulated tiers answer" in welcome
     assert "Base URL    http://127.0.0.1:" in welcome
-    assert welcome.count("curl -N ") == 2
+    assert welcome.count("curl -iN ") == 2
 
 
 def test_a_port_that_is_taken_is_said_plainly(here):
@@ -222,6 +250,31 @@ def test_one_json_line_for_each_request_when_not_on_a_terminal(here):
     assert {"tier", "target", "because", "ttft_ms", "tokens_per_second", "overhead_ms", "outcome"} <= set(line)
     assert "secret-word" not in raw
     assert "sk-canary" not in raw
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_request_that_is_cut_by_the_end_has_its_entry(here, signals):
+    import socket
+
+    from tests.tools.http import request_bytes
+    from tests.tools.running import read_entries
+
+    config = SIMULATED.replace("tokens_per_second: 20000", "tokens_per_second: 1") + "limits: {drain_seconds: 1}\n"
+    (here / "config.yaml").write_text(config)
+    command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json"]
+    server = subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, text=True)
+    port = int(json.loads(server.stderr.readline())["url"].rsplit(":", 1)[1])
+    body = {"model": "deep", "stream": True, "messages": [{"role": "user", "content": "x"}]}
+    with socket.create_connection(("127.0.0.1", port)) as caller:
+        caller.sendall(request_bytes("/v1/chat/completions", body))
+        caller.recv(1 << 16)
+        for _ in range(signals):
+            server.terminate()
+            time.sleep(0.3)
+        assert server.wait(10) == 0
+    server.stderr.close()
+
+    assert [row["outcome"] for row in read_entries(here / "test.db")] == ["CUT_SHORT"]
 
 
 def test_sigterm_lets_a_running_request_finish_and_flushes_the_ledger(here):

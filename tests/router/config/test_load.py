@@ -92,6 +92,57 @@ tiers:
     assert "known: openai_http, anthropic_http, simulated" in faults["tiers.fast.targets[0].adapter"]
 
 
+def test_a_fault_in_one_place_does_not_hide_those_in_others():
+    config = """
+spill_over: maybe
+policies: [override, wrods]
+tiers:
+  fast: {targets: [{name: a, adapter: openai_http}, {name: b, adaptor: openai_http, base_url: "http://x"}]}
+  deep: {targets: [{name: c, windowtokens: 5, adapter: simulated}]}
+"""
+
+    faults = faults_of(config)
+
+    assert set(faults) == {
+        "spill_over",
+        "policies[1]",
+        "tiers.fast.targets[0].base_url",
+        "tiers.fast.targets[1].adaptor",
+        "tiers.deep.targets[0].windowtokens",
+    }
+    assert "did you mean words?" in faults["policies[1]"]
+    assert "did you mean adapter?" in faults["tiers.fast.targets[1].adaptor"]
+    assert "did you mean window_tokens?" in faults["tiers.deep.targets[0].windowtokens"]
+
+
+def test_a_key_that_stands_twice_is_a_fault():
+    assert any(
+        '"preference" stands twice' in problem
+        for problem in faults_of(SIMULATED + "preference: speed\npreference: quality\n").values()
+    )
+
+
+def test_a_dialect_that_reaches_only_one_tier_is_warned_of():
+    config = (
+        two_targets("http://x/v1", "http://x/v1")
+        .replace('base_url: "http://x/v1", model: deep-model', 'base_url: "http://x/v1", dialect: responses, model: deep-model')
+        .replace('dialect: chat, base_url: "http://x/v1", dialect: responses', 'dialect: responses, base_url: "http://x/v1"')
+    )
+
+    warnings = check_config(config, "t", Path("."), known_names()).warnings
+
+    assert warnings == (
+        "chat clients reach only fast: no deep target speaks chat",
+        "responses clients reach only deep: no fast target speaks responses",
+    )
+
+
+def test_a_simulated_target_is_typically_as_it_is_told_to_behave():
+    config = "tiers: {fast: {targets: [{name: a, adapter: simulated, simulated: {tokens_per_second: 777}}]}, deep: {targets: [{name: b, adapter: simulated}]}}"
+
+    assert check_config(config, "t", Path("."), known_names()).targets[0].target.typical.tokens_per_second == 777
+
+
 @pytest.mark.parametrize("url", ["ftp://x", "http://u:p@x/v1", "http://x/v1?key=1"])
 def test_an_address_holds_no_credentials_or_query(url):
     assert "tiers.fast.targets[0].base_url" in faults_of(two_targets(url, "http://x/v1"))

@@ -139,7 +139,19 @@ def test_a_policy_that_raises_is_skipped_and_named_in_the_decision():
 
 
 @pytest.mark.parametrize(
-    "nonsense", [Lean(math.nan, "x"), Lean(1e9, "x"), Lean("much", "x"), Insist("x", Rank.HEADER), "deep", None]
+    "nonsense",
+    [
+        Lean(math.nan, "x"),
+        Lean(1e9, "x"),
+        Lean("much", "x"),
+        Insist("x", Rank.HEADER),
+        Insist("x", Rank.HEADER, target="nobody"),
+        Insist("x", Rank.HEADER, tier="fats"),
+        Insist("x", 99, tier=Tier.FAST),
+        Lean(1.0, None),
+        "deep",
+        None,
+    ],
 )
 def test_a_policy_that_answers_nonsense_is_skipped_and_named(nonsense):
     decision = run(Says("odd", (nonsense,)), lean(-3))
@@ -236,6 +248,28 @@ def test_money_alone_can_tip_the_choice():
 
     assert run(lean(-2.5), signals=make_signals(fast, stand(make_target("sage", Tier.DEEP), speed=61))).tier is Tier.DEEP
     assert run(lean(-2.5), signals=make_signals(fast, stand(dear, speed=61))).tier is Tier.FAST
+
+
+def test_a_wait_flips_nothing_where_a_second_fast_target_would_take_over():
+    signals = make_signals(stand(make_target("one")), stand(make_target("two")), stand(make_target("sage", Tier.DEEP)))
+
+    assert run(lean(-3), signals=signals).flip.fast_wait_seconds is None
+
+
+def test_what_was_insisted_on_is_flipped_by_nothing():
+    decision = run(Says("a", (Insist("x", Rank.HEADER, tier=Tier.DEEP),)))
+
+    assert (decision.flip.score, decision.flip.fast_wait_seconds) == (None, None)
+
+
+def test_a_policy_that_answers_a_generator_is_heard():
+    class Yields:
+        name = "yields"
+
+        def judge(self, request, signals):
+            yield Lean(-5, "x")
+
+    assert len(run(Yields()).evidence) == 1
 
 
 def test_no_flip_is_reported_where_there_is_none():

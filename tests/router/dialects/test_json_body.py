@@ -51,5 +51,16 @@ def test_deep_nesting_is_refused_within_five_milliseconds(depth):
     assert time.perf_counter() - began < 0.005
 
 
+def test_a_cut_off_body_full_of_escapes_is_refused_in_milliseconds():
+    raw = b'{"model":"auto","messages":[{"role":"user","content":"' + b'\\"' * 40_000
+    began = time.perf_counter()
+
+    with pytest.raises(BadRequest, match="byte"):
+        parse_body(raw)
+    locate(raw, len(raw))
+
+    assert time.perf_counter() - began < 0.05
+
+
 def test_a_path_too_far_in_is_not_searched_for():
     assert locate(b"[" * 300_000, 300_000) == ""

@@ -1,8 +1,10 @@
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from router.contract.errors import TooDeep
 from router.contract.words import Dialect, Feature
 from router.dialects.splice import fields_to_change, replace_model
 from tests.tools.values import EVERYTHING, ask, make_target, make_view
@@ -39,6 +41,30 @@ def test_a_duplicate_key_does_not_smuggle_a_second_model_upstream():
 
     assert json.loads(changed) == {"model": "m", "messages": []}
     assert b"gpt-9" not in changed
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"mod\\u0065l": "gpt-9", "metadata": {"model": "x"}, "messages": []}',
+        b'{"model": "auto", "mod\\u0065l": "gpt-9", "messages": []}',
+        b'{"\\u006D\\u006Fdel": "gpt-9", "messages": [], "metadata": {"model": "x"}}',
+    ],
+)
+def test_an_escaped_key_does_not_smuggle_a_model_upstream(raw):
+    changed = json.loads(replace_model(raw, json.loads(raw), "m", {}))
+
+    assert changed["model"] == "m"
+    assert "gpt-9" not in str(changed)
+
+
+def test_a_body_too_deep_to_be_written_anew_is_refused_and_not_a_defect():
+    deep: list = []
+    for _ in range(400):
+        deep = [deep]
+
+    with pytest.raises(TooDeep):
+        replace_model(b"{}", {"model": "auto", "x": deep}, "m", {})
 
 
 def test_reasoning_is_taken_out_for_a_target_that_does_not_take_it_and_kept_for_one_that_does():

@@ -58,6 +58,27 @@ async def test_models_come_in_three_shapes(simulated):
     assert (len(anthropic.json["data"]), anthropic.json["has_more"], anthropic.json["first_id"]) == (2, True, "auto")
 
 
+async def test_pages_of_models_come_to_an_end(simulated):
+    names, after = [], ""
+    for _ in range(20):
+        page = (await call(simulated.port, f"/v1/models?limit=1{after}")).json
+        names += [entry["id"] for entry in page["data"]]
+        after = f"&after_id={page['last_id']}"
+        if not page["has_more"]:
+            break
+
+    assert names[:3] == ["auto", "fast", "deep"]
+    assert len(names) == len(set(names))
+    assert (await call(simulated.port, "/v1/models?limit=%C2%B2")).status == 200
+
+
+async def test_explain_takes_no_more_than_a_create_call_would(start):
+    tandem = await start(SIMULATED + "limits: {max_body_bytes: 2048}\n")
+    chunks = b"".join(b"400\r\n" + b" " * 1024 + b"\r\n" for _ in range(4)) + b"0\r\n\r\n"
+
+    assert (await call(tandem.port, "/tandem/explain", chunks, {"transfer-encoding": "chunked"})).status == 413
+
+
 async def test_one_model_is_found_by_name_and_an_unknown_one_is_a_404(simulated):
     assert (await call(simulated.port, "/v1/models/deep")).json["id"] == "deep"
     missing = await call(simulated.port, "/v1/models/nope")

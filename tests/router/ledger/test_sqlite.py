@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from router.contract.entry import Attempt, Entry, Usage
-from router.contract.words import Dialect, Outcome
+from router.contract.words import Dialect, Outcome, Tier
 from router.ledger.entries import _cost
 from router.ledger.sqlite import LedgerUnusable, SqliteLedger
 from tests.tools.running import read_entries
@@ -22,7 +22,9 @@ ENTRY = Entry(
     status=200,
     error=None,
     decision=None,
+    because=None,
     attempts=(Attempt("spark", 200, None, 0.1),),
+    tier=Tier.FAST,
     target="spark",
     overhead_ms=0.3,
     ttft_ms=20.0,
@@ -81,6 +83,31 @@ def test_a_file_that_vanished_is_made_anew(tmp_path):
 
     assert len(read_entries(path)) == 1
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_looking_for_a_decision_does_not_make_a_lost_file_again(tmp_path):
+    path = tmp_path / "a.db"
+    ledger = open_ledger(path)
+    for file in tmp_path.glob("a.db*"):
+        file.unlink()
+
+    assert ledger.find_decision("req_none", "local") is None
+    assert not path.exists()
+    ledger.close()
+
+
+def test_recent_entries_are_kept_without_their_texts(tmp_path):
+    ledger = open_ledger(tmp_path / "a.db")
+    ledger.record(replace(ENTRY, prompt_text="secret", answer_text="secret"))
+
+    assert ledger._recent.find("req_1").prompt_text is None
+    ledger.close()
+    assert read_entries(tmp_path / "a.db")[0]["prompt_text"] == "secret"
+
+
+def test_a_path_that_cannot_be_a_file_is_refused_by_name(tmp_path):
+    with pytest.raises(LedgerUnusable, match="cannot be opened"):
+        open_ledger(tmp_path)
 
 
 def test_old_entries_are_forgotten(tmp_path):

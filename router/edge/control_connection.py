@@ -1,0 +1,62 @@
+"""uvicorn's own protocol for connections that were handed over, with the deadlines and limits that it lacks."""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from router.edge.doors import Limits
+
+
+class ControlConnection(HttpToolsProtocol):
+    """Headers must arrive in time and in size; a body must not come by the byte."""
+
+    def __init__(self, limits: Limits, **given: Any) -> None:
+        super().__init__(**given)
+        self._limits = limits
+        self._waiting: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._in_head = False
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, and watch the clock and the size while a head is incomplete."""
+        self._head_bytes += len(data)
+        self._in_head = True
+        super().data_received(data)
+        if not self._in_head:
+            self._head_bytes = 0
+            self._stop_waiting()
+        elif self._head_bytes > self._limits.max_header_bytes + 65_536 and not self.transport.is_closing():
+            self._refuse(b"431 Request Header Fields Too Large")
+        elif self._waiting is None and not self.transport.is_closing():
+            self._waiting = self.loop.call_later(self._limits.header_timeout_seconds, self._refuse, b"408 Request Timeout")
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A body's own time is watched by who reads it."""
+        self._in_head = False
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._in_head = False
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The caller is gone."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _refuse(self, status: bytes) -> None:
+        self._stop_waiting()
+        self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        self.transport.close()

@@ -1,0 +1,351 @@
+"""Create calls at protocol level: a connection's bytes in, the road, the upstream's bytes straight to the transport.
+
+What is not a plain create call (another route, a chunked body, an upgrade) is handed, connection and all, to uvicorn's own
+protocol, where the control plane and the ASGI shim serve it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import cast
+
+from router.contract.errors import BadRequest, BodyTimeout, HeadersTooLarge, TandemError
+from router.contract.relay import Flow, Headers
+from router.contract.words import Dialect
+from router.dialects.headers import REQUEST_ID
+from router.dialects.refusals import refusal_body, refusal_headers
+from router.dialects.requests import Arrival
+from router.edge.doors import (
+    DOORS,
+    Door,
+    check_body_headers,
+    check_headers,
+    check_knock,
+    dialect_of_path,
+    new_request_id,
+)
+from router.edge.gate import Gate
+from router.edge.head import RequestHead
+from router.telemetry import events
+from router.telemetry.tasks import spawn
+
+_HOT_STARTS = tuple(f"POST {path}{end}".encode() for path in DOORS for end in (" ", "?"))
+_LONGEST_START = max(map(len, _HOT_STARTS))
+_MOST_PIPELINED_BYTES = 65_536
+_WRITE_HIGH_BYTES = 131_072
+_NEVER = float("inf")
+_STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+
+
+def write_head(status: int, headers: Headers, *, closes: bool) -> tuple[bytes, bool]:
+    """The head of an answer, and whether its body is chunked for want of a length."""
+    is_chunked = not any(name == "content-length" for name, _ in headers)
+    lines = [_STATUS_LINES.get(status) or f"HTTP/1.1 {status} Status\r\n", *(f"{name}: {value}\r\n" for name, value in headers)]
+    if is_chunked:
+        lines.append("transfer-encoding: chunked\r\n")
+    if closes:
+        lines.append("connection: close\r\n")
+    lines.append("\r\n")
+    return "".join(lines).encode("latin-1", "replace"), is_chunked
+
+
+class ClientSink:
+    """Takes one answer straight to the caller's transport. Head and first piece leave in one write."""
+
+    __slots__ = ("_connection", "_flow", "_head", "_is_chunked", "_transport", "closes", "has_ended", "is_over")
+
+    def __init__(self, connection: "HotConnection", transport: asyncio.Transport, *, closes: bool) -> None:
+        self._connection, self._transport, self.closes = connection, transport, closes
+        self._head = b""
+        self._is_chunked = False
+        self._flow: Flow | None = None
+        self.has_ended = False
+        self.is_over = False
+
+    def feed_from(self, flow: Flow) -> None:
+        self._flow = flow
+        if self._connection.is_choked:
+            flow.pause()
+
+    def start(self, status: int, headers: Headers) -> None:
+        self._head, self._is_chunked = write_head(status, headers, closes=self.closes)
+
+    def write(self, data: bytes) -> None:
+        if self._is_chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        if self._head:
+            data = self._head + data
+            self._head = b""
+        self._transport.write(data)
+
+    def end(self) -> None:
+        self.has_ended = self.is_over = True
+        last = self._head + b"0\r\n\r\n" if self._is_chunked else self._head
+        self._head = b""
+        if last:
+            self._transport.write(last)
+
+    def fail(self, error: TandemError) -> None:
+        # What was written is still sent; without its last chunk the caller knows that the answer is not whole.
+        self.is_over = True
+        self._transport.close()
+
+    def choke(self, *, is_choked: bool) -> None:
+        """The caller reads more slowly than the target writes, or has caught up."""
+        if self._flow is not None:
+            if is_choked:
+                self._flow.pause()
+            else:
+                self._flow.resume()
+
+
+class HotConnection(asyncio.Protocol):
+    """One caller's connection, until something on it is not hot."""
+
+    __slots__ = (
+        "_body",
+        "_body_began",
+        "_body_left",
+        "_buffer",
+        "_connections",
+        "_deadline",
+        "_door",
+        "_gate",
+        "_hand_over",
+        "_head",
+        "_is_stopping",
+        "_loop",
+        "_on_deadline",
+        "_sink",
+        "_task",
+        "_tasks",
+        "_timer",
+        "_transport",
+        "is_choked",
+    )
+
+    def __init__(
+        self,
+        gate: Gate,
+        connections: set[asyncio.Protocol],
+        tasks: "set[asyncio.Task[None]]",
+        hand_over: Callable[[], asyncio.Protocol],
+    ) -> None:
+        self._gate, self._connections, self._tasks, self._hand_over = gate, connections, tasks, hand_over
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._buffer = b""
+        self._head: RequestHead | None = None
+        self._door: Door
+        self._body: list[bytes] = []
+        self._body_left = 0
+        self._body_began = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._sink: ClientSink | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = _NEVER
+        self._on_deadline: Callable[[], None] = self._close_silent
+        self._is_stopping = False
+        self.is_choked = False
+
+    # The transport's calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
+        self._connections.add(self)
+        self._expect(self._gate.limits.header_timeout_seconds, self._close_silent)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connections.discard(self)
+        self._deadline = _NEVER
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None and self._sink is not None and not self._sink.is_over:
+            self._task.cancel()
+
+    def eof_received(self) -> bool:
+        # A caller that hangs up cannot be told from one that only stops sending, and cancelling is done by hanging up.
+        return False
+
+    def pause_writing(self) -> None:
+        self.is_choked = True
+        if self._sink is not None:
+            self._sink.choke(is_choked=True)
+        self._expect(self._gate.limits.write_idle_timeout_seconds, self._transport.abort)
+
+    def resume_writing(self) -> None:
+        self.is_choked = False
+        self._deadline = _NEVER
+        if self._sink is not None:
+            self._sink.choke(is_choked=False)
+
+    def data_received(self, data: bytes) -> None:
+        if self._task is not None:
+            self._buffer += data
+            if len(self._buffer) > _MOST_PIPELINED_BYTES:
+                self._transport.pause_reading()
+        elif self._head is not None:
+            self._take_body(data)
+        else:
+            self._buffer = self._buffer + data if self._buffer else data
+            self._take_head()
+
+    def shutdown(self) -> None:
+        """Stop after what is under way; uvicorn asks every connection to."""
+        self._is_stopping = True
+        if self._task is None:
+            self._transport.close()
+
+    # Reading a request.
+
+    def _take_head(self) -> None:
+        buffer = self._buffer
+        if not buffer.startswith(_HOT_STARTS) and (len(buffer) >= _LONGEST_START or not _may_be_hot(buffer)):
+            self._leave()
+            return
+        limits = self._gate.limits
+        end = buffer.find(b"\r\n\r\n")
+        if end < 0 or end + 4 > limits.max_header_bytes:
+            self._wait_for_head(buffer)
+            return
+        self._buffer = buffer[end + 4 :]
+        request_id, dialect = new_request_id(), Dialect.CHAT
+        try:
+            head = RequestHead(buffer[: end + 4])
+            dialect = dialect_of_path(head.path)
+            if head.version != "1.1" or "transfer-encoding" in head.headers or "upgrade" in head.headers:
+                self._buffer = buffer
+                self._leave()
+                return
+            check_headers(head.count, head.size, limits)
+            check_knock(head.headers, head.hosts)
+            check_body_headers(head.headers, limits)
+            if head.length is None and head.lengths:
+                raise BadRequest("content-length: must be one plain number")
+            self._gate.check_room()
+        except TandemError as error:
+            self._turn_away(error, dialect, request_id)
+            return
+        self._head, self._door = head, DOORS[head.path]
+        self._body_left = head.length or 0
+        if self._body_left > len(self._buffer) and head.headers.get("expect", "").lower() == "100-continue":
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        rest, self._buffer = self._buffer, b""
+        self._take_body(rest)
+
+    def _wait_for_head(self, buffer: bytes) -> None:
+        limits = self._gate.limits
+        if len(buffer) > limits.max_header_bytes:
+            message = f"the headers are over the limit of {limits.max_header_bytes} bytes"
+            self._turn_away(HeadersTooLarge(message), Dialect.CHAT, new_request_id())
+        elif b"\n\n" in buffer or b"\n\r\n" in buffer:
+            self._turn_away(BadRequest("line ends must be CR LF"), Dialect.CHAT, new_request_id())
+        elif self._on_deadline != self._close_late_head:
+            self._expect(limits.header_timeout_seconds, self._close_late_head)
+
+    def _take_body(self, data: bytes) -> None:
+        left = self._body_left
+        if len(data) < left:
+            if not self._body:
+                self._body_began = self._loop.time()
+                self._expect(self._gate.limits.body_timeout_seconds, self._check_body)
+            self._body.append(data)
+            self._body_left = left - len(data)
+            return
+        body, self._buffer = (data, b"") if len(data) == left else (data[:left], data[left:])
+        if self._body:
+            self._body.append(body)
+            body = b"".join(self._body)
+            self._body = []
+        self._serve(body)
+
+    def _check_body(self) -> None:
+        """A body that comes too slowly is refused; one that comes at a fair pace may take its time."""
+        limits = self._gate.limits
+        came = sum(map(len, self._body))
+        if came < limits.min_body_bytes_per_second * (self._loop.time() - self._body_began):
+            dialect = self._door.dialect
+            self._turn_away(BodyTimeout("the body did not arrive in time"), dialect, new_request_id())
+        else:
+            self._expect(limits.body_timeout_seconds, self._check_body)
+
+    # Serving it.
+
+    def _serve(self, body: bytes) -> None:
+        head, door = self._head, self._door
+        assert head is not None
+        self._head = None
+        self._deadline = _NEVER
+        closes = self._is_stopping or not head.keeps_alive
+        arrival = Arrival(new_request_id(), door.dialect, door.operation, head.headers, body)
+        self._sink = sink = ClientSink(self, self._transport, closes=closes)
+        self._task = task = spawn(self._gate.serve(arrival, sink), name=arrival.id)
+        self._tasks.add(task)
+        task.add_done_callback(self._served)
+
+    def _served(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        sink, self._sink, self._task = self._sink, None, None
+        if self._transport.is_closing():
+            return
+        if sink is None or not sink.has_ended or sink.closes or self._is_stopping:
+            self._transport.close()
+            return
+        self._expect(self._gate.limits.keep_alive_seconds, self._close_silent)
+        if self._buffer:
+            self._transport.resume_reading()
+            self._take_head()
+
+    def _turn_away(self, error: TandemError, dialect: Dialect, request_id: str) -> None:
+        """Refuse before admission, and close: what the caller sends next cannot be told from the refused body."""
+        events.request_turned_away(status=error.status, code=error.code)
+        body = refusal_body(error, dialect, request_id)
+        headers = (("content-type", "application/json"), ("content-length", str(len(body))), (REQUEST_ID, request_id))
+        head, _ = write_head(error.status, (*headers, *refusal_headers(error)), closes=True)
+        self._buffer = b""
+        self._head = None
+        self._transport.write(head + body)
+        self._transport.close()
+
+    def _leave(self) -> None:
+        """Hand the connection over, with every byte of the request that is not ours."""
+        self._connections.discard(self)
+        self._deadline = _NEVER
+        if self._timer is not None:
+            self._timer.cancel()
+        buffer, self._buffer = self._buffer, b""
+        protocol = self._hand_over()
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        protocol.data_received(buffer)
+
+    # Waiting, with one timer: a deadline that moves on costs nothing until the old one comes.
+
+    def _expect(self, seconds: float, otherwise: Callable[[], None]) -> None:
+        self._on_deadline = otherwise
+        self._deadline = deadline = self._loop.time() + seconds
+        if self._timer is None or self._timer.when() > deadline + 0.001:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(deadline, self._check_deadline)
+
+    def _check_deadline(self) -> None:
+        self._timer = None
+        if self._deadline == _NEVER:
+            return
+        if self._loop.time() < self._deadline - 0.001:
+            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+            return
+        self._on_deadline()
+
+    def _close_silent(self) -> None:
+        self._transport.close()
+
+    def _close_late_head(self) -> None:
+        self._turn_away(BodyTimeout("the headers did not arrive in time"), Dialect.CHAT, new_request_id())
+
+
+def _may_be_hot(buffer: bytes) -> bool:
+    """Whether more bytes could make this a create call."""
+    return any(start.startswith(buffer) for start in _HOT_STARTS)

@@ -1,0 +1,46 @@
+"""The head of one request, read with llhttp (through httptools), which is strict about framing and line ends."""
+
+import httptools
+
+from router.contract.errors import BadRequest
+
+
+class RequestHead:
+    """Method, path and headers of a request. Names are lower case; a repeated header keeps its last value."""
+
+    __slots__ = ("_url", "count", "headers", "hosts", "keeps_alive", "lengths", "method", "path", "size", "version")
+
+    def __init__(self, raw: bytes) -> None:
+        self._url = b""
+        self.headers: dict[str, str] = {}
+        self.count = self.hosts = self.lengths = 0
+        self.size = len(raw)
+        parser = httptools.HttpRequestParser(self)
+        try:
+            parser.feed_data(raw)
+        except httptools.HttpParserUpgrade:
+            pass
+        except httptools.HttpParserError as error:
+            raise BadRequest("the request is not valid HTTP/1.1") from error
+        self.method: str = parser.get_method().decode("ascii")
+        self.version: str = parser.get_http_version()
+        self.keeps_alive: bool = parser.should_keep_alive()
+        self.path = self._url.partition(b"?")[0].decode("latin-1")
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        key = name.decode("latin-1").lower()
+        self.count += 1
+        if key == "host":
+            self.hosts += 1
+        elif key == "content-length":
+            self.lengths += 1
+        self.headers[key] = value.decode("latin-1")
+
+    @property
+    def length(self) -> int | None:
+        """The body's length, if the request states one that is plain and only one."""
+        value = self.headers.get("content-length", "")
+        return int(value) if self.lengths == 1 and value.isascii() and value.isdigit() else None

@@ -1,0 +1,38 @@
+"""What an exact count taught: a session grows by little from call to call, so only what is new must be estimated."""
+
+from collections import OrderedDict
+
+from router.contract.signals import TokenCount
+from router.sense.tokens import HIGH, LOW
+
+_MOST_SESSIONS = 2_048
+_SLACK = 0.005
+"""Framing and sampling: the same prompt, estimated twice at slightly different places."""
+
+
+class Calibration:
+    """The last exact count of each session, beside the estimate of the same prompt. The longest unused is forgotten."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], tuple[int, int]] = OrderedDict()
+
+    def note(self, caller: str, session: str, estimated: int, exact: int) -> None:
+        """Remember what a prompt really was."""
+        self._known[caller, session] = (estimated, exact)
+        self._known.move_to_end((caller, session))
+        if len(self._known) > _MOST_SESSIONS:
+            self._known.popitem(last=False)
+
+    def narrow(self, caller: str, session: str, count: TokenCount) -> TokenCount:
+        """The estimate with a narrower band, if the session was counted before and has only grown since."""
+        known = self._known.get((caller, session))
+        if known is None or count.tokens < known[0] * (1 - _SLACK):
+            return count
+        estimated, exact = known
+        new = max(0, count.tokens - estimated)
+        slack = exact * _SLACK
+        return TokenCount(
+            tokens=round(exact + new),
+            low=round(exact + new * LOW - slack),
+            high=round(exact + new * HIGH + slack),
+        )

@@ -1,0 +1,55 @@
+from router.contract.signals import TokenCount
+from router.sense.calibration import Calibration
+from router.sense.tokens import HIGH, LOW
+
+
+def estimate(tokens: int) -> TokenCount:
+    return TokenCount(tokens, int(tokens * LOW), int(tokens * HIGH))
+
+
+def test_a_prompt_counted_before_is_known_to_half_a_percent():
+    calibration = Calibration()
+    calibration.note("me", "s", 110_000, 123_066)
+
+    again = calibration.narrow("me", "s", estimate(110_000))
+
+    assert (again.tokens, again.low > 122_000, again.high < 124_000) == (123_066, True, True)
+
+
+def test_what_a_session_grew_by_is_estimated_and_widens_the_band():
+    calibration = Calibration()
+    calibration.note("me", "s", 100_000, 110_000)
+
+    grown = calibration.narrow("me", "s", estimate(120_000))
+
+    assert grown.tokens == 130_000
+    assert grown.high - grown.low > 10_000
+    assert grown.high - grown.low < estimate(120_000).high - estimate(120_000).low
+
+
+def test_a_session_that_shrank_or_is_anothers_is_estimated_afresh():
+    calibration = Calibration()
+    calibration.note("me", "s", 100_000, 110_000)
+
+    assert calibration.narrow("me", "s", estimate(50_000)) == estimate(50_000)
+    assert calibration.narrow("you", "s", estimate(100_000)) == estimate(100_000)
+    assert calibration.narrow("me", "t", estimate(100_000)) == estimate(100_000)
+
+
+async def test_a_session_near_a_limit_is_counted_once_and_not_at_every_call(simulated):
+    from tests.tools.http import call, chat
+
+    counted = 0
+    count = simulated.house.counter._count
+
+    def counting(view):
+        nonlocal counted
+        counted += 1
+        return count(view)
+
+    simulated.house.counter._count = counting
+    body = chat("def f(x): return x + 1\n" * 12_500)
+    replies = [await call(simulated.port, "/tandem/explain", body) for _ in range(4)]
+
+    assert counted == 1
+    assert {reply.json["prompt_tokens"] for reply in replies[1:]} == {replies[0].json["prompt_tokens"]}
