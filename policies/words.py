@@ -1,5 +1,6 @@
 """A modest first reading of the person's words: what kind of verb, how much text, how many things asked for."""
 
+from functools import lru_cache
 from typing import ClassVar
 
 from pydantic import Field
@@ -83,21 +84,26 @@ class WordsPolicy:
         text = signals.turn.ask_text
         if not text or not self._strength:
             return ()
-        shares = [(log_odds, words) for log_odds, words in _read(text) if log_odds]
-        total = max(-3.0, min(3.0, sum(log_odds for log_odds, _ in shares)))
-        same_way = sorted((share for share in shares if share[0] * total > 0), key=lambda share: -abs(share[0]))
-        because = " and ".join(words for _, words in same_way[:2]) or "the words are balanced"
+        window = text if len(text) <= _WINDOW_CHARS else f"{text[: _WINDOW_CHARS // 2]}\n{text[-_WINDOW_CHARS // 2 :]}"
+        total, because = _weigh(window, len(text))
         return (Lean(self._strength * total, because),) if total else ()
 
 
-def _read(text: str) -> list[tuple[float, str]]:
-    window = text if len(text) <= _WINDOW_CHARS else f"{text[: _WINDOW_CHARS // 2]}\n{text[-_WINDOW_CHARS // 2 :]}"
+@lru_cache(maxsize=256)
+def _weigh(window: str, length: int) -> tuple[float, str]:
+    """What the words say. Remembered, since every call of a tool loop repeats the words that began it."""
+    shares = [(log_odds, words) for log_odds, words in _read(window, length) if log_odds]
+    total = max(-3.0, min(3.0, sum(log_odds for log_odds, _ in shares)))
+    same_way = sorted((share for share in shares if share[0] * total > 0), key=lambda share: -abs(share[0]))
+    return total, " and ".join(words for _, words in same_way[:2]) or "the words are balanced"
+
+
+def _read(window: str, length: int) -> list[tuple[float, str]]:
     lower = window.lower()
     words = set(lower.translate(_MARKS).split())
     quick = [*(words & _QUICK), *(phrase for phrase in _QUICK_PHRASES if phrase in lower)]
     long = [*(words & _LONG), *(phrase for phrase in _LONG_PHRASES if phrase in lower)]
     asked = sum(map(f"\n{lower}".count, _LIST_STARTS)) if "\n" in lower else 0
-    length = len(text)
     return [
         (-1.3 * min(len(quick), 2), f'it says "{min(quick).strip()}"' if quick else ""),
         (0.8 * min(len(long), 4), f'it says "{min(long).strip()}"' if long else ""),

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from router.contract.decision import Decision
@@ -102,15 +102,26 @@ class House:
         turn = read_turn(view)
         wish = self.scoped.recall(view.caller, turn.session)
         if wish is not None:
-            turn = replace(turn, tier_wish=wish)
+            turn = turn._replace(tier_wish=wish)
         alias, standings = self.models.resolve(view.model), self.live.standings(self.clock())
         signals = read_signals(view, turn, alias, standings, self.calibration)
-        if is_near_a_limit(signals):
+        if is_near_a_limit(signals) and self._hangs_on_the_count(view, signals):
             exact = await self.counter.count(view)
             if exact is not None:
                 self.calibration.note(view.caller, turn.session, estimate_prompt(view).tokens, exact.tokens)
-                signals = replace(signals, prompt=exact)
+                signals = signals._replace(prompt=exact)
         return signals
+
+    def _hangs_on_the_count(self, view: RequestView, signals: Signals) -> bool:
+        """Whether the two ends of the estimate's band decide differently: only then is an exact count worth its time."""
+        try:
+            low, high = (
+                decide(self.rules, view, signals._replace(prompt=TokenCount(end, end, end)))
+                for end in (signals.prompt.low, signals.prompt.high)
+            )
+        except TandemError:
+            return True
+        return low.tier is not high.tier or low.targets[:1] != high.targets[:1]
 
     def _decide(self, view: RequestView, signals: Signals) -> Decision:
         decision = decide(self.rules, view, signals)

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -19,6 +20,7 @@ from router.wiring import build_edge, build_house
 if TYPE_CHECKING:
     import socket
 
+_COLLECT_AFTER = 2_000
 _PATHS = {Dialect.CHAT: "/chat/completions", Dialect.RESPONSES: "/responses", Dialect.MESSAGES: "/messages"}
 
 
@@ -86,6 +88,10 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
             on_ready=announce,
             on_stop=lambda: _say_draining(gate.inside, as_json=as_json),
         )
+        # What is built by now lives as long as the process: the collector need not look at it again, nor look so often.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER, 20, 50)
         try:
             await server.serve(sockets=[listener])
         except asyncio.CancelledError:

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from router.contract.signals import Turn
 from router.contract.words import Tier
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One opinion as it counted, with the policy that held it."""
 
     policy: str
@@ -18,8 +18,7 @@ class Evidence:
     target: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """Expected time and money to done for one tier, over the whole turn. No price, no money: it is not known."""
 
     target: str
@@ -30,8 +29,7 @@ class Estimate:
     redo_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Flip:
+class Flip(NamedTuple):
     """What would have changed the tier: the chance of a long task, or the wait on fast, at which both cost the same."""
 
     score: float | None
@@ -46,8 +44,7 @@ class Skipped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Which tier serves a turn, and why. `spill` are the other tier's targets that a failed attempt may go to."""
 
     tier: Tier

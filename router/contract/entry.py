@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from router.contract.decision import Decision
 from router.contract.errors import TandemError
@@ -22,8 +22,7 @@ class Usage:
     is_estimated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One call to one target. `error` is the code of what went wrong, None for the one that served."""
 
     target: str
@@ -50,8 +49,7 @@ class Dispatched:
     """The answer's pieces, when someone wants them kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One admitted request, from arrival to end. Durations come from a monotonic clock."""
 
     id: str

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -45,8 +45,7 @@ class RuleOut:
     tokens: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lean:
+class Lean(NamedTuple):
     """Evidence that this turn is a long task (positive) or a quick edit (negative)."""
 
     log_odds: float

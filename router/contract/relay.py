@@ -1,7 +1,7 @@
 """How an answer travels: an adapter pushes its head and then its bytes into a sink; pause and resume come back."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -61,8 +61,7 @@ class Tls:
     client_cert: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamRequest:
+class UpstreamRequest(NamedTuple):
     """What goes over the wire to a target. `target` is its name, for errors."""
 
     target: str
@@ -87,8 +86,7 @@ class Upstream(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingRequest:
+class OutgoingRequest(NamedTuple):
     """A request as a target is to see it: the caller's body with the target's own model name in it."""
 
     view: RequestView

@@ -1,8 +1,8 @@
 """A request as the road sees it: the bytes that came, a cheap view of them, and what the caller wished."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import overload
+from dataclasses import dataclass
+from typing import NamedTuple, overload
 
 from router.contract.words import Dialect, Feature, Operation, Tier
 
@@ -27,8 +27,7 @@ class ToolResult:
     is_error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One entry of the conversation, the same for all dialects. `texts` are its text blocks in order."""
 
     role: str
@@ -78,8 +77,7 @@ class Wishes:
     explain_fully: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RequestView:
+class RequestView(NamedTuple):
     """A request, read once. `raw` is the body as it came; `body` is its one parse."""
 
     id: str
@@ -93,7 +91,7 @@ class RequestView:
     system: str
     conversation: Conversation
     needs: frozenset[Feature]
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: Wishes = Wishes()
     effort: str | None = None
     image_count: int = 0
     media_bytes: int = 0

@@ -1,14 +1,13 @@
 """Measured facts about a request and its place in a session. None means UNKNOWN: nobody looked, or nothing was there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from router.contract.target import Standing
 from router.contract.words import Tier, TurnKind
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """Whose turn it is: the session, what kind of request this is, and what the person typed.
 
     `ask_text` is what the turn is about: the same for an ask; for a tool loop, the ask that began it; for a "go on", the
@@ -24,8 +23,7 @@ class Turn:
     tier_wish: Tier | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCount:
+class TokenCount(NamedTuple):
     """Prompt tokens. An estimate carries its band: the true count lies between `low` and `high`."""
 
     tokens: int
@@ -34,8 +32,7 @@ class TokenCount:
     is_exact: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(NamedTuple):
     """What a model name stands for. A pattern is the client's habit; an exact name is somebody's wish."""
 
     name: str
@@ -44,8 +41,7 @@ class Alias:
     is_pattern: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Signals:
+class Signals(NamedTuple):
     """Everything that a policy may look at besides the request itself."""
 
     turn: Turn

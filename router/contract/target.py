@@ -1,12 +1,12 @@
 """What is known of a target: a model behind an address, with what it speaks, takes, costs and how fast it is."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from router.contract.words import Dialect, Feature, Tier
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(NamedTuple):
     """How fast a target is: as configured (`typical`), or as lately seen."""
 
     ttft_seconds: float
@@ -48,8 +48,7 @@ class Target:
     price: Price | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """A target as it is now: its recent pace, how long a new request would wait, and what it is busy with."""
 
     target: Target

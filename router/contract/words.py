@@ -3,7 +3,13 @@
 from enum import StrEnum
 
 
-class Tier(StrEnum):
+class Word(StrEnum):
+    """A closed set of words. Hashed as the text it is: the enum's own hash is a Python call at every look-up."""
+
+    __hash__ = str.__hash__
+
+
+class Tier(Word):
     """One of the two riders."""
 
     FAST = "fast"
@@ -14,7 +20,7 @@ class Tier(StrEnum):
         return Tier.DEEP if self is Tier.FAST else Tier.FAST
 
 
-class Dialect(StrEnum):
+class Dialect(Word):
     """How a client or a target speaks. `completions` is the old text endpoint, kept for fill-in-the-middle."""
 
     CHAT = "chat"
@@ -23,14 +29,14 @@ class Dialect(StrEnum):
     COMPLETIONS = "completions"
 
 
-class Operation(StrEnum):
+class Operation(Word):
     """What a request asks a model for: an answer, or the count of its own tokens."""
 
     CREATE = "create"
     COUNT_TOKENS = "count_tokens"
 
 
-class Feature(StrEnum):
+class Feature(Word):
     """What a request may need and a target may accept."""
 
     TEXT = "text"
@@ -43,7 +49,7 @@ class Feature(StrEnum):
     COMPLETIONS = "completions"
 
 
-class TurnKind(StrEnum):
+class TurnKind(Word):
     """What a request is, in the life of a session."""
 
     ASK = "ask"
@@ -55,7 +61,7 @@ class TurnKind(StrEnum):
     PREWARM = "prewarm"
 
 
-class Outcome(StrEnum):
+class Outcome(Word):
     """How an admitted request ended."""
 
     SERVED = "SERVED"
@@ -65,7 +71,7 @@ class Outcome(StrEnum):
     ABANDONED = "ABANDONED"
 
 
-class Preference(StrEnum):
+class Preference(Word):
     """How much a redo is feared."""
 
     SPEED = "speed"

@@ -84,9 +84,11 @@ def _order_targets(
 ) -> dict[Tier, tuple[str, ...]]:
     """The targets of each tier that can serve, cheapest first; equals stay in the order of the config."""
     ordered: dict[Tier, tuple[str, ...]] = {}
-    for tier in Tier:
+    for tier in (Tier.FAST, Tier.DEEP):
         names = [name for name, standing in standings.items() if standing.target.tier is tier and name in prospects]
-        ordered[tier] = tuple(sorted(names, key=lambda name: weigh_alone(prospects[name], score, economics).cost_usd))
+        if len(names) > 1:
+            names.sort(key=lambda name: weigh_alone(prospects[name], score, economics).cost_usd)
+        ordered[tier] = tuple(names)
     return ordered
 
 

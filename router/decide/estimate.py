@@ -6,6 +6,7 @@ keeps the flip in closed form.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from router.contract.decision import Estimate, Flip
 from router.contract.target import Price, Standing
@@ -37,8 +38,7 @@ class Economics:
         return self.value_of_time_usd_per_hour / 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """`at_zero + slope·p`: a figure that grows with the chance of a long task."""
 
     at_zero: float
@@ -48,8 +48,7 @@ class Line:
         return self.at_zero + self.slope * p
 
 
-@dataclass(frozen=True, slots=True)
-class Prospect:
+class Prospect(NamedTuple):
     """What a turn would take on one target, before any redo."""
 
     target: str

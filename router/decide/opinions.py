@@ -1,28 +1,24 @@
 """Asking the policies. One that raises, or answers what is no opinion, is skipped and named."""
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from router.contract.decision import Evidence, Skipped
 from router.contract.opinions import Insist, Lean, Opinion, Policy, Rank, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals
-from router.contract.words import Tier
 
 _MOST_LOG_ODDS = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """An opinion with the policy that holds it."""
 
     policy: str
     opinion: Opinion
 
 
-@dataclass(frozen=True, slots=True)
-class Hearing:
+class Hearing(NamedTuple):
     """Everything that was said, in an order that does not depend on the order of the policies."""
 
     insists: tuple[Held, ...]
@@ -37,46 +33,54 @@ class Hearing:
 
 def hear(policies: Sequence[Policy], request: RequestView, signals: Signals) -> Hearing:
     """Ask every policy."""
-    held: list[Held] = []
+    insists: list[Held] = []
+    ruled_out: list[Held] = []
+    leans: list[Held] = []
     skipped: list[Skipped] = []
     for policy in policies:
         try:
-            opinions = tuple(policy.judge(request, signals))
+            opinions = policy.judge(request, signals)
+            if not opinions:
+                continue
+            opinions = tuple(opinions)
             reason = _find_nonsense(opinions, signals)
         except Exception as error:  # noqa: BLE001  one policy's defect must not cost the caller their answer
             skipped.append(Skipped(policy.name, type(error).__name__))
             continue
-        if reason:
+        if reason is not None:
             skipped.append(Skipped(policy.name, reason))
-        else:
-            held.extend(Held(policy.name, opinion) for opinion in opinions)
+            continue
+        for opinion in opinions:
+            kind = leans if type(opinion) is Lean else ruled_out if type(opinion) is RuleOut else insists
+            kind.append(Held(policy.name, opinion))
     return Hearing(
-        insists=tuple(sorted((h for h in held if isinstance(h.opinion, Insist)), key=_insist_order)),
-        ruled_out=tuple(sorted((h for h in held if isinstance(h.opinion, RuleOut)), key=_rule_out_order)),
-        leans=tuple(sorted((h for h in held if isinstance(h.opinion, Lean)), key=_lean_order)),
-        skipped=tuple(sorted(skipped, key=lambda entry: entry.policy)),
+        insists=_sorted(insists, _insist_order),
+        ruled_out=_sorted(ruled_out, _rule_out_order),
+        leans=_sorted(leans, _lean_order),
+        skipped=tuple(sorted(skipped, key=lambda entry: entry.policy)) if skipped else (),
     )
+
+
+def _sorted(held: list[Held], order: Callable[[Held], tuple[object, ...]]) -> tuple[Held, ...]:
+    return tuple(sorted(held, key=order)) if len(held) > 1 else tuple(held)
 
 
 def _find_nonsense(opinions: Iterable[object], signals: Signals) -> str | None:
     for opinion in opinions:
-        if not isinstance(getattr(opinion, "because", None), str):
-            return f"answered {type(opinion).__name__} without a reason"
-        match opinion:
-            case Lean(log_odds=odds):
-                if not isinstance(odds, (int, float)) or not math.isfinite(odds) or abs(odds) > _MOST_LOG_ODDS:
-                    return f"log_odds {odds!r}"
-            case Insist(tier=tier, target=target, rank=rank):
-                if (tier is None) == (target is None) or not isinstance(rank, Rank):
-                    return "an Insist needs a rank, and a tier or a target"
-                if target is not None and target not in signals.standings:
-                    return f"insists on an unknown target {str(target)[:40]!r}"
-                if tier is not None and tier not in tuple(Tier):
-                    return f"insists on an unknown tier {str(tier)[:40]!r}"
-            case RuleOut():
-                pass
-            case _:
-                return f"answered {type(opinion).__name__}"
+        if not isinstance(opinion, (Lean, RuleOut, Insist)) or not isinstance(getattr(opinion, "because", None), str):
+            return f"answered {type(opinion).__name__}"
+        if isinstance(opinion, Lean):
+            odds = opinion.log_odds
+            if not isinstance(odds, (int, float)) or not -_MOST_LOG_ODDS <= odds <= _MOST_LOG_ODDS:
+                return f"log_odds {odds!r}"
+        elif isinstance(opinion, Insist):
+            tier, target = opinion.tier, opinion.target
+            if (tier is None) == (target is None) or not isinstance(opinion.rank, Rank):
+                return "an Insist needs a rank, and a tier or a target"
+            if target is not None and target not in signals.standings:
+                return f"insists on an unknown target {str(target)[:40]!r}"
+            if tier is not None and str(tier) not in ("fast", "deep"):
+                return f"insists on an unknown tier {str(tier)[:40]!r}"
     return None
 
 

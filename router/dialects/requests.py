@@ -1,7 +1,7 @@
 """Bytes of a request → `RequestView`, whatever the dialect."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from router.contract.errors import NotAllowed
 from router.contract.request import JsonObject, RequestView
@@ -23,8 +23,7 @@ _REFUSED_FIELDS = frozenset(
 _REFUSED_PREFIXES = ("aws_", "vertex_", "litellm_", "azure_")
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """A request as the edge hands it over: admitted, its body whole, nothing read yet."""
 
     id: str

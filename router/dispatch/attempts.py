@@ -114,17 +114,17 @@ class Dispatcher:
         record.target, record.failed = target.name, because
         call: UpstreamCall | None = None
         error: TandemError | None = None
+        # A plain timer: asyncio.timeout does the same for three times the cost.
+        late = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
+        timer = asyncio.get_running_loop().call_later(max(0.0, deadline - clock()), relay.fail, late)
         try:
             call = reachable.adapter.open(OutgoingRequest(view, target, body, decision.prompt_tokens), relay)
-            async with asyncio.timeout(max(0.0, deadline - clock())):
-                error = await relay.finished
-        except TimeoutError:
-            error = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
-            relay.fail(error)
+            error = await relay.finished
         except asyncio.CancelledError:
             record.attempts.append(Attempt(target.name, relay.status, "abandoned", clock() - began))
             raise
         finally:
+            timer.cancel()
             if call is not None and not relay.has_served:
                 call.cancel()
             self._note(view, decision, relay, record)

@@ -10,6 +10,7 @@ from router.contract.target import Pace, Standing, Target
 _KEPT_SAMPLES = 15
 _HALF_LIFE_SECONDS = 10.0
 _LONG_PROMPT_TOKENS = 8_000
+_FRESH_SECONDS = 0.005
 _BOUND = 20.0
 """A sample further than this factor from typical is an accident, not a speed."""
 
@@ -59,10 +60,15 @@ class LiveStatistics:
     def __init__(self, targets: Iterable[Target]) -> None:
         self._live = {target.name: _Live(target) for target in targets}
         self._next = 0
+        self._stood_at = float("-inf")
+        self._standings: Mapping[str, Standing] = {}
 
     def standings(self, now: float) -> Mapping[str, Standing]:
-        """Every target as it is now, in the order of the config."""
-        return {name: live.stand(now) for name, live in self._live.items()}
+        """Every target as it is now (or was five milliseconds ago), in the order of the config."""
+        if not 0 <= now - self._stood_at < _FRESH_SECONDS:
+            self._stood_at = now
+            self._standings = {name: live.stand(now) for name, live in self._live.items()}
+        return self._standings
 
     def began(self, target: str, now: float, *, is_streaming: bool) -> int:
         """A call was opened. Returns its number, for the calls below. Only a stream shows when its first token is late."""

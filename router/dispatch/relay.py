@@ -60,9 +60,8 @@ class Relay:
         self._headers: Headers = ()
         self._held: list[bytes] = []
         self._held_bytes = 0
-        self._is_relaying = False
         self._mark: bytes | None = FIRST_TOKEN_MARKS[dialect]
-        self.tail = Tail()
+        self._tail: Tail | None = None
         self.finished: asyncio.Future[TandemError | None] = asyncio.get_running_loop().create_future()
         self.status: int | None = None
         self.first_token_at: float | None = None
@@ -94,15 +93,21 @@ class Relay:
         self._headers = headers
         if not 200 <= status < 300:
             return
-        kind = next((value for name, value in headers if name == "content-type"), "")
-        if any(name == "content-encoding" and value != "identity" for name, value in headers):
+        kind = coding = ""
+        for name, value in headers:
+            if name == "content-type":
+                kind = value
+            elif name == "content-encoding":
+                coding = value
+        if coding and coding != "identity":
             self._settle(UpstreamMalformed(self._target, f'target "{self._target}" answered compressed, unasked'))
         elif self._wants_stream and not kind.startswith("text/event-stream") and kind:
             self._settle(self._malformed(f"{kind.split(';')[0][:60]} where a stream of events was asked for"))
 
     def write(self, data: bytes) -> None:
-        if self._is_relaying:
-            self.tail.add(data)
+        tail = self._tail
+        if tail is not None:
+            tail.add(data)
             if self._mark is not None and self._mark in data:
                 self._note_first_token()
             if self.recording is not None:
@@ -111,7 +116,8 @@ class Relay:
         elif self.finished.done():
             return
         elif 200 <= self._status < 300 and self._wants_stream:
-            self._is_relaying = self.has_reached_client = True
+            self._tail = Tail()
+            self.has_reached_client = True
             self._client.start(200, self._head() + _stream_headers(self._headers))
             self.write(data)
         else:
@@ -137,15 +143,15 @@ class Relay:
             return
         if not 200 <= self._status < 300:
             self._settle(self._read_refusal(b"".join(self._held)))
-        elif self._is_relaying:
-            self._end_stream()
+        elif self._tail is not None:
+            self._end_stream(self._tail)
         elif self._wants_stream:
             self._settle(UpstreamCut(self._target, f'target "{self._target}" ended its stream before it began'))
         else:
             self._end_whole(b"".join(self._held))
 
-    def _end_stream(self) -> None:
-        end = read_stream_end(self._dialect, self.tail.frames())
+    def _end_stream(self, tail: Tail) -> None:
+        end = read_stream_end(self._dialect, tail.frames())
         self.usage = end.usage
         if end.has_failed:
             self._pass_failure()
@@ -153,7 +159,7 @@ class Relay:
             self._client.end()
             self._settle(None)
         else:
-            self._break(UpstreamCut(self._target, f'target "{self._target}" ended without its last event'))
+            self._break(UpstreamCut(self._target, f'target "{self._target}" ended without its last event'), tail)
 
     def _pass_failure(self) -> None:
         """The target's own error event went out with the other bytes; what follows a failure is never a proper end."""
@@ -179,14 +185,14 @@ class Relay:
     def fail(self, error: TandemError) -> None:
         if self.finished.done():
             return
-        if self._is_relaying:
-            self._break(error)
+        if self._tail is not None:
+            self._break(error, self._tail)
         else:
             self._settle(error)
 
-    def _break(self, error: TandemError) -> None:
+    def _break(self, error: TandemError, tail: Tail) -> None:
         """A stream that failed after its first byte: say so if a frame may follow, then close without a proper end."""
-        end = read_stream_end(self._dialect, self.tail.frames())
+        end = read_stream_end(self._dialect, tail.frames())
         self.usage = end.usage
         if end.has_failed:
             self._pass_failure()
@@ -196,7 +202,7 @@ class Relay:
             self._client.end()
             self._settle(None)
             return
-        if self.tail.at_frame_end:
+        if tail.at_frame_end:
             self._client.write(failure_event(error, self._dialect, self._request_id))
         self._client.fail(error)
         self._settle(error)
@@ -208,7 +214,7 @@ class Relay:
 
     def estimate_output_tokens(self) -> int:
         """Tokens of an answer whose host gave no usage: a frame is about one token, four bytes of a whole one are."""
-        return self.tail.frames_seen if self._is_relaying else self._held_bytes // 4
+        return self._tail.frames_seen if self._tail is not None else self._held_bytes // 4
 
     def _settle(self, error: TandemError | None) -> None:
         if not self.finished.done():

@@ -46,9 +46,22 @@ class Limits:
     keep_alive_seconds: float = 75.0
 
 
-def new_request_id() -> str:
-    """Ordered by time, and not to be guessed."""
-    return f"req_{int(time.time() * 1000):011x}{os.urandom(8).hex()}"
+class _RequestIds:
+    """Ordered by time, and not to be guessed. Randomness is drawn from the system by the page, not by the request."""
+
+    def __init__(self) -> None:
+        self._random = b""
+        self._used = 0
+
+    def __call__(self) -> str:
+        if self._used >= len(self._random):
+            self._random, self._used = os.urandom(4096), 0
+        start = self._used
+        self._used = start + 8
+        return f"req_{int(time.time() * 1000):011x}{self._random[start : start + 8].hex()}"
+
+
+new_request_id = _RequestIds()
 
 
 def dialect_of_path(path: str) -> Dialect:

@@ -116,6 +116,7 @@ class HotConnection(asyncio.Protocol):
         "_is_stopping",
         "_loop",
         "_on_deadline",
+        "_request_id",
         "_sink",
         "_task",
         "_tasks",
@@ -137,6 +138,7 @@ class HotConnection(asyncio.Protocol):
         self._buffer = b""
         self._head: RequestHead | None = None
         self._door: Door
+        self._request_id = ""
         self._body: list[bytes] = []
         self._body_left = 0
         self._body_began = 0.0
@@ -227,7 +229,7 @@ class HotConnection(asyncio.Protocol):
         except TandemError as error:
             self._turn_away(error, dialect, request_id)
             return
-        self._head, self._door = head, DOORS[head.path]
+        self._head, self._door, self._request_id = head, DOORS[head.path], request_id
         self._body_left = head.length or 0
         if self._body_left > len(self._buffer) and head.headers.get("expect", "").lower() == "100-continue":
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -266,7 +268,7 @@ class HotConnection(asyncio.Protocol):
         came = sum(map(len, self._body))
         if came < limits.min_body_bytes_per_second * (self._loop.time() - self._body_began):
             dialect = self._door.dialect
-            self._turn_away(BodyTimeout("the body did not arrive in time"), dialect, new_request_id())
+            self._turn_away(BodyTimeout("the body did not arrive in time"), dialect, self._request_id)
         else:
             self._expect(limits.body_timeout_seconds, self._check_body)
 
@@ -278,7 +280,7 @@ class HotConnection(asyncio.Protocol):
         self._head = None
         self._deadline = _NEVER
         closes = self._is_stopping or not head.keeps_alive
-        arrival = Arrival(new_request_id(), door.dialect, door.operation, head.headers, body)
+        arrival = Arrival(self._request_id, door.dialect, door.operation, head.headers, body)
         self._sink = sink = ClientSink(self, self._transport, closes=closes)
         self._task = task = spawn(self._gate.serve(arrival, sink), name=arrival.id)
         self._tasks.add(task)

@@ -1,6 +1,6 @@
 -- One row for each admitted request. Times are UTC seconds; durations come from a monotonic clock.
 CREATE TABLE IF NOT EXISTS entries (
-    sequence           INTEGER PRIMARY KEY AUTOINCREMENT,
+    sequence           INTEGER PRIMARY KEY,
     id                 TEXT NOT NULL UNIQUE,  -- as in the header x-tandem-request-id
     at                 REAL NOT NULL,         -- when it arrived, seconds since 1970
     caller             TEXT NOT NULL,         -- who asked
@@ -32,5 +32,3 @@ CREATE TABLE IF NOT EXISTS entries (
     prompt_text        TEXT,                  -- only with ledger.keep_text
     answer_text        TEXT                   -- only with ledger.keep_text
 );
-CREATE INDEX IF NOT EXISTS entries_at ON entries (at);
-CREATE INDEX IF NOT EXISTS entries_session ON entries (session, sequence);

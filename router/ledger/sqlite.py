@@ -7,7 +7,6 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -45,7 +44,7 @@ class RecentEntries:
     def add(self, entry: Entry) -> None:
         """Remember an entry."""
         if entry.prompt_text is not None or entry.answer_text is not None:
-            entry = replace(entry, prompt_text=None, answer_text=None)
+            entry = entry._replace(prompt_text=None, answer_text=None)
         self._entries[entry.id] = entry
         oldest = next(iter(self._entries.values()))
         if len(self._entries) > _MOST_REMEMBERED or entry.at - oldest.at > _REMEMBERED_SECONDS:

@@ -33,6 +33,8 @@ TOKENS_PER_IMAGE = 1_000
 def estimate_tokens(raw: bytes) -> int:
     """Tokens in a JSON body, as a language model would count its text."""
     size = len(raw)
+    if size <= _WINDOW_BYTES * 8:
+        return round(_weigh(raw))
     if size <= _WINDOWS * _WINDOW_BYTES:
         windows = [raw[start : start + _WINDOW_BYTES] for start in range(0, size, _WINDOW_BYTES)]
     else:

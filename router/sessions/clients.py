@@ -55,6 +55,7 @@ CLIENTS = (
 )
 
 UNKNOWN_CLIENT = Client("unknown")
+SESSION_HEADERS = tuple((name, client) for client in CLIENTS for name in client.session_headers)
 
 HARNESS_TAGS = (
     "system-reminder",

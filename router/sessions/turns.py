@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 
 import orjson
 
@@ -14,6 +15,8 @@ from router.sessions.words import earlier_words, is_planning, last_user_message,
 
 _PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _MOST_FOLLOW_UPS = 5
+_SYSTEM_HEAD = 400
+_LAST_TEXT_STARTS = tuple(mark for mark, _ in clients.LAST_TEXT_MARKS)
 
 
 def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
@@ -47,16 +50,29 @@ def _find_ask(view: RequestView, client: Client, kind: TurnKind, words: str | No
 
 
 def _recognise(view: RequestView) -> Client:
-    agent = view.headers.get("user-agent", "")
+    known = _recognise_by_words(view.headers.get("user-agent", "")[:80], view.system[:_SYSTEM_HEAD])
+    if known is not None:
+        return known
+    for name, client in clients.SESSION_HEADERS:
+        if view.headers.get(name):
+            return client
+    return UNKNOWN_CLIENT
+
+
+@lru_cache(maxsize=512)
+def _recognise_by_words(agent: str, system: str) -> Client | None:
     for client in clients.CLIENTS:
         if client.agents and agent.startswith(client.agents):
             return client
-    for client in clients.CLIENTS:
-        if client.systems and view.system.startswith(client.systems):
-            return client
-        if any(view.headers.get(name) for name in client.session_headers):
-            return client
-    return UNKNOWN_CLIENT
+    return next((client for client in clients.CLIENTS if client.systems and system.startswith(client.systems)), None)
+
+
+@lru_cache(maxsize=512)
+def _kind_by_system(head: str) -> TurnKind | None:
+    for mark, kind in clients.SYSTEM_MARKS:
+        if head.startswith(mark):
+            return kind
+    return next((kind for mark, kind in clients.SYSTEM_INNER_MARKS if mark in head), None)
 
 
 def _read_kind(view: RequestView, client: Client, metadata: JsonObject, words: str | None) -> TurnKind:
@@ -84,18 +100,15 @@ def _stated_kind(view: RequestView, metadata: JsonObject) -> TurnKind | None:
 
 def _marked_kind(view: RequestView) -> TurnKind | None:
     """What canned words give away."""
-    for mark, kind in clients.SYSTEM_MARKS:
-        if view.system.startswith(mark):
-            return kind
-    head = view.system[:400]
-    for mark, kind in clients.SYSTEM_INNER_MARKS:
-        if mark in head:
-            return kind
+    by_system = _kind_by_system(view.system[:_SYSTEM_HEAD])
+    if by_system is not None:
+        return by_system
     last = last_user_message(view.conversation)
     if last is not None:
         for text in last.texts:
-            for mark, kind in clients.LAST_TEXT_MARKS:
-                if text.startswith(mark) and (kind is not TurnKind.SIDE or Feature.TOOLS not in view.needs):
+            if text.startswith(_LAST_TEXT_STARTS):
+                kind = next(kind for mark, kind in clients.LAST_TEXT_MARKS if text.startswith(mark))
+                if kind is not TurnKind.SIDE or Feature.TOOLS not in view.needs:
                     return kind
     return None
 

@@ -75,7 +75,8 @@ def _strip(text: str, client: Client) -> str:
 def is_planning(conversation: Conversation) -> bool:
     """Whether the client says, around the last message, that it is in plan mode."""
     for index in range(max(0, len(conversation) - 2), len(conversation)):
-        for text in conversation[index].texts:
-            if any(mark in text[:_MOST_CHARS] or mark in text[-_MOST_CHARS:] for mark in PLAN_MARKS):
+        for whole in conversation[index].texts:
+            text = whole if len(whole) <= _MOST_CHARS else whole[: _MOST_CHARS // 2] + whole[-_MOST_CHARS // 2 :]
+            if ("Plan" in text or "PLAN" in text) and any(mark in text for mark in PLAN_MARKS):
                 return True
     return False

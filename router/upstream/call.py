@@ -47,7 +47,8 @@ class Call:
         self._connection = connection
         self._last = self._loop.time()
         connection.send(self, self._sink, self._head, self._request.body)
-        if self._timer is None:
+        # An answer that comes in one piece takes as long as the model writes: only the request's deadline bounds it.
+        if self._timer is None and self._request.waits_for_first_byte:
             self._timer = self._loop.call_later(self._limit(), self._check)
 
     def unreachable(self, reason: str) -> None:
@@ -65,7 +66,7 @@ class Call:
         self._headed = True
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = self._loop.call_later(self._limit(), self._check)
+        self._timer = self._loop.call_later(self._limit(), self._check)
 
     def done(self, connection: Connection, *, may_reuse: bool) -> None:
         """The answer is whole; the sink is told by the connection, after this."""
@@ -129,8 +130,7 @@ class Call:
         timeouts = self._request.timeouts
         if self._headed:
             return timeouts.stall_seconds
-        # An answer that comes in one piece takes as long as the model writes: only the request's deadline bounds it.
-        return timeouts.first_byte_seconds if self._request.waits_for_first_byte else 86_400.0
+        return timeouts.first_byte_seconds
 
     def _check(self) -> None:
         """One timer for all waits: it looks how long nothing came, and sleeps for the rest."""

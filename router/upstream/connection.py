@@ -56,10 +56,10 @@ class Connection(asyncio.Protocol):
         self._is_paused = False
         self.home = ""
         self._body: list[bytes] = []
+        self._parser = httptools.HttpResponseParser(self)
         self._reset()
 
     def _reset(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
         self._headers: list[tuple[str, str]] = []
         self._header_bytes = 0
         self._interim = 0

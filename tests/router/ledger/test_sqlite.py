@@ -1,6 +1,5 @@
 import sqlite3
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -44,7 +43,7 @@ def open_ledger(path, failures=None, keep_days=30) -> SqliteLedger:
 def test_entries_are_written_soon_and_all_at_the_close(tmp_path):
     ledger = open_ledger(tmp_path / "a.db")
     for number in range(1_200):
-        ledger.record(replace(ENTRY, id=f"req_{number}"))
+        ledger.record(ENTRY._replace(id=f"req_{number}"))
 
     ledger.close()
 
@@ -98,7 +97,7 @@ def test_looking_for_a_decision_does_not_make_a_lost_file_again(tmp_path):
 
 def test_recent_entries_are_kept_without_their_texts(tmp_path):
     ledger = open_ledger(tmp_path / "a.db")
-    ledger.record(replace(ENTRY, prompt_text="secret", answer_text="secret"))
+    ledger.record(ENTRY._replace(prompt_text="secret", answer_text="secret"))
 
     assert ledger._recent.find("req_1").prompt_text is None
     ledger.close()
@@ -112,8 +111,8 @@ def test_a_path_that_cannot_be_a_file_is_refused_by_name(tmp_path):
 
 def test_old_entries_are_forgotten(tmp_path):
     ledger = open_ledger(tmp_path / "a.db")
-    ledger.record(replace(ENTRY, id="old", at=time.time() - 40 * 86_400))
-    ledger.record(replace(ENTRY, id="new"))
+    ledger.record(ENTRY._replace(id="old", at=time.time() - 40 * 86_400))
+    ledger.record(ENTRY._replace(id="new"))
     ledger.close()
 
     open_ledger(tmp_path / "a.db").close()

@@ -1,3 +1,6 @@
+import inspect
+import json.decoder
+
 from router.contract.signals import TokenCount
 from router.sense.calibration import Calibration
 from router.sense.tokens import HIGH, LOW
@@ -48,7 +51,8 @@ async def test_a_session_near_a_limit_is_counted_once_and_not_at_every_call(simu
         return count(view)
 
     simulated.house.counter._count = counting
-    body = chat("def f(x): return x + 1\n" * 12_500)
+    source = inspect.getsource(json.decoder)
+    body = chat(source * (410_000 // len(source))) | {"model": "fast"}
     replies = [await call(simulated.port, "/tandem/explain", body) for _ in range(4)]
 
     assert counted == 1

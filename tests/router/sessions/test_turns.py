@@ -221,9 +221,7 @@ def test_words_that_ask_for_something(words):
 
 
 def test_callers_with_the_same_words_have_sessions_apart():
-    from dataclasses import replace
-
-    one, two = ask("hello"), replace(ask("hello"), caller="someone else")
+    one, two = ask("hello"), ask("hello")._replace(caller="someone else")
 
     assert read_turn(one).session != read_turn(two).session
 
