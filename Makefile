@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check wheel lock clean
+.PHONY: help setup serve test bench check wheel lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -27,6 +27,9 @@ serve: $(READY)  ## Run the router (the simulated tiers, until config.yaml names
 
 test: $(READY)  ## Run all tests
 	@$(BIN)/python -m pytest
+
+bench: $(READY)  ## Measure against direct calls: ratios, a table, JSON with ARGS="--json FILE"
+	@$(BIN)/python -m tests.bench $(ARGS)
 
 check: $(READY)  ## Lint, format and types
 	@$(BIN)/ruff check .

@@ -90,12 +90,16 @@ class House:
 
     async def explain(self, arrival: Arrival) -> JsonObject:
         """Decide without asking anyone, and without remembering anything."""
-        view = read_request(arrival)
-        decision = self._decide(view, await self._sense(view))
+        view, decision = await self.decide(arrival)
         drops: JsonObject = {
             name: list(changes) for name in decision.targets if (changes := fields_to_change(view, self.targets[name]))
         }
         return {**explain(decision), "drops": drops}
+
+    async def decide(self, arrival: Arrival) -> tuple[RequestView, Decision]:
+        """The first half of the road alone: read, sense, decide."""
+        view = read_request(arrival)
+        return view, self._decide(view, await self._sense(view))
 
     async def _sense(self, view: RequestView) -> Signals:
         """Whose turn it is, and what can be measured. Tokens are only counted exactly where an estimate cannot decide."""

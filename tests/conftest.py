@@ -91,3 +91,36 @@ tiers:
         typical: {ttft_seconds: 0.9, tokens_per_second: 65, prefill_tokens_per_second: 60000}
         simulated: {ttft_seconds: 0.02, tokens_per_second: 20000, prefill_tokens_per_second: 100000000, answer_tokens: 40}
 """
+
+
+@pytest.fixture(scope="module")
+def running_in_thread(tmp_path_factory):
+    """A Tandem in a thread of its own, for property tests: send bytes in slices, get so many replies."""
+    import threading
+
+    from tests.tools.http import read_reply
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    stack = contextlib.AsyncExitStack()
+
+    def run(work):
+        return asyncio.run_coroutine_threadsafe(work, loop).result(30)
+
+    tandem = run(stack.enter_async_context(running(SIMULATED, tmp_path_factory.mktemp("thread"))))
+
+    async def exchange(data: bytes, cuts: list[int], count: int):
+        reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port, limit=1 << 24)
+        for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+            writer.write(data[start:end])
+            await asyncio.sleep(0.001)
+        replies = [await asyncio.wait_for(read_reply(reader), 10) for _ in range(count)]
+        writer.close()
+        return replies
+
+    yield lambda data, cuts, count: run(exchange(data, cuts, count))
+    run(stack.aclose())
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()

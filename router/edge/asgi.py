@@ -189,7 +189,7 @@ async def send_refusal(send: Send, error: TandemError, dialect: Dialect, request
         (REQUEST_ID, request_id),
         *refusal_headers(error),
     ]
-    if error.status in (408, 413, 415, 431):
+    if error.status in (400, 408, 413, 415, 431):
         headers.append(("connection", "close"))
     raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers]
     await send({"type": "http.response.start", "status": error.status, "headers": raw})

@@ -7,6 +7,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from router.edge.doors import Limits
 
+_LINGER_SECONDS = 1.0
+
 
 class ControlConnection(HttpToolsProtocol):
     """Headers must arrive in time and in size; a body must not come by the byte."""
@@ -17,9 +19,12 @@ class ControlConnection(HttpToolsProtocol):
         self._waiting: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._in_head = False
+        self._is_deaf = False
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and watch the clock and the size while a head is incomplete."""
+        if self._is_deaf:
+            return
         self._head_bytes += len(data)
         self._in_head = True
         super().data_received(data)
@@ -58,5 +63,8 @@ class ControlConnection(HttpToolsProtocol):
 
     def _refuse(self, status: bytes) -> None:
         self._stop_waiting()
+        self._is_deaf = True
         self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
-        self.transport.close()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()  # bytes that arrive at a closed socket would take the refusal back
+        self._waiting = self.loop.call_later(_LINGER_SECONDS, self.transport.close)

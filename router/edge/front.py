@@ -33,6 +33,7 @@ _HOT_STARTS = tuple(f"POST {path}{end}".encode() for path in DOORS for end in ("
 _LONGEST_START = max(map(len, _HOT_STARTS))
 _MOST_PIPELINED_BYTES = 65_536
 _WRITE_HIGH_BYTES = 131_072
+_LINGER_SECONDS = 1.0
 _NEVER = float("inf")
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
@@ -113,6 +114,7 @@ class HotConnection(asyncio.Protocol):
         "_gate",
         "_hand_over",
         "_head",
+        "_is_deaf",
         "_is_stopping",
         "_loop",
         "_on_deadline",
@@ -148,6 +150,7 @@ class HotConnection(asyncio.Protocol):
         self._deadline = _NEVER
         self._on_deadline: Callable[[], None] = self._close_silent
         self._is_stopping = False
+        self._is_deaf = False
         self.is_choked = False
 
     # The transport's calls.
@@ -183,6 +186,8 @@ class HotConnection(asyncio.Protocol):
             self._sink.choke(is_choked=False)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
         if self._task is not None:
             self._buffer += data
             if len(self._buffer) > _MOST_PIPELINED_BYTES:
@@ -308,7 +313,14 @@ class HotConnection(asyncio.Protocol):
         self._buffer = b""
         self._head = None
         self._transport.write(head + body)
-        self._transport.close()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Close so that the refusal is read: bytes that arrive at a closed socket would take it back."""
+        self._is_deaf = True
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._expect(_LINGER_SECONDS, self._close_silent)
 
     def _leave(self) -> None:
         """Hand the connection over, with every byte of the request that is not ours."""

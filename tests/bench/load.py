@@ -1,0 +1,97 @@
+"""The benchmark's load: closed loops of requests, or streams whose every token carries the time at which it was made."""
+
+import asyncio
+import json
+import re
+import sys
+import time
+
+TOKEN = re.compile(rb'"content":"(\d{20}) "')
+
+
+def body_of(size: int, *, tokens: int | None = None) -> bytes:
+    """A chat request of about `size` bytes, its text source code; streaming when `tokens` is given."""
+    code = "def add(a, b):\n    return a + b  # the sum of both\n\n\n"
+    words = f"Answer in one sentence. tokens={tokens or 0} "
+    text = words + code * (max(0, size - 120) // (len(code) + 5))
+    request = {"model": "auto", **({"stream": True} if tokens else {}), "messages": [{"role": "user", "content": text}]}
+    return json.dumps(request, separators=(",", ":")).encode()
+
+
+def request_of(body: bytes) -> bytes:
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def read_whole(reader: asyncio.StreamReader) -> None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b" 200 " in head[:20], head
+    length = int(re.search(rb"content-length: (\d+)", head.lower()).group(1))
+    await reader.readexactly(length)
+
+
+async def ask(port: int, request: bytes, until: float, latencies: list[float]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
+    while time.monotonic() < until:
+        began = time.perf_counter()
+        writer.write(request)
+        await read_whole(reader)
+        latencies.append(time.perf_counter() - began)
+    writer.close()
+
+
+async def listen(port: int, request: bytes, lags: list[float], firsts: list[float]) -> None:
+    """One stream: the lag of every token, and the time to the first."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
+    began, rest, first = time.perf_counter(), b"", True
+    writer.write(request)
+    while b"0\r\n\r\n" not in rest[-16:]:
+        piece = await reader.read(1 << 16)
+        if not piece:
+            raise RuntimeError("the stream was cut")
+        now = time.monotonic_ns()
+        if first and b'"content"' in piece:
+            firsts.append(time.perf_counter() - began)
+            first = False
+        data = rest + piece
+        last = 0
+        for token in TOKEN.finditer(data):
+            lags.append((now - int(token.group(1))) / 1e9)
+            last = token.end()
+        rest = data[max(last, len(data) - 200) :]
+    writer.close()
+
+
+async def main(kind: str, port: int, size: int, count: int, seconds: float) -> dict:
+    numbers: list[float] = []
+    if kind == "whole":
+        request, until = request_of(body_of(size)), time.monotonic() + seconds
+        await asyncio.gather(*(ask(port, request, until, numbers) for _ in range(count)))
+        return {"requests": len(numbers), "latencies": sorted(numbers)}
+    firsts: list[float] = []
+    request = request_of(body_of(size, tokens=int(seconds * 1000)))
+    if kind == "first":
+        for _ in range(count):
+            await listen(port, request_of(body_of(size, tokens=2)), numbers, firsts)
+    else:
+        streams = []
+        for _ in range(count):
+            streams.append(asyncio.ensure_future(listen(port, request, numbers, firsts)))  # noqa: TID251
+            await asyncio.sleep(0.4 / count)
+        await asyncio.gather(*streams)
+    return {"tokens": len(numbers), "lags": sorted(numbers), "firsts": sorted(firsts)}
+
+
+if __name__ == "__main__":
+    kind, port, size, count, seconds = sys.argv[1], *map(float, sys.argv[2:6])
+    try:
+        import uvloop
+
+        found = uvloop.run(main(kind, int(port), int(size), int(count), seconds))
+    except ImportError:
+        found = asyncio.run(main(kind, int(port), int(size), int(count), seconds))
+    for name in ("latencies", "lags", "firsts"):
+        values = found.pop(name, None)
+        if values:
+            found[name] = {str(share): values[min(len(values) - 1, int(len(values) * share))] for share in (0.5, 0.9, 0.99)}
+    print(json.dumps(found))

@@ -1,0 +1,82 @@
+"""The benchmark's upstream: a process of its own that answers at once, or at 1,000 tokens a second with a time in each token."""
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+
+ANSWER = json.dumps(
+    {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "done"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
+    }
+).encode()
+WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(ANSWER), ANSWER)
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+FRAME = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"%020d "},"finish_reason":null}]}\n\n'
+LAST = b'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Upstream(asyncio.Protocol):
+    """Counts bytes only as far as it must: the head ends at an empty line, the body where its length says."""
+
+    def __init__(self) -> None:
+        self.buffer = b""
+        self.task: asyncio.Task | None = None
+
+    def connection_made(self, transport) -> None:
+        self.transport = transport
+
+    def connection_lost(self, error) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
+            head = self.buffer[:end].lower()
+            length = int(head.split(b"content-length:")[1].split(b"\r\n")[0]) if b"content-length:" in head else 0
+            if len(self.buffer) < end + 4 + length:
+                return
+            body, self.buffer = self.buffer[end + 4 : end + 4 + length], self.buffer[end + 4 + length :]
+            if b'"stream":true' in body[:200] or b'"stream":true' in body[-200:]:
+                tokens = int(body.split(b"tokens=")[1].split(b" ")[0])
+                self.task = asyncio.get_running_loop().create_task(self.stream(tokens))
+            else:
+                self.transport.write(WHOLE)
+
+    async def stream(self, tokens: int) -> None:
+        loop, began = asyncio.get_running_loop(), time.monotonic()
+        self.transport.write(HEAD + chunk(FRAME % time.monotonic_ns()))
+        for number in range(1, tokens):
+            wait = began + number / 1000 - time.monotonic()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            self.transport.write(chunk(FRAME % time.monotonic_ns()))
+        self.transport.write(chunk(LAST) + b"0\r\n\r\n")
+        assert loop
+
+
+async def main(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", port)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            import uvloop
+
+            uvloop.run(main(int(sys.argv[1])))
+        except ImportError:
+            asyncio.run(main(int(sys.argv[1])))

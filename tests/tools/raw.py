@@ -1,0 +1,38 @@
+"""A caller over plain sockets, and the two ways in: straight to the hot path, or over a connection that was handed over."""
+
+import asyncio
+
+from tests.tools.http import Reply, read_reply, request_bytes
+
+
+class Caller:
+    """One connection. `by_shim` first asks for something that is not hot, so that uvicorn holds the connection."""
+
+    def __init__(self, port: int, *, by_shim: bool = False) -> None:
+        self._port, self._by_shim = port, by_shim
+        self.reader: asyncio.StreamReader
+        self.writer: asyncio.StreamWriter
+
+    async def __aenter__(self) -> "Caller":
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 24)
+        if self._by_shim:
+            self.writer.write(request_bytes("/healthz"))
+            assert (await read_reply(self.reader)).status == 200
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.writer.close()
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def reply(self, seconds: float = 5.0) -> Reply:
+        return await asyncio.wait_for(read_reply(self.reader), seconds)
+
+    async def closed(self, seconds: float = 5.0) -> bytes:
+        """What still comes until the server hangs up."""
+        try:
+            return await asyncio.wait_for(self.reader.read(), seconds)
+        except ConnectionError:
+            return b""
