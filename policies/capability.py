@@ -47,5 +47,7 @@ def _find_lack(request: RequestView, target: Target) -> str | None:
         return None if Feature.COMPLETIONS in target.accepts else "it does not accept completions"
     if request.dialect not in target.speaks:
         return f"it speaks {' and '.join(sorted(target.speaks))}, and the request is in the {request.dialect} dialect"
+    if request.needs <= target.accepts:
+        return None
     lacking = [name for feature, name in _NAMES.items() if feature in request.needs and feature not in target.accepts]
     return f"the request holds {' and '.join(lacking)}, which this target does not accept" if lacking else None

@@ -54,14 +54,14 @@ class Conversation(Sequence[Message]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
-        if isinstance(index, slice):
-            return [self[position] for position in range(*index.indices(len(self._items)))]
-        if index < 0:
-            index += len(self._items)
-        message = self._seen.get(index)
-        if message is None:
-            message = self._seen[index] = self._read(self._items[index])
-        return message
+        if isinstance(index, int):
+            if index < 0:
+                index += len(self._items)
+            message = self._seen.get(index)
+            if message is None:
+                message = self._seen[index] = self._read(self._items[index])
+            return message
+        return [self[position] for position in range(*index.indices(len(self._items)))]
 
 
 @dataclass(frozen=True, slots=True)

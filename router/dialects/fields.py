@@ -62,8 +62,8 @@ def read_stream(body: JsonObject) -> bool:
 
 def check_numbers(body: JsonObject) -> None:
     """Numbers that no host takes are refused here, where the field can be named."""
-    for name, most in _MOST_NUMBERS.items():
-        value = body.get(name)
+    for name in body.keys() & _MOST_NUMBERS.keys():
+        value, most = body[name], _MOST_NUMBERS[name]
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not -2 <= value <= most:

@@ -40,14 +40,14 @@ _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" fo
 
 def write_head(status: int, headers: Headers, *, closes: bool) -> tuple[bytes, bool]:
     """The head of an answer, and whether its body is chunked for want of a length."""
-    is_chunked = not any(name == "content-length" for name, _ in headers)
-    lines = [_STATUS_LINES.get(status) or f"HTTP/1.1 {status} Status\r\n", *(f"{name}: {value}\r\n" for name, value in headers)]
+    head = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Status\r\n"
+    head += "".join([f"{name}: {value}\r\n" for name, value in headers])
+    is_chunked = "\r\ncontent-length: " not in head
     if is_chunked:
-        lines.append("transfer-encoding: chunked\r\n")
+        head += "transfer-encoding: chunked\r\n"
     if closes:
-        lines.append("connection: close\r\n")
-    lines.append("\r\n")
-    return "".join(lines).encode("latin-1", "replace"), is_chunked
+        head += "connection: close\r\n"
+    return f"{head}\r\n".encode("latin-1", "replace"), is_chunked
 
 
 class ClientSink:

@@ -1,8 +1,16 @@
 """The head of one request, read with llhttp (through httptools), which is strict about framing and line ends."""
 
+from functools import lru_cache
+
 import httptools
 
 from router.contract.errors import BadRequest
+
+
+@lru_cache(maxsize=512)
+def header_name(raw: bytes) -> str:
+    """A header's name in lower case. The same few names come with every request."""
+    return raw.decode("latin-1").lower()
 
 
 class RequestHead:
@@ -31,7 +39,7 @@ class RequestHead:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        key = name.decode("latin-1").lower()
+        key = header_name(name)
         self.count += 1
         if key == "host":
             self.hosts += 1

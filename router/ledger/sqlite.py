@@ -23,6 +23,8 @@ _BATCH_ENTRIES = 500
 _BATCH_SECONDS = 0.2
 _RETENTION_SECONDS = 3_600.0
 _DELETED_AT_ONCE = 500
+_LAST_TRIES = 3
+"""How often the last batch is tried when the ledger closes."""
 _COLUMNS = """
     id at caller session turn_kind client dialect model streaming outcome status error tier target because score
     decision attempts overhead_ms ttft_ms duration_ms tokens_per_second input_tokens cached_tokens output_tokens
@@ -98,7 +100,7 @@ class SqliteLedger:
             return self._explain(entry) if entry.caller == caller and entry.decision is not None else None
         try:
             # Read only: a file that is gone must not be made again by someone who merely looks.
-            with contextlib.closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=0.2)) as database:
+            with contextlib.closing(sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)) as database:
                 row = database.execute(
                     "SELECT decision FROM entries WHERE id = ? AND caller = ?", (request_id, caller)
                 ).fetchone()
@@ -116,7 +118,7 @@ class SqliteLedger:
         self._thread.join(timeout=10)
 
     def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=5.0, isolation_level=None)
+        return sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=rw", uri=True, timeout=5.0, isolation_level=None)
 
     def _create(self) -> None:
         try:
@@ -141,34 +143,46 @@ class SqliteLedger:
             database.close()
 
     def _run(self) -> None:
-        database = self._connect()
-        database.execute("PRAGMA synchronous = NORMAL")
+        """The writer's thread: a batch now and then, a fresh connection whenever the old one failed."""
+        database: sqlite3.Connection | None = None
         next_retention = time.monotonic()
-        while True:
+        tries_left = _LAST_TRIES
+        while tries_left:
             self._wake.wait(_BATCH_SECONDS)
             self._wake.clear()
             closing = self._is_closing
             try:
+                database = database or self._open()
                 self._write(database)
                 if time.monotonic() >= next_retention and not closing:
                     next_retention = time.monotonic() + _RETENTION_SECONDS
                     self._forget_old(database)
+                tries_left = 0 if closing else _LAST_TRIES
             except Exception as error:  # noqa: BLE001  the writer must outlive a locked or vanished file
                 self._on_failure(type(error).__name__, self.lost)
-                database = self._reopen(database)
-            if closing:
-                database.close()
-                return
-
-    def _reopen(self, database: sqlite3.Connection) -> sqlite3.Connection:
-        with contextlib.suppress(sqlite3.Error, OSError, LedgerUnusable):
+                if database is not None:
+                    database.close()
+                    database = None
+                tries_left -= closing
+        if database is not None:
             database.close()
+
+    def _open(self) -> sqlite3.Connection:
+        if not self._is_ours():
             self._create()
-            return self._connect()
-        return sqlite3.connect(":memory:", isolation_level=None)  # fails at the next batch, and is tried again then
+        database = self._connect()
+        database.execute("PRAGMA synchronous = NORMAL")
+        return database
+
+    def _is_ours(self) -> bool:
+        """Whether the file is there, and still the one that was opened."""
+        try:
+            return self._path.stat().st_ino == self._inode
+        except OSError:
+            return False
 
     def _write(self, database: sqlite3.Connection) -> None:
-        if self._queue and (not self._path.exists() or self._path.stat().st_ino != self._inode):
+        if self._queue and not self._is_ours():
             raise FileNotFoundError(self._path.name)
         while self._queue:
             batch = [self._queue[index] for index in range(min(len(self._queue), _BATCH_ENTRIES))]

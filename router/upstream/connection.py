@@ -5,6 +5,7 @@ knowing whether anything of an answer was seen, since only then may nobody try a
 """
 
 import asyncio
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 import httptools
@@ -19,6 +20,11 @@ _MOST_HEADER_BYTES = 65_536
 _MOST_INTERIM = 128
 _WHOLE = -1
 """The status of an answer that has ended. `data_received` acts on it, after the last piece of the body went out."""
+
+
+@lru_cache(maxsize=512)
+def _header_name(raw: bytes) -> str:
+    return raw.decode("latin-1").lower()
 
 
 class Connection(asyncio.Protocol):
@@ -158,7 +164,7 @@ class Connection(asyncio.Protocol):
         if len(self._headers) >= _MOST_HEADERS or self._header_bytes > _MOST_HEADER_BYTES:
             self._fail_malformed("its headers are too large")
             return
-        lower = name.decode("latin-1").lower()
+        lower = _header_name(name)
         if lower == "transfer-encoding":
             self._is_chunked = True
         elif lower == "content-length" and value.isdigit():
