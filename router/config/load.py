@@ -14,13 +14,18 @@ import orjson
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from router.config.models import Config, LimitsSettings, TargetSettings, TypicalSettings
+from router.config.models import Config, LimitsSettings, TargetSettings
 from router.contract.opinions import PolicyConfig
 from router.contract.relay import AdapterSettings, Endpoint, Tls
 from router.contract.secret import Secret
 from router.contract.target import Pace, Price, Target, Timeouts
 from router.contract.words import Dialect, Feature, Tier
 
+TYPICAL_PACE = {
+    Tier.FAST: Pace(ttft_seconds=0.3, tokens_per_second=600.0, prefill_tokens_per_second=20_000.0),
+    Tier.DEEP: Pace(ttft_seconds=1.2, tokens_per_second=70.0, prefill_tokens_per_second=10_000.0),
+}
+"""What a target is taken to be before it is measured, when nobody said: the two tiers differ, or nothing would go fast."""
 _MOST_BYTES = 1 << 20
 _MOST_BRACKETS = 5_000
 """A parser's time grows with nesting; no config of a person's comes near this."""
@@ -339,7 +344,7 @@ def _check_target(
         speaks=spoken_here,
         accepts=frozenset(settings.accepts) | {Feature.TEXT},
         window_tokens=settings.window_tokens,
-        typical=_typical(settings, extra),
+        typical=_typical(tier, settings, extra),
         timeouts=Timeouts(
             settings.timeouts.connect_seconds or limits.connect_timeout_seconds,
             settings.timeouts.first_byte_seconds or limits.first_byte_timeout_seconds,
@@ -351,12 +356,12 @@ def _check_target(
     return TargetPlan(target, settings.adapter, endpoint, extra)
 
 
-def _typical(settings: TargetSettings, extra: AdapterSettings) -> Pace:
-    """The usual pace: as stated, else (a simulated target) as it is told to behave, else the default."""
-    source = settings.typical
-    if "typical" not in settings.model_fields_set and hasattr(extra, "tokens_per_second"):
-        source = cast("TypicalSettings", extra)
-    return Pace(source.ttft_seconds, source.tokens_per_second, source.prefill_tokens_per_second)
+def _typical(tier: Tier, settings: TargetSettings, extra: AdapterSettings) -> Pace:
+    """The usual pace: as stated, else (a simulated target) as it is told to behave, else what its tier is for."""
+    stated: dict[str, float] = settings.typical.model_dump(exclude_none=True)
+    behaves: dict[str, float] = extra.model_dump()
+    figures = {**TYPICAL_PACE[tier]._asdict(), **{name: behaves[name] for name in Pace._fields if name in behaves}, **stated}
+    return Pace(**figures)
 
 
 def _check_tls(settings: TargetSettings, folder: Path, path: str, faults: list[Fault]) -> Tls | None:

@@ -71,6 +71,8 @@ class Dispatcher:
             reachable = self._reachable[name]
             if last is not None and not _may_follow(last, reachable.target, self._reachable):
                 continue
+            if last is not None and self._clock() >= deadline:
+                break
             last = await self._attempt(view, decision, reachable, client, head, because, deadline, record)
             if last is None or record.outcome in (Outcome.CUT_SHORT, Outcome.FAILED):
                 return
@@ -120,7 +122,9 @@ class Dispatcher:
         try:
             call = reachable.adapter.open(OutgoingRequest(view, target, body, decision.prompt_tokens), relay)
             error = await relay.finished
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as leaving:
+            if leaving.args:  # the router stops: the caller is still there, and is told
+                relay.fail(Unavailable("the router stops"))
             record.attempts.append(Attempt(target.name, relay.status, "abandoned", clock() - began))
             raise
         finally:

@@ -96,7 +96,7 @@ class Relay:
         kind = coding = ""
         for name, value in headers:
             if name == "content-type":
-                kind = value
+                kind = value.lower()
             elif name == "content-encoding":
                 coding = value
         if coding and coding != "identity":
@@ -133,7 +133,9 @@ class Relay:
         self._held_bytes += len(data)
         is_error = not 200 <= self._status < 300
         if self._held_bytes > (_MOST_ERROR_BYTES if is_error else self._most_bytes):
-            if not is_error:
+            if is_error:
+                self._settle(self._read_refusal(b"".join(self._held)))
+            else:
                 self._settle(self._malformed(f"an answer of more than {self._most_bytes} bytes"))
             return
         self._held.append(data)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 
 from router.contract.errors import BodyTimeout, TandemError, UpgradeRequired, WrongMethod
@@ -14,6 +14,7 @@ from router.dialects.requests import Arrival
 from router.edge.doors import (
     DOORS,
     Door,
+    Limits,
     check_body_headers,
     check_headers,
     check_knock,
@@ -45,11 +46,13 @@ class AsgiSink:
         self._is_paused = False
         self._is_over = False
         self.has_failed = False
+        self.has_started = False
 
     def feed_from(self, flow: Flow) -> None:
         self._flow = flow
 
     def start(self, status: int, headers: Headers) -> None:
+        self.has_started = True
         raw = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
         self._push({"type": "http.response.start", "status": status, "headers": raw})
 
@@ -121,14 +124,21 @@ class Shim:
                 return
             self._check_method(scope["method"], headers, door)
             check_body_headers(headers, limits)
-            self._gate.check_room()
-            body = await self._read_body(headers, receive)
+            self._gate.enter()
         except TandemError as error:
             events.request_turned_away(status=error.status, code=error.code)
             await send_refusal(send, error, dialect_of_path(path), request_id)
             return
-        if body is not None:
+        try:
+            body = await collect_body(_body_pieces(receive), limits)
             await self._serve(Arrival(request_id, door.dialect, door.operation, headers, body), receive, send)
+        except TandemError as error:
+            events.request_turned_away(status=error.status, code=error.code)
+            await send_refusal(send, error, door.dialect, request_id)
+        except CallerLeft:
+            pass
+        finally:
+            self._gate.leave()
 
     @staticmethod
     def _check_method(method: str, headers: dict[str, str], door: Door) -> None:
@@ -137,27 +147,6 @@ class Shim:
         if door.dialect is Dialect.RESPONSES and headers.get("upgrade", "").lower() == "websocket":
             raise UpgradeRequired("WebSocket is not served here. Send the request over HTTP")
         raise WrongMethod(f"{method[:10]} is not allowed here. Use POST")
-
-    async def _read_body(self, headers: dict[str, str], receive: Receive) -> bytes | None:
-        """The whole body; None when the caller left in the middle of it."""
-        limits, pieces, size = self._gate.limits, [], 0
-        expected = headers.get("content-length", "")
-        given = int(expected) if expected.isdigit() else 0
-        try:
-            async with asyncio.timeout(limits.body_timeout_seconds + given / limits.min_body_bytes_per_second):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return None
-                    piece = message.get("body", b"")
-                    size += len(piece)
-                    if size > limits.max_body_bytes:
-                        raise too_large(limits)
-                    pieces.append(piece)
-                    if not message.get("more_body"):
-                        return b"".join(pieces)
-        except TimeoutError as error:
-            raise BodyTimeout("the body did not arrive in time") from error
 
     async def _serve(self, arrival: Arrival, receive: Receive, send: Send) -> None:
         sink = AsgiSink()
@@ -172,6 +161,42 @@ class Shim:
                 # Pumped to its end, the road has only its settling left; otherwise the caller is gone.
                 await asyncio.wait([work], timeout=0.2)
                 work.cancel()
+
+
+class CallerLeft(Exception):
+    """The caller hung up in the middle of its own body."""
+
+
+async def _body_pieces(receive: Receive) -> AsyncIterator[bytes]:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise CallerLeft
+        yield message.get("body", b"")
+        if not message.get("more_body"):
+            return
+
+
+async def collect_body(pieces: AsyncIterator[bytes], limits: Limits) -> bytes:
+    """A whole body, within its limits: neither too large, nor silent, nor by the byte."""
+    loop = asyncio.get_running_loop()
+    began, size = loop.time(), 0
+    found: list[bytes] = []
+    patience = limits.body_timeout_seconds
+    while True:
+        try:
+            piece = await asyncio.wait_for(anext(pieces, None), patience)
+        except TimeoutError as error:
+            raise BodyTimeout("the body did not arrive in time") from error
+        if piece is None:
+            return b"".join(found)
+        size += len(piece)
+        if size > limits.max_body_bytes:
+            raise too_large(limits)
+        found.append(piece)
+        elapsed = loop.time() - began
+        if elapsed > patience and size < limits.min_body_bytes_per_second * elapsed:
+            raise BodyTimeout("the body did not arrive in time")
 
 
 async def _cancel_when_gone(receive: Receive, work: "asyncio.Task[None]") -> None:
@@ -189,8 +214,7 @@ async def send_refusal(send: Send, error: TandemError, dialect: Dialect, request
         (REQUEST_ID, request_id),
         *refusal_headers(error),
     ]
-    if error.status in (400, 408, 413, 415, 431):
-        headers.append(("connection", "close"))
+    headers.append(("connection", "close"))  # its body was not read, so what comes next cannot be told from it
     raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers]
     await send({"type": "http.response.start", "status": error.status, "headers": raw})
     await send({"type": "http.response.body", "body": body})

@@ -1,21 +1,22 @@
 """The control plane, on FastAPI: models, explanations, health. Nothing here is on a token's way."""
 
-import asyncio
 from collections.abc import Callable
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
-from router.contract.errors import BadRequest, BodyTimeout, InternalFault, NotFound, TandemError, WrongMethod
+from router.contract.errors import BadRequest, InternalFault, NotFound, TandemError, WrongMethod
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation
 from router.dialects.headers import REQUEST_ID
 from router.dialects.json_body import parse_body
 from router.dialects.refusals import refusal_body, refusal_headers
 from router.dialects.requests import Arrival, guess_dialect
+from router.edge.asgi import collect_body
 from router.edge.catalogue import Catalogue
-from router.edge.doors import Limits, check_body_headers, dialect_of_path, too_large
+from router.edge.doors import Limits, check_body_headers, dialect_of_path
 from router.edge.gate import report_fault
 from router.house import House
 from router.telemetry import events
@@ -78,7 +79,7 @@ def _add_explanations(app: FastAPI, house: House, limits: Limits) -> None:
     async def explain(request: Request) -> Response:
         headers = {name.lower(): value for name, value in request.headers.items()}
         check_body_headers(headers, limits)
-        raw = await _read_body(request, limits)
+        raw = await collect_body(request.stream().__aiter__(), limits)
         dialect = _asked_dialect(request.query_params.get("dialect"), headers, parse_body(raw))
         arrival = Arrival(request.state.request_id, dialect, Operation.CREATE, headers, raw)
         return _json(await house.explain(arrival), headers={REQUEST_ID: request.state.request_id})
@@ -89,20 +90,6 @@ def _add_explanations(app: FastAPI, house: House, limits: Limits) -> None:
         if found is None:
             raise NotFound("no decision with this id, or not yours")
         return _json(dict(found))
-
-
-async def _read_body(request: Request, limits: Limits) -> bytes:
-    pieces, size = [], 0
-    try:
-        async with asyncio.timeout(limits.body_timeout_seconds + limits.max_body_bytes / limits.min_body_bytes_per_second):
-            async for piece in request.stream():
-                size += len(piece)
-                if size > limits.max_body_bytes:
-                    raise too_large(limits)
-                pieces.append(piece)
-    except TimeoutError as error:
-        raise BodyTimeout("the body did not arrive in time") from error
-    return b"".join(pieces)
 
 
 def _asked_dialect(asked: str | None, headers: dict[str, str], body: JsonObject) -> Dialect:
@@ -123,6 +110,8 @@ def _add_refusals(app: FastAPI) -> None:
         events.request_turned_away(status=error.status, code=error.code)
         body = refusal_body(error, dialect_of_path(request.url.path), request_id)
         headers = {REQUEST_ID: request_id, **dict(refusal_headers(error))}
+        if request.method not in ("GET", "HEAD"):
+            headers["connection"] = "close"  # its body was not read, so what comes next cannot be told from it
         return Response(body, error.status, headers, media_type="application/json")
 
     @app.exception_handler(TandemError)
@@ -135,6 +124,10 @@ def _add_refusals(app: FastAPI) -> None:
         if error.status_code == 405:
             return answer(request, WrongMethod(f"{request.method[:10]} is not allowed on {path}"))
         return answer(request, NotFound(f"no route {path}. Create calls: /v1/chat/completions, /v1/responses, /v1/messages"))
+
+    @app.exception_handler(ClientDisconnect)
+    async def forget(request: Request, error: Exception) -> Response:
+        return Response(status_code=499)
 
     @app.exception_handler(Exception)
     async def refuse_fault(request: Request, error: Exception) -> Response:

@@ -20,6 +20,7 @@ class ControlConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._in_head = False
         self._is_deaf = False
+        self._unread: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and watch the clock and the size while a head is incomplete."""
@@ -33,27 +34,49 @@ class ControlConnection(HttpToolsProtocol):
             self._stop_waiting()
         elif self._head_bytes > self._limits.max_header_bytes + 65_536 and not self.transport.is_closing():
             self._refuse(b"431 Request Header Fields Too Large")
-        elif self._waiting is None and not self.transport.is_closing():
+        elif self._waiting is None and not self._is_answering() and not self.transport.is_closing():
             self._waiting = self.loop.call_later(self._limits.header_timeout_seconds, self._refuse, b"408 Request Timeout")
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
+        """The head is whole. A target that names a host is another proxy's business."""
         self._in_head = False
+        if not self.url.startswith(b"/"):
+            self._refuse(b"400 Bad Request")
+            return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """A body's own time is watched by who reads it."""
         self._in_head = False
-        super().on_body(body)
+        if not self._is_deaf:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The request is whole."""
         self._in_head = False
-        super().on_message_complete()
+        if not self._is_deaf:
+            super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """The caller reads slowly; if it does not read at all it is cut."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self._limits.write_idle_timeout_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The caller caught up."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The caller is gone."""
         self._stop_waiting()
+        if self._unread is not None:
+            self._unread.cancel()
         super().connection_lost(exc)
 
     def _stop_waiting(self) -> None:
@@ -64,6 +87,9 @@ class ControlConnection(HttpToolsProtocol):
     def _refuse(self, status: bytes) -> None:
         self._stop_waiting()
         self._is_deaf = True
+        if self._is_answering():
+            self.transport.close()  # one status is out already
+            return
         self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
         if self.transport.can_write_eof():
             self.transport.write_eof()  # bytes that arrive at a closed socket would take the refusal back

@@ -28,6 +28,7 @@ _DOORS = {
 DOORS: Mapping[str, Door] = {prefix + path: door for path, door in _DOORS.items() for prefix in ("/v1", "")}
 """By path. Clients leave `/v1` out where they take it for part of the base URL."""
 
+_NO_HOST = re.compile(r"[^\w.:\[\]-]")
 _LOOPBACK_HOST = re.compile(r"^(localhost|127(?:\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$", re.IGNORECASE)
 
 
@@ -77,6 +78,8 @@ def check_knock(headers: Mapping[str, str], hosts: int) -> None:
     host = headers.get("host", "")
     if hosts != 1 or not host:
         raise BadRequest("the Host header is missing or stands twice")
+    if _NO_HOST.search(host):
+        raise BadRequest("the Host header is no host")
     if not _LOOPBACK_HOST.match(host):
         raise Forbidden("this router answers to loopback names only (localhost, 127.0.0.1, [::1])")
     origin = headers.get("origin")

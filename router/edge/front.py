@@ -53,15 +53,14 @@ def write_head(status: int, headers: Headers, *, closes: bool) -> tuple[bytes, b
 class ClientSink:
     """Takes one answer straight to the caller's transport. Head and first piece leave in one write."""
 
-    __slots__ = ("_connection", "_flow", "_head", "_is_chunked", "_transport", "closes", "has_ended", "is_over")
+    __slots__ = ("_connection", "_flow", "_head", "_is_chunked", "_transport", "closes", "has_ended", "has_started", "is_over")
 
     def __init__(self, connection: "HotConnection", transport: asyncio.Transport, *, closes: bool) -> None:
         self._connection, self._transport, self.closes = connection, transport, closes
         self._head = b""
         self._is_chunked = False
         self._flow: Flow | None = None
-        self.has_ended = False
-        self.is_over = False
+        self.has_started = self.has_ended = self.is_over = False
 
     def feed_from(self, flow: Flow) -> None:
         self._flow = flow
@@ -69,6 +68,7 @@ class ClientSink:
             flow.pause()
 
     def start(self, status: int, headers: Headers) -> None:
+        self.has_started = True
         self._head, self._is_chunked = write_head(status, headers, closes=self.closes)
 
     def write(self, data: bytes) -> None:
@@ -115,6 +115,7 @@ class HotConnection(asyncio.Protocol):
         "_hand_over",
         "_head",
         "_is_deaf",
+        "_is_inside",
         "_is_stopping",
         "_loop",
         "_on_deadline",
@@ -124,6 +125,7 @@ class HotConnection(asyncio.Protocol):
         "_tasks",
         "_timer",
         "_transport",
+        "_unread_bytes",
         "is_choked",
     )
 
@@ -151,6 +153,8 @@ class HotConnection(asyncio.Protocol):
         self._on_deadline: Callable[[], None] = self._close_silent
         self._is_stopping = False
         self._is_deaf = False
+        self._is_inside = False
+        self._unread_bytes = 0
         self.is_choked = False
 
     # The transport's calls.
@@ -163,6 +167,8 @@ class HotConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.discard(self)
+        if self._task is None:
+            self._go_out()
         self._deadline = _NEVER
         if self._timer is not None:
             self._timer.cancel()
@@ -177,13 +183,25 @@ class HotConnection(asyncio.Protocol):
         self.is_choked = True
         if self._sink is not None:
             self._sink.choke(is_choked=True)
-        self._expect(self._gate.limits.write_idle_timeout_seconds, self._transport.abort)
+        self._unread_bytes = self._transport.get_write_buffer_size()
+        self._expect(self._gate.limits.write_idle_timeout_seconds, self._check_reader)
 
     def resume_writing(self) -> None:
         self.is_choked = False
         self._deadline = _NEVER
         if self._sink is not None:
             self._sink.choke(is_choked=False)
+        elif self._task is None and self._head is None and not self._is_deaf:
+            self._wait_for_next()
+
+    def _check_reader(self) -> None:
+        """A caller that reads slowly may; one that does not read at all is cut."""
+        unread = self._transport.get_write_buffer_size()
+        if unread >= self._unread_bytes:
+            self._transport.abort()
+            return
+        self._unread_bytes = unread
+        self._expect(self._gate.limits.write_idle_timeout_seconds, self._check_reader)
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
@@ -191,7 +209,8 @@ class HotConnection(asyncio.Protocol):
         if self._task is not None:
             self._buffer += data
             if len(self._buffer) > _MOST_PIPELINED_BYTES:
-                self._transport.pause_reading()
+                # Not paused instead: a caller whose bytes are not read cannot be seen to leave.
+                self._transport.abort()
         elif self._head is not None:
             self._take_body(data)
         else:
@@ -221,7 +240,7 @@ class HotConnection(asyncio.Protocol):
         try:
             head = RequestHead(buffer[: end + 4])
             dialect = dialect_of_path(head.path)
-            if head.version != "1.1" or "transfer-encoding" in head.headers or "upgrade" in head.headers:
+            if head.version != "1.1" or "transfer-encoding" in head.headers:
                 self._buffer = buffer
                 self._leave()
                 return
@@ -230,7 +249,8 @@ class HotConnection(asyncio.Protocol):
             check_body_headers(head.headers, limits)
             if head.length is None and head.lengths:
                 raise BadRequest("content-length: must be one plain number")
-            self._gate.check_room()
+            self._gate.enter()
+            self._is_inside = True
         except TandemError as error:
             self._turn_away(error, dialect, request_id)
             return
@@ -293,20 +313,26 @@ class HotConnection(asyncio.Protocol):
 
     def _served(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
+        self._go_out()
         sink, self._sink, self._task = self._sink, None, None
         if self._transport.is_closing():
             return
         if sink is None or not sink.has_ended or sink.closes or self._is_stopping:
             self._transport.close()
             return
+        if not self.is_choked:
+            self._wait_for_next()
+
+    def _wait_for_next(self) -> None:
+        """The answer is out: take the next request, here already or to come."""
         self._expect(self._gate.limits.keep_alive_seconds, self._close_silent)
         if self._buffer:
-            self._transport.resume_reading()
             self._take_head()
 
     def _turn_away(self, error: TandemError, dialect: Dialect, request_id: str) -> None:
         """Refuse before admission, and close: what the caller sends next cannot be told from the refused body."""
         events.request_turned_away(status=error.status, code=error.code)
+        self._go_out()
         body = refusal_body(error, dialect, request_id)
         headers = (("content-type", "application/json"), ("content-length", str(len(body))), (REQUEST_ID, request_id))
         head, _ = write_head(error.status, (*headers, *refusal_headers(error)), closes=True)
@@ -314,6 +340,11 @@ class HotConnection(asyncio.Protocol):
         self._head = None
         self._transport.write(head + body)
         self._hang_up()
+
+    def _go_out(self) -> None:
+        if self._is_inside:
+            self._is_inside = False
+            self._gate.leave()
 
     def _hang_up(self) -> None:
         """Close so that the refusal is read: bytes that arrive at a closed socket would take it back."""
@@ -354,7 +385,10 @@ class HotConnection(asyncio.Protocol):
         self._on_deadline()
 
     def _close_silent(self) -> None:
-        self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._transport.abort()  # a close would wait for a reader that is not there
+        else:
+            self._transport.close()
 
     def _close_late_head(self) -> None:
         self._turn_away(BodyTimeout("the headers did not arrive in time"), Dialect.CHAT, new_request_id())

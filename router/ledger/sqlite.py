@@ -100,7 +100,9 @@ class SqliteLedger:
             return self._explain(entry) if entry.caller == caller and entry.decision is not None else None
         try:
             # Read only: a file that is gone must not be made again by someone who merely looks.
-            with contextlib.closing(sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)) as database:
+            with contextlib.closing(
+                sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)
+            ) as database:
                 row = database.execute(
                     "SELECT decision FROM entries WHERE id = ? AND caller = ?", (request_id, caller)
                 ).fetchone()

@@ -47,6 +47,8 @@ class Call:
         self._connection = connection
         self._last = self._loop.time()
         connection.send(self, self._sink, self._head, self._request.body)
+        if self._is_paused:
+            connection.pause()
         # An answer that comes in one piece takes as long as the model writes: only the request's deadline bounds it.
         if self._timer is None and self._request.waits_for_first_byte:
             self._timer = self._loop.call_later(self._limit(), self._check)
@@ -58,12 +60,14 @@ class Call:
         self._sink.fail(UpstreamUnreachable(name, f'target "{name}" could not be reached: {reason}'))
 
     def touch(self) -> None:
-        """Something arrived."""
-        self._last = self._loop.time()
+        """Something arrived. Before the head is whole that is no answer yet, and the wait for one goes on."""
+        if self._headed:
+            self._last = self._loop.time()
 
     def headed(self) -> None:
         """The head of the answer is here; from now on the wait is for the next piece."""
         self._headed = True
+        self._last = self._loop.time()
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(self._limit(), self._check)

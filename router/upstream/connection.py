@@ -119,6 +119,7 @@ class Connection(asyncio.Protocol):
             self.drop()  # an answer that nobody asked for: whatever comes next on it cannot be trusted
             return
         call.touch()
+        self.answered = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -175,7 +176,6 @@ class Connection(asyncio.Protocol):
         if self._has_excess:
             return
         status = self._parser.get_status_code()
-        self.answered = True
         if 100 <= status < 200:
             self._is_interim = True
             self._interim += 1
@@ -203,7 +203,8 @@ class Connection(asyncio.Protocol):
         call, sink = self._call, self._sink
         if call is None or sink is None:
             return
-        may_reuse = self._keeps_alive and self.is_usable and not self._has_excess
+        has_sent_all = self._transport is not None and self._transport.get_write_buffer_size() == 0
+        may_reuse = self._keeps_alive and self.is_usable and not self._has_excess and has_sent_all
         self._call = self._sink = None
         self._reset()
         self.is_reused = True

@@ -143,6 +143,7 @@ class Pool:
         if not connection.is_usable or len(idle) >= _MOST_IDLE:
             connection.drop()
             return
+        connection.is_reused = True
         connection.idle_since = asyncio.get_running_loop().time()
         idle.append(connection)
 

@@ -33,8 +33,11 @@ class Wire:
         self.reader, self.writer = reader, writer
 
     async def send(self, data: bytes) -> None:
+        if self.writer.is_closing():
+            raise ConnectionResetError
         self.writer.write(data)
         await self.writer.drain()
+        await asyncio.sleep(0)  # the upstream shares its loop with the router: an endless answer must let it run
 
     async def chunk(self, data: bytes) -> None:
         await self.send(b"%x\r\n%s\r\n" % (len(data), data))
@@ -101,7 +104,9 @@ class Upstream:
                 if not first:
                     return
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+            if self.seen:
+                self.seen[-1].left_at = asyncio.get_running_loop().time()
+                self.seen[-1].left.set()
         except asyncio.CancelledError:
             pass
         finally:

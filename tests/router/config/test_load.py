@@ -137,6 +137,15 @@ def test_a_dialect_that_reaches_only_one_tier_is_warned_of():
     )
 
 
+def test_targets_without_figures_are_as_fast_as_their_tier_is_meant_to_be():
+    config = "tiers: {fast: {targets: [{name: a, base_url: 'http://x', typical: {ttft_seconds: 0.1}}]}, deep: {targets: [{name: b, base_url: 'http://x'}]}}"
+
+    fast, deep = (plan.target.typical for plan in check_config(config, "t", Path("."), known_names()).targets)
+
+    assert (fast.ttft_seconds, fast.tokens_per_second) == (0.1, 600)
+    assert deep.tokens_per_second == 70
+
+
 def test_a_simulated_target_is_typically_as_it_is_told_to_behave():
     config = "tiers: {fast: {targets: [{name: a, adapter: simulated, simulated: {tokens_per_second: 777}}]}, deep: {targets: [{name: b, adapter: simulated}]}}"
 

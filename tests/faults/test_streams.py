@@ -1,0 +1,192 @@
+"""Callers that read slowly, leave, or send too much, and targets that never end (rows S, U and O), over raw sockets."""
+
+import asyncio
+
+import pytest
+
+from tests.conftest import SIMULATED
+from tests.tools.http import call, chat, request_bytes
+from tests.tools.raw import Caller
+from tests.tools.running import two_targets
+from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, chat_frame, stream
+
+
+async def flood(wire, seen):
+    await wire.send(CHAT_STREAM_HEAD)
+    while True:
+        await wire.chunk(chat_frame("x" * 8_000))
+
+
+def chunked(body: dict) -> bytes:
+    import json
+
+    raw = json.dumps(body).encode()
+    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    return head.encode() + b"%x\r\n%s\r\n0\r\n\r\n" % (len(raw), raw)
+
+
+@pytest.mark.parametrize("request_of", [lambda body: request_bytes("/v1/chat/completions", body), chunked], ids=["hot", "shim"])
+async def test_a_caller_that_stops_reading_is_cut_at_the_write_limit(start, upstream, request_of):
+    upstream.scripts = [flood]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {write_idle_timeout_seconds: 0.5}"))
+    async with Caller(tandem.port) as caller:
+        caller.writer.write(request_of(chat(stream=True)))
+        caller.reader._limit = 1 << 10
+        await asyncio.wait_for(upstream_seen(upstream), 5)
+
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 8)
+
+    (entry,) = await tandem.entries()
+    assert entry["outcome"] == "ABANDONED"
+
+
+async def upstream_seen(upstream) -> None:
+    while not upstream.seen:  # noqa: ASYNC110  the upstream has no event for its first caller
+        await asyncio.sleep(0.01)
+
+
+async def test_a_caller_that_reads_slowly_but_reads_is_not_cut(start, upstream):
+    body = {**CHAT_ANSWER, "padding": "x" * 3_000_000}
+    upstream.scripts = [answer_json(body)]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {write_idle_timeout_seconds: 0.4}"))
+    async with Caller(tandem.port) as caller:
+        caller.writer.write(request_bytes("/v1/chat/completions", chat(), {"connection": "close"}))
+        received = 0
+        while piece := await asyncio.wait_for(caller.reader.read(60_000), 5):
+            received += len(piece)
+            await asyncio.sleep(0.03)
+
+    assert received > 3_000_000
+
+
+async def test_places_are_taken_from_the_head_of_a_request_on_and_given_back(start):
+    tandem = await start(SIMULATED + "limits: {max_in_flight: 3}\n")
+    request = request_bytes("/v1/chat/completions", chat())
+    end = request.index(b"\r\n\r\n") + 4
+    callers = [Caller(tandem.port) for _ in range(3)]
+    for caller in callers:
+        await caller.__aenter__()
+        await caller.send(request[:end])
+    await asyncio.sleep(0.1)
+
+    refused = await call(tandem.port, "/v1/chat/completions", chat())
+    for caller in callers:
+        caller.writer.transport.abort()
+    await asyncio.sleep(0.1)
+    served = await call(tandem.port, "/v1/chat/completions", chat())
+
+    assert (refused.status, served.status) == (503, 200)
+
+
+async def test_an_upgrade_on_a_create_call_is_ignored_and_its_body_is_a_body(simulated):
+    headers = {"upgrade": "h2c", "connection": "Upgrade, HTTP2-Settings", "http2-settings": "x"}
+
+    assert (await call(simulated.port, "/v1/chat/completions", chat(), headers)).status == 200
+
+
+async def test_a_piece_of_a_second_request_does_not_disturb_a_running_answer(start, upstream):
+    upstream.scripts = [stream(*[chat_frame("x")] * 12, *GOOD_CHAT_STREAM, pause=0.1)]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {header_timeout_seconds: 0.3}"))
+    async with Caller(tandem.port) as caller:
+        await caller.send(chunked(chat(stream=True)))
+        await asyncio.sleep(0.2)
+        await caller.send(b"G")
+        reply = await caller.reply(10)
+
+    assert reply.is_whole
+    assert b"HTTP/1.1" not in reply.body
+
+
+async def test_an_error_body_without_end_is_cut_and_another_target_is_tried(start, upstream, other_upstream):
+    async def endless(wire, seen):
+        await wire.send(b"HTTP/1.1 500 X\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n")
+        while True:
+            await wire.chunk(b"x" * 60_000)
+
+    upstream.scripts, other_upstream.scripts = [endless], [answer_json(CHAT_ANSWER)]
+    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "sage")
+
+
+async def test_a_connection_with_an_unsent_body_is_not_used_again(start, upstream):
+    async def answers_early(wire, seen):
+        await answer_json(CHAT_ANSWER)(wire, seen)
+
+    upstream.scripts = [answers_early]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
+
+    replies = [await call(tandem.port, "/v1/chat/completions", chat("x " * 100_000)) for _ in range(3)]
+
+    assert [reply.status for reply in replies] == [200] * 3
+
+
+async def test_bytes_behind_an_answer_poison_the_connection_and_not_the_next_request(start, upstream):
+    good = answer_json(CHAT_ANSWER)
+
+    async def talks_on(wire, seen):
+        await good(wire, seen)
+        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nextra")
+
+    upstream.scripts = [talks_on, good]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
+
+    replies = [await call(tandem.port, "/v1/chat/completions", chat()) for _ in range(3)]
+
+    assert [reply.json for reply in replies] == [CHAT_ANSWER] * 3
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 50, "SERVED"),
+        (b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" * 200, "FAILED"),
+        (b"\x16\x03\x01 not http at all\r\n\r\n", "FAILED"),
+    ],
+    ids=["interim", "interim without end", "noise"],
+)
+async def test_what_comes_before_an_answer_is_skipped_and_bounded(start, upstream, script, outcome):
+    async def preface(wire, seen):
+        await wire.send(script)
+        await answer_json(CHAT_ANSWER)(wire, seen)
+
+    upstream.scripts = [preface]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="spill_over: false"))
+
+    await call(tandem.port, "/v1/chat/completions", chat())
+
+    (entry,) = await tandem.entries()
+    assert entry["outcome"] == outcome
+
+
+@pytest.mark.parametrize("declared", [-3, 3], ids=["longer than it says", "shorter than it says"])
+async def test_a_body_of_another_length_than_declared_is_no_answer(start, upstream, declared):
+    import json
+
+    raw = json.dumps(CHAT_ANSWER).encode()
+
+    async def lies(wire, seen):
+        await wire.send(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (len(raw) + declared) + raw
+        )
+        wire.writer.close()
+
+    upstream.scripts = [lies]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="spill_over: false"))
+
+    assert (await call(tandem.port, "/v1/chat/completions", chat())).status == 502
+
+
+async def test_an_answer_that_ends_with_its_connection_is_whole(start, upstream):
+    import json
+
+    async def until_close(wire, seen):
+        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n" + json.dumps(CHAT_ANSWER).encode())
+        wire.writer.close()
+
+    upstream.scripts = [until_close]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
+
+    assert (await call(tandem.port, "/v1/chat/completions", chat())).json == CHAT_ANSWER
