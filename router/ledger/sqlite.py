@@ -17,7 +17,7 @@ from router.contract.request import Json, JsonObject
 
 SCHEMA_VERSION = 1
 _MOST_QUEUED = 50_000
-_MOST_REMEMBERED = 2_000
+_MOST_REMEMBERED = 512
 _REMEMBERED_SECONDS = 3_600.0
 _BATCH_ENTRIES = 500
 _BATCH_SECONDS = 0.2
@@ -37,28 +37,30 @@ class LedgerUnusable(Exception):
     """The file cannot be used as a ledger. The message says why and what to do."""
 
 
-class RecentEntries:
-    """The last entries, in memory, without their texts: at most so many, and none for longer than an hour."""
+class RecentDecisions:
+    """The last decisions, in memory, as JSON: at most so many, and none for longer than an hour."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._known: OrderedDict[str, tuple[str, float, bytes]] = OrderedDict()
 
-    def add(self, entry: Entry) -> None:
-        """Remember an entry."""
-        if entry.prompt_text is not None or entry.answer_text is not None:
-            entry = entry._replace(prompt_text=None, answer_text=None)
-        self._entries[entry.id] = entry
-        oldest = next(iter(self._entries.values()))
-        if len(self._entries) > _MOST_REMEMBERED or entry.at - oldest.at > _REMEMBERED_SECONDS:
-            self._entries.popitem(last=False)
+    def add(self, entry: Entry, explained: bytes) -> None:
+        """Remember a decision."""
+        self._known[entry.id] = (entry.caller, entry.at, explained)
+        oldest = next(iter(self._known.values()))
+        if len(self._known) > _MOST_REMEMBERED or entry.at - oldest[1] > _REMEMBERED_SECONDS:
+            self._known.popitem(last=False)
 
-    def find(self, request_id: str) -> Entry | None:
-        """The entry, if it is still remembered."""
-        return self._entries.get(request_id)
+    def find(self, request_id: str, caller: str) -> JsonObject | None:
+        """The decision, if it is still remembered and this caller's own."""
+        known = self._known.get(request_id)
+        if known is None or known[0] != caller:
+            return None
+        found: JsonObject = orjson.loads(known[2])
+        return found
 
     def clear(self) -> None:
         """Forget everything."""
-        self._entries.clear()
+        self._known.clear()
 
 
 class SqliteLedger:
@@ -73,8 +75,8 @@ class SqliteLedger:
         on_failure: Callable[[str, int], None],
     ) -> None:
         self._path, self._keep_days, self._explain, self._on_failure = path, keep_days, explain, on_failure
-        self._queue: deque[Entry] = deque()
-        self._recent = RecentEntries()
+        self._queue: deque[tuple[object, ...]] = deque()
+        self._recent = RecentDecisions()
         self._wake = threading.Event()
         self._is_closing = False
         self.lost = 0
@@ -84,20 +86,24 @@ class SqliteLedger:
         self._thread.start()
 
     def record(self, entry: Entry) -> None:
-        """Queue an entry. A queue that is full drops the new one and counts it."""
-        self._recent.add(entry)
+        """Queue an entry, as the row that it will be. A queue that is full drops the new one and counts it.
+
+        The row is made here and not by the writer, so that a request's many small objects are freed while they are still in
+        the processor's caches: kept until the next batch they cost more than the row does.
+        """
+        row = self._row(entry)
         if len(self._queue) >= _MOST_QUEUED:
             self.lost += 1
             return
-        self._queue.append(entry)
+        self._queue.append(row)
         if len(self._queue) >= _BATCH_ENTRIES:
             self._wake.set()
 
     def find_decision(self, request_id: str, caller: str) -> Mapping[str, Json] | None:
         """The explanation of a request: from memory if it is recent, else one keyed read."""
-        entry = self._recent.find(request_id)
-        if entry is not None:
-            return self._explain(entry) if entry.caller == caller and entry.decision is not None else None
+        recent = self._recent.find(request_id, caller)
+        if recent is not None:
+            return recent
         try:
             # Read only: a file that is gone must not be made again by someone who merely looks.
             with contextlib.closing(
@@ -187,8 +193,7 @@ class SqliteLedger:
         if self._queue and not self._is_ours():
             raise FileNotFoundError(self._path.name)
         while self._queue:
-            batch = [self._queue[index] for index in range(min(len(self._queue), _BATCH_ENTRIES))]
-            rows = [self._row(entry) for entry in batch]
+            rows = [self._queue[index] for index in range(min(len(self._queue), _BATCH_ENTRIES))]
             database.execute("BEGIN IMMEDIATE")
             try:
                 database.executemany(_INSERT, rows)
@@ -196,7 +201,7 @@ class SqliteLedger:
             except BaseException:
                 database.execute("ROLLBACK")
                 raise
-            for _ in batch:
+            for _ in rows:
                 self._queue.popleft()
 
     def _forget_old(self, database: sqlite3.Connection) -> None:
@@ -211,9 +216,13 @@ class SqliteLedger:
             {"target": attempt.target, "status": attempt.status, "error": attempt.error, "seconds": round(attempt.seconds, 4)}
             for attempt in entry.attempts
         ]
-        explained = self._explain(entry) if decision else None
-        if explained is not None and entry.prompt_text is None:
-            explained["person_text"] = None  # no text on disk unless the operator asked for it
+        explained = ""
+        if decision is not None:
+            whole = self._explain(entry)
+            self._recent.add(entry, orjson.dumps(whole))
+            if entry.prompt_text is None:
+                whole["person_text"] = None  # no text on disk unless the operator asked for it
+            explained = orjson.dumps(whole).decode()
         return (
             entry.id,
             entry.at,
@@ -231,7 +240,7 @@ class SqliteLedger:
             entry.target,
             entry.because,
             decision.score if decision else None,
-            orjson.dumps(explained).decode() if explained else None,
+            explained or None,
             orjson.dumps(attempts).decode(),
             entry.overhead_ms,
             entry.ttft_ms,
@@ -253,16 +262,14 @@ class NoLedger:
 
     def __init__(self, explain: Callable[[Entry], JsonObject]) -> None:
         self._explain = explain
-        self._recent = RecentEntries()
+        self._recent = RecentDecisions()
 
     def record(self, entry: Entry) -> None:
-        self._recent.add(entry)
+        if entry.decision is not None:
+            self._recent.add(entry, orjson.dumps(self._explain(entry)))
 
     def find_decision(self, request_id: str, caller: str) -> Mapping[str, Json] | None:
-        entry = self._recent.find(request_id)
-        if entry is None or entry.decision is None or entry.caller != caller:
-            return None
-        return self._explain(entry)
+        return self._recent.find(request_id, caller)
 
     def close(self) -> None:
         pass
