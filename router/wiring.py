@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from router.config.load import Known, KnownAdapter, LoadedConfig
+from router.config.faults import Known, KnownAdapter
+from router.config.load import LoadedConfig
 from router.contract.entry import Entry, Ledger
 from router.contract.request import JsonObject
 from router.decide.choose import Rules

@@ -38,7 +38,7 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_yaml_examples_are_good_configs(page):
     for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL):
-        check_config(block, page.name, page.parent, known_names())
+        assert check_config(block, page.name, page.parent, known_names()).targets
 
 
 def test_the_policy_of_the_how_to_is_a_policy():
