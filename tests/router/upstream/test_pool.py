@@ -1,0 +1,126 @@
+"""TLS and tunnels: what only shows with a certificate and a proxy between."""
+
+import asyncio
+import shutil
+import ssl
+import subprocess
+
+import pytest
+
+from router.upstream.pool import _bypasses_proxy, read_address
+from tests.tools.http import call, chat
+from tests.tools.running import two_targets
+from tests.tools.upstream import CHAT_ANSWER, answer_json
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not here: TLS was not tried")
+    folder = tmp_path_factory.mktemp("tls")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += [
+        "-addext",
+        "subjectAltName=DNS:localhost,DNS:models.example",
+        "-keyout",
+        str(folder / "key.pem"),
+        "-out",
+        str(folder / "cert.pem"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+async def serve_tls(upstream, certificate):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    return await asyncio.start_server(upstream._serve, "127.0.0.1", 0, ssl=context)
+
+
+async def test_a_target_with_its_own_authority_is_reached_over_tls(start, upstream, certificate):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    server = await serve_tls(upstream, certificate)
+    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+    tls = f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
+    tandem = await start(two_targets(url, url, fast_extra=tls, deep_extra=tls))
+
+    replies = [await call(tandem.port, "/v1/chat/completions", chat()) for _ in range(2)]
+
+    server.close()
+    assert [reply.json for reply in replies] == [CHAT_ANSWER] * 2
+    assert upstream.connections == 1
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(start, upstream, certificate):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    server = await serve_tls(upstream, certificate)
+    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+    tandem = await start(two_targets(url, url))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    server.close()
+    assert reply.status == 502
+    assert "TLS failed" in reply.json["error"]["message"]
+    assert not upstream.seen
+
+
+@pytest.mark.parametrize(
+    ("exceptions", "bypassed"),
+    [
+        ("", False),
+        ("*", True),
+        ("example.com", True),
+        (".example.com", True),
+        ("other.com", False),
+        ("api.example.com:443", True),
+    ],
+)
+def test_no_proxy_names_hosts_domains_and_everything(exceptions, bypassed):
+    assert _bypasses_proxy("api.example.com", exceptions) is bypassed
+
+
+def test_a_proxy_of_the_environment_serves_https_and_never_loopback(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:3128")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    read_address.cache_clear()
+
+    assert read_address("https://api.example.com/v1").proxy == ("127.0.0.1", 3128)
+    assert read_address("https://localhost/v1").proxy is None
+    assert read_address("http://api.example.com/v1").proxy is None
+    read_address.cache_clear()
+
+
+async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, upstream, certificate, monkeypatch):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    server = await serve_tls(upstream, certificate)
+    asked = []
+
+    async def proxy(reader, writer):
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+        async def pump(source, drain):
+            while data := await source.read(65_536):
+                drain.write(data)
+            drain.close()
+
+        await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer), return_exceptions=True)
+
+    tunnel = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{tunnel.sockets[0].getsockname()[1]}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    read_address.cache_clear()
+    url, tls = "https://models.example/v1", f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
+    tandem = await start(two_targets(url, url, fast_extra=tls, deep_extra=tls))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    tunnel.close()
+    server.close()
+    read_address.cache_clear()
+    assert asked[0] == b"CONNECT models.example:443 HTTP/1.1"
+    assert reply.json == CHAT_ANSWER
