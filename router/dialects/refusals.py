@@ -4,7 +4,7 @@ import math
 
 import orjson
 
-from router.contract.errors import RequestError, TandemError, TooLong, UpstreamError, UpstreamRefused
+from router.contract.errors import RequestError, TandemError, UpstreamError, UpstreamRefused
 from router.contract.request import JsonObject
 from router.contract.words import Dialect
 
@@ -84,11 +84,6 @@ def failure_event(error: TandemError, dialect: Dialect, request_id: str) -> byte
             return b"event: response.failed\ndata: " + orjson.dumps(failed) + b"\n\n"
         case _:
             return b"data: " + orjson.dumps(body) + b"\n\n"
-
-
-def too_long(needed: int, window: int, hint: str) -> TooLong:
-    """A refusal for length, in the words on which clients compact."""
-    return TooLong(f"prompt is too long: {needed} tokens > {window} maximum. {hint}")
 
 
 def passes_unchanged(error: TandemError) -> bool:

@@ -45,7 +45,6 @@ class AsgiSink:
         self._held_bytes = 0
         self._is_paused = False
         self._is_over = False
-        self.has_failed = False
         self.has_started = False
 
     def feed_from(self, flow: Flow) -> None:
@@ -68,8 +67,7 @@ class AsgiSink:
         self._push({"type": "http.response.body", "body": b"", "more_body": False})
 
     def fail(self, error: TandemError) -> None:
-        self.has_failed = True
-        self.close()
+        self.close()  # the pump then returns without an end, and the server cuts the connection
 
     def close(self) -> None:
         """Nothing more will come."""

@@ -24,7 +24,7 @@ _DENSE_TOKENS_PER_BYTE = 0.63
 """Base64, hex and their like: no words, so nothing merges."""
 
 LOW, HIGH = 0.80, 1.35
-"""The band. On 424 samples of those kinds the true count was 0.79 to 1.37 of the estimate; 98 % lay inside 0.87 to 1.29."""
+"""The band. On 437 samples of those kinds the true count was 0.79 to 1.37 of the estimate; 98 % lay inside 0.87 to 1.29."""
 
 TOKENS_PER_IMAGE = 1_000
 """Hosts count an image by its size, between 100 and 3,000; without decoding it this is the middle."""

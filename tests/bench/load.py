@@ -76,7 +76,7 @@ async def main(kind: str, port: int, size: int, count: int, seconds: float) -> d
     else:
         streams = []
         for _ in range(count):
-            streams.append(asyncio.ensure_future(listen(port, request, numbers, firsts)))  # noqa: TID251
+            streams.append(asyncio.ensure_future(listen(port, request, numbers, firsts)))  # noqa: TID251  held by the list
             await asyncio.sleep(0.4 / count)
         await asyncio.gather(*streams)
     return {"tokens": len(numbers), "lags": sorted(numbers), "firsts": sorted(firsts)}

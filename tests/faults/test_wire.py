@@ -88,7 +88,7 @@ async def test_headers_that_trickle_are_given_up_at_the_limit_whatever_comes(sta
     tandem = await start(SIMULATED + "limits: {header_timeout_seconds: 0.5}\n")
     async with Caller(tandem.port, by_shim=by_shim) as caller:
         began = asyncio.get_running_loop().time()
-        closing = asyncio.ensure_future(caller.closed(5))  # noqa: TID251
+        closing = asyncio.ensure_future(caller.closed(5))  # noqa: TID251  held and awaited here
         for letter in framed(f"content-length: {len(BODY)}"):
             if closing.done():
                 break
