@@ -148,16 +148,12 @@ def _ledger(loaded: LoadedConfig, *, with_ledger: bool) -> Ledger:
 def explain_entry(entry: Entry) -> JsonObject:
     """The decision of a served request, with what became of it."""
     assert entry.decision is not None
-    attempts: list[JsonObject] = [
-        {"target": attempt.target, "status": attempt.status, "error": attempt.error, "seconds": round(attempt.seconds, 4)}
-        for attempt in entry.attempts
-    ]
     return {
         "request_id": entry.id,
         **explain(entry.decision),
         "outcome": str(entry.outcome),
         "served_by": entry.target,
-        "attempts": [dict(attempt) for attempt in attempts],
+        "attempts": [attempt._asdict() for attempt in entry.attempts],
         "ttft_ms": entry.ttft_ms,
         "duration_ms": entry.duration_ms,
         "overhead_ms": entry.overhead_ms,

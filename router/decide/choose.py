@@ -9,9 +9,8 @@ from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong
 from router.contract.opinions import Insist, Lean, Policy, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals
-from router.contract.target import Standing
 from router.contract.words import Tier
-from router.decide.estimate import Economics, Prospect, find_flip, foresee, weigh_alone, weigh_with_redo
+from router.decide.estimate import Economics, Prospect, find_flip, foresee, weigh, weigh_with_redo
 from router.decide.opinions import Hearing, hear
 from router.decide.wording import because_estimate, because_insist, because_only_tier, no_target_error
 
@@ -31,17 +30,13 @@ class Rules:
 
 def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     """Choose the tier and its targets, and say why. Raises a `TandemError` when nothing can serve the request."""
+    economics = rules.economics
     hearing = hear(rules.policies, request, signals)
-    ruled_out = _fold_rule_outs(hearing)
-    prospects = {
-        name: foresee(standing, signals.prompt.tokens, rules.economics)
-        for name, standing in signals.standings.items()
-        if name not in ruled_out
-    }
-    score = _score(rules.economics, hearing)
-    open_targets = _order_targets(signals.standings, prospects, score, rules.economics)
-    estimates = _estimate(open_targets, prospects, score, rules.economics)
-    flip = _find_flip(open_targets, prospects, score, rules.economics)
+    ruled_out = _fold_rule_outs(hearing) if hearing.ruled_out else {}
+    score = _score(economics, hearing)
+    prospects = _foresee_tiers(signals, ruled_out, score, economics)
+    open_targets = {tier: tuple([prospect.target for prospect in open_ones]) for tier, open_ones in prospects.items()}
+    estimates = _estimate(prospects, score, economics)
     tier, targets, because, decided_by, may_spill = _pick(request, signals, hearing, ruled_out, open_targets, estimates, score)
     return Decision(
         tier=tier,
@@ -53,7 +48,7 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
         evidence=hearing.evidence(),
         estimates=estimates,
         margin_usd=abs(estimates[Tier.FAST].cost_usd - estimates[Tier.DEEP].cost_usd) if len(estimates) == 2 else None,
-        flip=flip if decided_by == ESTIMATE else Flip(None, None),
+        flip=_find_flip(prospects, score, economics) if decided_by is ESTIMATE else Flip(None, None),
         skipped=hearing.skipped,
         turn=signals.turn,
         prompt_tokens=signals.prompt.tokens,
@@ -74,47 +69,36 @@ def _fold_rule_outs(hearing: Hearing) -> dict[str, RuleOut]:
 
 def _score(economics: Economics, hearing: Hearing) -> float:
     """The chance that this turn is a long task. A sum, so that every policy's share can be shown."""
-    prior = math.log(economics.base_rate / (1 - economics.base_rate))
-    odds = math.fsum([prior, *(held.opinion.log_odds for held in hearing.leans if isinstance(held.opinion, Lean))])
+    odds = math.fsum([economics.prior, *[held.opinion.log_odds for held in hearing.leans if isinstance(held.opinion, Lean)]])
     return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, odds))))
 
 
-def _order_targets(
-    standings: Mapping[str, Standing], prospects: Mapping[str, Prospect], score: float, economics: Economics
-) -> dict[Tier, tuple[str, ...]]:
-    """The targets of each tier that can serve, cheapest first; equals stay in the order of the config."""
-    ordered: dict[Tier, tuple[str, ...]] = {}
-    for tier in (Tier.FAST, Tier.DEEP):
-        names = [name for name, standing in standings.items() if standing.target.tier is tier and name in prospects]
-        if len(names) > 1:
-            names.sort(key=lambda name: weigh_alone(prospects[name], score, economics).cost_usd)
-        ordered[tier] = tuple(names)
-    return ordered
+def _foresee_tiers(
+    signals: Signals, ruled_out: Mapping[str, RuleOut], score: float, economics: Economics
+) -> dict[Tier, list[Prospect]]:
+    """What each target that can serve would take, by tier, cheapest first; equals stay in the order of the config."""
+    tokens = signals.prompt.tokens
+    prospects: dict[Tier, list[Prospect]] = {Tier.FAST: [], Tier.DEEP: []}
+    for name, standing in signals.standings.items():
+        if name not in ruled_out:
+            prospects[standing.target.tier].append(foresee(standing, tokens, economics))
+    for open_ones in prospects.values():
+        if len(open_ones) > 1:
+            open_ones.sort(key=lambda prospect: weigh(prospect, score, economics).cost_usd)
+    return prospects
 
 
-def _estimate(
-    open_targets: Mapping[Tier, tuple[str, ...]], prospects: Mapping[str, Prospect], score: float, economics: Economics
-) -> dict[Tier, Estimate]:
-    estimates: dict[Tier, Estimate] = {}
-    fast, deep = open_targets[Tier.FAST], open_targets[Tier.DEEP]
-    if fast:
-        estimates[Tier.FAST] = (
-            weigh_with_redo(prospects[fast[0]], prospects[deep[0]], score, economics)
-            if deep
-            else weigh_alone(prospects[fast[0]], score, economics)
-        )
-    if deep:
-        estimates[Tier.DEEP] = weigh_alone(prospects[deep[0]], score, economics)
-    return estimates
+def _estimate(prospects: Mapping[Tier, list[Prospect]], score: float, economics: Economics) -> dict[Tier, Estimate]:
+    fast, deep = prospects[Tier.FAST], prospects[Tier.DEEP]
+    if not deep:
+        return {Tier.FAST: weigh(fast[0], score, economics)} if fast else {}
+    redo = weigh(deep[0], score, economics)
+    return {Tier.FAST: weigh_with_redo(fast[0], redo, score, economics), Tier.DEEP: redo} if fast else {Tier.DEEP: redo}
 
 
-def _find_flip(
-    open_targets: Mapping[Tier, tuple[str, ...]], prospects: Mapping[str, Prospect], score: float, economics: Economics
-) -> Flip:
-    fast, deep = open_targets[Tier.FAST], open_targets[Tier.DEEP]
-    if not fast or not deep:
-        return Flip(None, None)
-    flip = find_flip(prospects[fast[0]], prospects[deep[0]], score, economics)
+def _find_flip(prospects: Mapping[Tier, list[Prospect]], score: float, economics: Economics) -> Flip:
+    fast, deep = prospects[Tier.FAST], prospects[Tier.DEEP]
+    flip = find_flip(fast[0], deep[0], score, economics)
     # With a second fast target, a queue at the first moves the work to that one, not to the other tier.
     return flip if len(fast) == 1 else Flip(flip.score, None)
 

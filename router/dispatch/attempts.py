@@ -125,17 +125,18 @@ class Dispatcher:
         except asyncio.CancelledError as leaving:
             if leaving.args:  # the router stops: the caller is still there, and is told
                 relay.fail(Unavailable("the router stops"))
-            record.attempts.append(Attempt(target.name, relay.status, "abandoned", clock() - began))
+            record.attempts.append(Attempt(target.name, relay.status, "abandoned", round(clock() - began, 4)))
             raise
         finally:
             timer.cancel()
+            relay.close()
             if call is not None and not relay.has_served:
                 call.cancel()
             self._note(view, decision, relay, record)
             # A caller that reads slowly slows the target down: that says nothing of the target's own speed.
             is_measured = record.usage is not None and not record.usage.is_estimated and not relay.was_paused
             self._live.ended(target.name, number, clock(), record.tokens_per_second if is_measured else None)
-        record.attempts.append(Attempt(target.name, relay.status, error.code if error else None, clock() - began))
+        record.attempts.append(Attempt(target.name, relay.status, error.code if error else None, round(clock() - began, 4)))
         self._conclude(relay, error, record)
         if isinstance(error, UpstreamError) and error.retry_after_seconds is not None:
             self._live.asked_to_wait(target.name, error.retry_after_seconds, clock())

@@ -32,6 +32,9 @@ _PASSED_HEADERS = frozenset(
     """.split()
 )
 _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+_HEARTBEAT = b": heartbeat\n\n"
+"""A comment, which every reader of events skips. It tells proxies and impatient clients that the line is alive."""
+HEARTBEAT_SECONDS = 10.0
 
 
 def passed_headers(headers: Headers) -> Headers:
@@ -53,8 +56,12 @@ class Relay:
         most_bytes: int,
         head: Callable[[], Headers],
         clock: Callable[[], float],
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self._client, self._target, self._dialect, self._request_id = client, target, dialect, request_id
+        self._heartbeat_seconds = heartbeat_seconds
+        self._heart: asyncio.TimerHandle | None = None
+        self._silent_checks = 0
         self._wants_stream, self._most_bytes, self._head, self._clock = is_streaming, most_bytes, head, clock
         self._status = 0
         self._headers: Headers = ()
@@ -70,7 +77,7 @@ class Relay:
         self.usage: Usage | None = None
         self.on_first_token: Callable[[float], None] | None = None
         self.recording: list[bytes] | None = None
-        self.was_paused = False
+        self.was_paused = self._is_paused = False
         self._flow: Flow | None = None
 
     def feed_from(self, flow: Flow) -> None:
@@ -79,12 +86,13 @@ class Relay:
 
     def pause(self) -> None:
         """The caller reads slowly."""
-        self.was_paused = True
+        self.was_paused = self._is_paused = True
         if self._flow is not None:
             self._flow.pause()
 
     def resume(self) -> None:
         """The caller caught up."""
+        self._is_paused = False
         if self._flow is not None:
             self._flow.resume()
 
@@ -108,6 +116,7 @@ class Relay:
         tail = self._tail
         if tail is not None:
             tail.add(data)
+            self._silent_checks = 0
             if self._mark is not None and self._mark in data:
                 self._note_first_token()
             if self.recording is not None:
@@ -120,8 +129,20 @@ class Relay:
             self.has_reached_client = True
             self._client.start(200, self._head() + _stream_headers(self._headers))
             self.write(data)
+            self._listen_for_silence()
         else:
             self._hold(data)
+
+    def _listen_for_silence(self) -> None:
+        """Look twice in the time of a heartbeat, so that a piece costs no look at the clock."""
+        self._heart = self.finished.get_loop().call_later(self._heartbeat_seconds / 2, self._check_silence)
+
+    def _check_silence(self) -> None:
+        self._silent_checks += 1
+        if self._silent_checks >= 2 and self._tail is not None and self._tail.at_frame_end and not self._is_paused:
+            self._silent_checks = 0
+            self._client.write(_HEARTBEAT)
+        self._listen_for_silence()
 
     def _note_first_token(self) -> None:
         self._mark = None
@@ -218,7 +239,13 @@ class Relay:
         """Tokens of an answer whose host gave no usage: a frame is about one token, four bytes of a whole one are."""
         return self._tail.frames_seen if self._tail is not None else self._held_bytes // 4
 
+    def close(self) -> None:
+        """Nothing more is relayed: the answer is over, or its caller is gone."""
+        if self._heart is not None:
+            self._heart.cancel()
+
     def _settle(self, error: TandemError | None) -> None:
+        self.close()
         if not self.finished.done():
             self.finished.set_result(error)
 

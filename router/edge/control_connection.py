@@ -13,9 +13,10 @@ _LINGER_SECONDS = 1.0
 class ControlConnection(HttpToolsProtocol):
     """Headers must arrive in time and in size; a body must not come by the byte."""
 
-    def __init__(self, limits: Limits, **given: Any) -> None:
+    def __init__(self, limits: Limits, first_head_seconds: float, **given: Any) -> None:
         super().__init__(**given)
         self._limits = limits
+        self._head_seconds = first_head_seconds
         self._waiting: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._in_head = False
@@ -31,11 +32,12 @@ class ControlConnection(HttpToolsProtocol):
         super().data_received(data)
         if not self._in_head:
             self._head_bytes = 0
+            self._head_seconds = self._limits.header_timeout_seconds
             self._stop_waiting()
         elif self._head_bytes > self._limits.max_header_bytes + 65_536 and not self.transport.is_closing():
             self._refuse(b"431 Request Header Fields Too Large")
         elif self._waiting is None and not self._is_answering() and not self.transport.is_closing():
-            self._waiting = self.loop.call_later(self._limits.header_timeout_seconds, self._refuse, b"408 Request Timeout")
+            self._waiting = self.loop.call_later(self._head_seconds, self._refuse, b"408 Request Timeout")
 
     def on_headers_complete(self) -> None:
         """The head is whole. A target that names a host is another proxy's business."""

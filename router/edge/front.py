@@ -38,11 +38,11 @@ _NEVER = float("inf")
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
 
-def write_head(status: int, headers: Headers, *, closes: bool) -> tuple[bytes, bool]:
-    """The head of an answer, and whether its body is chunked for want of a length."""
+def write_head(status: int, headers: Headers, *, closes: bool, may_chunk: bool = True) -> tuple[bytes, bool]:
+    """The head of an answer, and whether its body is chunked for want of a length. HTTP/1.0 knows only the close."""
     head = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Status\r\n"
     head += "".join([f"{name}: {value}\r\n" for name, value in headers])
-    is_chunked = "\r\ncontent-length: " not in head
+    is_chunked = may_chunk and "\r\ncontent-length: " not in head
     if is_chunked:
         head += "transfer-encoding: chunked\r\n"
     if closes:
@@ -53,10 +53,23 @@ def write_head(status: int, headers: Headers, *, closes: bool) -> tuple[bytes, b
 class ClientSink:
     """Takes one answer straight to the caller's transport. Head and first piece leave in one write."""
 
-    __slots__ = ("_connection", "_flow", "_head", "_is_chunked", "_transport", "closes", "has_ended", "has_started", "is_over")
+    __slots__ = (
+        "_connection",
+        "_flow",
+        "_head",
+        "_is_chunked",
+        "_may_chunk",
+        "_transport",
+        "closes",
+        "has_ended",
+        "has_started",
+        "is_over",
+    )
 
-    def __init__(self, connection: "HotConnection", transport: asyncio.Transport, *, closes: bool) -> None:
-        self._connection, self._transport, self.closes = connection, transport, closes
+    def __init__(
+        self, connection: "HotConnection", transport: asyncio.Transport, *, closes: bool, may_chunk: bool = True
+    ) -> None:
+        self._connection, self._transport, self.closes, self._may_chunk = connection, transport, closes, may_chunk
         self._head = b""
         self._is_chunked = False
         self._flow: Flow | None = None
@@ -69,7 +82,7 @@ class ClientSink:
 
     def start(self, status: int, headers: Headers) -> None:
         self.has_started = True
-        self._head, self._is_chunked = write_head(status, headers, closes=self.closes)
+        self._head, self._is_chunked = write_head(status, headers, closes=self.closes, may_chunk=self._may_chunk)
 
     def write(self, data: bytes) -> None:
         if self._is_chunked:
@@ -134,7 +147,7 @@ class HotConnection(asyncio.Protocol):
         gate: Gate,
         connections: set[asyncio.Protocol],
         tasks: "set[asyncio.Task[None]]",
-        hand_over: Callable[[], asyncio.Protocol],
+        hand_over: Callable[[float], asyncio.Protocol],
     ) -> None:
         self._gate, self._connections, self._tasks, self._hand_over = gate, connections, tasks, hand_over
         self._loop = asyncio.get_running_loop()
@@ -209,13 +222,19 @@ class HotConnection(asyncio.Protocol):
         if self._task is not None:
             self._buffer += data
             if len(self._buffer) > _MOST_PIPELINED_BYTES:
-                # Not paused instead: a caller whose bytes are not read cannot be seen to leave.
-                self._transport.abort()
+                self._hold_back()
         elif self._head is not None:
             self._take_body(data)
         else:
             self._buffer = self._buffer + data if self._buffer else data
             self._take_head()
+
+    def _hold_back(self) -> None:
+        """Too much has come behind a request that is still served."""
+        if self._sink is not None and self._sink.is_over:
+            self._transport.pause_reading()  # the answer is out and only its record is not: this is the next request
+        else:
+            self._transport.abort()  # not paused: a caller whose bytes are not read cannot be seen to leave
 
     def shutdown(self) -> None:
         """Stop after what is under way; uvicorn asks every connection to."""
@@ -240,7 +259,7 @@ class HotConnection(asyncio.Protocol):
         try:
             head = RequestHead(buffer[: end + 4])
             dialect = dialect_of_path(head.path)
-            if head.version != "1.1" or "transfer-encoding" in head.headers:
+            if head.version not in ("1.0", "1.1") or "transfer-encoding" in head.headers:
                 self._buffer = buffer
                 self._leave()
                 return
@@ -304,9 +323,10 @@ class HotConnection(asyncio.Protocol):
         assert head is not None
         self._head = None
         self._deadline = _NEVER
-        closes = self._is_stopping or not head.keeps_alive
+        is_old = head.version == "1.0"
+        closes = self._is_stopping or not head.keeps_alive or is_old
         arrival = Arrival(self._request_id, door.dialect, door.operation, head.headers, body)
-        self._sink = sink = ClientSink(self, self._transport, closes=closes)
+        self._sink = sink = ClientSink(self, self._transport, closes=closes, may_chunk=not is_old)
         self._task = task = spawn(self._gate.serve(arrival, sink), name=arrival.id)
         self._tasks.add(task)
         task.add_done_callback(self._served)
@@ -326,6 +346,8 @@ class HotConnection(asyncio.Protocol):
     def _wait_for_next(self) -> None:
         """The answer is out: take the next request, here already or to come."""
         self._expect(self._gate.limits.keep_alive_seconds, self._close_silent)
+        if len(self._buffer) > _MOST_PIPELINED_BYTES:
+            self._transport.resume_reading()
         if self._buffer:
             self._take_head()
 
@@ -354,13 +376,16 @@ class HotConnection(asyncio.Protocol):
         self._expect(_LINGER_SECONDS, self._close_silent)
 
     def _leave(self) -> None:
-        """Hand the connection over, with every byte of the request that is not ours."""
+        """Hand the connection over, with every byte of the request that is not ours, and the time that its head has left."""
         self._connections.discard(self)
+        seconds = self._gate.limits.header_timeout_seconds
+        if self._on_deadline == self._close_late_head:
+            seconds = max(0.0, self._deadline - self._loop.time())
         self._deadline = _NEVER
         if self._timer is not None:
             self._timer.cancel()
         buffer, self._buffer = self._buffer, b""
-        protocol = self._hand_over()
+        protocol = self._hand_over(seconds)
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
         protocol.data_received(buffer)

@@ -83,7 +83,10 @@ class Server(uvicorn.Server):
     def _accept(self, **given: Any) -> asyncio.Protocol:
         """A protocol for a new connection: ours, which hands over to uvicorn's own what is not hot."""
         state = given["server_state"]
-        return HotConnection(self._gate, state.connections, state.tasks, lambda: ControlConnection(self._gate.limits, **given))
+        limits = self._gate.limits
+        return HotConnection(
+            self._gate, state.connections, state.tasks, lambda seconds: ControlConnection(limits, seconds, **given)
+        )
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -41,11 +41,11 @@ class RecentDecisions:
     """The last decisions, in memory, as JSON: at most so many, and none for longer than an hour."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[str, float, bytes]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[str, float, str, str | None]] = OrderedDict()
 
-    def add(self, entry: Entry, explained: bytes) -> None:
-        """Remember a decision."""
-        self._known[entry.id] = (entry.caller, entry.at, explained)
+    def add(self, entry: Entry, explained: str, person_text: str | None) -> None:
+        """Remember a decision, and beside it what the person typed."""
+        self._known[entry.id] = (entry.caller, entry.at, explained, person_text)
         oldest = next(iter(self._known.values()))
         if len(self._known) > _MOST_REMEMBERED or entry.at - oldest[1] > _REMEMBERED_SECONDS:
             self._known.popitem(last=False)
@@ -56,7 +56,7 @@ class RecentDecisions:
         if known is None or known[0] != caller:
             return None
         found: JsonObject = orjson.loads(known[2])
-        return found
+        return {**found, "person_text": known[3]}
 
     def clear(self) -> None:
         """Forget everything."""
@@ -212,17 +212,8 @@ class SqliteLedger:
 
     def _row(self, entry: Entry) -> tuple[object, ...]:
         decision, usage = entry.decision, entry.usage
-        attempts = [
-            {"target": attempt.target, "status": attempt.status, "error": attempt.error, "seconds": round(attempt.seconds, 4)}
-            for attempt in entry.attempts
-        ]
-        explained = ""
-        if decision is not None:
-            whole = self._explain(entry)
-            self._recent.add(entry, orjson.dumps(whole))
-            if entry.prompt_text is None:
-                whole["person_text"] = None  # no text on disk unless the operator asked for it
-            explained = orjson.dumps(whole).decode()
+        explained = _write_decision(self._explain(entry), entry, self._recent) if decision is not None else None
+        attempts = [attempt._asdict() for attempt in entry.attempts]
         return (
             entry.id,
             entry.at,
@@ -240,7 +231,7 @@ class SqliteLedger:
             entry.target,
             entry.because,
             decision.score if decision else None,
-            explained or None,
+            explained,
             orjson.dumps(attempts).decode(),
             entry.overhead_ms,
             entry.ttft_ms,
@@ -257,6 +248,16 @@ class SqliteLedger:
         )
 
 
+def _write_decision(explained: JsonObject, entry: Entry, recent: RecentDecisions) -> str:
+    """The decision as JSON, written once and remembered. No text goes to disk unless the operator asked for it."""
+    person_text = explained.get("person_text")
+    if entry.prompt_text is None:
+        explained["person_text"] = None
+    written = orjson.dumps(explained).decode()
+    recent.add(entry, written, person_text if isinstance(person_text, str) else None)
+    return written
+
+
 class NoLedger:
     """Keeps nothing but the last decisions, in memory."""
 
@@ -266,7 +267,7 @@ class NoLedger:
 
     def record(self, entry: Entry) -> None:
         if entry.decision is not None:
-            self._recent.add(entry, orjson.dumps(self._explain(entry)))
+            _write_decision(self._explain(entry), entry, self._recent)
 
     def find_decision(self, request_id: str, caller: str) -> Mapping[str, Json] | None:
         return self._recent.find(request_id, caller)

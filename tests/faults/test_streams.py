@@ -1,6 +1,8 @@
 """Callers that read slowly, leave, or send too much, and targets that never end (rows S, U and O), over raw sockets."""
 
 import asyncio
+import http.client
+import json
 
 import pytest
 
@@ -18,8 +20,6 @@ async def flood(wire, seen):
 
 
 def chunked(body: dict) -> bytes:
-    import json
-
     raw = json.dumps(body).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
     return head.encode() + b"%x\r\n%s\r\n0\r\n\r\n" % (len(raw), raw)
@@ -163,8 +163,6 @@ async def test_what_comes_before_an_answer_is_skipped_and_bounded(start, upstrea
 
 @pytest.mark.parametrize("declared", [-3, 3], ids=["longer than it says", "shorter than it says"])
 async def test_a_body_of_another_length_than_declared_is_no_answer(start, upstream, declared):
-    import json
-
     raw = json.dumps(CHAT_ANSWER).encode()
 
     async def lies(wire, seen):
@@ -190,3 +188,49 @@ async def test_an_answer_that_ends_with_its_connection_is_whole(start, upstream)
     tandem = await start(two_targets(upstream.base_url, upstream.base_url))
 
     assert (await call(tandem.port, "/v1/chat/completions", chat())).json == CHAT_ANSWER
+
+
+async def test_large_requests_follow_one_another_on_a_kept_connection(start, upstream):
+    """The next body may arrive before the last request is recorded: it is no flood behind a request that is served."""
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
+    body = json.dumps(chat("x " * 150_000)).encode()
+
+    def call_again_and_again() -> list[int]:
+        connection = http.client.HTTPConnection("127.0.0.1", tandem.port, timeout=5)
+        statuses = []
+        for _ in range(40):
+            connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+            reply = connection.getresponse()
+            reply.read()
+            statuses.append(reply.status)
+        connection.close()
+        return statuses
+
+    assert await asyncio.to_thread(call_again_and_again) == [200] * 40
+
+
+async def test_a_flood_behind_a_request_that_is_served_ends_the_connection(start, upstream):
+    upstream.scripts = [flood]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
+    async with Caller(tandem.port) as caller:
+        await caller.send(request_bytes("/v1/chat/completions", chat(stream=True)))
+        await asyncio.wait_for(upstream_seen(upstream), 5)
+        caller.writer.write(b"x" * 200_000)
+
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+
+    (entry,) = await tandem.entries()
+    assert entry["outcome"] == "ABANDONED"
+
+
+async def test_an_http_1_0_caller_gets_a_stream_that_ends_with_the_connection(start, upstream):
+    upstream.scripts = [stream(*GOOD_CHAT_STREAM)]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
+    async with Caller(tandem.port) as caller:
+        request = request_bytes("/v1/chat/completions", chat(stream=True)).replace(b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", 1)
+        await caller.send(request)
+        head, _, body = (await caller.closed()).partition(b"\r\n\r\n")
+
+    assert b"transfer-encoding" not in head
+    assert b"".join(GOOD_CHAT_STREAM) == body

@@ -207,3 +207,16 @@ async def test_hundreds_of_idle_connections_do_not_keep_a_caller_waiting(simulat
 
     for _, writer in callers:
         writer.close()
+
+
+async def test_a_head_that_trickles_in_has_one_time_limit_across_the_hand_over(start):
+    tandem = await start(SIMULATED + "limits: {header_timeout_seconds: 0.6}\n")
+    async with Caller(tandem.port) as caller:
+        began = asyncio.get_running_loop().time()
+        for letter in b"POST /v1/chat/nothing-of-ours HTTP":
+            caller.writer.write(bytes([letter]))
+            await asyncio.sleep(0.025)  # the first bytes could be a create call; about halfway they no longer can
+        await caller.closed(3)
+        took = asyncio.get_running_loop().time() - began
+
+    assert 0.5 < took < 1.1
