@@ -42,7 +42,7 @@ class OpenAiHttpAdapter:
             UpstreamRequest(
                 target=request.target.name,
                 method="POST",
-                url=self._base_url + _PATHS[view.dialect],
+                url=self._base_url + _PATHS[request.dialect],
                 headers=tuple(headers),
                 body=request.body,
                 timeouts=request.target.timeouts,

@@ -87,10 +87,14 @@ class Upstream(Protocol):
 
 
 class OutgoingRequest(NamedTuple):
-    """A request as a target is to see it: the caller's body with the target's own model name in it."""
+    """A request as a target is to see it: in a dialect that it speaks, with its own model name.
+
+    `view` is the caller's request, which may be in another dialect than `body`.
+    """
 
     view: RequestView
     target: Target
+    dialect: Dialect
     body: bytes
     prompt_tokens: int
 

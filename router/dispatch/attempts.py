@@ -120,7 +120,7 @@ class Dispatcher:
         late = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
         timer = asyncio.get_running_loop().call_later(max(0.0, deadline - clock()), relay.fail, late)
         try:
-            call = reachable.adapter.open(OutgoingRequest(view, target, body, decision.prompt_tokens), relay)
+            call = reachable.adapter.open(OutgoingRequest(view, target, view.dialect, body, decision.prompt_tokens), relay)
             error = await relay.finished
         except asyncio.CancelledError as leaving:
             if leaving.args:  # the router stops: the caller is still there, and is told
