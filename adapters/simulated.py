@@ -16,7 +16,8 @@ from router.contract.errors import UpstreamCut
 from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
 from router.contract.request import Json, JsonObject, RequestView
 from router.contract.words import Dialect, Feature, Operation, Tier
-from router.dialects.compose import ComposedCall, Composer, compose
+from router.dialects.compose import Answer, ComposedCall, Composer, Finish, compose
+from router.dialects.compose.parts import write_call
 from router.dialects.tools import OfferedTool, minimal_instance, offered_tools, wanted_schema
 
 _SHELLS = ("exec_command", "shell", "bash", "run_shell_command", "run_terminal_command", "execute_command", "run_command")
@@ -109,9 +110,9 @@ class _SimulatedCall:
         self._timer: asyncio.TimerHandle | None = None
         options = view.body.get("stream_options")
         asks_usage = isinstance(options, dict) and options.get("include_usage") is True
-        self._composer: Composer = compose(
-            view.dialect, view.id.removeprefix("req_"), model, int(time.time()), sends_usage=asks_usage or not view.is_streaming
-        )
+        sends_usage = asks_usage or not view.is_streaming
+        answer = Answer(view.id.removeprefix("req_"), model, int(time.time()), sends_usage=sends_usage)
+        self._composer: Composer = compose(view.dialect, answer)
         wait = settings.ttft_seconds + request.prompt_tokens / settings.prefill_tokens_per_second
         if fault is not None and fault.kind == "queue":
             wait += fault.seconds
@@ -206,9 +207,12 @@ class _SimulatedCall:
         elif self._sent < self._total:
             self._schedule()
         else:
-            calls = b"".join(self._composer.call(call) for call in self._calls)
-            self._sink.write(calls + self._composer.close(self._usage))
+            self._sink.write(self._write_end())
             self._sink.end()
+
+    def _write_end(self) -> bytes:
+        calls = b"".join(write_call(self._composer, call) for call in self._calls)
+        return calls + self._composer.close(Finish.STOP, self._usage)
 
     def _schedule(self) -> None:
         if self._timer is not None:
@@ -217,7 +221,11 @@ class _SimulatedCall:
         self._timer = self._loop.call_at(next_at, self._write_due)
 
     def _write_whole(self) -> None:
-        self._finish_whole(self._composer.whole(self._text, self._calls, self._usage))
+        self._composer.open()
+        if self._text:
+            self._composer.text(self._text)
+        self._write_end()
+        self._finish_whole(self._composer.whole())
 
     def _finish_whole(self, body: JsonObject) -> None:
         self._sink.start(200, (("content-type", "application/json"),))

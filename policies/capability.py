@@ -1,4 +1,4 @@
-"""A target that does not speak the request's dialect, or does not take what it holds, cannot serve it."""
+"""A target that does not take what a request holds cannot serve it."""
 
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ class CapabilityConfig(PolicyConfig):
 
 
 class CapabilityPolicy:
-    """Images, files, kinds of tools, JSON schema and dialect, held against each target's `accepts` and `dialect`."""
+    """Images, files, kinds of tools and JSON schema, held against each target's `accepts`."""
 
     name: ClassVar[str] = "capability"
     Config: ClassVar[type[PolicyConfig]] = CapabilityConfig
@@ -45,9 +45,10 @@ def _find_lack(request: RequestView, target: Target) -> str | None:
         if target.tier is not Tier.FAST:
             return "fill-in-the-middle (/v1/completions) is served by fast targets only"
         return None if Feature.COMPLETIONS in target.accepts else "it does not accept completions"
-    if request.dialect not in target.speaks:
-        return f"it speaks {' and '.join(sorted(target.speaks))}, and the request is in the {request.dialect} dialect"
     if request.needs <= target.accepts:
         return None
-    lacking = [name for feature, name in _NAMES.items() if feature in request.needs and feature not in target.accepts]
+    accepts = target.accepts
+    if request.dialect not in target.speaks and Feature.TOOLS in accepts:
+        accepts = accepts | {Feature.CUSTOM_TOOLS}  # over a bridge a free-form tool becomes a function
+    lacking = [name for feature, name in _NAMES.items() if feature in request.needs and feature not in accepts]
     return f"the request holds {' and '.join(lacking)}, which this target does not accept" if lacking else None

@@ -18,7 +18,6 @@ from router.decide.choose import Rules, decide
 from router.decide.wording import explain
 from router.dialects.headers import answer_headers
 from router.dialects.requests import Arrival, read_request
-from router.dialects.splice import fields_to_change
 from router.dispatch.attempts import Dispatcher
 from router.dispatch.live import LiveStatistics
 from router.dispatch.refuse import refuse
@@ -91,9 +90,7 @@ class House:
     async def explain(self, arrival: Arrival) -> JsonObject:
         """Decide without asking anyone, and without remembering anything."""
         view, decision = await self.decide(arrival)
-        drops: JsonObject = {
-            name: list(changes) for name in decision.targets if (changes := fields_to_change(view, self.targets[name]))
-        }
+        drops: JsonObject = {name: list(lost) for name in decision.targets if (lost := self.dispatcher.find_losses(view, name))}
         return {**explain(decision), "drops": drops}
 
     async def decide(self, arrival: Arrival) -> tuple[RequestView, Decision]:

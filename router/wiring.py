@@ -12,8 +12,9 @@ from router.contract.request import JsonObject
 from router.decide.choose import Rules
 from router.decide.estimate import Economics, TurnSize
 from router.decide.wording import explain
-from router.dispatch.attempts import Dispatcher, Reachable
+from router.dispatch.attempts import Dispatcher
 from router.dispatch.live import LiveStatistics
+from router.dispatch.outgoing import Reachable
 from router.edge.asgi import Shim
 from router.edge.catalogue import Catalogue
 from router.edge.control import build_control
@@ -71,7 +72,7 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
     policies: dict[str, Any] = dict(POLICIES)
     reachable = {
         plan.target.name: Reachable(
-            plan.target, adapters[plan.adapter](plan.endpoint, plan.settings, pool), plan.endpoint.model
+            plan.target, adapters[plan.adapter](plan.endpoint, plan.settings, pool), plan.endpoint.model, plan.fit
         )
         for plan in loaded.targets
     }
@@ -158,4 +159,5 @@ def explain_entry(entry: Entry) -> JsonObject:
         "duration_ms": entry.duration_ms,
         "overhead_ms": entry.overhead_ms,
         "cost_usd": entry.cost_usd,
+        "dropped": list(entry.dropped),
     }

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
 from router.config.models import Config, LimitsSettings, TargetSettings
-from router.config.targets import TargetPlan, check_target, check_targets, reach_warnings
+from router.config.targets import TargetPlan, check_target, check_targets
 from router.contract.opinions import PolicyConfig
 from router.contract.secret import Secret
 from router.contract.words import Tier
@@ -138,7 +138,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         fingerprint=hashlib.blake2b(orjson.dumps(config.model_dump(mode="json")), digest_size=6).hexdigest(),
         targets=tuple(targets),
         policies=tuple(policies),
-        warnings=(*_warnings(config), *reach_warnings(targets)),
+        warnings=tuple(_warnings(config)),
     )
 
 

@@ -114,6 +114,8 @@ class TargetSettings(Settings):
     """What it costs."""
     quota: QuotaSettings | None = None
     """What its provider allows. Read, not yet enforced."""
+    effort: dict[str, str] = Field(default_factory=dict)
+    """Its words for reasoning effort, by the caller's: {xhigh: high}. Words that are not named go as they came."""
     timeouts: TimeoutSettings = TimeoutSettings()
     """How long to wait for it."""
     tls: TlsSettings | None = None
@@ -136,6 +138,8 @@ class TierSettings(Settings):
 
     targets: tuple[TargetSettings, ...] = Field(min_length=1)
     """The models of this tier."""
+    instructions: str = Field(default="", max_length=20_000)
+    """Text added at the end of the system prompt for turns on this tier. Off by default."""
 
 
 class TiersSettings(Settings):

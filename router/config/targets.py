@@ -1,6 +1,5 @@
 """The targets of a config, checked and made ready to be built."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,8 @@ from router.contract.relay import AdapterSettings, Endpoint, Tls
 from router.contract.secret import Secret
 from router.contract.target import Pace, Price, Target, Timeouts
 from router.contract.words import Dialect, Feature, Tier
+from router.dialects.bridge.quirks import quirks_of
+from router.dialects.fitting import Fit
 
 TYPICAL_PACE = {
     Tier.FAST: Pace(ttft_seconds=0.3, tokens_per_second=600.0, prefill_tokens_per_second=20_000.0),
@@ -26,6 +27,7 @@ class TargetPlan:
     adapter: str
     endpoint: Endpoint
     settings: AdapterSettings
+    fit: Fit
 
 
 def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault]) -> list[TargetPlan]:
@@ -39,14 +41,21 @@ def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault
             elif settings.name in seen:
                 faults.append(Fault(f"{path}.name", f'"{settings.name}" is taken', "give each target a name of its own"))
             seen.add(settings.name)
-            plan = check_target(tier, settings, config.limits, folder, known, path, faults)
+            plan = check_target(tier, settings, config.limits, folder, known, path, faults, block.instructions)
             if plan is not None:
                 plans.append(plan)
     return plans
 
 
 def check_target(
-    tier: Tier, settings: TargetSettings, limits: LimitsSettings, folder: Path, known: Known, path: str, faults: list[Fault]
+    tier: Tier,
+    settings: TargetSettings,
+    limits: LimitsSettings,
+    folder: Path,
+    known: Known,
+    path: str,
+    faults: list[Fault],
+    instructions: str = "",
 ) -> TargetPlan | None:
     adapter = known.adapters.get(settings.adapter)
     if adapter is None:
@@ -91,7 +100,8 @@ def check_target(
         price=Price(**settings.price.model_dump()) if settings.price else None,
     )
     endpoint = Endpoint(settings.model or settings.name, settings.base_url, key, tls)
-    return TargetPlan(target, settings.adapter, endpoint, extra)
+    fit = Fit(quirks_of(settings.base_url), settings.effort, instructions)
+    return TargetPlan(target, settings.adapter, endpoint, extra, fit)
 
 
 def _typical(tier: Tier, settings: TargetSettings, extra: AdapterSettings) -> Pace:
@@ -116,14 +126,3 @@ def _check_tls(settings: TargetSettings, folder: Path, path: str, faults: list[F
 
 def _default_dialect(adapter: KnownAdapter) -> frozenset[Dialect]:
     return frozenset({Dialect.CHAT}) if Dialect.CHAT in adapter.speaks else adapter.speaks
-
-
-def reach_warnings(plans: Sequence[TargetPlan]) -> list[str]:
-    """Dialects whose clients reach only one tier: they are served, and never routed."""
-    found = []
-    for dialect in (Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES):
-        tiers = {plan.target.tier for plan in plans if dialect in plan.target.speaks}
-        if len(tiers) == 1:
-            tier = tiers.pop()
-            found.append(f"{dialect} clients reach only {tier}: no {tier.other} target speaks {dialect}")
-    return found

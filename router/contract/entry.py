@@ -45,6 +45,8 @@ class Dispatched:
     tokens_per_second: float | None = None
     failed: str = ""
     """The attempts that failed before this one, in words."""
+    dropped: tuple[str, ...] = ()
+    """What the request lost on its way to the target: fields that it refuses, or that its dialect has no word for."""
     answer: list[bytes] | None = None
     """The answer's pieces, when someone wants them kept."""
 
@@ -72,6 +74,7 @@ class Entry(NamedTuple):
     tokens_per_second: float | None
     usage: Usage | None
     cost_usd: float | None
+    dropped: tuple[str, ...] = ()
     prompt_text: str | None = None
     answer_text: str | None = None
 

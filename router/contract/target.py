@@ -47,6 +47,10 @@ class Target:
     timeouts: Timeouts
     price: Price | None = None
 
+    def dialect_for(self, dialect: Dialect) -> Dialect:
+        """The dialect in which this target gets a request: the request's own, if it speaks that."""
+        return dialect if dialect in self.speaks or dialect is Dialect.COMPLETIONS else min(self.speaks)
+
 
 class Standing(NamedTuple):
     """A target as it is now: its recent pace, how long a new request would wait, and what it is busy with."""

@@ -1,21 +1,12 @@
-"""Putting the target's model name into a body as it came, and taking out only what the target is known to refuse."""
+"""Putting the target's model name, and what else must change, into a body as it came."""
 
 import re
 
 import orjson
 
 from router.contract.errors import TooDeep
-from router.contract.request import JsonObject, RequestView
-from router.contract.target import Target
-from router.contract.words import Dialect, Feature
+from router.contract.request import JsonObject
 
-_ENCRYPTED = "reasoning.encrypted_content"
-_REASONING_FIELDS: dict[Dialect, tuple[str, ...]] = {
-    Dialect.CHAT: ("reasoning_effort", "reasoning"),
-    Dialect.COMPLETIONS: (),
-    Dialect.RESPONSES: ("reasoning",),
-    Dialect.MESSAGES: ("thinking", "context_management"),
-}
 _SMALL_BYTES = 16_384
 _KEY = b'"model"'
 _ESCAPED_LETTER = b"\\u006"
@@ -58,20 +49,3 @@ def _splice(raw: bytes, model: str) -> bytes | None:
     if found is None or raw[start - 1 : start] == b"\\":
         return None
     return b"".join((raw[: found.start(1)], orjson.dumps(model), raw[found.end(1) :]))
-
-
-def fields_to_change(view: RequestView, target: Target) -> JsonObject:
-    """Fields that this target is known to refuse, each with what it becomes; None means that it goes."""
-    if Feature.REASONING not in view.needs or Feature.REASONING in target.accepts:
-        return {}
-    changes: JsonObject = {}
-    for name in _REASONING_FIELDS[view.dialect]:
-        if name in view.body:
-            changes[name] = None
-    output = view.body.get("output_config")
-    if isinstance(output, dict) and "effort" in output:
-        changes["output_config"] = {key: value for key, value in output.items() if key != "effort"} or None
-    include = view.body.get("include")
-    if isinstance(include, list) and _ENCRYPTED in include:
-        changes["include"] = [value for value in include if value != _ENCRYPTED] or None
-    return changes

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Dispatched, Usage
@@ -15,26 +14,19 @@ from router.contract.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from router.contract.relay import Adapter, Headers, OutgoingRequest, Sink, UpstreamCall
+from router.contract.relay import Headers, OutgoingRequest, Sink, UpstreamCall
 from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Operation, Outcome
-from router.dialects.splice import fields_to_change, replace_model
+from router.dialects.refusals import LENGTH_MARKS
+from router.dispatch.bridged import Bridged
 from router.dispatch.live import LiveStatistics
+from router.dispatch.outgoing import Reachable, prepare
 from router.dispatch.relay import Relay
 
-_LENGTH_MARKS = (b"context_length_exceeded", b"prompt is too long", b"maximum context length")
+_LENGTH_MARKS = tuple(mark.encode() for mark in LENGTH_MARKS)
 _TRIES_IN_TIER = 2
 _DEFAULT_WAIT_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Reachable:
-    """A target with the adapter that reaches it and the model's name there."""
-
-    target: Target
-    adapter: Adapter
-    model: str
 
 
 class Dispatcher:
@@ -82,6 +74,10 @@ class Dispatcher:
         assert last is not None
         raise _final_error(last, record.attempts, min(waits, default=None))
 
+    def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
+        """What this request would lose on its way to a target. Raises what the real route would."""
+        return prepare(view, self._reachable[target]).dropped
+
     def _plan(self, decision: Decision) -> list[str]:
         """The tier's first two targets, then the other tier's first."""
         return [*decision.targets[:_TRIES_IN_TIER], *decision.spill[:1]]
@@ -99,6 +95,7 @@ class Dispatcher:
     ) -> TandemError | None:
         target, clock = reachable.target, self._clock
         began = clock()
+        outgoing = prepare(view, reachable)
         relay = Relay(
             client,
             target=target.name,
@@ -110,17 +107,19 @@ class Dispatcher:
             clock=clock,
         )
         relay.recording = record.answer
-        body = replace_model(view.raw, view.body, reachable.model, fields_to_change(view, target))
         number = self._live.began(target.name, began, is_streaming=view.is_streaming)
         relay.on_first_token = lambda now: self._live.answered(target.name, number, now - began, decision.prompt_tokens, now)
-        record.target, record.failed = target.name, because
+        record.target, record.failed, record.dropped = target.name, because, outgoing.dropped
+        bridged = outgoing.answer
+        sink: Sink = relay if bridged is None else Bridged(bridged, relay, most_bytes=self._most_response_bytes)
         call: UpstreamCall | None = None
         error: TandemError | None = None
         # A plain timer: asyncio.timeout does the same for three times the cost.
         late = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
         timer = asyncio.get_running_loop().call_later(max(0.0, deadline - clock()), relay.fail, late)
         try:
-            call = reachable.adapter.open(OutgoingRequest(view, target, view.dialect, body, decision.prompt_tokens), relay)
+            request = OutgoingRequest(view, target, outgoing.dialect, outgoing.body, decision.prompt_tokens)
+            call = reachable.adapter.open(request, sink)
             error = await relay.finished
         except asyncio.CancelledError as leaving:
             if leaving.args:  # the router stops: the caller is still there, and is told

@@ -52,6 +52,7 @@ def write_entry(
         tokens_per_second=round(record.tokens_per_second, 1) if record.tokens_per_second else None,
         usage=record.usage,
         cost_usd=_cost(record.usage, target.price if target else None),
+        dropped=record.dropped,
         prompt_text=_text(view.raw) if keeps_text and view else None,
         answer_text=_text(b"".join(record.answer)) if keeps_text and record.answer else None,
     )

@@ -57,18 +57,27 @@ def test_a_wait_longer_than_allowed_rules_out_for_now():
     assert [(opinion.target, opinion.lasting) for opinion in opinions] == [("spark", False)]
 
 
-def test_capability_names_what_a_target_does_not_take_or_speak():
+def test_capability_names_what_a_target_does_not_take():
     policy = CapabilityPolicy(CapabilityConfig())
     plain = stand(make_target(accepts=frozenset({Feature.TEXT})))
     image = [{"type": "image_url", "image_url": {"url": "x"}}]
     view = make_view({"messages": [{"role": "user", "content": image}], "tools": [{"type": "function"}]})
 
     lacking = policy.judge(view, make_signals(plain))
-    foreign = policy.judge(make_view({"input": "x"}, Dialect.RESPONSES), make_signals(plain))
 
     assert "an image and tools" in lacking[0].because
-    assert "speaks chat, and the request is in the responses dialect" in foreign[0].because
-    assert all(opinion.lasting for opinion in (*lacking, *foreign))
+    assert all(opinion.lasting for opinion in lacking)
+
+
+def test_a_free_form_tool_needs_a_target_that_takes_it_or_a_bridge_that_makes_it_a_function():
+    policy = CapabilityPolicy(CapabilityConfig())
+    view = make_view({"input": "x", "tools": [{"type": "custom", "name": "patch"}]}, Dialect.RESPONSES)
+    accepts = frozenset({Feature.TEXT, Feature.TOOLS})
+    native = stand(make_target(accepts=accepts, speaks=frozenset({Dialect.RESPONSES})))
+    bridged = stand(make_target(accepts=accepts, speaks=frozenset({Dialect.CHAT})))
+
+    assert "free-form" in policy.judge(view, make_signals(native))[0].because
+    assert policy.judge(view, make_signals(bridged)) == ()
 
 
 def test_completions_go_only_to_fast_targets_that_accept_them():

@@ -430,13 +430,15 @@ async def test_connections_are_reused(pair, upstream):
     assert upstream.connections == 1
 
 
-async def test_a_dialect_that_no_target_speaks_is_refused_naming_targets_and_what_they_speak(pair):
-    reply = await call(pair.port, "/v1/responses", {"model": "auto", "input": "hi"})
+async def test_a_caller_of_another_dialect_is_served_over_a_bridge(pair, upstream):
+    reply = await call(pair.port, "/v1/responses", {"model": "fast", "input": "hi", "truncation": "auto"})
 
-    assert reply.status == 400
-    message = reply.json["error"]["message"]
-    assert "spark: it speaks chat" in message
-    assert "sage: it speaks chat" in message
+    assert reply.status == 200
+    assert reply.json["output"][0]["content"][0]["text"] == "hi"
+    assert upstream.seen[-1].path == "/v1/chat/completions"
+    assert upstream.seen[-1].json == {"model": "fast-model", "messages": [{"role": "user", "content": "hi"}]}
+    decision = await call(pair.port, f"/tandem/decisions/{reply.headers['x-tandem-request-id']}")
+    assert decision.json["dropped"] == ["truncation"]
 
 
 async def test_a_forced_tier_that_cannot_serve_is_a_400_unless_the_other_is_allowed(pair, other_upstream):

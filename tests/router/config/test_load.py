@@ -122,21 +122,6 @@ def test_a_key_that_stands_twice_is_a_fault():
     )
 
 
-def test_a_dialect_that_reaches_only_one_tier_is_warned_of():
-    config = (
-        two_targets("http://x/v1", "http://x/v1")
-        .replace('base_url: "http://x/v1", model: deep-model', 'base_url: "http://x/v1", dialect: responses, model: deep-model')
-        .replace('dialect: chat, base_url: "http://x/v1", dialect: responses', 'dialect: responses, base_url: "http://x/v1"')
-    )
-
-    warnings = check_config(config, "t", Path("."), known_names()).warnings
-
-    assert warnings == (
-        "chat clients reach only fast: no deep target speaks chat",
-        "responses clients reach only deep: no fast target speaks responses",
-    )
-
-
 def test_targets_without_figures_are_as_fast_as_their_tier_is_meant_to_be():
     config = "tiers: {fast: {targets: [{name: a, base_url: 'http://x', typical: {ttft_seconds: 0.1}}]}, deep: {targets: [{name: b, base_url: 'http://x'}]}}"
 

@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.errors import TooDeep
-from router.contract.words import Dialect, Feature
-from router.dialects.splice import fields_to_change, replace_model
-from tests.tools.values import EVERYTHING, ask, make_target, make_view
+from router.dialects.splice import replace_model
 
 values = some.recursive(
     some.none() | some.booleans() | some.integers(-(2**53), 2**53) | some.text(max_size=20),
@@ -81,25 +79,3 @@ def test_a_body_too_deep_to_be_written_anew_is_refused_and_not_a_defect():
 
     with pytest.raises(TooDeep):
         replace_model(b"{}", {"model": "auto", "x": deep}, "m", {})
-
-
-def test_reasoning_is_taken_out_for_a_target_that_does_not_take_it_and_kept_for_one_that_does():
-    view = ask(reasoning_effort="high")
-    plain = make_target(accepts=EVERYTHING - {Feature.REASONING})
-
-    assert fields_to_change(view, plain) == {"reasoning_effort": None}
-    assert fields_to_change(view, make_target()) == {}
-
-
-def test_taking_effort_out_of_a_messages_request_leaves_its_format():
-    body = {
-        "max_tokens": 9,
-        "messages": [{"role": "user", "content": "x"}],
-        "thinking": {"type": "adaptive"},
-        "output_config": {"effort": "high", "format": {"type": "json_schema"}},
-    }
-    view = make_view(body, Dialect.MESSAGES)
-
-    changes = fields_to_change(view, make_target(accepts=EVERYTHING - {Feature.REASONING}))
-
-    assert changes == {"thinking": None, "output_config": {"format": {"type": "json_schema"}}}

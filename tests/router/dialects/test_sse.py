@@ -4,7 +4,8 @@ from hypothesis import strategies as some
 from router.contract.entry import Usage
 from router.contract.words import Dialect
 from router.dialects.answers import read_stream_end
-from router.dialects.compose import ComposedCall, compose
+from router.dialects.compose import Answer, ComposedCall, Finish, compose
+from router.dialects.compose.parts import write_call
 from router.dialects.sse import Tail, split_frames
 from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
 
@@ -12,11 +13,11 @@ USAGE = Usage(11, 5)
 
 
 def whole_stream(dialect: Dialect) -> bytes:
-    composer = compose(dialect, "x", "m", 1)
+    composer = compose(dialect, Answer("x", "m", 1))
     pieces = [composer.open(), *(composer.text(word) for word in ("a ", "b\n\n", "c"))]
     if dialect is not Dialect.COMPLETIONS:
-        pieces.append(composer.call(ComposedCall("call_1", "ls", '{"path":"."}')))
-    return b"".join([*pieces, composer.close(USAGE)])
+        pieces.append(write_call(composer, ComposedCall("call_1", "ls", '{"path":"."}')))
+    return b"".join([*pieces, composer.close(Finish.STOP, USAGE)])
 
 
 def feed(data: bytes, cuts: list[int]) -> Tail:

@@ -1,0 +1,162 @@
+"""Anthropic Messages → draft."""
+
+import orjson
+
+from router.contract.errors import BadRequest
+from router.contract.request import Json, JsonObject
+from router.dialects.bridge.draft import (
+    Called,
+    Choice,
+    Draft,
+    File,
+    Image,
+    Part,
+    Returned,
+    Said,
+    Schema,
+    Text,
+    Thought,
+    Tool,
+)
+from router.dialects.bridge.seal import is_sealed
+from router.dialects.fields import as_list, as_object, as_text
+
+_READ = frozenset(
+    """
+    model messages system tools tool_choice max_tokens stop_sequences stream temperature top_p thinking output_config
+    metadata service_tier cache_control
+    """.split()
+)
+_BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
+"""What a budget of thinking tokens amounts to; above the last, `high`."""
+
+
+def read(body: JsonObject) -> Draft:
+    """Read a request that may go to another dialect."""
+    draft = Draft(wants_seals=True)
+    draft.system = [part.text for part in _read_parts(draft, body.get("system"), "system") if isinstance(part, Text)]
+    for index, value in enumerate(as_list(body.get("messages"))):
+        message = as_object(value)
+        _read_message(draft, as_text(message.get("role")), message.get("content"), f"messages[{index}]")
+    for value in as_list(body.get("tools")):
+        _read_tool(draft, as_object(value))
+    choice = as_object(body.get("tool_choice"))
+    if choice:
+        mode = as_text(choice.get("type"))
+        draft.choose(Choice("one" if mode == "tool" else mode, as_text(choice.get("name")) or None), "tool_choice")
+        if choice.get("disable_parallel_tool_use") is True:
+            draft.parallel = False
+    limit = body.get("max_tokens")
+    draft.max_tokens = limit if isinstance(limit, int) else None
+    draft.stop = [word for word in as_list(body.get("stop_sequences")) if isinstance(word, str)]
+    draft.is_streaming = body.get("stream") is True
+    for name in ("temperature", "top_p"):
+        value = body.get(name)
+        if isinstance(value, (int, float)):
+            setattr(draft, name, value)
+    _read_thinking(draft, body)
+    draft.user = as_text(as_object(body.get("metadata")).get("user_id")) or None
+    draft.drop_unread(body, _READ)
+    return draft
+
+
+def _read_thinking(draft: Draft, body: JsonObject) -> None:
+    output, thinking = as_object(body.get("output_config")), as_object(body.get("thinking"))
+    form = as_object(output.get("format"))
+    if form.get("type") == "json_schema":
+        draft.schema = Schema(as_object(form.get("schema")), is_strict=True)
+    draft.effort = as_text(output.get("effort")) or None
+    kind = thinking.get("type")
+    draft.wants_summary = kind in ("adaptive", "enabled") and thinking.get("display") != "omitted"
+    budget = thinking.get("budget_tokens")
+    if draft.effort is None and kind == "enabled" and isinstance(budget, int):
+        draft.effort = next((effort for most, effort in _BUDGET_EFFORTS if budget < most), "high")
+
+
+def _read_message(draft: Draft, role: str, content: Json, where: str) -> None:
+    if role not in ("user", "assistant", "system"):
+        raise BadRequest(f'{where}.role: "{role[:40]}" is not known', param=f"{where}.role")
+    if isinstance(content, str):
+        draft.lines.append(Said(role, (Text(content),)))
+        return
+    said: list[Part] = []
+
+    def say() -> None:
+        if said:
+            draft.lines.append(Said(role, tuple(said)))
+            said.clear()
+
+    for value in as_list(content):
+        block = as_object(value)
+        match block.get("type"):
+            case "tool_use":
+                say()
+                arguments = orjson.dumps(block.get("input") or {}).decode()
+                draft.lines.append(Called(as_text(block.get("id")), as_text(block.get("name")), arguments))
+            case "tool_result":
+                say()
+                parts = _read_parts(draft, block.get("content"), where)
+                draft.lines.append(Returned(as_text(block.get("tool_use_id")), parts, block.get("is_error") is True))
+            case "thinking" | "redacted_thinking":
+                say()
+                signature = as_text(block.get("signature")) or as_text(block.get("data"))
+                if is_sealed(signature):
+                    draft.lines.append(Thought(signature))
+                else:
+                    draft.drop("reasoning of earlier answers")
+            case _:
+                said.extend(_read_parts(draft, [block], where))
+    say()
+
+
+def _read_parts(draft: Draft, content: Json, where: str) -> tuple[Part, ...]:
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    parts: list[Part] = []
+    for value in as_list(content):
+        block = as_object(value)
+        match block.get("type"):
+            case "text":
+                text = as_text(block.get("text"))
+                if text:
+                    parts.append(Text(text))
+            case "image":
+                parts.append(Image(_address(as_object(block.get("source")))))
+            case "document":
+                parts.append(_read_document(block))
+            case kind:
+                draft.drop(f"{where}.content: a block of type {as_text(kind)[:40]}")
+    return tuple(parts)
+
+
+def _address(source: JsonObject) -> str:
+    if source.get("type") == "base64":
+        return f"data:{as_text(source.get('media_type'))};base64,{as_text(source.get('data'))}"
+    return as_text(source.get("url"))
+
+
+def _read_document(block: JsonObject) -> Part:
+    source, title = as_object(block.get("source")), as_text(block.get("title")) or None
+    match source.get("type"):
+        case "text":
+            return Text(as_text(source.get("data")))
+        case "base64":
+            return File(title or "document.pdf", data=_address(source))
+        case "file":
+            return File(title, file_id=as_text(source.get("file_id")))
+    return File(title, url=as_text(source.get("url")))
+
+
+def _read_tool(draft: Draft, tool: JsonObject) -> None:
+    if tool.get("type") not in (None, "custom"):
+        draft.drop(f"the tool {as_text(tool.get('name') or tool.get('type'))[:40]}")
+        return
+    strict = tool.get("strict")
+    draft.add_tool(
+        Tool(
+            as_text(tool.get("name")),
+            as_text(tool.get("description")),
+            as_object(tool.get("input_schema")),
+            strict if isinstance(strict, bool) else None,
+        )
+    )

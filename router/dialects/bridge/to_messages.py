@@ -1,0 +1,154 @@
+"""Draft → Anthropic Messages: roles take turns, and results come first in the user's."""
+
+import orjson
+
+from router.contract.request import Json, JsonObject
+from router.contract.words import Feature
+from router.dialects.bridge.draft import (
+    Called,
+    Draft,
+    File,
+    Image,
+    Line,
+    Part,
+    Returned,
+    Said,
+    Text,
+    Thought,
+    Tool,
+    plain_id,
+    split_data_url,
+)
+from router.dialects.bridge.seal import unseal
+from router.dialects.bridge.writing import Writing, optional
+
+_DEFAULT_MAX_TOKENS = 32_000
+"""This dialect asks for a limit; callers of the others may leave theirs out."""
+_EFFORTS = {"minimal": "low", "xhigh": "max", "ultra": "max"}
+
+
+def write(draft: Draft, writing: Writing) -> JsonObject:
+    """The body for a target that speaks messages."""
+    draft.check_pairs()
+    writing.check_choice(draft)
+    for name, value in (
+        ("verbosity", draft.verbosity),
+        ("prompt_cache_key", draft.cache_key),
+        ("service_tier", draft.service_tier),
+        ("metadata", draft.metadata),
+        ("a JSON answer without a schema", draft.schema is not None and draft.schema.schema is None),
+    ):
+        if value:
+            draft.drop(name)
+    effort = writing.effort(draft, _EFFORTS)
+    is_thinking = Feature.REASONING in writing.target.accepts and (effort not in (None, "none") or draft.wants_summary)
+    output: JsonObject = {}
+    if effort not in (None, "none"):
+        output["effort"] = effort
+    if draft.schema is not None and draft.schema.schema is not None:
+        output["format"] = {"type": "json_schema", "schema": draft.schema.schema}
+    if is_thinking and (draft.temperature is not None or draft.top_p is not None):
+        draft.drop("temperature and top_p, beside thinking")
+    body: JsonObject = {
+        "model": writing.model,
+        "max_tokens": draft.max_tokens or _DEFAULT_MAX_TOKENS,
+        "system": optional([{"type": "text", "text": text} for text in draft.system if text]),
+        "messages": _write_messages(draft, writing),
+        "tools": optional([_write_tool(tool) for tool in draft.tools]),
+        "tool_choice": _write_choice(draft),
+        "output_config": optional(output),
+        "thinking": {"type": "adaptive"} if is_thinking else None,
+        "stop_sequences": optional(list[Json](draft.stop)),
+        "temperature": None if is_thinking else draft.temperature,
+        "top_p": None if is_thinking else draft.top_p,
+        "metadata": {"user_id": draft.user} if draft.user else None,
+        "stream": True if draft.is_streaming else None,
+    }
+    return writing.finish(body, draft)
+
+
+def _write_messages(draft: Draft, writing: Writing) -> list[Json]:
+    """One message for each change of role: this dialect wants results, and thinking, beside what belongs to them."""
+    turns: list[tuple[str, list[Json]]] = []
+    for line in draft.lines:
+        role, blocks = _write_line(draft, line, writing)
+        if not blocks:
+            continue
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((role, blocks))
+    for role, blocks in turns:
+        if role == "user":
+            # Stable: results first, in their order, then everything else in its own.
+            blocks.sort(key=lambda block: isinstance(block, dict) and block.get("type") != "tool_result")
+    return [{"role": role, "content": blocks} for role, blocks in turns]
+
+
+def _write_line(draft: Draft, line: Line, writing: Writing) -> tuple[str, list[Json]]:
+    match line:
+        case Said("system", parts):
+            words = "\n".join(part.text for part in parts if isinstance(part, Text))
+            return "user", [{"type": "text", "text": f"<system-reminder>\n{words}\n</system-reminder>"}] if words else []
+        case Said(role, parts):
+            return role, [block for part in parts if (block := _write_part(draft, part))]
+        case Called(call_id, name, arguments):
+            return "assistant", [{"type": "tool_use", "id": plain_id(call_id), "name": name, "input": _parse(arguments)}]
+        case Returned(call_id, parts, is_error):
+            content: list[Json] = [block for part in parts if (block := _write_part(draft, part))]
+            result: JsonObject = {"type": "tool_result", "tool_use_id": plain_id(call_id), "content": content}
+            return "user", [{**result, "is_error": True} if is_error else result]
+        case Thought(sealed):
+            state = unseal(sealed, writing.target.name)
+            if state is None:
+                draft.drop("reasoning of earlier answers")
+            return "assistant", [state] if state else []
+
+
+def _write_part(draft: Draft, part: Part) -> JsonObject | None:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text} if text.strip() else None
+        case Image(url, _):
+            return {"type": "image", "source": _write_source(url)}
+        case File(name, data, url, file_id):
+            if file_id:
+                draft.drop("a file by its id")
+                return None
+            document: JsonObject = {"type": "document", "source": _write_source(data or url or "")}
+            return {**document, "title": name} if name else document
+
+
+def _write_source(url: str) -> JsonObject:
+    inside = split_data_url(url)
+    if inside is None:
+        return {"type": "url", "url": url}
+    return {"type": "base64", "media_type": inside[0], "data": inside[1]}
+
+
+def _parse(arguments: str) -> Json:
+    try:
+        value: Json = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return {"unparsed": arguments}
+    return value if isinstance(value, dict) else {"value": value}
+
+
+def _write_tool(tool: Tool) -> JsonObject:
+    name, description, schema, strict = tool
+    written: JsonObject = {
+        "name": name,
+        "description": description,
+        "input_schema": schema if schema.get("type") == "object" else {"type": "object", "properties": {}, **schema},
+    }
+    return {**written, "strict": True} if strict else written
+
+
+def _write_choice(draft: Draft) -> Json:
+    if not draft.tools or (draft.choice is None and draft.parallel is not False):
+        return None
+    mode, name = draft.choice or ("auto", None)
+    choice: JsonObject = {"type": "tool", "name": name} if mode == "one" else {"type": mode}
+    if draft.parallel is False and mode != "none":
+        choice["disable_parallel_tool_use"] = True
+    return choice

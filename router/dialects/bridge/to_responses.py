@@ -1,0 +1,121 @@
+"""Draft → Responses. Nothing is stored at the target: the whole conversation goes with every request."""
+
+from router.contract.request import Json, JsonObject
+from router.contract.words import Feature
+from router.dialects.bridge.draft import (
+    Called,
+    Draft,
+    File,
+    Image,
+    Part,
+    Returned,
+    Said,
+    Text,
+    Thought,
+    Tool,
+    texts,
+)
+from router.dialects.bridge.seal import unseal
+from router.dialects.bridge.writing import Writing, marked_error, optional
+
+
+def write(draft: Draft, writing: Writing) -> JsonObject:
+    """The body for a target that speaks responses."""
+    draft.check_pairs()
+    writing.check_choice(draft)
+    if draft.stop:
+        draft.drop("stop sequences")
+    takes_reasoning = Feature.REASONING in writing.target.accepts
+    reasoning: JsonObject = {"effort": writing.effort(draft), "summary": "auto" if draft.wants_summary else None}
+    reasoning = {name: value for name, value in reasoning.items() if value is not None} if takes_reasoning else {}
+    text: JsonObject = {"format": _write_schema(draft), "verbosity": draft.verbosity}
+    body: JsonObject = {
+        "model": writing.model,
+        "instructions": "\n\n".join(draft.system) or None,
+        "input": _write_items(draft, writing),
+        "tools": optional([_write_tool(tool) for tool in draft.tools]),
+        "tool_choice": _write_choice(draft),
+        "parallel_tool_calls": draft.parallel if draft.tools else None,
+        "text": optional({name: value for name, value in text.items() if value is not None}),
+        "max_output_tokens": draft.max_tokens,
+        "temperature": draft.temperature,
+        "top_p": draft.top_p,
+        "reasoning": optional(reasoning),
+        "include": ["reasoning.encrypted_content"] if takes_reasoning and draft.wants_seals else None,
+        "metadata": draft.metadata,
+        "safety_identifier": draft.user,
+        "prompt_cache_key": draft.cache_key,
+        "service_tier": draft.service_tier,
+        "store": False,
+        "stream": True if draft.is_streaming else None,
+    }
+    return writing.finish(body, draft)
+
+
+def _write_items(draft: Draft, writing: Writing) -> list[Json]:
+    items: list[Json] = []
+    for line in draft.lines:
+        match line:
+            case Said(role, parts):
+                kind = "output_text" if role == "assistant" else "input_text"
+                content: list[Json] = [_write_part(part, kind) for part in parts]
+                items.append({"type": "message", "role": "developer" if role == "system" else role, "content": content})
+            case Called(call_id, name, arguments):
+                items.append({"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments})
+            case Returned():
+                items.append({"type": "function_call_output", "call_id": line.call_id, "output": _write_output(line)})
+            case Thought(sealed):
+                item = unseal(sealed, writing.target.name)
+                if item is None:
+                    draft.drop("reasoning of earlier answers")
+                elif item:
+                    items.append(item)
+    return items
+
+
+def _write_output(returned: Returned) -> Json:
+    text = marked_error(texts(returned.parts), is_error=returned.is_error)
+    pictures = [part for part in returned.parts if not isinstance(part, Text)]
+    if not pictures:
+        return text
+    return [{"type": "input_text", "text": text}, *(_write_part(part, "input_text") for part in pictures)]
+
+
+def _write_part(part: Part, kind: str) -> JsonObject:
+    match part:
+        case Text(text):
+            return {"type": kind, "text": text}
+        case Image(url, detail):
+            return {"type": "input_image", "image_url": url, "detail": detail or "auto"}
+        case File(name, data, url, file_id):
+            file: JsonObject = {"filename": name, "file_data": data, "file_url": url, "file_id": file_id}
+            return {"type": "input_file", **{key: value for key, value in file.items() if value}}
+
+
+def _write_tool(tool: Tool) -> JsonObject:
+    name, description, schema, strict = tool
+    return {
+        "type": "function",
+        "name": name,
+        "description": description,
+        "parameters": schema or {"type": "object", "properties": {}},
+        "strict": bool(strict),  # absent means true here, and a schema that was not made for it would be refused
+    }
+
+
+def _write_choice(draft: Draft) -> Json:
+    if draft.choice is None or not draft.tools:
+        return None
+    mode, name = draft.choice
+    if mode == "one":
+        return {"type": "function", "name": name}
+    return "required" if mode == "any" else mode
+
+
+def _write_schema(draft: Draft) -> Json:
+    if draft.schema is None:
+        return None
+    schema, name, strict = draft.schema
+    if schema is None:
+        return {"type": "json_object"}
+    return {"type": "json_schema", "name": name, "schema": schema, "strict": bool(strict)}

@@ -1,0 +1,107 @@
+"""What every composer is told, and what it is asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from router.contract.entry import Usage
+from router.contract.request import JsonObject
+from router.contract.words import Word
+
+CUSTOM_FIELD = "input"
+"""The one field of the function that stands in for a free-form tool."""
+
+
+class Finish(Word):
+    """Why an answer ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOLS = "tools"
+    FILTER = "filter"
+
+
+class Shape(NamedTuple):
+    """How the caller knows a tool that the target sees as a plain function."""
+
+    name: str
+    namespace: str | None = None
+    is_custom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known of an answer before its first word."""
+
+    id: str
+    model: str
+    created: int
+    sends_usage: bool = True
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    """The caller's tools, by the name that the target calls them."""
+    sends_seals: bool = True
+    """Whether hidden reasoning is wanted back, to be returned in the next request."""
+
+    def shape(self, name: str) -> Shape:
+        """The tool as the caller knows it."""
+        return self.shapes.get(name) or Shape(name)
+
+
+class ComposedCall(NamedTuple):
+    """A tool call, whole."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Composer(Protocol):
+    """One answer under way. Each method takes the next thing and returns the frames to send for it.
+
+    `open` comes first, `close` last. Between them text, reasoning and calls come in any order, but one after another: what
+    was open is closed when the next begins. `whole` gives the answer in one piece, after `close`.
+    """
+
+    def open(self) -> bytes: ...
+    def text(self, delta: str) -> bytes: ...
+    def refusal(self, delta: str) -> bytes: ...
+    def reasoning(self, delta: str) -> bytes: ...
+    def seal(self, seal: str) -> bytes:
+        """What the target wants back of the reasoning that just ended, in a form that only we open."""
+        ...
+
+    def begin_call(self, call_id: str, name: str) -> bytes: ...
+    def arguments(self, delta: str) -> bytes: ...
+    def end_call(self) -> bytes: ...
+    def close(self, finish: Finish, usage: Usage | None) -> bytes: ...
+    def whole(self) -> JsonObject: ...
+
+
+def write_call(composer: Composer, call: ComposedCall) -> bytes:
+    """A call that is known whole."""
+    return composer.begin_call(call.id, call.name) + composer.arguments(call.arguments) + composer.end_call()
+
+
+def data_frame(body: JsonObject) -> bytes:
+    """A frame without a name."""
+    return b"data: " + orjson.dumps(body) + b"\n\n"
+
+
+def named_frame(kind: str, body: JsonObject) -> bytes:
+    """A frame with its name on a line of its own."""
+    return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(body) + b"\n\n"
+
+
+def free_form(arguments: str) -> str:
+    """The input of a free-form tool. Models that were given a function write JSON, or forget to and write the input itself."""
+    try:
+        value = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return arguments
+    if isinstance(value, dict):
+        inner = value.get(CUSTOM_FIELD, next(iter(value.values()), None) if len(value) == 1 else None)
+        if isinstance(inner, str):
+            return inner
+    return value if isinstance(value, str) else arguments

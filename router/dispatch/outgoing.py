@@ -1,0 +1,45 @@
+"""A request as one target is to get it: its own bytes where the dialect is the same, written anew where it is not."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from router.contract.relay import Adapter
+from router.contract.request import RequestView
+from router.contract.target import Target
+from router.contract.words import Dialect
+from router.dialects.bridge import BRIDGES
+from router.dialects.bridge.answer import BridgedAnswer
+from router.dialects.bridge.writing import Writing
+from router.dialects.fitting import Fit, fields_to_change
+from router.dialects.splice import replace_model
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """A target with the adapter that reaches it, the model's name there, and how requests are made to fit it."""
+
+    target: Target
+    adapter: Adapter
+    model: str
+    fit: Fit
+
+
+class Outgoing(NamedTuple):
+    """What goes out, what it lost on the way, and who translates the answer, if anyone must."""
+
+    dialect: Dialect
+    body: bytes
+    dropped: tuple[str, ...]
+    answer: BridgedAnswer | None = None
+
+
+def prepare(view: RequestView, reachable: Reachable) -> Outgoing:
+    """Write the body for a target. Raises a `TandemError` where it could only misunderstand the request."""
+    target, fit = reachable.target, reachable.fit
+    dialect = target.dialect_for(view.dialect)
+    if dialect is view.dialect:
+        changes, dropped = fields_to_change(view, target, fit)
+        return Outgoing(dialect, replace_model(view.raw, view.body, reachable.model, changes), dropped)
+    writing = Writing(target, reachable.model, fit.quirks, fit.efforts)
+    crossing = BRIDGES[view.dialect, dialect].cross(view, writing, fit.instructions)
+    return Outgoing(dialect, crossing.body, crossing.dropped, crossing.answer)
