@@ -1,5 +1,6 @@
 """A request as one target is to get it: its own bytes where the dialect is the same, written anew where it is not."""
 
+import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,5 +42,6 @@ def prepare(view: RequestView, reachable: Reachable) -> Outgoing:
         changes, dropped = fields_to_change(view, target, fit)
         return Outgoing(dialect, replace_model(view.raw, view.body, reachable.model, changes), dropped)
     writing = Writing(target, reachable.model, fit.quirks, fit.efforts)
-    crossing = BRIDGES[view.dialect, dialect].cross(view, writing, fit.instructions)
+    bridge = BRIDGES[view.dialect, dialect]
+    crossing = bridge.cross(view, writing, created=int(time.time()), instructions=fit.instructions)
     return Outgoing(dialect, crossing.body, crossing.dropped, crossing.answer)

@@ -4,7 +4,6 @@ Each dialect has one reader and one writer of requests (`from_…`, `to_…`), o
 them (`router.dialects.compose`). A bridge is a pair of these, so six bridges are made of twelve parts.
 """
 
-import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import NamedTuple
@@ -65,7 +64,7 @@ class Bridge(NamedTuple):
         draft: Draft = _READERS[self.caller].read(body)
         return draft
 
-    def cross(self, view: RequestView, writing: Writing, instructions: str = "") -> Crossing:
+    def cross(self, view: RequestView, writing: Writing, *, created: int, instructions: str = "") -> Crossing:
         """Write a request for a target. Raises a `TandemError` where the target could only misunderstand it."""
         draft = self.draft(view.body)
         if instructions:
@@ -75,7 +74,7 @@ class Bridge(NamedTuple):
         answer = Answer(
             id=view.id.removeprefix("req_"),
             model=view.model,
-            created=int(time.time()),
+            created=created,
             sends_usage=options.get("include_usage") is True or not view.is_streaming,
             shapes=draft.shapes,
             sends_seals=draft.wants_seals,
