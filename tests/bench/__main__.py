@@ -50,8 +50,8 @@ class Process:
         self.child.wait(10)
 
 
-def load(kind: str, port: int, size: int, count: int, seconds: float) -> dict:
-    command = [sys.executable, str(HERE / "load.py"), kind, *map(str, (port, size, count, seconds))]
+def load(kind: str, port: int, size: int, count: int, seconds: float, dialect: str = "chat") -> dict:
+    command = [sys.executable, str(HERE / "load.py"), kind, *map(str, (port, size, count, seconds)), dialect]
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=pinned(CORES[0]), timeout=120)
     if done.returncode:
         raise RuntimeError(done.stderr[-500:])
@@ -111,6 +111,11 @@ def measure(seconds: float, folder: Path) -> dict[str, float]:
         routed = load("streams", port, 600, 16, seconds)
         found["cpu_us_per_token"] = (tandem.cpu_seconds() - before) / routed["tokens"] * 1e6
         found["relay_added_us"] = (routed["lags"]["0.5"] - plain["lags"]["0.5"]) * 1e6
+        for dialect in ("responses", "messages"):
+            before = tandem.cpu_seconds()
+            bridged = load("streams", port, 600, 16, seconds, dialect)
+            cost = (tandem.cpu_seconds() - before) / bridged["tokens"] * 1e6
+            found[f"bridged_{dialect}_ratio"] = cost / found["cpu_us_per_token"]
         held = 0
         for count in (20, 40, 60, 80):
             if load("streams", port, 600, count, seconds)["lags"]["0.99"] >= 0.05:
@@ -140,6 +145,8 @@ FIGURES = (
     ("ttft_added_ms", "time to first token, added", "ms"),
     ("cpu_us_per_token", "CPU for a relayed token, 16 streams", "µs"),
     ("relay_added_us", "delay of a token, added", "µs"),
+    ("bridged_responses_ratio", "CPU for a token bridged to responses, against relayed", "×"),
+    ("bridged_messages_ratio", "CPU for a token bridged to messages, against relayed", "×"),
     ("streams_held", "streams of 1,000 tokens/s held, p99 lag < 50 ms (at least)", ""),
     ("decision_ms_4kb_p99", "decision alone, 4 KB, p99", "ms"),
     ("decision_ms_100kb_p99", "decision alone, 100 KB, p99", "ms"),

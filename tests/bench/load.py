@@ -6,21 +6,26 @@ import re
 import sys
 import time
 
-TOKEN = re.compile(rb'"content":"(\d{20}) "')
+TOKEN = re.compile(rb'"(?:content|delta|text)":"(\d{20}) "')
+PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
 
 
-def body_of(size: int, *, tokens: int | None = None) -> bytes:
-    """A chat request of about `size` bytes, its text source code; streaming when `tokens` is given."""
+def body_of(size: int, *, tokens: int | None = None, dialect: str = "chat") -> bytes:
+    """A request of about `size` bytes, its text source code; streaming when `tokens` is given."""
     code = "def add(a, b):\n    return a + b  # the sum of both\n\n\n"
     words = f"Answer in one sentence. tokens={tokens or 0} "
     text = words + code * (max(0, size - 120) // (len(code) + 5))
-    request = {"model": "auto", **({"stream": True} if tokens else {}), "messages": [{"role": "user", "content": text}]}
+    said = [{"role": "user", "content": text}]
+    asked = {"input": said} if dialect == "responses" else {"messages": said}
+    request = {"model": "auto", **({"stream": True} if tokens else {}), **asked}
+    if dialect == "messages":
+        request["max_tokens"] = 100_000
     return json.dumps(request, separators=(",", ":")).encode()
 
 
-def request_of(body: bytes) -> bytes:
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    return head.encode() + body
+def request_of(body: bytes, dialect: str = "chat") -> bytes:
+    head = f"POST {PATHS[dialect]} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
 
 async def read_whole(reader: asyncio.StreamReader) -> None:
@@ -62,14 +67,14 @@ async def listen(port: int, request: bytes, lags: list[float], firsts: list[floa
     writer.close()
 
 
-async def main(kind: str, port: int, size: int, count: int, seconds: float) -> dict:
+async def main(kind: str, port: int, size: int, count: int, seconds: float, dialect: str = "chat") -> dict:
     numbers: list[float] = []
     if kind == "whole":
         request, until = request_of(body_of(size)), time.monotonic() + seconds
         await asyncio.gather(*(ask(port, request, until, numbers) for _ in range(count)))
         return {"requests": len(numbers), "latencies": sorted(numbers)}
     firsts: list[float] = []
-    request = request_of(body_of(size, tokens=int(seconds * 1000)))
+    request = request_of(body_of(size, tokens=int(seconds * 1000), dialect=dialect), dialect)
     if kind == "first":
         for _ in range(count):
             await listen(port, request_of(body_of(size, tokens=2)), numbers, firsts)
@@ -84,12 +89,13 @@ async def main(kind: str, port: int, size: int, count: int, seconds: float) -> d
 
 if __name__ == "__main__":
     kind, port, size, count, seconds = sys.argv[1], *map(float, sys.argv[2:6])
+    dialect = sys.argv[6] if len(sys.argv) > 6 else "chat"
     try:
         import uvloop
 
-        found = uvloop.run(main(kind, int(port), int(size), int(count), seconds))
+        found = uvloop.run(main(kind, int(port), int(size), int(count), seconds, dialect))
     except ImportError:
-        found = asyncio.run(main(kind, int(port), int(size), int(count), seconds))
+        found = asyncio.run(main(kind, int(port), int(size), int(count), seconds, dialect))
     for name in ("latencies", "lags", "firsts"):
         values = found.pop(name, None)
         if values:
