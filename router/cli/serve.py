@@ -13,7 +13,7 @@ from router.config.load import LoadedConfig
 from router.contract.words import Dialect
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
-from router.ledger.sqlite import LedgerUnusable
+from router.ledger.files import LedgerUnusable
 from router.telemetry import events
 from router.wiring import build_edge, build_house
 
