@@ -45,7 +45,11 @@ def _find_lack(request: RequestView, target: Target) -> str | None:
         if target.tier is not Tier.FAST:
             return "fill-in-the-middle (/v1/completions) is served by fast targets only"
         return None if Feature.COMPLETIONS in target.accepts else "it does not accept completions"
-    if request.body.get("previous_response_id") and Dialect.RESPONSES not in target.speaks:
+    if (
+        request.dialect not in target.speaks
+        and request.dialect is Dialect.RESPONSES
+        and request.body.get("previous_response_id")
+    ):
         return "previous_response_id names a response that only a target which speaks responses can know"
     if request.dialect not in target.speaks:
         return f"it speaks {' and '.join(sorted(target.speaks))}, and the request is in the {request.dialect} dialect"

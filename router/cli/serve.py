@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log", choices=("text", "json"), help="how requests are shown (default: text on a terminal, else json)"
     )
-    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: keep no record of requests")
+    parser.add_argument(
+        "--ledger", choices=("on", "off"), default="on", help="off: write no record of requests, and no response, to disk"
+    )
 
 
 def _port(text: str) -> int:

@@ -44,13 +44,14 @@ class SqliteTranscripts:
         self._waiting_bytes = 0
         self._waiting_lock = threading.Lock()
         self._next_retention = 0.0
+        self._is_closed = False
         self.lost = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="transcripts")
 
     def keep(self, transcript: Transcript, *, for_long: bool) -> None:
         """Queue a transcript. Behind more than 128 MB that are not yet written it is lost, and counted."""
-        if self._waiting_bytes > _MOST_WAITING_BYTES:
-            self._lose("QueueFull")
+        if self._is_closed or self._waiting_bytes > _MOST_WAITING_BYTES:
+            self._lose("Closed" if self._is_closed else "QueueFull")
             return
         size = len(transcript.content)
         with self._waiting_lock:
@@ -71,8 +72,10 @@ class SqliteTranscripts:
 
     def close(self) -> None:
         """Write what is queued and stop."""
-        self._thread.submit(self._disconnect)
-        self._thread.shutdown(wait=True)
+        if not self._is_closed:
+            self._is_closed = True
+            self._thread.submit(self._disconnect)
+            self._thread.shutdown(wait=True)
 
     def _create(self) -> None:
         self._inode = create_private(self._path)

@@ -9,7 +9,7 @@ from router.contract.errors import TandemError
 from router.contract.words import Dialect, Operation
 from router.dialects.requests import Arrival
 from tests.conftest import SIMULATED
-from tests.tools.http import call, read_reply, request_bytes
+from tests.tools.http import call, request_bytes
 from tests.tools.running import running, two_targets
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, stream
 
@@ -313,7 +313,9 @@ async def test_a_compaction_holds_what_was_said_and_a_summary_and_is_known_as_on
 async def test_a_compaction_of_a_chain_can_be_gone_on_from_and_its_summary_is_not_the_persons_words(simulated):
     first = (await call(simulated.port, "/v1/responses", create("write a parser"))).json
 
-    reply = await call(simulated.port, "/v1/responses/compact", {"model": "auto", "input": [], "previous_response_id": first["id"]})
+    reply = await call(
+        simulated.port, "/v1/responses/compact", {"model": "auto", "input": [], "previous_response_id": first["id"]}
+    )
 
     output = reply.json["output"]
     assert texts(output)[0] == "write a parser"
