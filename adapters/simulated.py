@@ -174,6 +174,8 @@ class _SimulatedCall:
             self._refuse(400, "context_length_exceeded", words)
         elif kind == "no_images" or (Feature.IMAGES in request.view.needs and Feature.IMAGES not in request.target.accepts):
             self._refuse(400, "invalid_image", "Simulated: this model takes no images.")
+        elif request.dialect is Dialect.RESPONSES and request.view.body.get("previous_response_id"):
+            self._refuse(400, "previous_response_not_found", "Simulated: no response is kept here.")
         else:
             return False
         return True

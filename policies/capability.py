@@ -45,10 +45,13 @@ def _find_lack(request: RequestView, target: Target) -> str | None:
         if target.tier is not Tier.FAST:
             return "fill-in-the-middle (/v1/completions) is served by fast targets only"
         return None if Feature.COMPLETIONS in target.accepts else "it does not accept completions"
+    is_native = request.dialect in target.speaks
+    if not is_native and request.dialect is Dialect.RESPONSES and request.body.get("previous_response_id"):
+        return "previous_response_id names a response that only a target which speaks responses can know"
     if request.needs <= target.accepts:
         return None
     accepts = target.accepts
-    if request.dialect not in target.speaks and Feature.TOOLS in accepts:
+    if not is_native and Feature.TOOLS in accepts:
         accepts = accepts | {Feature.CUSTOM_TOOLS}  # over a bridge a free-form tool becomes a function
     lacking = [name for feature, name in _NAMES.items() if feature in request.needs and feature not in accepts]
     return f"the request holds {' and '.join(lacking)}, which this target does not accept" if lacking else None

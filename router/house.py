@@ -1,31 +1,38 @@
 """The road of a request. Read this file first: `serve` is the whole product in one function."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import orjson
+
 from router.contract.decision import Decision
 from router.contract.entry import Dispatched, Ledger
-from router.contract.errors import TandemError, UpstreamAuth, UpstreamModel
+from router.contract.errors import ResponseForgotten, TandemError, UpstreamAuth, UpstreamModel
 from router.contract.relay import Headers, Sink
 from router.contract.request import JsonObject, RequestView
 from router.contract.signals import Signals, TokenCount
 from router.contract.target import Target
-from router.contract.words import Outcome
+from router.contract.transcript import TranscriptStore
+from router.contract.words import Dialect, Operation, Outcome
 from router.decide.choose import Rules, decide
 from router.decide.wording import explain
-from router.dialects.headers import answer_headers
+from router.dialects.headers import REQUEST_ID, answer_headers
 from router.dialects.requests import Arrival, read_request
+from router.dialects.transcripts import PREVIOUS, is_kept, read_previous_id, resume, take_down
 from router.dispatch.attempts import Dispatcher
 from router.dispatch.live import LiveStatistics
 from router.dispatch.refuse import refuse
+from router.dispatch.witness import HeldAnswer, Witness, answer_whole
 from router.ledger.entries import write_entry
 from router.sense.calibration import Calibration
 from router.sense.models import ModelNames
 from router.sense.signals import is_near_a_limit, read_signals
 from router.sense.tokens import estimate_prompt
+from router.sessions.compaction import ask_for_summary, write_compaction
 from router.sessions.scoped import ScopedWishes
 from router.sessions.turns import read_turn
 from router.telemetry import events
@@ -61,6 +68,7 @@ class House:
     counter: TokenCounter
     scoped: ScopedWishes
     calibration: Calibration
+    transcripts: TranscriptStore
     keeps_text: bool = False
     clock: Callable[[], float] = time.perf_counter
 
@@ -69,12 +77,15 @@ class House:
         passage = Passage(arrival, self.clock())
         record = Dispatched(answer=[] if self.keeps_text else None)
         try:
-            view = passage.view = read_request(arrival)
+            view = passage.view = await self._read(arrival)
+            if view.operation is Operation.COUNT_TOKENS and view.dialect is Dialect.RESPONSES:
+                await self._answer_count(view, sink, record)
+                return
             signals = await self._sense(view)
             decision = passage.decision = self._decide(view, signals)
             self.scoped.note(view.caller, signals.turn.session, view.wishes)
             passage.decided = self.clock()
-            await self.dispatcher.send(view, decision, sink, self._head(passage, view, decision), record)
+            await self._answer(passage, view, decision, sink, record)
         except TandemError as error:
             refuse(error, arrival.dialect, arrival.id, sink, record)
         except asyncio.CancelledError as leaving:
@@ -95,8 +106,63 @@ class House:
 
     async def decide(self, arrival: Arrival) -> tuple[RequestView, Decision]:
         """The first half of the road alone: read, sense, decide."""
-        view = read_request(arrival)
+        view = await self._read(arrival)
         return view, self._decide(view, await self._sense(view))
+
+    async def _read(self, arrival: Arrival) -> RequestView:
+        """Read the request. One that goes on from a response kept here is read with its whole conversation."""
+        view = read_request(arrival)
+        if view.dialect is Dialect.RESPONSES:
+            previous = read_previous_id(view.body)
+            if previous is not None:
+                view = await self._resume(view, previous)
+            if view.operation is Operation.COMPACT:
+                view = ask_for_summary(view)
+        return view
+
+    async def _resume(self, view: RequestView, previous: str) -> RequestView:
+        """Put the kept history before the request. An id that nobody here knows may still be known to a target."""
+        transcript = await self.transcripts.find(previous, view.caller)
+        if transcript is not None:
+            return resume(view, transcript)
+        may_know = any(Dialect.RESPONSES in target.speaks for target in self.targets.values())
+        if view.operation is not Operation.CREATE or not may_know or await self.transcripts.is_withheld(previous, view.caller):
+            raise ResponseForgotten(
+                f"Previous response with id '{previous[:80]}' not found: it may have expired, been deleted, or been made"
+                " with store: false. Send the whole conversation in input",
+                param=PREVIOUS,
+            )
+        return view
+
+    async def _answer(self, passage: Passage, view: RequestView, decision: Decision, sink: Sink, record: Dispatched) -> None:
+        """Have the request answered, and keep the response that its caller may go on from."""
+        head = self._head(passage, view, decision)
+        if view.operation is Operation.COUNT_TOKENS and view.dialect not in self.targets[decision.targets[0]].speaks:
+            await self._answer_count(view, sink, record)
+            return
+        if passage.arrival.operation is Operation.COMPACT:
+            held = HeldAnswer(sink)
+            await self.dispatcher.send(view, decision, held, head, record)
+            answer_whole(sink, held.headers, write_compaction(view, held.body, record.target or ""))
+            return
+        if is_kept(view):
+            sink = Witness(sink, is_streaming=view.is_streaming, tell=lambda response: self._keep(view, record, response))
+        await self.dispatcher.send(view, decision, sink, head, record)
+
+    def _keep(self, view: RequestView, record: Dispatched, response: JsonObject) -> None:
+        """Take the response down as its caller saw it. One that is nested too deeply to be written is not kept."""
+        with contextlib.suppress(orjson.JSONEncodeError):
+            transcript = take_down(view, record.target or "", time.time(), response)
+            self.transcripts.keep(transcript, for_long=view.body.get("store") is True)
+
+    async def _answer_count(self, view: RequestView, sink: Sink, record: Dispatched) -> None:
+        """Count here: every target may be asked for the same prompt, and none need be."""
+        counted = await self.counter.count(view) or estimate_prompt(view)
+        body: JsonObject = {"input_tokens": counted.tokens}
+        if view.dialect is Dialect.RESPONSES:
+            body["object"] = "response.input_tokens"
+        answer_whole(sink, (("content-type", "application/json"), (REQUEST_ID, view.id)), orjson.dumps(body))
+        record.outcome, record.status = Outcome.SERVED, 200
 
     async def _sense(self, view: RequestView) -> Signals:
         """Whose turn it is, and what can be measured. Tokens are only counted exactly where an estimate cannot decide."""

@@ -9,6 +9,7 @@ from router.config.faults import Known, KnownAdapter
 from router.config.load import LoadedConfig
 from router.contract.entry import Entry, Ledger
 from router.contract.request import JsonObject
+from router.contract.transcript import TranscriptStore
 from router.decide.choose import Rules
 from router.decide.estimate import Economics, TurnSize
 from router.decide.wording import explain
@@ -22,11 +23,13 @@ from router.edge.doors import Limits
 from router.edge.gate import Gate
 from router.house import House
 from router.ledger.sqlite import NoLedger, SqliteLedger
+from router.ledger.transcripts import SqliteTranscripts
 from router.registry import ADAPTERS, POLICIES
 from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames
 from router.sessions.scoped import ScopedWishes
+from router.sessions.transcripts import RememberedTranscripts
 from router.telemetry import events
 from router.telemetry.tasks import stop_all
 from router.upstream.pool import Pool
@@ -58,6 +61,7 @@ class Built:
         await self.pool.close()
         self.counter.close()
         self.house.ledger.close()
+        self.house.transcripts.close()
 
 
 def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
@@ -96,6 +100,7 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
         ledger=_ledger(loaded, with_ledger=with_ledger),
         counter=counter,
         scoped=ScopedWishes(),
+        transcripts=_transcripts(loaded, on_disk=with_ledger),
         calibration=Calibration(),
         keeps_text=config.ledger.keep_text,
     )
@@ -143,6 +148,15 @@ def _ledger(loaded: LoadedConfig, *, with_ledger: bool) -> Ledger:
         keep_days=loaded.config.ledger.keep_days,
         explain=explain_entry,
         on_failure=lambda reason, lost: events.ledger_failed(reason=reason, lost=lost),
+    )
+
+
+def _transcripts(loaded: LoadedConfig, *, on_disk: bool) -> TranscriptStore:
+    path = loaded.store_path
+    if not on_disk or path is None:
+        return RememberedTranscripts()
+    return RememberedTranscripts(
+        SqliteTranscripts(path, on_failure=lambda reason, lost: events.store_failed(reason=reason, lost=lost))
     )
 
 

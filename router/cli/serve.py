@@ -13,7 +13,7 @@ from router.config.load import LoadedConfig
 from router.contract.words import Dialect
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
-from router.ledger.sqlite import LedgerUnusable
+from router.ledger.files import LedgerUnusable
 from router.telemetry import events
 from router.wiring import build_edge, build_house
 
@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log", choices=("text", "json"), help="how requests are shown (default: text on a terminal, else json)"
     )
-    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: keep no record of requests")
+    parser.add_argument(
+        "--ledger", choices=("on", "off"), default="on", help="off: write no record of requests, and no response, to disk"
+    )
 
 
 def _port(text: str) -> int:

@@ -56,6 +56,12 @@ class LoadedConfig:
         path = self.config.ledger.path
         return self.folder / Path(path).expanduser() if path else None
 
+    @property
+    def store_path(self) -> Path | None:
+        """Where responses are stored, if anywhere but in memory."""
+        path = self.config.store.path
+        return self.folder / Path(path).expanduser() if path else None
+
 
 class _PlainLoader(yaml.SafeLoader):
     """YAML without anchors: a file of a few lines must not unfold to gigabytes."""
@@ -129,6 +135,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     policies = _check_policies(config.policies, known, faults)
     targets = check_targets(config, folder, known, faults)
     _check_models(config, faults)
+    _check_store(config, folder, faults)
     if faults:
         raise ConfigError(source, faults)
     return LoadedConfig(
@@ -213,6 +220,12 @@ def _check_models(config: Config, faults: list[Fault]) -> None:
         if meaning not in ("auto", "fast", "deep") and meaning not in names:
             known = ", ".join(("auto", "fast", "deep", *sorted(names)))
             faults.append(Fault(f"models.{pattern}", f'"{meaning}" is neither a tier nor a target', f"known: {known}"))
+
+
+def _check_store(config: Config, folder: Path, faults: list[Fault]) -> None:
+    store, ledger = config.store.path, config.ledger.path
+    if store and ledger and (folder / Path(store).expanduser()).resolve() == (folder / Path(ledger).expanduser()).resolve():
+        faults.append(Fault("store.path", "is the ledger's own file", "give it another name, such as responses.db"))
 
 
 def _warnings(config: Config) -> list[str]:

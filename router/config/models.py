@@ -232,6 +232,14 @@ class LedgerSettings(Settings):
     """Older entries are deleted."""
 
 
+class StoreSettings(Settings):
+    """The responses that later requests go on from (`previous_response_id`)."""
+
+    path: str | None = None
+    """A SQLite file for responses created with an explicit `store: true`, kept for 30 days. Relative to the file that
+    names it. Without it every response stays in memory, for an hour at most."""
+
+
 class Config(Settings):
     """Everything."""
 
@@ -260,3 +268,5 @@ class Config(Settings):
     """What one caller, request or answer may take."""
     ledger: LedgerSettings = LedgerSettings()
     """The record of requests."""
+    store: StoreSettings = StoreSettings()
+    """The responses that later requests go on from."""

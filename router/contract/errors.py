@@ -6,6 +6,7 @@ TandemError
 │   │   ├── NotAllowed           400 not_allowed        a field that would redirect or unlock something
 │   │   ├── UnknownOverride      400 unknown_override   a typo in an x-tandem-* header
 │   │   ├── TooDeep              400 too_deep
+│   │   ├── ResponseForgotten    400 previous_response_not_found
 │   │   ├── Misfit               400 misfit             no target can serve this request, ever
 │   │   └── TooLong              400 context_length_exceeded
 │   ├── Forbidden                403 forbidden          a foreign Host or Origin
@@ -72,6 +73,12 @@ class TooDeep(BadRequest):
     """JSON nested beyond the parser's limit."""
 
     code = "too_deep"
+
+
+class ResponseForgotten(BadRequest):
+    """`previous_response_id` names a response that is not kept for this caller. Send the whole conversation instead."""
+
+    code = "previous_response_not_found"
 
 
 class Misfit(BadRequest):

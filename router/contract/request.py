@@ -77,8 +77,34 @@ class Wishes:
     explain_fully: bool = False
 
 
+class History(NamedTuple):
+    """The items of a conversation, in order, each with the target that wrote it; an empty name for the caller's own."""
+
+    items: list[Json]
+    makers: list[str]
+
+    def then(self, items: list[Json], maker: str) -> "History":
+        """Add what somebody said."""
+        return History(self.items + items, self.makers + [maker] * len(items))
+
+
+class Continued(NamedTuple):
+    """A request that goes on from a response which is kept here: as it came, and the history that it left out.
+
+    `home` is the target that says it keeps that response itself, empty when none does.
+    """
+
+    raw: bytes
+    body: JsonObject
+    home: str
+    history: History
+
+
 class RequestView(NamedTuple):
-    """A request, read once. `raw` is the body as it came; `body` is its one parse."""
+    """A request, read once. `raw` is the body as it came; `body` is its one parse.
+
+    Where the request goes on from a response that is kept here, both hold the whole conversation, and `continued` what came.
+    """
 
     id: str
     dialect: Dialect
@@ -96,3 +122,4 @@ class RequestView(NamedTuple):
     image_count: int = 0
     media_bytes: int = 0
     caller: str = "local"
+    continued: Continued | None = None

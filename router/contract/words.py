@@ -30,10 +30,11 @@ class Dialect(Word):
 
 
 class Operation(Word):
-    """What a request asks a model for: an answer, or the count of its own tokens."""
+    """What a request asks for: an answer, the count of its own tokens, or a shorter history to go on from."""
 
     CREATE = "create"
     COUNT_TOKENS = "count_tokens"
+    COMPACT = "compact"
 
 
 class Feature(Word):

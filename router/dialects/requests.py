@@ -61,6 +61,22 @@ def read_request(arrival: Arrival) -> RequestView:
     )
 
 
+def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
+    """The same request with another body, read again."""
+    reading = _read_dialect(view.dialect, view.operation, body)
+    return view._replace(
+        raw=raw,
+        body=body,
+        is_streaming=read_stream(body),
+        system=reading.system,
+        conversation=reading.conversation,
+        needs=frozenset(reading.needs),
+        effort=reading.effort,
+        image_count=reading.image_count,
+        media_bytes=reading.media_bytes,
+    )
+
+
 def _read_dialect(dialect: Dialect, operation: Operation, body: JsonObject) -> Reading:
     match dialect:
         case Dialect.CHAT:

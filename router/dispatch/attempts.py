@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Dispatched, Usage
@@ -10,6 +11,7 @@ from router.contract.errors import (
     TiersBusy,
     Unavailable,
     UpstreamError,
+    UpstreamModel,
     UpstreamRefused,
     UpstreamTimeout,
     UpstreamUnreachable,
@@ -19,12 +21,14 @@ from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Operation, Outcome
 from router.dialects.refusals import LENGTH_MARKS
+from router.dialects.transcripts import view_for, without_home
 from router.dispatch.bridged import Bridged
 from router.dispatch.live import LiveStatistics
 from router.dispatch.outgoing import Reachable, prepare
 from router.dispatch.relay import Relay
 
 _LENGTH_MARKS = tuple(mark.encode() for mark in LENGTH_MARKS)
+_FORGOTTEN_MARK = b"previous_response_not_found"
 _TRIES_IN_TIER = 2
 _DEFAULT_WAIT_SECONDS = 1.0
 
@@ -58,6 +62,7 @@ class Dispatcher:
         """
         deadline = self._clock() + self._deadline_seconds
         plan = self._plan(decision)
+        attempt = partial(self._attempt, decision=decision, client=client, head=head, deadline=deadline, record=record)
         because, last, waits = "", None, []
         for name in plan:
             reachable = self._reachable[name]
@@ -65,7 +70,10 @@ class Dispatcher:
                 continue
             if last is not None and self._clock() >= deadline:
                 break
-            last = await self._attempt(view, decision, reachable, client, head, because, deadline, record)
+            last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+            if view.continued is not None and view.continued.home == name and _has_forgotten(last):
+                view = without_home(view)
+                last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
             if last is None or record.outcome in (Outcome.CUT_SHORT, Outcome.FAILED):
                 return
             because = f"{because}{name} failed ({_short(last)}); "
@@ -76,7 +84,8 @@ class Dispatcher:
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
         """What this request would lose on its way to a target. Raises what the real route would."""
-        return prepare(view, self._reachable[target]).dropped
+        reachable = self._reachable[target]
+        return prepare(view_for(view, reachable.target), reachable).dropped
 
     def _plan(self, decision: Decision) -> list[str]:
         """The tier's first two targets, then the other tier's first."""
@@ -166,6 +175,13 @@ class Dispatcher:
             record.outcome, record.status = Outcome.FAILED, 200
         elif relay.has_reached_client:
             record.outcome, record.status = Outcome.CUT_SHORT, 200
+
+
+def _has_forgotten(error: TandemError | None) -> bool:
+    """Whether a target lost the response that it said it would keep; servers answer 400 or 404, the latter without a code."""
+    if isinstance(error, UpstreamRefused):
+        return error.status == 400 and _FORGOTTEN_MARK in error.body
+    return isinstance(error, UpstreamModel)
 
 
 def _short(error: TandemError) -> str:

@@ -18,6 +18,7 @@ from router.edge.asgi import collect_body
 from router.edge.catalogue import Catalogue
 from router.edge.doors import Limits, check_body_headers, dialect_of_path
 from router.edge.gate import report_fault
+from router.edge.responses import add_responses
 from router.house import House
 from router.telemetry import events
 
@@ -30,6 +31,7 @@ def build_control(house: House, catalogue: Catalogue, limits: Limits, is_ready: 
     _add_health(app, is_ready)
     _add_models(app, catalogue)
     _add_explanations(app, house, limits)
+    add_responses(app, house.transcripts)
     _add_refusals(app)
     return app
 

@@ -12,7 +12,7 @@ from router.contract.words import Dialect, Operation
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A create call: its dialect and what it asks for."""
+    """A call that travels the road: its dialect and what it asks for."""
 
     dialect: Dialect
     operation: Operation = Operation.CREATE
@@ -21,6 +21,8 @@ class Door:
 _DOORS = {
     "/chat/completions": Door(Dialect.CHAT),
     "/responses": Door(Dialect.RESPONSES),
+    "/responses/input_tokens": Door(Dialect.RESPONSES, Operation.COUNT_TOKENS),
+    "/responses/compact": Door(Dialect.RESPONSES, Operation.COMPACT),
     "/messages": Door(Dialect.MESSAGES),
     "/messages/count_tokens": Door(Dialect.MESSAGES, Operation.COUNT_TOKENS),
     "/completions": Door(Dialect.COMPLETIONS),

@@ -1,7 +1,6 @@
 """The ledger on SQLite: entries are queued, and one thread writes them in batches."""
 
 import contextlib
-import os
 import sqlite3
 import threading
 import time
@@ -14,6 +13,7 @@ import orjson
 
 from router.contract.entry import Entry
 from router.contract.request import Json, JsonObject
+from router.ledger.files import connect, create_private, prepare
 
 SCHEMA_VERSION = 1
 _MOST_QUEUED = 50_000
@@ -31,10 +31,6 @@ _COLUMNS = """
     reasoning_tokens tokens_estimated cost_usd prompt_text answer_text
 """.split()
 _INSERT = f"INSERT OR IGNORE INTO entries ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608  fixed names
-
-
-class LedgerUnusable(Exception):
-    """The file cannot be used as a ledger. The message says why and what to do."""
 
 
 class RecentDecisions:
@@ -125,30 +121,10 @@ class SqliteLedger:
         self._wake.set()
         self._thread.join(timeout=10)
 
-    def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=rw", uri=True, timeout=5.0, isolation_level=None)
-
     def _create(self) -> None:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Created by us before SQLite sees it, so that nobody else could ever read it; its side files copy its rights.
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-            self._path.chmod(0o600)
-            self._inode = self._path.stat().st_ino
-        except OSError as error:
-            raise LedgerUnusable(f"{self._path.name} cannot be opened: {error.strerror}") from error
-        database = self._connect()
-        try:
-            database.execute("PRAGMA journal_mode = WAL")
-            version = database.execute("PRAGMA user_version").fetchone()[0]
-            if version > SCHEMA_VERSION:
-                raise LedgerUnusable(f"{self._path.name} was written by a newer Tandem (schema {version} > {SCHEMA_VERSION})")
-            database.executescript((resources.files("router.ledger") / "schema.sql").read_text(encoding="utf-8"))
-            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        except sqlite3.DatabaseError as error:
-            raise LedgerUnusable(f"{self._path.name} is not a usable ledger: {error}") from error
-        finally:
-            database.close()
+        self._inode = create_private(self._path)
+        schema = (resources.files("router.ledger") / "schema.sql").read_text(encoding="utf-8")
+        prepare(self._path, schema, SCHEMA_VERSION)
 
     def _run(self) -> None:
         """The writer's thread: a batch now and then, a fresh connection whenever the old one failed."""
@@ -178,7 +154,7 @@ class SqliteLedger:
     def _open(self) -> sqlite3.Connection:
         if not self._is_ours():
             self._create()
-        database = self._connect()
+        database = connect(self._path)
         database.execute("PRAGMA synchronous = NORMAL")
         return database
 

@@ -147,6 +147,11 @@ def ledger_failed(*, reason: str, lost: int) -> None:
     _log.error("ledger.failed", reason=reason, lost=lost)
 
 
+def store_failed(*, reason: str, lost: int) -> None:
+    """A response could not be written to `store.path`, or read from it. It is still in memory for its hour."""
+    _log.error("store.failed", reason=reason, lost=lost)
+
+
 def fault_caught(*, request_id: str, kind: str, where: str) -> None:
     """A defect of ours reached the edge. `where` is a line of our code, never a value."""
     _log.error("fault.caught", request_id=request_id, kind=kind, where=where)

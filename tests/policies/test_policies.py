@@ -154,3 +154,13 @@ def test_the_reason_holds_nothing_that_the_person_typed_beyond_fixed_words():
 
     assert "secret" not in opinion.because
     assert "CANARY" not in opinion.because
+
+
+def test_an_unknown_previous_response_rules_out_targets_that_do_not_speak_responses():
+    view = make_view({"input": "go on", "previous_response_id": "resp_theirs"}, Dialect.RESPONSES)
+    chat, native = make_target(), make_target("sage", Tier.DEEP, speaks=frozenset({Dialect.RESPONSES}))
+
+    (opinion,) = CapabilityPolicy(CapabilityConfig()).judge(view, make_signals(stand(chat), stand(native)))
+
+    assert opinion.target == "spark"
+    assert "previous_response_id" in opinion.because

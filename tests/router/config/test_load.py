@@ -115,6 +115,12 @@ tiers:
     assert "did you mean window_tokens?" in faults["tiers.deep.targets[0].windowtokens"]
 
 
+def test_the_store_must_not_be_the_ledgers_own_file():
+    faults = faults_of(SIMULATED + "store: {path: ./test.db}\n")
+
+    assert "ledger" in faults["store.path"]
+
+
 def test_a_key_that_stands_twice_is_a_fault():
     assert any(
         '"preference" stands twice' in problem

@@ -6,7 +6,8 @@ import pytest
 from router.contract.entry import Attempt, Entry, Usage
 from router.contract.words import Dialect, Outcome, Tier
 from router.ledger.entries import _cost
-from router.ledger.sqlite import LedgerUnusable, SqliteLedger
+from router.ledger.files import LedgerUnusable
+from router.ledger.sqlite import SqliteLedger
 from tests.tools.running import read_entries
 from tests.tools.values import PRICE
 

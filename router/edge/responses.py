@@ -1,0 +1,67 @@
+"""Responses that are kept here, by id: read one, delete one, list what it was given."""
+
+import orjson
+from fastapi import FastAPI, Request, Response
+
+from router.contract.errors import BadRequest, NotFound
+from router.contract.transcript import Transcript, TranscriptStore
+from router.dialects.headers import REQUEST_ID
+from router.dialects.transcripts import list_items
+
+_CALLER = "local"
+_MOST_ITEMS = 100
+_DEFAULT_ITEMS = 20
+
+
+def add_responses(app: FastAPI, transcripts: TranscriptStore) -> None:
+    """The routes below `/v1/responses/{id}`."""
+
+    async def found(response_id: str) -> Transcript:
+        transcript = await transcripts.find(response_id, _CALLER)
+        if transcript is None:
+            raise _unknown(response_id)
+        return transcript
+
+    def answer(request: Request, body: object) -> Response:
+        headers = {REQUEST_ID: request.state.request_id}
+        return Response(orjson.dumps(body), headers=headers, media_type="application/json")
+
+    @app.get("/v1/responses/{response_id}")
+    @app.get("/responses/{response_id}")
+    async def retrieve(request: Request, response_id: str) -> Response:
+        if request.query_params.get("stream", "false").lower() not in ("false", "0"):
+            raise BadRequest("stream: a finished response is not streamed again. Leave it out", param="stream")
+        return answer(request, (await found(response_id)).read()[1])
+
+    @app.delete("/v1/responses/{response_id}")
+    @app.delete("/responses/{response_id}")
+    async def delete(request: Request, response_id: str) -> Response:
+        if not await transcripts.forget(response_id, _CALLER):
+            raise _unknown(response_id)
+        return answer(request, {"id": response_id, "object": "response", "deleted": True})
+
+    @app.get("/v1/responses/{response_id}/input_items")
+    @app.get("/responses/{response_id}/input_items")
+    async def input_items(request: Request, response_id: str) -> Response:
+        asked = request.query_params
+        order = asked.get("order", "desc")
+        if order not in ("asc", "desc"):
+            raise BadRequest(f'order: must be asc or desc, not "{order[:20]}"', param="order")
+        limit = _read_limit(asked.get("limit"))
+        return answer(request, list_items(await found(response_id), asked.get("after"), limit, newest_first=order == "desc"))
+
+
+def _read_limit(text: str | None) -> int:
+    if text is None:
+        return _DEFAULT_ITEMS
+    limit = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+    if not 1 <= limit <= _MOST_ITEMS:
+        raise BadRequest(f'limit: must be 1 to {_MOST_ITEMS}, not "{text[:20]}"', param="limit")
+    return limit
+
+
+def _unknown(response_id: str) -> NotFound:
+    return NotFound(
+        f"Response with id '{response_id[:80]}' not found: never kept, deleted, or older than the store keeps",
+        param="response_id",
+    )

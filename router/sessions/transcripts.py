@@ -1,0 +1,100 @@
+"""Transcripts of responses, in memory: bounded by count, bytes and age, each for its own caller.
+
+A store on disk may stand behind this one. It is given what a caller asked to have stored for long, and asked on a miss.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from router.contract.transcript import Transcript, TranscriptStore
+
+_MOST_TRANSCRIPTS = 1_024
+_MOST_BYTES = 64 << 20
+_MOST_SECONDS = 3_600.0
+_MOST_OWNERS = 65_536
+_NOBODY = ""
+
+
+class RememberedTranscripts:
+    """The last hour's transcripts. The oldest is forgotten first."""
+
+    def __init__(
+        self,
+        behind: TranscriptStore | None = None,
+        *,
+        most_transcripts: int = _MOST_TRANSCRIPTS,
+        most_bytes: int = _MOST_BYTES,
+        most_seconds: float = _MOST_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._behind, self._clock = behind, clock
+        self._most_transcripts, self._most_bytes, self._most_seconds = most_transcripts, most_bytes, most_seconds
+        self._kept: OrderedDict[tuple[str, str], Transcript] = OrderedDict()
+        self._kept_bytes = 0
+        # Ids outlive their transcripts: a target may still know one that was deleted here, or that was never this caller's.
+        self._owners: OrderedDict[str, str] = OrderedDict()
+
+    def keep(self, transcript: Transcript, *, for_long: bool) -> None:
+        """Remember a transcript, and pass it on if it is to outlive the process."""
+        key = (transcript.caller, transcript.id)
+        self._drop(key)
+        self._kept[key] = transcript
+        self._kept_bytes += len(transcript.content)
+        self._own(transcript.id, transcript.caller)
+        self._forget_oldest()
+        if for_long and self._behind is not None:
+            self._behind.keep(transcript, for_long=True)
+
+    async def find(self, response_id: str, caller: str) -> Transcript | None:
+        """The transcript, from memory or from behind it."""
+        self._forget_oldest()
+        found = self._kept.get((caller, response_id))
+        if found is None and self._behind is not None and self._owners.get(response_id) != _NOBODY:
+            found = await self._behind.find(response_id, caller)
+        return found
+
+    async def forget(self, response_id: str, caller: str) -> bool:
+        """Delete a transcript, and remember that it was."""
+        self._forget_oldest()
+        found = self._drop((caller, response_id))
+        if found:
+            self._own(response_id, _NOBODY)
+        if self._behind is not None and await self._behind.forget(response_id, caller):
+            self._own(response_id, _NOBODY)
+            found = True
+        return found
+
+    async def is_withheld(self, response_id: str, caller: str) -> bool:
+        """Whether the id was deleted, or belongs to somebody else."""
+        if self._owners.get(response_id, caller) != caller:
+            return True
+        return self._behind is not None and await self._behind.is_withheld(response_id, caller)
+
+    def close(self) -> None:
+        """Forget everything; what is on disk stays there."""
+        self._kept.clear()
+        self._kept_bytes = 0
+        if self._behind is not None:
+            self._behind.close()
+
+    def _own(self, response_id: str, caller: str) -> None:
+        self._owners[response_id] = caller
+        self._owners.move_to_end(response_id)
+        if len(self._owners) > _MOST_OWNERS:
+            self._owners.popitem(last=False)
+
+    def _drop(self, key: tuple[str, str]) -> bool:
+        transcript = self._kept.pop(key, None)
+        if transcript is not None:
+            self._kept_bytes -= len(transcript.content)
+        return transcript is not None
+
+    def _forget_oldest(self) -> None:
+        oldest = self._clock() - self._most_seconds
+        while self._kept:
+            key, transcript = next(iter(self._kept.items()))
+            is_within = len(self._kept) <= self._most_transcripts and self._kept_bytes <= self._most_bytes
+            if is_within and transcript.at > oldest:
+                return
+            self._drop(key)

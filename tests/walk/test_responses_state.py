@@ -1,0 +1,353 @@
+"""Responses that go on from one another over loopback: chains, changes of target, callers, deletion, restart, compaction."""
+
+import asyncio
+import json
+
+import pytest
+
+from router.contract.errors import TandemError
+from router.contract.words import Dialect, Operation
+from router.dialects.requests import Arrival
+from tests.conftest import SIMULATED
+from tests.tools.http import call, request_bytes
+from tests.tools.running import running, two_targets
+from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, stream
+
+FAST, DEEP = {"x-tandem-tier": "fast"}, {"x-tandem-tier": "deep"}
+MESSAGE = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
+
+
+def two_responses_targets(fast: str, deep: str, extra: str = "") -> str:
+    return two_targets(fast, deep, extra=extra).replace("dialect: chat", "dialect: responses")
+
+
+def said(text: str, number: int = 1) -> dict:
+    return {
+        "type": "message",
+        "id": f"msg_{number}",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    }
+
+
+def response(name: str, *output: dict, **more: object) -> dict:
+    return {
+        "id": name,
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "status": "completed",
+        "output": list(output) or [said(f"answer {name}")],
+        "usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7},
+        **more,
+    }
+
+
+def frame(kind: str, **fields: object) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+def create(text: str = "fix the typo", **more: object) -> dict:
+    return {"model": "auto", "input": text, **more}
+
+
+def texts(items: list[dict]) -> list[str]:
+    return [
+        part["text"]
+        for item in items
+        for part in ([{"text": item["content"]}] if isinstance(item["content"], str) else item["content"])
+    ]
+
+
+@pytest.fixture
+async def pair(start, upstream, other_upstream):
+    """A Tandem with a scripted fast tier and a scripted deep tier that speak Responses."""
+    return await start(two_responses_targets(upstream.base_url, other_upstream.base_url))
+
+
+async def test_a_chain_of_three_goes_on_with_its_whole_conversation_on_the_simulated_tier(simulated):
+    first = (await call(simulated.port, "/v1/responses", create("first words"))).json
+    second = (await call(simulated.port, "/v1/responses", create("second", previous_response_id=first["id"]))).json
+    third = (await call(simulated.port, "/v1/responses", create("third", previous_response_id=second["id"]))).json
+
+    items = (await call(simulated.port, f"/v1/responses/{third['id']}/input_items?order=asc")).json
+    kept = (await call(simulated.port, f"/v1/responses/{third['id']}")).json
+    assert [item["role"] for item in items["data"]] == ["user", "assistant", "user", "assistant", "user"]
+    assert texts(items["data"])[::2] == ["first words", "second", "third"]
+    assert kept == {**third, "previous_response_id": second["id"]}
+
+
+async def test_a_streamed_response_can_be_gone_on_from_before_its_target_closes_the_stream(pair, upstream):
+    gate = asyncio.Event()
+
+    async def lingering(wire, seen):
+        await wire.send(CHAT_STREAM_HEAD)
+        await wire.chunk(frame("response.created", response={"id": "resp_a"}))
+        await wire.chunk(frame("response.completed", response=response("resp_a")))
+        await asyncio.wait_for(gate.wait(), 5)
+        await wire.end_chunks()
+
+    upstream.scripts = [lingering, answer_json(response("resp_b"))]
+    reader, writer = await asyncio.open_connection("127.0.0.1", pair.port)
+    writer.write(request_bytes("/v1/responses", create(stream=True), FAST))
+    await asyncio.wait_for(reader.readuntil(b"answer resp_a"), 5)
+
+    reply = await call(pair.port, "/v1/responses", create("go", previous_response_id="resp_a"), FAST)
+
+    gate.set()
+    writer.close()
+    assert reply.status == 200
+    assert texts(upstream.seen[1].json["input"]) == ["fix the typo", "answer resp_a", "go"]
+
+
+async def test_a_chain_that_changes_target_gets_its_whole_transcript(pair, upstream, other_upstream):
+    call_item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "ls", "arguments": "{}"}
+    hidden = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    upstream.scripts = [answer_json(response("resp_a", hidden, call_item, store=True))]
+    other_upstream.scripts = [answer_json(response("resp_b"))]
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "a.py"}
+
+    await call(pair.port, "/v1/responses", create(), FAST)
+    await call(pair.port, "/v1/responses", create([output], previous_response_id="resp_a"), DEEP)
+
+    body = other_upstream.seen[0].json
+    assert "previous_response_id" not in body
+    assert [item["type"] for item in body["input"]] == ["message", "function_call", "function_call_output"]
+    assert "id" not in body["input"][1]
+
+
+async def test_a_target_that_a_chain_returns_to_gets_its_own_reasoning_back_unchanged(pair, upstream, other_upstream):
+    hidden = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    upstream.scripts = [answer_json(response("resp_a", hidden, said("one"), store=True)), answer_json(response("resp_c"))]
+    other_upstream.scripts = [answer_json(response("resp_b", {**hidden, "id": "rs_2"}, said("two", 2)))]
+
+    await call(pair.port, "/v1/responses", create("a"), FAST)
+    await call(pair.port, "/v1/responses", create("b", previous_response_id="resp_a"), DEEP)
+    await call(pair.port, "/v1/responses", create("c", previous_response_id="resp_b"), FAST)
+
+    items = upstream.seen[1].json["input"]
+    assert [item["type"] for item in items] == ["message", "reasoning", "message", "message", "message", "message"]
+    assert items[1:3] == [hidden, said("one")]
+    assert items[4]["id"] != "msg_2"
+
+
+async def test_the_target_that_says_it_keeps_the_response_gets_the_request_as_it_came(pair, upstream):
+    upstream.scripts = [answer_json(response("resp_a", store=True)), answer_json(response("resp_b", store=True))]
+    raw = b'{"model": "auto",  "input": "go on", "previous_response_id": "resp_a"}'
+
+    await call(pair.port, "/v1/responses", create("x" * 40_000), FAST)
+    reply = await call(pair.port, "/v1/responses", raw, FAST | {"x-tandem-explain": "full"})
+
+    assert upstream.seen[1].body == raw.replace(b'"auto"', b'"fast-model"')
+    assert json.loads(reply.headers["x-tandem-explain"])["prompt_tokens"] > 1_000
+
+
+@pytest.mark.parametrize("status", [400, 404])
+async def test_a_target_that_lost_its_response_is_asked_again_with_the_whole_transcript(pair, upstream, status):
+    lost = answer_json({"error": {"code": "previous_response_not_found"}}, status)
+    upstream.scripts = [answer_json(response("resp_a", store=True)), lost, answer_json(response("resp_b"))]
+
+    await call(pair.port, "/v1/responses", create(), FAST)
+    reply = await call(pair.port, "/v1/responses", create("go", previous_response_id="resp_a"), FAST)
+
+    assert (reply.status, reply.json["id"]) == (200, "resp_b")
+    assert texts(upstream.seen[2].json["input"]) == ["fix the typo", "answer resp_a", "go"]
+
+
+async def test_an_id_that_is_not_known_here_passes_unchanged_to_a_target_that_may_know_it(pair, upstream):
+    upstream.scripts = [answer_json(response("resp_b"))]
+
+    reply = await call(pair.port, "/v1/responses", create(previous_response_id="resp_theirs"), FAST)
+
+    assert reply.status == 200
+    assert upstream.seen[0].json["previous_response_id"] == "resp_theirs"
+    assert (await call(pair.port, "/v1/responses/resp_b")).status == 404
+
+
+async def test_an_id_that_nobody_can_know_is_refused_with_openais_code(start, upstream, simulated):
+    chat_only = await start(two_targets(upstream.base_url, upstream.base_url).replace("test.db", "other.db"))
+
+    replies = [
+        await call(tandem.port, "/v1/responses", create(previous_response_id="resp_none")) for tandem in (chat_only, simulated)
+    ]
+
+    assert [(reply.status, reply.json["error"]["code"]) for reply in replies] == [(400, "previous_response_not_found")] * 2
+    assert replies[0].json["error"]["param"] == "previous_response_id"
+    assert "resp_none" in replies[0].json["error"]["message"]
+
+
+async def test_a_response_made_with_store_false_is_not_kept(simulated):
+    made = (await call(simulated.port, "/v1/responses", create(store=False))).json
+
+    assert (await call(simulated.port, f"/v1/responses/{made['id']}")).status == 404
+    reply = await call(simulated.port, "/v1/responses", create(previous_response_id=made["id"]))
+    assert reply.json["error"]["code"] == "previous_response_not_found"
+
+
+async def test_a_deleted_response_is_gone_for_reading_and_for_going_on_even_where_its_target_has_it(pair, upstream):
+    upstream.scripts = [answer_json(response("resp_a", store=True))]
+    await call(pair.port, "/v1/responses", create(), FAST)
+
+    deleted = await call(pair.port, "/v1/responses/resp_a", method="DELETE")
+
+    assert deleted.json == {"id": "resp_a", "object": "response", "deleted": True}
+    for path, method in (("/v1/responses/resp_a", "GET"), ("/responses/resp_a", "DELETE")):
+        assert (await call(pair.port, path, method=method)).status == 404
+    reply = await call(pair.port, "/v1/responses", create(previous_response_id="resp_a"), FAST)
+    assert (reply.status, reply.json["error"]["code"]) == (400, "previous_response_not_found")
+    assert len(upstream.seen) == 1
+
+
+class Taken:
+    """A caller's end that only remembers."""
+
+    def __init__(self) -> None:
+        self.status, self.body, self.has_started = 0, b"", False
+
+    def feed_from(self, flow) -> None: ...
+    def end(self) -> None: ...
+
+    def start(self, status, headers) -> None:
+        self.status, self.has_started = status, True
+
+    def write(self, data: bytes) -> None:
+        self.body += data
+
+    def fail(self, error: TandemError) -> None:
+        raise error
+
+
+async def ask(tandem, caller: str, body: dict) -> Taken:
+    taken = Taken()
+    arrival = Arrival(f"req_{caller}", Dialect.RESPONSES, Operation.CREATE, FAST, json.dumps(body).encode(), caller)
+    await tandem.house.serve(arrival, taken)
+    return taken
+
+
+async def test_callers_never_see_one_anothers_responses(pair, upstream):
+    upstream.scripts = [answer_json(response("resp_a", store=True)), answer_json(response("resp_b"))]
+    assert (await ask(pair, "ann", create("secret"))).status == 200
+
+    stranger = await ask(pair, "bob", create(previous_response_id="resp_a"))
+    owner = await ask(pair, "ann", create(previous_response_id="resp_a"))
+
+    assert (stranger.status, json.loads(stranger.body)["error"]["code"]) == (400, "previous_response_not_found")
+    assert owner.status == 200
+    assert len(upstream.seen) == 2
+    assert await pair.house.transcripts.find("resp_a", "bob") is None
+    assert (await call(pair.port, "/v1/responses/resp_a")).status == 404
+
+
+async def test_only_an_explicit_store_true_survives_a_restart(tmp_path):
+    config = SIMULATED + "store: {path: responses.db}\n"
+    async with running(config, tmp_path) as tandem:
+        asked = (await call(tandem.port, "/v1/responses", create("for long", store=True))).json
+        silent = (await call(tandem.port, "/v1/responses", create("for now"))).json
+
+    async with running(config, tmp_path) as tandem:
+        kept = await call(tandem.port, f"/v1/responses/{asked['id']}")
+        gone = await call(tandem.port, f"/v1/responses/{silent['id']}")
+        more = await call(tandem.port, "/v1/responses", create("go", previous_response_id=asked["id"]))
+
+    assert (kept.json, gone.status, more.status) == (asked, 404, 200)
+    assert (tmp_path / "responses.db").stat().st_mode & 0o777 == 0o600
+    assert b"for long" in (tmp_path / "responses.db").read_bytes()
+    assert b"for now" not in (tmp_path / "responses.db").read_bytes()
+
+
+async def test_input_items_are_paged_and_bad_questions_are_named(simulated):
+    items = [{**MESSAGE, "id": f"msg_{number}"} for number in range(5)]
+    made = (await call(simulated.port, "/v1/responses", {"model": "auto", "input": items})).json
+    path = f"/v1/responses/{made['id']}/input_items"
+
+    page = (await call(simulated.port, f"{path}?limit=2&after=msg_3")).json
+    last = (await call(simulated.port, f"{path}?order=asc&after=msg_3")).json
+
+    assert [item["id"] for item in page["data"]] == ["msg_2", "msg_1"]
+    assert (page["object"], page["first_id"], page["last_id"], page["has_more"]) == ("list", "msg_2", "msg_1", True)
+    assert ([item["id"] for item in last["data"]], last["has_more"]) == (["msg_4"], False)
+    for query in ("limit=0", "limit=x", "order=up", "after=msg_9"):
+        reply = await call(simulated.port, f"{path}?{query}")
+        assert (reply.status, reply.json["error"]["param"]) == (400, query.split("=")[0])
+
+
+async def test_input_tokens_are_counted_here_with_the_history_and_nobody_is_called(pair, upstream):
+    upstream.scripts = [answer_json(response("resp_a", said("word " * 200)))]
+    await call(pair.port, "/v1/responses", create(), FAST)
+
+    alone = await call(pair.port, "/v1/responses/input_tokens", create("fix it"))
+    with_history = await call(pair.port, "/responses/input_tokens", create("fix it", previous_response_id="resp_a"))
+
+    assert alone.json["object"] == "response.input_tokens"
+    assert 1 < alone.json["input_tokens"] < 40
+    assert with_history.json["input_tokens"] > alone.json["input_tokens"] + 150
+    assert len(upstream.seen) == 1
+    assert [entry["outcome"] for entry in await pair.entries(3)] == ["SERVED"] * 3
+
+
+async def test_a_compaction_holds_what_was_said_and_a_summary_and_is_known_as_one(pair, upstream, other_upstream):
+    upstream.scripts = other_upstream.scripts = [answer_json(response("resp_s", said("All is done but the tests.")))]
+    history = [
+        {"role": "developer", "content": "Be terse."},
+        {"role": "user", "content": "write a parser"},
+        said("I wrote it."),
+        {"type": "function_call", "call_id": "call_9", "name": "ls", "arguments": "{}"},
+    ]
+    body = {"model": "auto", "input": history, "tools": [{"type": "function", "name": "ls"}], "instructions": "Code."}
+
+    reply = await call(pair.port, "/v1/responses/compact", body)
+
+    sent = (upstream.seen + other_upstream.seen)[0].json
+    assert (sent["store"], sent["stream"], sent["instructions"], "tools" in sent) == (False, False, "Code.", False)
+    assert sent["input"][:3] == history[:3]
+    assert len(sent["input"]) == 4
+    assert (reply.json["object"], reply.json["usage"]["input_tokens"]) == ("response.compaction", 5)
+    assert [item["role"] for item in reply.json["output"]] == ["developer", "user", "user"]
+    assert texts(reply.json["output"])[2].endswith("All is done but the tests.")
+    assert reply.headers["x-tandem-tier"] in ("fast", "deep")
+    (entry,) = await pair.entries()
+    assert (entry["turn_kind"], entry["outcome"]) == ("compaction", "SERVED")
+
+
+async def test_a_compaction_of_a_chain_can_be_gone_on_from_and_its_summary_is_not_the_persons_words(simulated):
+    first = (await call(simulated.port, "/v1/responses", create("write a parser"))).json
+
+    reply = await call(
+        simulated.port, "/v1/responses/compact", {"model": "auto", "input": [], "previous_response_id": first["id"]}
+    )
+
+    output = reply.json["output"]
+    assert texts(output)[0] == "write a parser"
+    assert "simulated" in texts(output)[1]
+    explained = (await call(simulated.port, "/tandem/explain", {"model": "auto", "input": output})).json
+    assert explained["person_text"] == "write a parser"
+    twice = (await call(simulated.port, "/v1/responses/compact", {"model": "auto", "input": output})).json
+    assert len(twice["output"]) == 2
+
+
+async def test_a_summary_that_is_empty_is_an_error_of_the_target(pair, upstream, other_upstream):
+    upstream.scripts = other_upstream.scripts = [answer_json(response("resp_s", said("")))]
+
+    reply = await call(pair.port, "/v1/responses/compact", create("hello"))
+
+    assert (reply.status, reply.json["error"]["code"]) == (502, "upstream_malformed")
+
+
+async def test_a_stream_whose_last_event_holds_no_output_is_kept_from_its_items_or_not_at_all(pair, upstream):
+    ends = frame("response.completed", response={**response("resp_a"), "output": []})
+    done = frame("response.output_item.done", output_index=0, item=said("streamed"))
+    late = frame("response.output_item.done", output_index=1, item=said("second"))
+    upstream.scripts = [stream(done, ends), stream(late, ends.replace(b"resp_a", b"resp_b"))]
+
+    for _ in range(2):
+        await call(pair.port, "/v1/responses", create(stream=True), FAST)
+
+    assert (await call(pair.port, "/v1/responses/resp_a")).json["output"] == [said("streamed")]
+    assert (await call(pair.port, "/v1/responses/resp_b")).status == 404
+
+
+async def test_background_stays_refused(simulated):
+    reply = await call(simulated.port, "/v1/responses", create(background=True))
+
+    assert (reply.status, reply.json["error"]["param"]) == (400, "background")
