@@ -12,10 +12,11 @@ JsonObject = dict[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that the model made."""
+    """A call that the model made. `arguments` is what the dialect holds: JSON text, an object, or free-form text."""
 
     id: str
     name: str
+    arguments: Json = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +37,26 @@ class Message(NamedTuple):
     results: tuple[ToolResult, ...] = ()
 
 
+class Glance(NamedTuple):
+    """What can be told of a message without reading it: who speaks, and the names of the tools that it calls."""
+
+    role: str
+    calls: tuple[str, ...] = ()
+
+
 class Conversation(Sequence[Message]):
     """The messages of a request, read one at a time when asked for: most decisions look at the last few only."""
 
-    __slots__ = ("_items", "_read", "_seen")
+    __slots__ = ("_glance", "_items", "_read", "_seen")
 
-    def __init__(self, items: list[Json], read: Callable[[Json], Message]) -> None:
+    def __init__(self, items: list[Json], read: Callable[[Json], Message], glance: Callable[[Json], Glance]) -> None:
         self._items = items
-        self._read = read
+        self._read, self._glance = read, glance
         self._seen: dict[int, Message] = {}
+
+    def glance(self, index: int) -> Glance:
+        """Look at a message in passing: a history of hundreds is walked through in microseconds."""
+        return self._glance(self._items[index])
 
     def __len__(self) -> int:
         return len(self._items)

@@ -7,6 +7,21 @@ from router.contract.target import Standing
 from router.contract.words import Tier, TurnKind
 
 
+class FinishedTurn(NamedTuple):
+    """A turn that is over: what was asked, how often tools were called for it, and how many of those calls changed a file."""
+
+    words: str
+    calls: int
+    edits: int
+
+
+class History(NamedTuple):
+    """The session before this turn: how many turns the person took, and the last three of them, oldest first."""
+
+    turns: int = 0
+    last: tuple[FinishedTurn, ...] = ()
+
+
 class Turn(NamedTuple):
     """Whose turn it is: the session, what kind of request this is, and what the person typed.
 
@@ -21,6 +36,7 @@ class Turn(NamedTuple):
     ask_text: str | None = None
     is_planning: bool = False
     tier_wish: Tier | None = None
+    history: History = History()
 
 
 class TokenCount(NamedTuple):

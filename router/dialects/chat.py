@@ -2,12 +2,14 @@
 
 from router.contract.entry import Usage
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
+from router.contract.request import Conversation, Glance, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature
 from router.dialects.fields import Reading, as_count, as_list, as_object, as_text, objects, read_list, texts_of
 from router.dialects.sse import Frame, StreamEnd
 
 _TEXT_PARTS = frozenset({"text", "refusal"})
+_NOTHING = Glance("")
+_GLANCES = {role: Glance(role) for role in ("system", "developer", "user", "assistant", "tool")}
 
 
 def read(body: JsonObject) -> Reading:
@@ -17,7 +19,7 @@ def read(body: JsonObject) -> Reading:
         raise BadRequest(
             'messages: missing. Send a non-empty list such as [{"role": "user", "content": "…"}]', param="messages"
         )
-    reading = Reading(Conversation(messages, read_message))
+    reading = Reading(Conversation(messages, read_message, glance))
     for message in objects(messages, "messages"):
         content = message.get("content")
         if isinstance(content, list):
@@ -55,12 +57,23 @@ def read_message(item: Json) -> Message:
     if role in ("tool", "function"):
         result = ToolResult(as_text(message.get("tool_call_id")), "\n".join(texts))
         return Message("tool", results=(result,))
-    calls = tuple(
-        ToolCall(as_text(call.get("id")), as_text(as_object(call.get("function") or call.get("custom")).get("name")))
-        for call in as_list(message.get("tool_calls"))
-        if isinstance(call, dict)
-    )
+    calls = tuple(_read_call(call) for call in as_list(message.get("tool_calls")) if isinstance(call, dict))
     return Message(role, texts, calls)
+
+
+def _read_call(call: JsonObject) -> ToolCall:
+    called = as_object(call.get("function") or call.get("custom"))
+    return ToolCall(as_text(call.get("id")), as_text(called.get("name")), called.get("arguments") or called.get("input"))
+
+
+def glance(item: Json) -> Glance:
+    """One message in passing."""
+    if not isinstance(item, dict):
+        return _NOTHING
+    role, calls = item.get("role"), item.get("tool_calls")
+    if not calls:
+        return _GLANCES.get(role) or Glance(as_text(role)) if isinstance(role, str) else _NOTHING
+    return Glance("assistant", tuple([_read_call(as_object(call)).name for call in as_list(calls)]))
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from router.contract.entry import Usage
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
+from router.contract.request import Conversation, Glance, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
 from router.dialects.fields import Reading, as_count, as_list, as_object, as_text, objects, read_list, texts_of
 from router.dialects.sse import Frame, StreamEnd
@@ -22,7 +22,7 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     limit = body.get("max_tokens")
     if operation is Operation.CREATE and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise BadRequest("max_tokens: missing. Send a whole number above 0", param="max_tokens")
-    reading = Reading(Conversation(messages, read_message))
+    reading = Reading(Conversation(messages, read_message, glance))
     reading.system = "\n".join(texts_of(body.get("system"), _TEXT_PARTS))
     for message in objects(messages, "messages"):
         _note_content(reading, message.get("content"))
@@ -62,11 +62,23 @@ def read_message(item: Json) -> Message:
     for value in as_list(content):
         part = as_object(value)
         if part.get("type") == "tool_use":
-            calls.append(ToolCall(as_text(part.get("id")), as_text(part.get("name"))))
+            calls.append(ToolCall(as_text(part.get("id")), as_text(part.get("name")), part.get("input")))
         elif part.get("type") == "tool_result":
             text = "\n".join(texts_of(part.get("content"), _TEXT_PARTS))
             results.append(ToolResult(as_text(part.get("tool_use_id")), text, part.get("is_error") is True))
     return Message(role, texts_of(content, _TEXT_PARTS), tuple(calls), tuple(results))
+
+
+def glance(item: Json) -> Glance:
+    """One message in passing. A user's message that holds only results is a tool's."""
+    message = as_object(item)
+    role, content = as_text(message.get("role")), message.get("content")
+    if not isinstance(content, list):
+        return Glance(role)
+    kinds = [(as_object(part).get("type"), as_object(part).get("name")) for part in content]
+    if role == "assistant":
+        return Glance(role, tuple(as_text(name) for kind, name in kinds if kind == "tool_use"))
+    return Glance("tool" if kinds and all(kind == "tool_result" for kind, _ in kinds) else role)
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:

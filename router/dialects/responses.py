@@ -2,7 +2,7 @@
 
 from router.contract.entry import Usage
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
+from router.contract.request import Conversation, Glance, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature
 from router.dialects.fields import Reading, as_count, as_object, as_text, objects, read_list, texts_of
 from router.dialects.sse import Frame, StreamEnd
@@ -23,7 +23,7 @@ def read(body: JsonObject) -> Reading:
         raise BadRequest("input: missing. Send a string or a list of items", param="input")
     if body.get("background") is True:
         raise BadRequest("background: not served. Send the request without it and keep the connection", param="background")
-    reading = Reading(Conversation(items, read_item), system=as_text(body.get("instructions")))
+    reading = Reading(Conversation(items, read_item, glance), system=as_text(body.get("instructions")))
     for item in objects(items, "input"):
         content = item.get("content", item.get("output"))
         if isinstance(content, list):
@@ -55,7 +55,10 @@ def read_item(value: Json) -> Message:
     item = as_object(value)
     kind = as_text(item.get("type")) or "message"
     if kind in _CALLS:
-        return Message("assistant", calls=(ToolCall(as_text(item.get("call_id")), as_text(item.get("name")) or kind),))
+        arguments = item.get("arguments") or item.get("input") or item.get("action")
+        return Message(
+            "assistant", calls=(ToolCall(as_text(item.get("call_id")), as_text(item.get("name")) or kind, arguments),)
+        )
     if kind.endswith("_output"):
         output = item.get("output")
         text = output if isinstance(output, str) else "\n".join(texts_of(output, _TEXT_PARTS))
@@ -63,6 +66,17 @@ def read_item(value: Json) -> Message:
     if kind == "message":
         return Message(as_text(item.get("role")), texts_of(item.get("content"), _TEXT_PARTS))
     return Message(kind)
+
+
+def glance(value: Json) -> Glance:
+    """One item in passing."""
+    item = as_object(value)
+    kind = as_text(item.get("type")) or "message"
+    if kind == "message":
+        return Glance(as_text(item.get("role")))
+    if kind in _CALLS:
+        return Glance("assistant", (as_text(item.get("name")) or kind,))
+    return Glance("tool" if kind.endswith("_output") else kind)
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:

@@ -128,3 +128,11 @@ FOLLOW_UPS = frozenset(
     """.split()
 )
 FOLLOW_UP_MOST_WORDS = 4
+
+EDIT_MARKS = ("edit", "write", "patch", "str_replace", "create_file", "replace_in_file", "insert", "delete_file", "rename")
+"""A tool whose name holds one of these changes files."""
+
+BOOKKEEPING_TOOLS = frozenset(
+    "TodoWrite TodoRead todo_write todo_read todowrite todoread update_plan update_todo_list think".split()
+)
+"""Tools that only keep a list: no work, and "write" in a name of these changes no file."""

@@ -7,10 +7,11 @@ from functools import lru_cache
 import orjson
 
 from router.contract.request import Json, JsonObject, RequestView
-from router.contract.signals import Turn
+from router.contract.signals import History, Turn
 from router.contract.words import Dialect, Feature, Operation, Tier, TurnKind
 from router.sessions import clients
 from router.sessions.clients import UNKNOWN_CLIENT, Client
+from router.sessions.history import read_history
 from router.sessions.words import earlier_words, is_planning, last_user_message, person_text, words_of
 
 _PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
@@ -35,6 +36,7 @@ def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
         ask_text=_find_ask(view, client, kind, words),
         is_planning=_says_plan(view) or is_planning(view.conversation),
         tier_wish=tier_wish,
+        history=read_history(view.conversation, client) if kind in _PERSONS_KINDS else History(),
     )
 
 

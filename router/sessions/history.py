@@ -1,0 +1,43 @@
+"""The turns before this one, out of the request itself: how much work each of the last three was."""
+
+from router.contract.request import Conversation
+from router.contract.signals import FinishedTurn, History
+from router.sessions.clients import BOOKKEEPING_TOOLS, EDIT_MARKS, Client
+from router.sessions.words import words_of
+
+_LAST_TURNS = 3
+_MOST_WORDS = 400
+_LOOK_BACK = 2_000
+"""Messages. A session longer than this is long in any case."""
+
+
+def read_history(conversation: Conversation, client: Client) -> History:
+    """Walk back through the conversation. The person's last words begin the running turn, which is not history yet."""
+    found: list[FinishedTurn] = []
+    turns = calls = edits = 0
+    is_running = True
+    for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_BACK), -1):
+        seen = conversation.glance(index)
+        if seen.calls:
+            for name in seen.calls:
+                if name not in BOOKKEEPING_TOOLS:
+                    calls += 1
+                    edits += is_edit(name)
+        elif seen.role == "user":
+            words = words_of(conversation[index], client)
+            if not words:
+                continue
+            if is_running:
+                is_running = False
+            else:
+                turns += 1
+                if len(found) < _LAST_TURNS:
+                    found.append(FinishedTurn(words[:_MOST_WORDS], calls, edits))
+            calls = edits = 0
+    return History(turns, tuple(reversed(found)))
+
+
+def is_edit(name: str) -> bool:
+    """Whether a tool of this name changes files."""
+    lower = name.lower()
+    return any(mark in lower for mark in EDIT_MARKS)

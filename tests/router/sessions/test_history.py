@@ -1,0 +1,87 @@
+import json
+
+import pytest
+
+from router.contract.signals import FinishedTurn, History
+from router.contract.words import Dialect
+from router.sessions.history import is_edit
+from router.sessions.turns import read_turn
+from tests.tools.values import make_view
+
+
+def chat_turn(words: str, *tools: str) -> list[dict]:
+    calls = [{"id": f"c{n}", "type": "function", "function": {"name": name, "arguments": "{}"}} for n, name in enumerate(tools)]
+    made = [{"role": "assistant", "content": "", "tool_calls": calls}] if calls else []
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": "ok"} for call in calls]
+    return [{"role": "user", "content": words}, *made, *results, {"role": "assistant", "content": "Done."}]
+
+
+def responses_turn(words: str, *tools: str) -> list[dict]:
+    items = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}]
+    for number, name in enumerate(tools):
+        items.append({"type": "function_call", "call_id": f"c{number}", "name": name, "arguments": "{}"})
+        items.append({"type": "function_call_output", "call_id": f"c{number}", "output": "ok"})
+    return [*items, {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}]
+
+
+def messages_turn(words: str, *tools: str) -> list[dict]:
+    turn = [{"role": "user", "content": words}]
+    for number, name in enumerate(tools):
+        turn.append({"role": "assistant", "content": [{"type": "tool_use", "id": f"t{number}", "name": name, "input": {}}]})
+        turn.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{number}", "content": "ok"}]})
+    return [*turn, {"role": "assistant", "content": "Done."}]
+
+
+TURNS = {Dialect.CHAT: chat_turn, Dialect.RESPONSES: responses_turn, Dialect.MESSAGES: messages_turn}
+
+
+def view_of(dialect: Dialect, items: list[dict]):
+    body = {"input": items} if dialect is Dialect.RESPONSES else {"messages": items, "max_tokens": 9}
+    return make_view(body, dialect)
+
+
+@pytest.mark.parametrize("dialect", list(TURNS))
+def test_the_last_three_turns_are_read_with_their_work_whatever_the_dialect(dialect):
+    turn = TURNS[dialect]
+    items = [*turn("one", "read"), *turn("two"), *turn("three", "read", "edit_file", "TodoWrite"), *turn("four", "shell")]
+
+    history = read_turn(view_of(dialect, [*items, *turn("five")[:1]])).history
+
+    assert history == History(4, (FinishedTurn("two", 0, 0), FinishedTurn("three", 2, 1), FinishedTurn("four", 1, 0)))
+
+
+@pytest.mark.parametrize("dialect", list(TURNS))
+def test_the_running_turn_is_no_history_while_its_tools_come_back(dialect):
+    turn = TURNS[dialect]
+
+    history = read_turn(view_of(dialect, [*turn("one", "read"), *turn("two", "edit", "shell")[:-1]])).history
+
+    assert history == History(1, (FinishedTurn("one", 1, 0),))
+
+
+def test_a_rendered_item_of_the_routing_data_reads_back_as_it_was(shared):
+    """The features of training and of serving are the same facts."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("render", shared / "routing-data" / "render.py")
+    render = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(render)
+    checked = 0
+    for line in (shared / "routing-data" / "dev.jsonl").read_text().splitlines()[:300]:
+        item = json.loads(line)
+        context = item["context"]
+        if context["prior_turns"] > render.MAX_EARLIER_TURNS or not item["prompt"].strip():
+            continue
+        history = read_turn(make_view(render.chat_body(item))).history
+        expected = [min(calls, render.MAX_CALLS) for calls in context["prior_tool_calls"]]
+        if history.turns != max(context["prior_turns"], len(expected)):
+            continue  # a turn whose words are all harness
+        checked += 1
+        assert [turn.calls for turn in history.last][-len(expected) or 3 :] == expected, item["id"]
+
+    assert checked > 200
+
+
+@pytest.mark.parametrize(("name", "edits"), [("Edit", True), ("apply_patch", True), ("Read", False), ("exec_command", False)])
+def test_tools_that_change_files_are_known_by_their_names(name, edits):
+    assert is_edit(name) == edits
