@@ -14,7 +14,7 @@ class AnthropicHttpSettings(AdapterSettings):
 
 
 class AnthropicHttpAdapter:
-    """One POST for each request, with the target's own key."""
+    """One POST for each request, with the target's own key or, with `api_key: caller`, the caller's."""
 
     name: ClassVar[str] = "anthropic_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.MESSAGES})
@@ -37,8 +37,7 @@ class AnthropicHttpAdapter:
             ("anthropic-version", view.headers.get("anthropic-version") or _VERSION),
             *((name, value) for name in _FORWARDED if (value := view.headers.get(name))),
         ]
-        key = self._endpoint.api_key.reveal() if self._endpoint.api_key else ""
-        if key:
+        if key := self._endpoint.key_for(request):
             headers.append(("x-api-key", key))
         path = "/messages/count_tokens" if view.operation is Operation.COUNT_TOKENS else "/messages"
         return self._upstream.open(

@@ -96,7 +96,9 @@ def _ready_blocks(section: str) -> list[Ready]:
     blocks = []
     for match in _BLOCK.finditer(section):
         text = re.sub(r"^      # ", "      ", match.group(), flags=re.MULTILINE)
-        blocks.append(Ready(_value(text, "name"), text, _value(text, "api_key").removeprefix("env:"), _value(text, "base_url")))
+        key = _value(text, "api_key")
+        variable = key.removeprefix("env:") if key.startswith("env:") else ""
+        blocks.append(Ready(_value(text, "name"), text, variable, _value(text, "base_url")))
     return blocks
 
 

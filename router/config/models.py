@@ -97,7 +97,7 @@ class TargetSettings(Settings):
     model: str = Field(default="", max_length=200)
     """The model's name there. By default our own name for it."""
     api_key: str | None = None
-    """Its key, as env:NAME. None for a server that asks for none."""
+    """Its key, as env:NAME. None for a server that asks for none; caller hands on the caller's own, to this target alone."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
     """Its context window."""
     accepts: tuple[Feature, ...] = (

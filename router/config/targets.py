@@ -89,6 +89,7 @@ def check_target(
             settings.timeouts.stall_seconds or limits.stall_timeout_seconds,
         ),
         price=Price(**settings.price.model_dump()) if settings.price else None,
+        takes_callers_key=key is not None and key.is_callers,
     )
     endpoint = Endpoint(settings.model or settings.name, settings.base_url, key, tls)
     return TargetPlan(target, settings.adapter, endpoint, extra)

@@ -5,9 +5,9 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from router.contract.errors import TandemError
+from router.contract.errors import CallerKey, TandemError
 from router.contract.request import RequestView
-from router.contract.secret import Secret
+from router.contract.secret import UPSTREAM_KEY, Secret, read_callers_key
 from router.contract.target import Target, Timeouts
 from router.contract.words import Dialect
 
@@ -107,6 +107,23 @@ class Endpoint:
     base_url: str = ""
     api_key: Secret | None = None
     tls: Tls | None = None
+
+    def key_for(self, request: OutgoingRequest) -> str:
+        """The key for one request: the target's own or, where the config says so, the caller's. Empty for no key.
+
+        Raises `CallerKey` when the caller was to bring one and did not.
+        """
+        if self.api_key is None:
+            return ""
+        if not self.api_key.is_callers:
+            return self.api_key.reveal()
+        key = read_callers_key(request.view.headers)
+        if not key:
+            raise CallerKey(
+                f'target "{request.target.name}" takes your own key, and the request has none. '
+                f"Send authorization: Bearer KEY, x-api-key: KEY or {UPSTREAM_KEY}: KEY"
+            )
+        return key
 
 
 class AdapterSettings(BaseModel):

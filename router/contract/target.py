@@ -46,6 +46,7 @@ class Target:
     typical: Pace
     timeouts: Timeouts
     price: Price | None = None
+    takes_callers_key: bool = False
 
 
 class Standing(NamedTuple):

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Dispatched, Usage
 from router.contract.errors import (
+    CallerKey,
     TandemError,
     TiersBusy,
     Unavailable,
+    UpstreamAuth,
     UpstreamError,
     UpstreamRefused,
     UpstreamTimeout,
@@ -122,6 +124,8 @@ class Dispatcher:
         try:
             call = reachable.adapter.open(OutgoingRequest(view, target, view.dialect, body, decision.prompt_tokens), relay)
             error = await relay.finished
+            if isinstance(error, UpstreamAuth) and target.takes_callers_key:
+                error = CallerKey(f'target "{target.name}" refused your key ({relay.status})')
         except asyncio.CancelledError as leaving:
             if leaving.args:  # the router stops: the caller is still there, and is told
                 relay.fail(Unavailable("the router stops"))
