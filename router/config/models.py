@@ -99,7 +99,7 @@ class TargetSettings(Settings):
     api_key: str | None = None
     """Its key, as env:NAME. None for a server that asks for none; caller hands on the caller's own, to this target alone."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
-    """Its context window."""
+    """Its context window. When absent, what litellm's table of models says, if litellm is installed and knows the model."""
     accepts: tuple[Feature, ...] = (
         Feature.TEXT,
         Feature.TOOLS,
@@ -107,11 +107,12 @@ class TargetSettings(Settings):
         Feature.JSON_SCHEMA,
         Feature.REASONING,
     )
-    """What it takes: text, tools, images, files, json_schema, custom_tools, reasoning, completions."""
+    """What it takes: text, tools, images, files, json_schema, custom_tools, reasoning, completions. When absent, as for
+    window_tokens."""
     typical: TypicalSettings = TypicalSettings()
     """Its usual speed."""
     price: PriceSettings | None = None
-    """What it costs."""
+    """What it costs. When absent, as for window_tokens."""
     quota: QuotaSettings | None = None
     """What its provider allows. Read, not yet enforced."""
     timeouts: TimeoutSettings = TimeoutSettings()

@@ -1,10 +1,12 @@
 """The targets of a config, checked and made ready to be built."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to
+from router.config.model_facts import ModelFacts, read_facts
 from router.config.models import Config, LimitsSettings, TargetSettings
 from router.contract.relay import AdapterSettings, Endpoint, Tls
 from router.contract.secret import Secret
@@ -18,19 +20,26 @@ TYPICAL_PACE = {
 """What a target is taken to be before it is measured, when nobody said: the two tiers differ, or nothing would go fast."""
 
 
+_FACTS = ("window_tokens", "price", "accepts")
+"""What the table of models may say of a target, where its block does not."""
+
+
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """A target ready to be built: what it is, who reaches it, and how."""
+    """A target ready to be built: what it is, who reaches it, and how. `looked_up` names what its block left to the table."""
 
     target: Target
     adapter: str
     endpoint: Endpoint
     settings: AdapterSettings
+    looked_up: tuple[str, ...] = ()
 
 
 def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault]) -> list[TargetPlan]:
     plans: list[TargetPlan] = []
     seen: set[str] = set()
+    blocks = (*config.tiers.fast.targets, *config.tiers.deep.targets)
+    facts = read_facts(_model_of(settings) for settings in blocks if _unstated(settings))
     for tier, block in ((Tier.FAST, config.tiers.fast), (Tier.DEEP, config.tiers.deep)):
         for index, settings in enumerate(block.targets):
             path = f"tiers.{tier}.targets[{index}]"
@@ -39,14 +48,21 @@ def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault
             elif settings.name in seen:
                 faults.append(Fault(f"{path}.name", f'"{settings.name}" is taken', "give each target a name of its own"))
             seen.add(settings.name)
-            plan = check_target(tier, settings, config.limits, folder, known, path, faults)
+            plan = check_target(tier, settings, config.limits, folder, known, path, faults, facts)
             if plan is not None:
                 plans.append(plan)
     return plans
 
 
 def check_target(
-    tier: Tier, settings: TargetSettings, limits: LimitsSettings, folder: Path, known: Known, path: str, faults: list[Fault]
+    tier: Tier,
+    settings: TargetSettings,
+    limits: LimitsSettings,
+    folder: Path,
+    known: Known,
+    path: str,
+    faults: list[Fault],
+    facts: Mapping[str, ModelFacts] = {},
 ) -> TargetPlan | None:
     adapter = known.adapters.get(settings.adapter)
     if adapter is None:
@@ -76,23 +92,45 @@ def check_target(
     spoken_here = (
         frozenset({dialect}) if dialect else (adapter.speaks if not adapter.needs_address else _default_dialect(adapter))
     )
+    price = Price(**settings.price.model_dump()) if settings.price else None
+    stated = {"window_tokens": settings.window_tokens, "price": price, "accepts": frozenset(settings.accepts)}
+    looked_up = _look_up(settings, facts)
+    values: dict[str, Any] = {**stated, **looked_up}
     target = Target(
         name=settings.name,
         tier=tier,
         speaks=spoken_here,
-        accepts=frozenset(settings.accepts) | {Feature.TEXT},
-        window_tokens=settings.window_tokens,
+        accepts=values["accepts"] | {Feature.TEXT},
+        window_tokens=values["window_tokens"],
         typical=_typical(tier, settings, extra),
         timeouts=Timeouts(
             settings.timeouts.connect_seconds or limits.connect_timeout_seconds,
             settings.timeouts.first_byte_seconds or limits.first_byte_timeout_seconds,
             settings.timeouts.stall_seconds or limits.stall_timeout_seconds,
         ),
-        price=Price(**settings.price.model_dump()) if settings.price else None,
+        price=values["price"],
         takes_callers_key=key is not None and key.is_callers,
     )
-    endpoint = Endpoint(settings.model or settings.name, settings.base_url, key, tls)
-    return TargetPlan(target, settings.adapter, endpoint, extra)
+    endpoint = Endpoint(_model_of(settings), settings.base_url, key, tls)
+    return TargetPlan(target, settings.adapter, endpoint, extra, tuple(looked_up))
+
+
+def _model_of(settings: TargetSettings) -> str:
+    return settings.model or settings.name
+
+
+def _unstated(settings: TargetSettings) -> tuple[str, ...]:
+    """What the table may be asked for: nothing of a simulated target, which is no model."""
+    if settings.adapter == "simulated":
+        return ()
+    return tuple(name for name in _FACTS if name not in settings.model_fields_set)
+
+
+def _look_up(settings: TargetSettings, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
+    known = facts.get(_model_of(settings))
+    if known is None:
+        return {}
+    return {name: value for name in _unstated(settings) if (value := getattr(known, name)) is not None}
 
 
 def _typical(tier: Tier, settings: TargetSettings, extra: AdapterSettings) -> Pace:
