@@ -110,7 +110,12 @@ def _value(text: str, key: str) -> str:
 def _find_usable(section: str) -> list[Ready]:
     """The blocks whose key is set, or whose server answers; a server's first model replaces the block's."""
     usable = []
+    adapters = known_names().adapters
     for ready in _ready_blocks(section):
+        extra = adapters[_value(ready.text, "adapter")].missing_extra
+        if extra and os.environ.get(ready.variable):
+            complain(f"{ready.variable} is set; {ready.name} would need pip install 'tandem-router[{extra}]'")
+            continue
         if ready.is_local:
             model = _probe(ready.base_url)
             if model:

@@ -89,13 +89,13 @@ class TargetSettings(Settings):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
     """Our name for it, shown in headers and pages. Callers may ask for it as a model."""
     adapter: str = "openai_http"
-    """How it is reached: openai_http, anthropic_http or simulated."""
+    """How it is reached: openai_http, anthropic_http, litellm or simulated."""
     dialect: Literal["chat", "responses", "messages"] | None = None
     """What it speaks: chat, responses or messages. By default what its adapter speaks first."""
     base_url: str = ""
-    """Its address, with the version: https://host/v1."""
+    """Its address, with the version: https://host/v1. litellm knows its providers' addresses by itself."""
     model: str = Field(default="", max_length=200)
-    """The model's name there. By default our own name for it."""
+    """The model's name there. By default our own name for it. For litellm with its provider: gemini/gemini-3.5-flash."""
     api_key: str | None = None
     """Its key, as env:NAME. None for a server that asks for none; caller hands on the caller's own, to this target alone."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)

@@ -70,6 +70,9 @@ def check_target(
         faults.append(Fault(f"{path}.adapter", f'no adapter "{settings.adapter}"', hint))
         return None
     before = len(faults)
+    if adapter.missing_extra:
+        hint = f"pip install 'tandem-router[{adapter.missing_extra}]'"
+        faults.append(Fault(f"{path}.adapter", f"{settings.adapter} needs a library that is not installed", hint))
     if adapter.needs_address and not settings.base_url:
         faults.append(Fault(f"{path}.base_url", "missing", "for example https://api.example.com/v1"))
     dialect = Dialect(settings.dialect) if settings.dialect else None
@@ -82,6 +85,10 @@ def check_target(
         if not any(fault.problem == problem for fault in faults):
             faults.append(Fault(f"{path}.api_key", problem, f"export {key.variable}=… before you start the router"))
     tls = _check_tls(settings, folder, path, faults)
+    if tls is not None and adapter.library:
+        faults.append(
+            Fault(f"{path}.tls", f"not for adapter: {settings.adapter}", "SSL_CERT_FILE names authorities for all of it")
+        )
     if settings.simulated and settings.adapter != "simulated":
         faults.append(Fault(f"{path}.simulated", "only for adapter: simulated"))
     extra = check_block(

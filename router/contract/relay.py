@@ -1,7 +1,7 @@
 """How an answer travels: an adapter pushes its head and then its bytes into a sink; pause and resume come back."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
@@ -144,3 +144,10 @@ class Adapter(Protocol):
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Start a call, in the target's dialect."""
         ...
+
+
+@runtime_checkable
+class Warmable(Protocol):
+    """An adapter with something costly to load. It is told so once the router serves, and loads it beside the requests."""
+
+    def warm(self) -> None: ...

@@ -1,12 +1,13 @@
 """Secrets as references: read late, shown never."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 ENVIRONMENT = "env:"
 CALLER = "caller"
 UPSTREAM_KEY = "x-tandem-upstream-key"
+_withheld: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Secret:
     def reveal(self) -> str:
         """The key itself, for the moment at which it goes into a header. Empty where only a request can tell it."""
         if self.is_reference:
-            return os.environ.get(self.variable, "")
+            return os.environ.get(self.variable) or _withheld.get(self.variable, "")
         return "" if self.is_callers else self.source
 
     def __repr__(self) -> str:
@@ -48,3 +49,10 @@ def read_callers_key(headers: Mapping[str, str]) -> str:
     scheme, _, token = headers.get("authorization", "").strip().partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
     return headers.get(UPSTREAM_KEY, "").strip() or bearer or headers.get("x-api-key", "").strip()
+
+
+def withhold_variables(is_withheld: Callable[[str], bool]) -> None:
+    """Take variables out of this process's environment, so that no library finds them there. A `Secret` still does."""
+    for name in [name for name in os.environ if is_withheld(name)]:
+        _withheld[name] = os.environ[name]  # kept first: another thread may ask for it at this moment
+        del os.environ[name]

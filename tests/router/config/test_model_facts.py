@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from router.config import model_facts
-from router.config.load import check_config
+from router.config.load import ConfigError, check_config
 from router.config.model_facts import read_facts
 from router.contract.target import Price
 from router.contract.words import Feature
@@ -87,3 +87,20 @@ def test_reading_the_table_takes_little_time_and_does_not_import_litellm():
 
     assert seconds < 0.5
     assert printed.strip() == "False"
+
+
+def test_tls_of_its_own_is_a_fault_where_another_library_dials():
+    with pytest.raises(ConfigError) as caught:
+        plan_of(f"adapter: litellm, model: gemini/x, tls: {{ca_file: {Path(__file__)}}}")
+
+    assert [fault.path for fault in caught.value.faults] == ["tiers.fast.targets[0].tls"]
+
+
+@pytest.mark.usefixtures("without_litellm")
+def test_a_litellm_target_without_litellm_is_a_fault_that_names_the_extra():
+    with pytest.raises(ConfigError) as caught:
+        plan_of("adapter: litellm, model: gemini/gemini-3.5-flash")
+
+    (fault,) = caught.value.faults
+    assert fault.path == "tiers.fast.targets[0].adapter"
+    assert "tandem-router[litellm]" in fault.hint

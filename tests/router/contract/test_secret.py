@@ -1,8 +1,10 @@
-"""Whose key is it: references, and the caller's own."""
+"""Whose key is it: references, the caller's own, and variables that no library may find."""
+
+import os
 
 import pytest
 
-from router.contract.secret import Secret, read_callers_key
+from router.contract.secret import Secret, read_callers_key, withhold_variables
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,12 @@ def test_a_secret_never_prints_its_value(monkeypatch):
 
     assert printed == ["env:SOME_TEST_KEY", "***", "caller"]
     assert Secret("caller").reveal() == ""
+
+
+def test_a_withheld_variable_is_found_by_its_secret_and_by_nobody_else(monkeypatch):
+    monkeypatch.setenv("WITHHELD_TEST_KEY", "canary")
+
+    withhold_variables(lambda name: name == "WITHHELD_TEST_KEY")
+
+    assert "WITHHELD_TEST_KEY" not in os.environ
+    assert Secret("env:WITHHELD_TEST_KEY").reveal() == "canary"
