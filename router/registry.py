@@ -1,6 +1,7 @@
 """Names → classes: the one place that sees policies and adapters. A new one is one line here and one in the config."""
 
 from adapters.anthropic_http import AnthropicHttpAdapter
+from adapters.litellm import LitellmAdapter
 from adapters.openai_http import OpenAiHttpAdapter
 from adapters.simulated import SimulatedAdapter
 from policies.capability import CapabilityPolicy
@@ -14,4 +15,4 @@ POLICIES = {
     policy.name: policy
     for policy in (OverridePolicy, CapabilityPolicy, WindowPolicy, SideRequestPolicy, EffortPolicy, WordsPolicy)
 }
-ADAPTERS = {adapter.name: adapter for adapter in (OpenAiHttpAdapter, AnthropicHttpAdapter, SimulatedAdapter)}
+ADAPTERS = {adapter.name: adapter for adapter in (OpenAiHttpAdapter, AnthropicHttpAdapter, LitellmAdapter, SimulatedAdapter)}

@@ -8,6 +8,7 @@ from typing import Any
 from router.config.faults import Known, KnownAdapter
 from router.config.load import LoadedConfig
 from router.contract.entry import Entry, Ledger
+from router.contract.relay import Adapter, Warmable
 from router.contract.request import JsonObject
 from router.contract.transcript import TranscriptStore
 from router.decide.choose import Rules
@@ -42,7 +43,8 @@ def known_names() -> Known:
     return Known(
         policies={name: policy.Config for name, policy in POLICIES.items()},
         adapters={
-            name: KnownAdapter(adapter.speaks, adapter.needs_address, adapter.Settings) for name, adapter in ADAPTERS.items()
+            name: KnownAdapter(adapter.speaks, adapter.needs_address, adapter.Settings, getattr(adapter, "library", ""))
+            for name, adapter in ADAPTERS.items()
         },
     )
 
@@ -54,6 +56,13 @@ class Built:
     house: House
     pool: Pool
     counter: ExactCounter
+    adapters: tuple[Adapter, ...]
+
+    def warm(self) -> None:
+        """Let adapters load what is costly to load, now that requests are served."""
+        for adapter in self.adapters:
+            if isinstance(adapter, Warmable):
+                adapter.warm()
 
     async def close(self) -> None:
         """Flush and let go, in the order in which nothing is lost."""
@@ -104,7 +113,7 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
         calibration=Calibration(),
         keeps_text=config.ledger.keep_text,
     )
-    return Built(house, pool, counter)
+    return Built(house, pool, counter, tuple(entry.adapter for entry in reachable.values()))
 
 
 def build_edge(house: House, loaded: LoadedConfig, is_ready: Callable[[], bool]) -> tuple[Gate, Shim]:

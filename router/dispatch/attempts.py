@@ -7,9 +7,11 @@ from functools import partial
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Dispatched, Usage
 from router.contract.errors import (
+    CallerKey,
     TandemError,
     TiersBusy,
     Unavailable,
+    UpstreamAuth,
     UpstreamError,
     UpstreamModel,
     UpstreamRefused,
@@ -130,6 +132,8 @@ class Dispatcher:
             request = OutgoingRequest(view, target, outgoing.dialect, outgoing.body, decision.prompt_tokens)
             call = reachable.adapter.open(request, sink)
             error = await relay.finished
+            if isinstance(error, UpstreamAuth) and target.takes_callers_key:
+                error = CallerKey(f'target "{target.name}" refused your key ({relay.status})')
         except asyncio.CancelledError as leaving:
             if leaving.args:  # the router stops: the caller is still there, and is told
                 relay.fail(Unavailable("the router stops"))
