@@ -22,6 +22,7 @@ from router.contract.relay import Headers, OutgoingRequest, Sink, UpstreamCall
 from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Operation, Outcome
+from router.dialects.opaque import all_keys
 from router.dialects.refusals import LENGTH_MARKS
 from router.dialects.transcripts import view_for, without_home
 from router.dispatch.bridged import Bridged
@@ -30,6 +31,21 @@ from router.dispatch.outgoing import Reachable, prepare
 from router.dispatch.relay import Relay
 
 _LENGTH_MARKS = tuple(mark.encode() for mark in LENGTH_MARKS)
+_STATE_MARKS = (
+    b"invalid_encrypted_content",
+    b"could not be decrypted",
+    b"Encrypted content is not supported",
+    b"ncrypted_content",
+    b"nvalid signature",
+    b"nvalid `signature`",
+    b"thinking.signature",
+    b"bound to a different conversation",
+    b"thought signature",
+    b"thought_signature",
+    b"without its required following item",
+    b"without its required 'reasoning'",
+    b"Extra inputs are not permitted: reasoning",
+)
 _FORGOTTEN_MARK = b"previous_response_not_found"
 _TRIES_IN_TIER = 2
 _DEFAULT_WAIT_SECONDS = 1.0
@@ -75,6 +91,11 @@ class Dispatcher:
             last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
             if view.continued is not None and view.continued.home == name and _has_forgotten(last):
                 view = without_home(view)
+                last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+            if _refuses_state(last) and (keys := all_keys(view)):
+                # What it refuses is left out, all of it, and it is asked once more; whose it was is remembered by the house.
+                record.refused_state = keys
+                view = view._replace(makers={**view.makers, **dict.fromkeys(keys, "")})
                 last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
             if last is None or record.outcome in (Outcome.CUT_SHORT, Outcome.FAILED):
                 return
@@ -186,6 +207,13 @@ def _has_forgotten(error: TandemError | None) -> bool:
     if isinstance(error, UpstreamRefused):
         return error.status == 400 and _FORGOTTEN_MARK in error.body
     return isinstance(error, UpstreamModel)
+
+
+def _refuses_state(error: TandemError | None) -> bool:
+    """Whether a target says that it cannot read the hidden state in the conversation."""
+    if not isinstance(error, UpstreamRefused) or error.status != 400:
+        return False
+    return any(mark in error.body for mark in _STATE_MARKS)
 
 
 def _short(error: TandemError) -> str:
