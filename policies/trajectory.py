@@ -60,4 +60,4 @@ def _is_asked_again(signals: Signals) -> bool:
     if not last or not words:
         return False
     before, now = set(last[-1].words.lower().split()), set(words[:400].lower().split())
-    return len(now) >= 4 and len(before & now) >= 0.7 * len(before | now)
+    return len(now) >= 4 and len(before & now) >= 0.9 * len(before | now)

@@ -35,6 +35,7 @@ from router.sense.tokens import estimate_prompt
 from router.sessions.compaction import ask_for_summary, write_compaction
 from router.sessions.in_band import read_in_band
 from router.sessions.memory import Recalled, SessionMemory
+from router.sessions.turn_state import TURN_STATE
 from router.sessions.turns import read_turn
 from router.telemetry import events
 
@@ -207,7 +208,13 @@ class House:
         """The headers that say who serves and why, written once it is known who does."""
         overhead_ms = ((passage.decided or passage.began) - passage.began) * 1000
         whole = explain(decision) if view.wishes.explain_fully else None
-        return lambda target, failed: answer_headers(view.id, decision, target, failed, overhead_ms, whole)
+
+        def write(target: Target, failed: str) -> Headers:
+            headers = answer_headers(view.id, decision, target, failed, overhead_ms, whole)
+            carried = self.memory.mint_turn_state(passage.recalled, decision.turn, target.tier) if passage.recalled else None
+            return headers if carried is None else (*headers, (TURN_STATE, carried))
+
+        return write
 
     def _remember(self, passage: Passage, record: Dispatched) -> None:
         """What the session's next request should know of this one."""

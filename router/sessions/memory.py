@@ -19,6 +19,7 @@ from router.contract.signals import Place, Turn
 from router.contract.target import Target
 from router.contract.words import Tier, TurnKind
 from router.dialects.opaque import keys_of
+from router.sessions import turn_state
 
 _PERSONS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _MOST_SESSIONS = 4_096
@@ -71,7 +72,11 @@ class SessionMemory:
         now = self._clock()
         is_persons = turn.kind in _PERSONS
         tier = Tier(known.tier) if known.tier else None
-        is_running = turn.kind is TurnKind.TOOL_LOOP and tier is not None and known.turn == _turn_mark(turn)
+        is_running = False
+        if turn.kind is TurnKind.TOOL_LOOP:
+            is_running = tier is not None and known.turn == _turn_mark(turn)
+            if not is_running and (carried := turn_state.read(view.headers, view.body, key, _turn_mark(turn))) is not None:
+                tier, is_running = carried, True
         warm = {target: tokens for target, (tokens, until) in known.warm.items() if until > now}
         place = Place(tier, is_running, known.has_escalated and is_running, warm)
         return Recalled(key, known, place, _name_makers(view, known) if is_persons or known.makers else {})
@@ -98,6 +103,12 @@ class SessionMemory:
         return known
 
     # Writing: what a request came to.
+
+    def mint_turn_state(self, recalled: Recalled, turn: Turn, tier: Tier) -> str | None:
+        """The token by which a client carries the turn's tier itself; None for clients that carry none."""
+        if turn.client != "codex" or turn.kind not in _PERSONS:
+            return None
+        return turn_state.mint(recalled.key, _turn_mark(turn), tier)
 
     def note_decision(self, recalled: Recalled, view: RequestView, turn: Turn, tier: Tier) -> None:
         """A turn was decided. Side requests, compaction and subagents leave the person's session where it is."""
