@@ -365,6 +365,13 @@ def test_a_host_is_known_by_its_whole_name_or_its_end(address, field):
     assert quirks_of(address).limit_field == field
 
 
+@pytest.mark.parametrize("target", [CHAT, MESSAGES])
+def test_an_earlier_answer_that_a_target_cannot_know_is_noted_as_lost(target):
+    _, dropped = crossed(RESPONSES, target, {"input": "again", "previous_response_id": "resp_1"})
+
+    assert dropped == ("previous_response_id",)
+
+
 @pytest.mark.parametrize(("caller", "target"), list(BRIDGES))
 def test_every_captured_request_crosses_with_its_words_and_calls(shared, caller, target):
     """What eleven real clients sent reaches the other side: each text of the person's, each call beside its result."""
