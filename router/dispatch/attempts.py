@@ -21,7 +21,7 @@ from router.contract.words import Operation, Outcome
 from router.dialects.refusals import LENGTH_MARKS
 from router.dispatch.bridged import Bridged
 from router.dispatch.live import LiveStatistics
-from router.dispatch.outgoing import Reachable, prepare
+from router.dispatch.outgoing import Outgoing, Reachable, prepare
 from router.dispatch.relay import Relay
 
 _LENGTH_MARKS = tuple(mark.encode() for mark in LENGTH_MARKS)
@@ -95,7 +95,9 @@ class Dispatcher:
     ) -> TandemError | None:
         target, clock = reachable.target, self._clock
         began = clock()
-        outgoing = prepare(view, reachable)
+        # No other dialect has a call for counting, and an answer would cost money: the router's own count must do.
+        is_counted_here = view.operation is Operation.COUNT_TOKENS and target.dialect_for(view.dialect) is not view.dialect
+        outgoing = Outgoing(view.dialect, view.raw, ()) if is_counted_here else prepare(view, reachable)
         relay = Relay(
             client,
             target=target.name,
@@ -118,8 +120,11 @@ class Dispatcher:
         late = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
         timer = asyncio.get_running_loop().call_later(max(0.0, deadline - clock()), relay.fail, late)
         try:
-            request = OutgoingRequest(view, target, outgoing.dialect, outgoing.body, decision.prompt_tokens)
-            call = reachable.adapter.open(request, sink)
+            if is_counted_here:
+                _tell_count(relay, decision.prompt_tokens)
+            else:
+                request = OutgoingRequest(view, target, outgoing.dialect, outgoing.body, decision.prompt_tokens)
+                call = reachable.adapter.open(request, sink)
             error = await relay.finished
         except asyncio.CancelledError as leaving:
             if leaving.args:  # the router stops: the caller is still there, and is told
@@ -166,6 +171,12 @@ class Dispatcher:
             record.outcome, record.status = Outcome.FAILED, 200
         elif relay.has_reached_client:
             record.outcome, record.status = Outcome.CUT_SHORT, 200
+
+
+def _tell_count(sink: Sink, tokens: int) -> None:
+    sink.start(200, (("content-type", "application/json"),))
+    sink.write(b'{"input_tokens":%d}' % tokens)
+    sink.end()
 
 
 def _short(error: TandemError) -> str:
