@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -90,8 +90,11 @@ class House:
     async def explain(self, arrival: Arrival) -> JsonObject:
         """Decide without asking anyone, and without remembering anything."""
         view, decision = await self.decide(arrival)
-        drops: JsonObject = {name: list(lost) for name in decision.targets if (lost := self.dispatcher.find_losses(view, name))}
-        return {**explain(decision), "drops": drops}
+        return {**explain(decision), "drops": self._drops(view, decision.targets)}
+
+    def _drops(self, view: RequestView, targets: Iterable[str]) -> JsonObject:
+        """What a request would lose on its way to each target. Those to which it goes whole are left out."""
+        return {name: list(lost) for name in targets if (lost := self.dispatcher.find_losses(view, name))}
 
     async def decide(self, arrival: Arrival) -> tuple[RequestView, Decision]:
         """The first half of the road alone: read, sense, decide."""
@@ -133,8 +136,15 @@ class House:
     def _head(self, passage: Passage, view: RequestView, decision: Decision) -> Callable[[Target, str], Headers]:
         """The headers that say who serves and why, written once it is known who does."""
         overhead_ms = ((passage.decided or passage.began) - passage.began) * 1000
-        whole = explain(decision) if view.wishes.explain_fully else None
-        return lambda target, failed: answer_headers(view.id, decision, target, failed, overhead_ms, whole)
+        if not view.wishes.explain_fully:
+            return lambda target, failed: answer_headers(view.id, decision, target, failed, overhead_ms, None)
+        whole = explain(decision)
+
+        def explained(target: Target, failed: str) -> Headers:
+            drops: JsonObject = {"drops": self._drops(view, (target.name,))}
+            return answer_headers(view.id, decision, target, failed, overhead_ms, whole | drops)
+
+        return explained
 
     def _settle(self, passage: Passage, record: Dispatched) -> None:
         """One entry for each admitted request, whatever became of it."""

@@ -76,7 +76,8 @@ class Dispatcher:
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
         """What this request would lose on its way to a target. Raises what the real route would."""
-        return prepare(view, self._reachable[target]).dropped
+        reachable = self._reachable[target]
+        return () if _is_counted_here(view, reachable.target) else prepare(view, reachable).dropped
 
     def _plan(self, decision: Decision) -> list[str]:
         """The tier's first two targets, then the other tier's first."""
@@ -95,8 +96,7 @@ class Dispatcher:
     ) -> TandemError | None:
         target, clock = reachable.target, self._clock
         began = clock()
-        # No other dialect has a call for counting, and an answer would cost money: the router's own count must do.
-        is_counted_here = view.operation is Operation.COUNT_TOKENS and target.dialect_for(view.dialect) is not view.dialect
+        is_counted_here = _is_counted_here(view, target)
         outgoing = Outgoing(view.dialect, view.raw, ()) if is_counted_here else prepare(view, reachable)
         relay = Relay(
             client,
@@ -171,6 +171,11 @@ class Dispatcher:
             record.outcome, record.status = Outcome.FAILED, 200
         elif relay.has_reached_client:
             record.outcome, record.status = Outcome.CUT_SHORT, 200
+
+
+def _is_counted_here(view: RequestView, target: Target) -> bool:
+    """No other dialect has a call for counting, and an answer would cost money: the router's own count must do."""
+    return view.operation is Operation.COUNT_TOKENS and target.dialect_for(view.dialect) is not view.dialect
 
 
 def _tell_count(sink: Sink, tokens: int) -> None:

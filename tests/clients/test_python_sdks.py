@@ -2,6 +2,8 @@
 
 import json
 
+import anthropic
+import openai
 import pytest
 
 from router.dialects.bridge import BRIDGES
@@ -9,6 +11,7 @@ from tests.conftest import SIMULATED
 from tests.tools.running import one_dialect
 from tests.tools.sdks import SCHEMA, sdk_caller
 from tests.tools.speech import Speech, ToolCall, speak
+from tests.tools.upstream import answer_json
 
 DIALECTS = ["chat", "responses", "messages"]
 PAIRS = [pytest.param(str(caller), str(target), id=bridge.name) for (caller, target), bridge in BRIDGES.items()]
@@ -127,6 +130,31 @@ async def test_a_targets_reasoning_comes_back_to_it_with_the_results(start, upst
     elif target == "responses":
         assert '"encrypted_content":"sealed"' in again
     assert "tandem~" not in again
+
+
+@pytest.mark.parametrize(("caller", "target"), PAIRS)
+async def test_a_stream_that_its_target_does_not_end_is_an_error_to_the_sdk_and_no_answer(start, upstream, caller, target):
+    tandem = await start(one_dialect(target, upstream.base_url))
+    upstream.scripts = [speak(target, Speech("I read both.", TWO_CALLS), ends=False)]
+
+    async with sdk_caller(caller, tandem.url, streams=True, with_tools=True) as sdk:
+        sdk.say("Read both files.")
+        with pytest.raises((openai.APIError, anthropic.APIError)):
+            await sdk.ask()
+
+
+@pytest.mark.parametrize(("caller", "target"), PAIRS)
+@WAYS
+async def test_a_refusal_is_the_sdks_own_kind_of_error_with_the_targets_words(start, upstream, caller, target, streams):
+    tandem = await start(one_dialect(target, upstream.base_url))
+    error = {"type": "invalid_request_error", "message": "That is no picture."}
+    body = {"type": "error", "error": error} if target == "messages" else {"error": {**error, "param": None, "code": None}}
+    upstream.scripts = [answer_json(body, status=400)]
+
+    async with sdk_caller(caller, tandem.url, streams=streams) as sdk:
+        sdk.say("What is this?", PIXEL)
+        with pytest.raises((openai.BadRequestError, anthropic.BadRequestError), match="That is no picture."):
+            await sdk.ask()
 
 
 def results_in(dialect: str, body: dict) -> dict[str, str]:

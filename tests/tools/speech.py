@@ -36,8 +36,8 @@ class Speech:
     thinking: str = ""
 
 
-def speak(dialect: str, speech: Speech) -> Script:
-    """A script that answers streaming or whole, as it is asked, and 404 for any other dialect."""
+def speak(dialect: str, speech: Speech, *, ends: bool = True) -> Script:
+    """A script that answers streaming or whole, as it is asked, and 404 for any other dialect. A stream may lack its end."""
     path, whole, stream = _DIALECTS[dialect]
 
     async def script(wire: Wire, seen: Seen) -> None:
@@ -45,7 +45,8 @@ def speak(dialect: str, speech: Speech) -> Script:
             await answer_json({"error": {"message": f"{seen.path} is not spoken here"}}, status=404)(wire, seen)
         elif seen.json.get("stream"):
             await wire.send(CHAT_STREAM_HEAD)
-            for frame in stream(speech):
+            frames = stream(speech)
+            for frame in frames if ends else frames[: -_ENDING_FRAMES[dialect]]:
                 await wire.chunk(frame)
             await wire.end_chunks()
         else:
@@ -212,3 +213,4 @@ _DIALECTS = {
     "responses": ("/v1/responses", _responses_whole, _responses_stream),
     "messages": ("/v1/messages", _messages_whole, _messages_stream),
 }
+_ENDING_FRAMES = {"chat": 3, "responses": 1, "messages": 2}

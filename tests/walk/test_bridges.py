@@ -1,5 +1,7 @@
 """Whole requests over a bridge, against an upstream of another dialect."""
 
+import json
+
 import pytest
 
 from tests.tools.http import call
@@ -20,3 +22,18 @@ async def test_a_count_is_given_by_the_router_where_no_target_can_be_asked_for_o
     assert set(reply.json) == {"input_tokens"}
     assert 150 <= reply.json["input_tokens"] <= 300
     assert upstream.seen == []
+
+
+async def test_the_explanation_names_what_a_request_lost_on_its_way_to_who_served_it(start, upstream):
+    tandem = await start(one_dialect("messages", upstream.base_url))
+    upstream.scripts = [speak("messages", Speech("an answer"))]
+    body = {**PROMPT, "seed": 7}
+
+    dry = await call(tandem.port, "/tandem/explain", body)
+    reply = await call(tandem.port, "/v1/chat/completions", body, {"x-tandem-explain": "full"})
+    kept = await call(tandem.port, f"/tandem/decisions/{reply.headers['x-tandem-request-id']}")
+
+    target = reply.headers["x-tandem-target"]
+    assert dry.json["drops"][target] == ["seed"]
+    assert json.loads(reply.headers["x-tandem-explain"])["drops"] == {target: ["seed"]}
+    assert kept.json["dropped"] == ["seed"]
