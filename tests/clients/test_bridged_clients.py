@@ -6,6 +6,7 @@ import pytest
 
 from tests.conftest import SIMULATED
 from tests.tools.clients import CODEX_KEY, claude, claude_environment, codex, installed, make_scratch, run_client
+from tests.tools.http import call
 from tests.tools.running import Running, one_dialect
 from tests.tools.speech import Speech, ToolCall, speak
 
@@ -114,6 +115,23 @@ async def test_codex_edits_a_file_with_its_free_form_tool_through_a_chat_target(
     assert "Success" in second["messages"][-1]["content"]
     (call,) = second["messages"][-2]["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"input": PATCH}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_codex_starts_with_the_routers_catalogue_and_offers_patches_only_where_they_arrive(
+    start, upstream, tmp_path, dialect
+):
+    tandem = await start(one_dialect(dialect, upstream.base_url))
+    upstream.scripts = [speak(dialect, Speech("Nothing to do."))]
+    catalogue = tmp_path / "catalogue.json"
+    catalogue.write_bytes((await call(tandem.port, "/v1/models?client_version=1")).body)
+
+    said = await run_client(codex(tandem.url, "-c", f'model_catalog_json="{catalogue}"'), make_scratch(tmp_path), CODEX_KEY)
+
+    assert "Nothing to do." in said
+    offers = "apply_patch" in json.dumps(upstream.seen[0].json["tools"])
+    # These targets do not accept free-form tools: a bridge makes functions of them, their own dialect would not.
+    assert offers == (dialect != "responses")
 
 
 async def test_claude_code_edits_a_file_through_a_responses_target(start, upstream, tmp_path):
