@@ -248,7 +248,7 @@ def write_page(shared: Path, cells: dict[tuple[str, str], Cell]) -> str:
     lines += [
         "",
         "Cline describes its tools in the system prompt and reads them from the answer's text, so no bridge ever sees them.",
-        "aider edits by text. llm, LangChain and the SDKs call what a program gives them, and here it gives none; the tests of `tests/clients` give them tools.",
+        "aider edits by text. llm, LangChain and the SDKs call what a program gives them, and here it gives none; tests give tools to the SDKs.",
         "",
         "## What was dropped on the way",
         "",
