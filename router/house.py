@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -105,8 +105,11 @@ class House:
     async def explain(self, arrival: Arrival) -> JsonObject:
         """Decide without asking anyone, and without remembering anything."""
         view, decision = await self.decide(arrival)
-        drops: JsonObject = {name: list(lost) for name in decision.targets if (lost := self.dispatcher.find_losses(view, name))}
-        return {**explain(decision), "drops": drops}
+        return {**explain(decision), "drops": self._drops(view, decision.targets)}
+
+    def _drops(self, view: RequestView, targets: Iterable[str]) -> JsonObject:
+        """What a request would lose on its way to each target. Those to which it goes whole are left out."""
+        return {name: list(lost) for name in targets if (lost := self.dispatcher.find_losses(view, name))}
 
     async def decide(self, arrival: Arrival) -> tuple[RequestView, Decision]:
         """The first half of the road alone: read, sense, decide."""
@@ -146,9 +149,6 @@ class House:
     async def _answer(self, passage: Passage, view: RequestView, decision: Decision, sink: Sink, record: Dispatched) -> None:
         """Have the request answered, and keep the response that its caller may go on from."""
         head = self._head(passage, view, decision)
-        if view.operation is Operation.COUNT_TOKENS and view.dialect not in self.targets[decision.targets[0]].speaks:
-            await self._answer_count(view, sink, record)
-            return
         if passage.arrival.operation is Operation.COMPACT:
             held = HeldAnswer(sink)
             await self.dispatcher.send(view, decision, held, head, record)
@@ -167,9 +167,7 @@ class House:
     async def _answer_count(self, view: RequestView, sink: Sink, record: Dispatched) -> None:
         """Count here: every target may be asked for the same prompt, and none need be."""
         counted = await self.counter.count(view) or estimate_prompt(view)
-        body: JsonObject = {"input_tokens": counted.tokens}
-        if view.dialect is Dialect.RESPONSES:
-            body["object"] = "response.input_tokens"
+        body: JsonObject = {"object": "response.input_tokens", "input_tokens": counted.tokens}
         answer_whole(sink, (("content-type", "application/json"), (REQUEST_ID, view.id)), orjson.dumps(body))
         record.outcome, record.status = Outcome.SERVED, 200
 
@@ -210,7 +208,8 @@ class House:
         whole = explain(decision) if view.wishes.explain_fully else None
 
         def write(target: Target, failed: str) -> Headers:
-            headers = answer_headers(view.id, decision, target, failed, overhead_ms, whole)
+            drops: JsonObject = {"drops": self._drops(view, (target.name,))} if whole else {}
+            headers = answer_headers(view.id, decision, target, failed, overhead_ms, whole | drops if whole else None)
             carried = self.memory.mint_turn_state(passage.recalled, decision.turn, target.tier) if passage.recalled else None
             return headers if carried is None else (*headers, (TURN_STATE, carried))
 

@@ -27,7 +27,7 @@ from router.dialects.refusals import LENGTH_MARKS
 from router.dialects.transcripts import view_for, without_home
 from router.dispatch.bridged import Bridged
 from router.dispatch.live import LiveStatistics
-from router.dispatch.outgoing import Reachable, prepare
+from router.dispatch.outgoing import Outgoing, Reachable, prepare
 from router.dispatch.relay import Relay
 
 _LENGTH_MARKS = tuple(mark.encode() for mark in LENGTH_MARKS)
@@ -108,7 +108,8 @@ class Dispatcher:
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
         """What this request would lose on its way to a target. Raises what the real route would."""
         reachable = self._reachable[target]
-        return prepare(view_for(view, reachable.target), reachable).dropped
+        view = view_for(view, reachable.target)
+        return () if _is_counted_here(view, reachable.target) else prepare(view, reachable).dropped
 
     def _plan(self, decision: Decision) -> list[str]:
         """The tier's first two targets, then the other tier's first."""
@@ -127,7 +128,8 @@ class Dispatcher:
     ) -> TandemError | None:
         target, clock = reachable.target, self._clock
         began = clock()
-        outgoing = prepare(view, reachable)
+        is_counted_here = _is_counted_here(view, target)
+        outgoing = Outgoing(view.dialect, view.raw, ()) if is_counted_here else prepare(view, reachable)
         relay = Relay(
             client,
             target=target.name,
@@ -150,8 +152,11 @@ class Dispatcher:
         late = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
         timer = asyncio.get_running_loop().call_later(max(0.0, deadline - clock()), relay.fail, late)
         try:
-            request = OutgoingRequest(view, target, outgoing.dialect, outgoing.body, decision.prompt_tokens)
-            call = reachable.adapter.open(request, sink)
+            if is_counted_here:
+                _tell_count(relay, decision.prompt_tokens)
+            else:
+                request = OutgoingRequest(view, target, outgoing.dialect, outgoing.body, decision.prompt_tokens)
+                call = reachable.adapter.open(request, sink)
             error = await relay.finished
             if isinstance(error, UpstreamAuth) and target.takes_callers_key:
                 error = CallerKey(f'target "{target.name}" refused your key ({relay.status})')
@@ -214,6 +219,17 @@ def _refuses_state(error: TandemError | None) -> bool:
     if not isinstance(error, UpstreamRefused) or error.status != 400:
         return False
     return any(mark in error.body for mark in _STATE_MARKS)
+
+
+def _is_counted_here(view: RequestView, target: Target) -> bool:
+    """No other dialect has a call for counting, and an answer would cost money: the router's own count must do."""
+    return view.operation is Operation.COUNT_TOKENS and target.dialect_for(view.dialect) is not view.dialect
+
+
+def _tell_count(sink: Sink, tokens: int) -> None:
+    sink.start(200, (("content-type", "application/json"),))
+    sink.write(b'{"input_tokens":%d}' % tokens)
+    sink.end()
 
 
 def _short(error: TandemError) -> str:
