@@ -85,9 +85,11 @@ class Scribe:
         self._turns: list[PastTurn] = []
         self._open: PastTurn | None = None
         self._calls: list[str] = []
+        self._edits = 0
         self._seen: set[str] = set()
         self._chars = self._remembers_from = 0
         self._last_at: float | None = None
+        self._is_settled = False
 
     def ask(self, words: str, at: float | None) -> None:
         """The person spoke. Ends the turn before."""
@@ -102,17 +104,17 @@ class Scribe:
             return
         self._seen.add(call_id)
         self._note(at)
+        self._answer()
         if name not in BOOKKEEPING_TOOLS:
             self._calls.append(name)
-            changes = is_edit(name) if edits is None else edits
-            self._open = replace(self._open, edits=self._open.edits + changes, was_answered=True)
+            self._edits += is_edit(name) if edits is None else edits
 
     def hear(self, chars: int, at: float | None = None, *, is_answer: bool = False) -> None:
         """Text passed: an answer, or what a tool gave back."""
         self._chars += chars
         self._note(at)
-        if is_answer and self._open is not None:
-            self._open = replace(self._open, was_answered=True)
+        if is_answer:
+            self._answer()
 
     def count(self, prompt_tokens: int) -> None:
         """The log says how long a prompt was. The first one of a turn is its ask's."""
@@ -146,13 +148,22 @@ class Scribe:
         if at is not None:
             self._last_at = at
 
+    def _answer(self) -> None:
+        self._settle()
+        if self._open is not None and not self._open.was_answered:
+            self._open = replace(self._open, was_answered=True)
+
+    def _settle(self) -> None:
+        """Note model, effort and mode when the work begins: some clients write them before the ask, some after it."""
+        if self._open is not None and not self._is_settled:
+            self._is_settled = True
+            self._open = replace(self._open, model=self.model, effort=self.effort, is_planning=self.is_planning)
+
     def _end_turn(self) -> None:
+        self._settle()
         turn = self._open
         if turn is None:
             return
         seconds = None if turn.at is None or self._last_at is None else max(0.0, self._last_at - turn.at)
-        calls = tuple(self._calls)
-        self._turns.append(
-            replace(turn, calls=calls, seconds=seconds, model=self.model, effort=self.effort, is_planning=self.is_planning)
-        )
-        self._open, self._calls, self._seen = None, [], set()
+        self._turns.append(replace(turn, calls=tuple(self._calls), edits=self._edits, seconds=seconds))
+        self._open, self._calls, self._edits, self._seen, self._is_settled = None, [], 0, set(), False

@@ -49,7 +49,7 @@ class Fit:
     @property
     def log_odds(self) -> float:
         """What every turn begins with."""
-        return math.log(self.base_rate / (1 - self.base_rate)) + self.personal_log_odds
+        return _logit(self.base_rate) + self.personal_log_odds
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +118,26 @@ def split(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
     learned: list[Sample] = []
     held_out: list[Sample] = []
     for group in sessions.values():
-        (learned if len(learned) + len(group) / 2 <= _LEARNED_SHARE * len(samples) else held_out).extend(group)
+        is_early = not held_out and len(learned) + len(group) / 2 <= _LEARNED_SHARE * len(samples)
+        (learned if is_early else held_out).extend(group)
     return learned, held_out
 
 
 def fit(samples: Sequence[Sample]) -> Fit:
-    """The prior is the share of long tasks, the offset what is then left to explain; both shrunk towards what ships."""
+    """The prior is the share of long tasks, the offset what is then left to explain.
+
+    Both are shrunk: the prior as a share, and their sum, which is what a turn feels, as log-odds.
+    """
     long = sum(sample.is_long for sample in samples)
     base_rate = (long + _PRIOR_TURNS * _SHIPPED_BASE_RATE) / (len(samples) + _PRIOR_TURNS)
-    prior = math.log(base_rate / (1 - base_rate))
+    prior = _logit(base_rate)
+    shift = prior - _logit(_SHIPPED_BASE_RATE)
     # A turn's share in what is known of an offset is p(1-p), a quarter at most: the prior counts as so many turns of that.
     pull = _PRIOR_TURNS / 4
 
     def slope(offset: float) -> float:
         wrong = math.fsum(sigmoid(prior + offset + sample.evidence) - sample.is_long for sample in samples)
-        return wrong + pull * offset
+        return wrong + pull * (shift + offset)
 
     low, high = -_MOST_OFFSET, _MOST_OFFSET
     for _ in range(40):  # the loss is convex, so its slope has one root
@@ -151,6 +156,10 @@ def tier_under(sample: Sample, values: Fit) -> Tier:
 def sigmoid(log_odds: float) -> float:
     """The chance of given log-odds."""
     return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, log_odds))))
+
+
+def _logit(share: float) -> float:
+    return math.log(share / (1 - share))
 
 
 def _regret_per_100(sample: Sample, values: Fit) -> float:
