@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     other = load_or_report(arguments.against) if arguments.against else present
     if present is None or other is None:
         return 2
-    history = find_history(arguments, present)
+    history = find_history(arguments, present, joins=False)
     if history is None:
         return 2
     report = asyncio.run(_replay(history, present, other, arguments.show))

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_or_report(arguments.config)
     if loaded is None:
         return 2
-    history = find_history(arguments, loaded)
+    history = find_history(arguments, loaded, joins=True)
     if history is None:
         return 2
     samples = asyncio.run(_read_samples(history, loaded))

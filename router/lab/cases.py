@@ -1,7 +1,7 @@
 """What is decided again: one turn of a log as a request, or one entry of the ledger as what was kept of it."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from router.contract.opinions import Opinion
@@ -9,6 +9,9 @@ from router.contract.words import Tier, TurnKind
 from router.dialects.requests import Arrival
 from router.lab.past import PastSession, PastTurn, Size, size_of_turn
 from router.lab.requests import write_request
+
+_SAME_SECONDS = 30.0
+"""Between a client's note of an ask and the arrival of its request."""
 
 
 class Regret(StrEnum):
@@ -45,6 +48,29 @@ class Case:
     """The tier that served it, where a ledger says so."""
     arrival: Arrival | None = None
     kept: Kept | None = None
+
+
+def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
+    """The turns of logs and of a ledger, each once: a log knows the words and edits, the ledger what was wished.
+
+    A client's session id is the same in both. Their clocks are one machine's, so the nearest turn in time is the same turn.
+    """
+    waiting: dict[str, list[Case]] = {}
+    for case in recorded:
+        waiting.setdefault(case.session, []).append(case)
+    for case in told:
+        at, others = case.at, waiting.get(case.session, [])
+        near = [other for other in others if at is not None and other.at is not None and abs(other.at - at) <= _SAME_SECONDS]
+        if not near or at is None:
+            yield case
+            continue
+        other = min(near, key=lambda other: abs((other.at or 0.0) - at))
+        others.remove(other)
+        is_wish = Regret.OVERRODE in other.regrets or Regret.ESCALATED in other.regrets
+        regrets = tuple(dict.fromkeys((*case.regrets, *other.regrets)))
+        yield replace(case, was=other.was, regrets=regrets, size=other.size if is_wish else case.size)
+    for others in waiting.values():
+        yield from others
 
 
 def cases_of(sessions: Iterable[PastSession]) -> Iterator[Case]:

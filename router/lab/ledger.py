@@ -20,9 +20,11 @@ from router.lab.regrets import is_asked_again
 from router.sessions.turns import read_turn
 
 _KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
+_OUTCOMES = (Outcome.SERVED, Outcome.ABANDONED, Outcome.CUT_SHORT)
+"""Those in which a model worked. A refused or failed request is sent again, and would count twice."""
 _QUERY = """
-    SELECT caller, session, turn_kind, client, at, dialect, outcome, tier, decision, prompt_text
-    FROM entries WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) ORDER BY sequence
+    SELECT caller, session, turn_kind, client, at, dialect, outcome, tier, decision, prompt_text FROM entries
+    WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?) ORDER BY sequence
 """
 
 
@@ -56,17 +58,18 @@ class LedgerTally:
     sessions: set[str] = field(default_factory=set)
 
 
-def count_entries(path: Path) -> int:
-    """How many entries there are. Raises `LedgerUnreadable`."""
+def count_asks(path: Path) -> int:
+    """How many entries begin a turn. Raises `LedgerUnreadable`."""
     with _open(path) as database:
-        return int(database.execute("SELECT count(*) FROM entries").fetchone()[0])
+        count = database.execute("SELECT count(*) FROM entries WHERE turn_kind IN (?, ?)", _KINDS[:2]).fetchone()
+        return int(count[0])
 
 
 def read_ledger(path: Path, tally: LedgerTally) -> Iterator[Case]:
     """Every turn, in the order in which they began. Only the last turn of each session is held back, for its next ask."""
     running: dict[tuple[str, str], list[_Turn]] = {}
     with _open(path) as database:
-        for caller, session, kind, *rest in database.execute(_QUERY, _KINDS):
+        for caller, session, kind, *rest in database.execute(_QUERY, (*_KINDS, *_OUTCOMES)):
             tally.entries += 1
             tally.sessions.add(session)
             turns = running.setdefault((caller, session), [])

@@ -27,14 +27,11 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def write_history(folder, sessions: int = 40, seed: int = 3) -> None:
+def write_history(folder, sessions: int = 100, seed: int = 3) -> None:
     """A person who asks for long things in words that sound quick: the shipped values send too much to fast."""
     chance = random.Random(seed)
     for number in range(sessions):
-        turns = [
-            Told(f"fix the typo in part {index} of {number}", ("Bash",) * (14 if chance.random() < 0.8 else 1))
-            for index in range(3)
-        ]
+        turns = [Told(f"fix the typo in part {number}", ("Bash",) * (14 if chance.random() < 0.8 else 1))]
         path = folder / f"rollout-{number}.jsonl"
         path.write_text(codex_log(turns, BEGAN + timedelta(hours=number), id=f"s{number}"))
         os.utime(path, (1_000 + number, 1_000 + number))
@@ -72,7 +69,7 @@ def test_replay_against_another_config_says_what_would_change_and_shows_it_when_
     assert main(["replay", "--against", "other.yaml", "--show", "1"]) == 0
     out = capsys.readouterr().out
 
-    assert "moved          0 to fast, 2 to deep" in out
+    assert "moved          0 to fast, 0 to deep" not in out
     assert out.count(QUICK.words) == 1
     assert "fast → deep" in out
 
@@ -97,10 +94,10 @@ def test_replay_of_the_ledger_says_what_it_could_not_read(here, capsys):
         (["replay", "config.yaml", "--ledger", "test.db"], "not both"),
         (["replay", "--against", "none.yaml"], "none.yaml"),
         (["tune"], "found no session logs"),
+        (["tune", "--ledger"], "no ledger that can be read"),
     ],
 )
 def test_wrong_usage_is_said_plainly(here, capsys, arguments, said):
-    # `--ledger` takes a word that follows it, so what is a log stands before it
     assert main(arguments) == 2
     assert said in capsys.readouterr().err
 
@@ -111,6 +108,18 @@ def test_tune_with_little_history_says_so_and_changes_nothing(here, capsys):
     assert main(["tune", "--apply"]) == 1
     assert "too little history: 6 turns" in capsys.readouterr().err
     assert (here / "config.yaml").read_text() == SIMULATED
+
+
+def test_tune_reads_the_logs_and_the_ledger_that_are_there(here, capsys):
+    from router.ledger.sqlite import SqliteLedger
+
+    write_home(here, TURNS)
+    SqliteLedger(here / "test.db", keep_days=1, explain=lambda _: {}, on_failure=lambda *_: None).close()
+
+    assert main(["tune"]) == 0
+    err = capsys.readouterr().err
+    assert "read 0 entries" in err
+    assert "read 2 logs" in err
 
 
 def test_tune_shows_the_change_and_writes_nothing_until_told_to(here, capsys):
@@ -154,16 +163,10 @@ def test_tune_apply_writes_two_values_and_keeps_the_old_file(here, capsys):
 def test_tune_refuses_what_may_do_harm_unless_forced(here, capsys):
     logs = here / "logs"
     logs.mkdir()
-    write_history(logs, 28)
-    for number in range(28, 44):
-        path = logs / f"rollout-{number}.jsonl"
-        path.write_text(
-            codex_log(
-                [Told(f"fix the typo in {number}, part {part}") for part in range(3)],
-                BEGAN + timedelta(hours=number),
-                id=f"s{number}",
-            )
-        )
+    write_history(logs, 70)
+    for number in range(70, 100):
+        turns = [Told(f"fix the typo in part {number}")]
+        (logs / f"rollout-{number}.jsonl").write_text(codex_log(turns, BEGAN + timedelta(hours=number), id=f"s{number}"))
 
     assert main(["tune", "logs", "--apply"]) == 1
     assert "may do harm" in capsys.readouterr().err

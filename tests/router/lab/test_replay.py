@@ -13,7 +13,7 @@ from router.contract.entry import Dispatched
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.requests import Arrival
 from router.lab.cases import Case, Regret, cases_of
-from router.lab.ledger import LedgerTally, LedgerUnreadable, count_entries, read_ledger
+from router.lab.ledger import LedgerTally, LedgerUnreadable, count_asks, read_ledger
 from router.lab.past import PastSession, PastTurn, Size
 from router.lab.replay import choose_again, quiet
 from router.lab.report import Report, regret_of
@@ -209,6 +209,16 @@ async def test_a_turn_that_was_left_tells_nothing_of_its_size(open_house, tmp_pa
     assert (case.size, case.regrets) == (None, (Regret.INTERRUPTED,))
 
 
+async def test_a_request_that_failed_and_was_sent_again_is_one_turn(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    await serve(house, "fix the typo", outcome=Outcome.FAILED)
+    await serve(house, "fix the typo")
+
+    cases, _ = read(house, tmp_path)
+
+    assert len(cases) == 1
+
+
 async def test_an_entry_that_cannot_be_read_is_counted(open_house, tmp_path):
     import sqlite3
 
@@ -226,7 +236,7 @@ async def test_an_entry_that_cannot_be_read_is_counted(open_house, tmp_path):
 
 def test_a_ledger_that_is_not_there_is_not_made(tmp_path):
     with pytest.raises(LedgerUnreadable):
-        count_entries(tmp_path / "none.db")
+        count_asks(tmp_path / "none.db")
 
     assert not (tmp_path / "none.db").exists()
 
