@@ -40,7 +40,8 @@ class PastFiles:
         has_logs = bool(self.logs)
         with Progress(name, sum(log.size_bytes for log in self.logs) if has_logs else self.ledger_asks) as progress:
             recorded = [] if self.ledger is None else list(read_ledger(self.ledger, self.ledger_tally))
-            told = cases_of(read_logs(self.logs, self.tally, progress.advance))
+            self.tally.advance = progress.advance
+            told = cases_of(read_logs(self.logs, self.tally))
             for turns, case in enumerate(join(told, recorded), start=1):
                 progress.note = f"{turns} turns"
                 progress.advance(0 if has_logs else 1)

@@ -8,6 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from router.config.load import check_config
+from router.lab.cases import cases_of
+from router.lab.logs import find_logs, read_logs
+from router.lab.logs.lines import Tally
+from router.lab.replay import choose_again, quiet
+from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tandem-clients"
@@ -55,9 +61,12 @@ async def run(command: list[str], scratch: Path, environment: dict[str, str]) ->
     return out.decode("utf-8", "replace")
 
 
+CONFIG = SIMULATED.replace('"gpt-*": auto', '"gpt-*": auto, "claude-*": auto')
+
+
 @pytest.fixture
 async def tandem(start):
-    return await start(SIMULATED.replace('"gpt-*": auto', '"gpt-*": auto, "claude-*": auto'))
+    return await start(CONFIG)
 
 
 async def test_codex_makes_a_tool_call_and_ends_its_turn(tandem, scratch):
@@ -90,3 +99,31 @@ async def test_claude_code_makes_a_tool_call_and_ends_its_turn(tandem, scratch):
     entries = await tandem.entries(2)
     assert {entry["outcome"] for entry in entries} == {"SERVED"}
     assert {entry["dialect"] for entry in entries} == {"messages"}
+
+
+@pytest.mark.parametrize("name", ["codex", "claude"])
+async def test_the_log_that_a_client_leaves_replays_to_the_score_that_was_served(tandem, scratch, name):
+    commands = {
+        "codex": ["exec", "--skip-git-repo-check", "-m", "auto", "-c", f'openai_base_url="{tandem.url}/v1"', PROMPT],
+        "claude": ["-p", PROMPT],
+    }
+    environment = {
+        "CODEX_API_KEY": "any",
+        "ANTHROPIC_BASE_URL": tandem.url,
+        "ANTHROPIC_API_KEY": "any",
+        "ANTHROPIC_MODEL": "auto",
+    }
+    environment["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
+    await run([str(installed(name)), *commands[name]], scratch, environment)
+    served = (await tandem.entries(2))[0]
+
+    tally = Tally()
+    (case,) = cases_of(read_logs(find_logs([scratch / "home"], tally), tally))
+    built = build_house(check_config(CONFIG, "test", scratch, known_names()), with_ledger=False)
+    again = await choose_again(quiet(built.house), case)
+    await built.close()
+
+    assert case.words == PROMPT
+    assert case.session == served["session"]
+    assert again.score == pytest.approx(served["score"])
+    assert tally.broken_lines == tally.unknown_files == 0

@@ -62,9 +62,9 @@ def _walk(place: Path) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-def read_logs(files: Iterable[LogFile], tally: Tally, advance: Callable[[int], None] = lambda _: None) -> Iterator[PastSession]:
+def read_logs(files: Iterable[LogFile], tally: Tally) -> Iterator[PastSession]:
     """The sessions of all files, one at a time. A turn that an earlier file told already is left out."""
-    told: set[tuple[str, float, str]] = set()
+    told: set[tuple[str, float, int]] = set()
     for log in files:
         try:
             kind = recognise(log.path)
@@ -78,7 +78,6 @@ def read_logs(files: Iterable[LogFile], tally: Tally, advance: Callable[[int], N
                     yield fresh
         except OSError:
             tally.unreadable_files += 1
-        advance(log.size_bytes)
 
 
 def recognise(path: Path) -> str | None:
@@ -97,13 +96,13 @@ def recognise(path: Path) -> str | None:
     return "specstory" if specstory.looks_like(head) else None
 
 
-def _leave_out_told(session: PastSession, told: set[tuple[str, float, str]], tally: Tally) -> PastSession:
+def _leave_out_told(session: PastSession, told: set[tuple[str, float, int]], tally: Tally) -> PastSession:
     """Clients copy a session's beginning into the file of its continuation. Only an exact time makes a turn the same."""
     repeated = set()
     for index, turn in enumerate(session.turns):
         if turn.at is None or session.client == "aider":
             continue
-        key = (session.client, turn.at, turn.words)
+        key = (session.client, turn.at, hash(turn.words))
         if key in told:
             repeated.add(index)
         told.add(key)

@@ -11,7 +11,7 @@ from router.lab.past import PastSession, Scribe
 _START = "# aider chat started at "
 _ASKING_COMMANDS = ("/ask ", "/code ", "/architect ")
 """Commands whose rest is words for the model. All others are for aider itself."""
-_TOKENS = re.compile(r"^> Tokens: ([\d.,]+)(k|M)? sent")
+_TOKENS = re.compile(r"^> (?:Tokens: )?([\d.,]+)(k|M)? (?:sent|prompt tokens)\b")
 _MODEL = re.compile(r"^> (?:Main model|Models?): (\S+)")
 _EDIT = "> Applied edit to "
 _INTERRUPTED = "> ^C"
@@ -36,7 +36,8 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
             scribe = Scribe(f"{path.parent.name}:{line.removeprefix(_START).strip()}", "aider")
         elif scribe is None:
             continue
-        elif line.startswith("####"):
+        elif line.startswith("#### ") and line.endswith("  "):
+            # aider ends every line of the person's with two spaces: a heading of the model's has none.
             asked.append(line[4:].strip())
         else:
             if asked:

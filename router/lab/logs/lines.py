@@ -1,6 +1,6 @@
 """Reading files that others wrote: line by line, whatever their size, counting what cannot be read."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,16 +26,19 @@ class Tally:
     """Turns that a resumed session's file tells once more."""
     side_sessions: int = 0
     """Sessions of a client's own, such as subagents: no turns of the person."""
+    advance: Callable[[int], None] = lambda _: None
+    """Told of every piece of a file that was read, in bytes."""
 
 
 def read_lines(path: Path, tally: Tally) -> Iterator[bytes]:
     """The lines of a file. One beyond all reason is passed over and counted."""
     with path.open("rb") as file:
         while line := file.readline(_MOST_LINE_BYTES):
+            tally.advance(len(line))
             if len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
                 tally.broken_lines += 1
                 while (rest := file.readline(_MOST_LINE_BYTES)) and not rest.endswith(b"\n"):
-                    pass
+                    tally.advance(len(rest))
                 continue
             yield line
 

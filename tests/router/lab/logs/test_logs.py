@@ -149,6 +149,35 @@ def test_every_start_of_aider_is_a_session_and_its_own_commands_are_no_turns(tmp
     assert first.turns[0].at < second.turns[0].at
 
 
+def test_a_heading_in_aiders_answer_is_not_the_persons_and_old_counts_of_tokens_are_read(tmp_path):
+    text = aider_log([Told("fix it", ("Edit",), answer="#### What I changed\n\n> 34012 prompt tokens, 113 completion tokens")])
+
+    (session,), _ = read(tmp_path, (".aider.chat.history.md", text))
+
+    assert [(turn.words, turn.prompt_tokens, turn.calls) for turn in session.turns] == [
+        ("fix it", 34_012, ("reflection", "apply_edit"))
+    ]
+
+
+def test_a_line_beyond_all_reason_is_passed_over_and_the_rest_is_read(tmp_path):
+    text = claude_log(TURNS[:1]) + '{"type": "user", "x": "' + "x" * (33 << 20) + '"}\n' + claude_log(TURNS[1:])
+
+    (session,), tally = read(tmp_path, ("one.jsonl", text))
+
+    assert len(session.turns) == len(TURNS)
+    assert tally.broken_lines == 1
+
+
+def test_every_byte_that_is_read_moves_the_bar(tmp_path):
+    (tmp_path / "one.jsonl").write_text(claude_log(TURNS))
+    moved: list[int] = []
+    tally = Tally(advance=moved.append)
+
+    list(read_logs(find_logs([tmp_path], tally), tally))
+
+    assert sum(moved) == (tmp_path / "one.jsonl").stat().st_size
+
+
 def test_broken_lines_are_counted_and_cost_nothing_else(tmp_path):
     lines = claude_log(TURNS).splitlines()
     text = "\n".join(["\x00\xff{", *lines[:3], "[1, 2]", *lines[3:], '{"type": "user", "mess'])
