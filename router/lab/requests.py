@@ -44,10 +44,9 @@ def _write_turn(turn: PastTurn) -> Sequence[JsonObject]:
         {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": ""}}
         for number, name in enumerate(turn.calls)
     ]
-    answer: JsonObject = {"role": "assistant", "content": "Done.", "tool_calls": calls} if calls else {
-        "role": "assistant",
-        "content": "Done.",
-    }  # fmt: skip
+    answer: JsonObject = {"role": "assistant", "content": "Done."}
+    if calls:
+        answer["tool_calls"] = calls
     return ({"role": "user", "content": turn.words[:_MOST_EARLIER_WORDS]}, answer)
 
 
