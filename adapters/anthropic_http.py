@@ -7,6 +7,7 @@ from router.contract.words import Dialect, Operation
 
 _FORWARDED = ("anthropic-beta",)
 _VERSION = "2023-06-01"
+_LOGIN_PREFIX = "sk-ant-oat"
 
 
 class AnthropicHttpSettings(AdapterSettings):
@@ -14,7 +15,7 @@ class AnthropicHttpSettings(AdapterSettings):
 
 
 class AnthropicHttpAdapter:
-    """One POST for each request, with the target's own key."""
+    """One POST for each request, with the target's own key or, with `api_key: caller`, the caller's."""
 
     name: ClassVar[str] = "anthropic_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.MESSAGES})
@@ -37,9 +38,10 @@ class AnthropicHttpAdapter:
             ("anthropic-version", view.headers.get("anthropic-version") or _VERSION),
             *((name, value) for name in _FORWARDED if (value := view.headers.get(name))),
         ]
-        key = self._endpoint.api_key.reveal() if self._endpoint.api_key else ""
-        if key:
-            headers.append(("x-api-key", key))
+        if key := self._endpoint.key_for(request):
+            # A login's token, which only a caller can bring, is no key: it goes the way it came.
+            is_login = key.startswith(_LOGIN_PREFIX)
+            headers.append(("authorization", f"Bearer {key}") if is_login else ("x-api-key", key))
         path = "/messages/count_tokens" if view.operation is Operation.COUNT_TOKENS else "/messages"
         return self._upstream.open(
             UpstreamRequest(

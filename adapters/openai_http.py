@@ -15,7 +15,7 @@ class OpenAiHttpSettings(AdapterSettings):
 
 
 class OpenAiHttpAdapter:
-    """One POST for each request, with the target's own key."""
+    """One POST for each request, with the target's own key or, with `api_key: caller`, the caller's."""
 
     name: ClassVar[str] = "openai_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT, Dialect.RESPONSES})
@@ -35,8 +35,7 @@ class OpenAiHttpAdapter:
             ("accept", "text/event-stream" if view.is_streaming else "application/json"),
             *((name, value) for name in _FORWARDED if (value := view.headers.get(name))),
         ]
-        key = self._endpoint.api_key.reveal() if self._endpoint.api_key else ""
-        if key:
+        if key := self._endpoint.key_for(request):
             headers.append(("authorization", f"Bearer {key}"))
         return self._upstream.open(
             UpstreamRequest(

@@ -27,6 +27,7 @@ OVERRIDES = {
     "x-tandem-session": "The session's id, 1 to 200 characters, for clients that send none of their own.",
     "x-tandem-max-wait": "Seconds. A target whose queue is longer is ruled out for this request.",
     "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the tier asked for cannot serve the request.",
+    "x-tandem-upstream-key": "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept.",
     "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
 }
 ANSWERS = {

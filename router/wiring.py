@@ -8,6 +8,8 @@ from typing import Any
 from router.config.faults import Known, KnownAdapter
 from router.config.load import LoadedConfig
 from router.contract.entry import Entry, Ledger
+from router.contract.memory import SessionStore
+from router.contract.relay import Adapter, Warmable
 from router.contract.request import JsonObject
 from router.contract.transcript import TranscriptStore
 from router.decide.choose import Rules
@@ -22,13 +24,14 @@ from router.edge.control import build_control
 from router.edge.doors import Limits
 from router.edge.gate import Gate
 from router.house import House
+from router.ledger.sessions import NoSessions, SqliteSessions
 from router.ledger.sqlite import NoLedger, SqliteLedger
 from router.ledger.transcripts import SqliteTranscripts
 from router.registry import ADAPTERS, POLICIES
 from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames
-from router.sessions.scoped import ScopedWishes
+from router.sessions.memory import SessionMemory
 from router.sessions.transcripts import RememberedTranscripts
 from router.telemetry import events
 from router.telemetry.tasks import stop_all
@@ -42,7 +45,8 @@ def known_names() -> Known:
     return Known(
         policies={name: policy.Config for name, policy in POLICIES.items()},
         adapters={
-            name: KnownAdapter(adapter.speaks, adapter.needs_address, adapter.Settings) for name, adapter in ADAPTERS.items()
+            name: KnownAdapter(adapter.speaks, adapter.needs_address, adapter.Settings, getattr(adapter, "library", ""))
+            for name, adapter in ADAPTERS.items()
         },
     )
 
@@ -54,6 +58,13 @@ class Built:
     house: House
     pool: Pool
     counter: ExactCounter
+    adapters: tuple[Adapter, ...]
+
+    def warm(self) -> None:
+        """Let adapters load what is costly to load, now that requests are served."""
+        for adapter in self.adapters:
+            if isinstance(adapter, Warmable):
+                adapter.warm()
 
     async def close(self) -> None:
         """Flush and let go, in the order in which nothing is lost."""
@@ -62,6 +73,7 @@ class Built:
         self.counter.close()
         self.house.ledger.close()
         self.house.transcripts.close()
+        self.house.memory.close()
 
 
 def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
@@ -99,12 +111,13 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
         ),
         ledger=_ledger(loaded, with_ledger=with_ledger),
         counter=counter,
-        scoped=ScopedWishes(),
+        memory=SessionMemory(_sessions(loaded, on_disk=with_ledger), targets),
         transcripts=_transcripts(loaded, on_disk=with_ledger),
         calibration=Calibration(),
         keeps_text=config.ledger.keep_text,
+        heeds_lines=config.in_band_line,
     )
-    return Built(house, pool, counter)
+    return Built(house, pool, counter, tuple(entry.adapter for entry in reachable.values()))
 
 
 def build_edge(house: House, loaded: LoadedConfig, is_ready: Callable[[], bool]) -> tuple[Gate, Shim]:
@@ -159,6 +172,12 @@ def _transcripts(loaded: LoadedConfig, *, on_disk: bool) -> TranscriptStore:
     return RememberedTranscripts(
         SqliteTranscripts(path, on_failure=lambda reason, lost: events.store_failed(reason=reason, lost=lost))
     )
+
+
+def _sessions(loaded: LoadedConfig, *, on_disk: bool) -> SessionStore:
+    if not on_disk or loaded.ledger_path is None:
+        return NoSessions()
+    return SqliteSessions(loaded.ledger_path, on_failure=lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
 
 
 def explain_entry(entry: Entry) -> JsonObject:

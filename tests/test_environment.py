@@ -43,3 +43,31 @@ def test_serving_imports_neither_litellm_nor_any_sdk():
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
     assert printed.strip() == "[]"
+
+
+def test_litellm_is_imported_only_once_the_router_serves_a_target_that_needs_it():
+    code = """
+import asyncio, sys
+from pathlib import Path
+from router.config.load import check_config, default_text
+from router.wiring import build_house, known_names
+
+async def main():
+    deep = "deep: {targets: [{name: b, adapter: simulated}]}"
+    texts = [default_text(), "tiers: {fast: {targets: [{name: a, adapter: litellm, model: openai/x}]}, " + deep + "}"]
+    plain, needy = (build_house(check_config(text, "t", Path("."), known_names()), with_ledger=False) for text in texts)
+    plain.warm()
+    print("litellm" in sys.modules)
+    needy.warm()
+    from adapters.litellm_library import load_library
+    await load_library()
+    print("litellm" in sys.modules)
+    await plain.close()
+    await needy.close()
+
+asyncio.run(main())
+"""
+
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+    assert printed.split() == ["False", "True"]

@@ -21,7 +21,9 @@ def run(arguments: argparse.Namespace) -> int:
     for plan in loaded.targets:
         target, endpoint = plan.target, plan.endpoint
         key = f", key {endpoint.api_key}" if endpoint.api_key else ""
-        where = endpoint.base_url or "simulated"
-        print(f"  {target.tier:<5} {target.name:<18} {endpoint.model} at {where}{key}; {'/'.join(sorted(target.speaks))}")
+        where = endpoint.base_url or plan.adapter
+        facts = f"; {', '.join(plan.looked_up)} from litellm's table" if plan.looked_up else ""
+        spoken = "/".join(sorted(target.speaks))
+        print(f"  {target.tier:<5} {target.name:<18} {endpoint.model} at {where}{key}; {spoken}{facts}")
     print(f"  preference {loaded.config.preference}; policies: {', '.join(name for name, _ in loaded.policies)}")
     return 0

@@ -96,7 +96,9 @@ def _ready_blocks(section: str) -> list[Ready]:
     blocks = []
     for match in _BLOCK.finditer(section):
         text = re.sub(r"^      # ", "      ", match.group(), flags=re.MULTILINE)
-        blocks.append(Ready(_value(text, "name"), text, _value(text, "api_key").removeprefix("env:"), _value(text, "base_url")))
+        key = _value(text, "api_key")
+        variable = key.removeprefix("env:") if key.startswith("env:") else ""
+        blocks.append(Ready(_value(text, "name"), text, variable, _value(text, "base_url")))
     return blocks
 
 
@@ -108,7 +110,12 @@ def _value(text: str, key: str) -> str:
 def _find_usable(section: str) -> list[Ready]:
     """The blocks whose key is set, or whose server answers; a server's first model replaces the block's."""
     usable = []
+    adapters = known_names().adapters
     for ready in _ready_blocks(section):
+        extra = adapters[_value(ready.text, "adapter")].missing_extra
+        if extra and os.environ.get(ready.variable):
+            complain(f"{ready.variable} is set; {ready.name} would need pip install 'tandem-router[{extra}]'")
+            continue
         if ready.is_local:
             model = _probe(ready.base_url)
             if model:

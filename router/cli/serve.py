@@ -77,6 +77,7 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
             events.server_started(
                 url=url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
             )
+            built.warm()
             for warning in loaded.warnings:
                 events.config_warned(warning=warning)
             if not as_json:

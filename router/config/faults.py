@@ -1,6 +1,7 @@
 """Faults of a config, the names it may use, and checking one block of it."""
 
 import difflib
+import importlib.util
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,13 @@ class KnownAdapter:
     speaks: frozenset[Dialect]
     needs_address: bool
     settings: type[AdapterSettings]
+    library: str = ""
+    """Who dials for it, if that is not the router itself. An extra of the same name brings it."""
+
+    @property
+    def missing_extra(self) -> str:
+        """The extra that must be installed first; empty for none. Looking for a library does not import it."""
+        return self.library if self.library and importlib.util.find_spec(self.library) is None else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,8 @@ def _warnings(config: Config) -> list[str]:
     for tier, block in (("fast", config.tiers.fast), ("deep", config.tiers.deep)):
         for index, settings in enumerate(block.targets):
             path = f"tiers.{tier}.targets[{index}]"
-            if settings.api_key and not Secret(settings.api_key).is_reference:
+            key = Secret(settings.api_key) if settings.api_key else None
+            if key is not None and not key.is_reference and not key.is_callers:
                 found.append(f"{path}.api_key: a key stands in the file itself; env:NAME keeps it out")
             if settings.quota is not None:
                 found.append(f"{path}.quota: read, but not enforced by this version")

@@ -89,17 +89,17 @@ class TargetSettings(Settings):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
     """Our name for it, shown in headers and pages. Callers may ask for it as a model."""
     adapter: str = "openai_http"
-    """How it is reached: openai_http, anthropic_http or simulated."""
+    """How it is reached: openai_http, anthropic_http, litellm or simulated."""
     dialect: Literal["chat", "responses", "messages"] | None = None
     """What it speaks: chat, responses or messages. By default what its adapter speaks first."""
     base_url: str = ""
-    """Its address, with the version: https://host/v1."""
+    """Its address, with the version: https://host/v1. litellm knows its providers' addresses by itself."""
     model: str = Field(default="", max_length=200)
-    """The model's name there. By default our own name for it."""
+    """The model's name there. By default our own name for it. For litellm with its provider: gemini/gemini-3.5-flash."""
     api_key: str | None = None
-    """Its key, as env:NAME. None for a server that asks for none."""
+    """Its key, as env:NAME. None for a server that asks for none; caller hands on the caller's own, to this target alone."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
-    """Its context window."""
+    """Its context window. When absent, what litellm's table of models says, if litellm is installed and knows the model."""
     accepts: tuple[Feature, ...] = (
         Feature.TEXT,
         Feature.TOOLS,
@@ -107,11 +107,12 @@ class TargetSettings(Settings):
         Feature.JSON_SCHEMA,
         Feature.REASONING,
     )
-    """What it takes: text, tools, images, files, json_schema, custom_tools, reasoning, completions."""
+    """What it takes: text, tools, images, files, json_schema, custom_tools, reasoning, completions. When absent, as for
+    window_tokens."""
     typical: TypicalSettings = TypicalSettings()
     """Its usual speed."""
     price: PriceSettings | None = None
-    """What it costs."""
+    """What it costs. When absent, as for window_tokens."""
     quota: QuotaSettings | None = None
     """What its provider allows. Read, not yet enforced."""
     effort: dict[str, str] = Field(default_factory=dict)
@@ -251,6 +252,8 @@ class Config(Settings):
     """speed, balanced or quality."""
     spill_over: bool = True
     """May a failed attempt go to the other tier?"""
+    in_band_line: bool = True
+    """Is a first line `tier: fast`, `tier: deep` or `tier: auto` in a message obeyed, for clients that set no headers?"""
     models: dict[str, str] = Field(default_factory=lambda: {"auto": "auto", "fast": "fast", "deep": "deep"})
     """Model names, and patterns with *, to auto, fast, deep or a target's name. The first pattern that fits counts."""
     tiers: TiersSettings
@@ -264,6 +267,8 @@ class Config(Settings):
         "side_request",
         "effort",
         "words",
+        "boundary",
+        "trajectory",
     )
     """Who is asked. The order is only for reading."""
     limits: LimitsSettings = LimitsSettings()

@@ -1,9 +1,12 @@
 """The targets of a config, checked and made ready to be built."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to
+from router.config.model_facts import ModelFacts, read_facts
 from router.config.models import Config, LimitsSettings, TargetSettings
 from router.contract.relay import AdapterSettings, Endpoint, Tls
 from router.contract.secret import Secret
@@ -19,20 +22,27 @@ TYPICAL_PACE = {
 """What a target is taken to be before it is measured, when nobody said: the two tiers differ, or nothing would go fast."""
 
 
+_FACTS = ("window_tokens", "price", "accepts")
+"""What the table of models may say of a target, where its block does not."""
+
+
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """A target ready to be built: what it is, who reaches it, and how."""
+    """A target ready to be built: what it is, who reaches it, and how. `looked_up` names what its block left to the table."""
 
     target: Target
     adapter: str
     endpoint: Endpoint
     settings: AdapterSettings
     fit: Fit
+    looked_up: tuple[str, ...] = ()
 
 
 def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault]) -> list[TargetPlan]:
     plans: list[TargetPlan] = []
     seen: set[str] = set()
+    blocks = (*config.tiers.fast.targets, *config.tiers.deep.targets)
+    facts = read_facts(_model_of(settings) for settings in blocks if _unstated(settings))
     for tier, block in ((Tier.FAST, config.tiers.fast), (Tier.DEEP, config.tiers.deep)):
         for index, settings in enumerate(block.targets):
             path = f"tiers.{tier}.targets[{index}]"
@@ -41,7 +51,7 @@ def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault
             elif settings.name in seen:
                 faults.append(Fault(f"{path}.name", f'"{settings.name}" is taken', "give each target a name of its own"))
             seen.add(settings.name)
-            plan = check_target(tier, settings, config.limits, folder, known, path, faults, block.instructions)
+            plan = check_target(tier, settings, config.limits, folder, known, path, faults, facts, block.instructions)
             if plan is not None:
                 plans.append(plan)
     return plans
@@ -55,6 +65,7 @@ def check_target(
     known: Known,
     path: str,
     faults: list[Fault],
+    facts: Mapping[str, ModelFacts] = {},
     instructions: str = "",
 ) -> TargetPlan | None:
     adapter = known.adapters.get(settings.adapter)
@@ -63,6 +74,9 @@ def check_target(
         faults.append(Fault(f"{path}.adapter", f'no adapter "{settings.adapter}"', hint))
         return None
     before = len(faults)
+    if adapter.missing_extra:
+        hint = f"pip install 'tandem-router[{adapter.missing_extra}]'"
+        faults.append(Fault(f"{path}.adapter", f"{settings.adapter} needs a library that is not installed", hint))
     if adapter.needs_address and not settings.base_url:
         faults.append(Fault(f"{path}.base_url", "missing", "for example https://api.example.com/v1"))
     dialect = Dialect(settings.dialect) if settings.dialect else None
@@ -75,6 +89,10 @@ def check_target(
         if not any(fault.problem == problem for fault in faults):
             faults.append(Fault(f"{path}.api_key", problem, f"export {key.variable}=… before you start the router"))
     tls = _check_tls(settings, folder, path, faults)
+    if tls is not None and adapter.library:
+        faults.append(
+            Fault(f"{path}.tls", f"not for adapter: {settings.adapter}", "SSL_CERT_FILE names authorities for all of it")
+        )
     if settings.simulated and settings.adapter != "simulated":
         faults.append(Fault(f"{path}.simulated", "only for adapter: simulated"))
     extra = check_block(
@@ -85,23 +103,46 @@ def check_target(
     spoken_here = (
         frozenset({dialect}) if dialect else (adapter.speaks if not adapter.needs_address else _default_dialect(adapter))
     )
+    price = Price(**settings.price.model_dump()) if settings.price else None
+    stated = {"window_tokens": settings.window_tokens, "price": price, "accepts": frozenset(settings.accepts)}
+    looked_up = _look_up(settings, facts)
+    values: dict[str, Any] = {**stated, **looked_up}
     target = Target(
         name=settings.name,
         tier=tier,
         speaks=spoken_here,
-        accepts=frozenset(settings.accepts) | {Feature.TEXT},
-        window_tokens=settings.window_tokens,
+        accepts=values["accepts"] | {Feature.TEXT},
+        window_tokens=values["window_tokens"],
         typical=_typical(tier, settings, extra),
         timeouts=Timeouts(
             settings.timeouts.connect_seconds or limits.connect_timeout_seconds,
             settings.timeouts.first_byte_seconds or limits.first_byte_timeout_seconds,
             settings.timeouts.stall_seconds or limits.stall_timeout_seconds,
         ),
-        price=Price(**settings.price.model_dump()) if settings.price else None,
+        price=values["price"],
+        takes_callers_key=key is not None and key.is_callers,
     )
-    endpoint = Endpoint(settings.model or settings.name, settings.base_url, key, tls)
+    endpoint = Endpoint(_model_of(settings), settings.base_url, key, tls)
     fit = Fit(quirks_of(settings.base_url), settings.effort, instructions)
-    return TargetPlan(target, settings.adapter, endpoint, extra, fit)
+    return TargetPlan(target, settings.adapter, endpoint, extra, fit, tuple(looked_up))
+
+
+def _model_of(settings: TargetSettings) -> str:
+    return settings.model or settings.name
+
+
+def _unstated(settings: TargetSettings) -> tuple[str, ...]:
+    """What the table may be asked for: nothing of a simulated target, which is no model."""
+    if settings.adapter == "simulated":
+        return ()
+    return tuple(name for name in _FACTS if name not in settings.model_fields_set)
+
+
+def _look_up(settings: TargetSettings, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
+    known = facts.get(_model_of(settings))
+    if known is None:
+        return {}
+    return {name: value for name in _unstated(settings) if (value := getattr(known, name)) is not None}
 
 
 def _typical(tier: Tier, settings: TargetSettings, extra: AdapterSettings) -> Pace:

@@ -9,6 +9,7 @@ TandemError
 │   │   ├── ResponseForgotten    400 previous_response_not_found
 │   │   ├── Misfit               400 misfit             no target can serve this request, ever
 │   │   └── TooLong              400 context_length_exceeded
+│   ├── CallerKey                401 caller_key         a target that takes the caller's own key got none, or a wrong one
 │   ├── Forbidden                403 forbidden          a foreign Host or Origin
 │   ├── NotFound                 404 not_found
 │   │   └── UnknownModel         404 model_not_found
@@ -91,6 +92,13 @@ class TooLong(Misfit):
     """A misfit that is about length. Clients compact when they see it, so its words follow a fixed form."""
 
     code = "context_length_exceeded"
+
+
+class CallerKey(RequestError):
+    """A target that takes the caller's own key was given none, or refused it."""
+
+    status = 401
+    code = "caller_key"
 
 
 class Forbidden(RequestError):

@@ -1,13 +1,13 @@
 """How an answer travels: an adapter pushes its head and then its bytes into a sink; pause and resume come back."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
-from router.contract.errors import TandemError
+from router.contract.errors import CallerKey, TandemError
 from router.contract.request import RequestView
-from router.contract.secret import Secret
+from router.contract.secret import UPSTREAM_KEY, Secret, read_callers_key
 from router.contract.target import Target, Timeouts
 from router.contract.words import Dialect
 
@@ -108,6 +108,23 @@ class Endpoint:
     api_key: Secret | None = None
     tls: Tls | None = None
 
+    def key_for(self, request: OutgoingRequest) -> str:
+        """The key for one request: the target's own or, where the config says so, the caller's. Empty for no key.
+
+        Raises `CallerKey` when the caller was to bring one and did not.
+        """
+        if self.api_key is None:
+            return ""
+        if not self.api_key.is_callers:
+            return self.api_key.reveal()
+        key = read_callers_key(request.view.headers)
+        if not key:
+            raise CallerKey(
+                f'target "{request.target.name}" takes your own key, and the request has none. '
+                f"Send authorization: Bearer KEY, x-api-key: KEY or {UPSTREAM_KEY}: KEY"
+            )
+        return key
+
 
 class AdapterSettings(BaseModel):
     """What only one adapter knows, as it stands under that adapter's name in a target's block."""
@@ -127,3 +144,10 @@ class Adapter(Protocol):
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Start a call, in the target's dialect."""
         ...
+
+
+@runtime_checkable
+class Warmable(Protocol):
+    """An adapter with something costly to load. It is told so once the router serves, and loads it beside the requests."""
+
+    def warm(self) -> None: ...

@@ -1,14 +1,21 @@
 """Secrets as references: read late, shown never."""
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 ENVIRONMENT = "env:"
+CALLER = "caller"
+UPSTREAM_KEY = "x-tandem-upstream-key"
+_withheld: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A key, by reference (`env:NAME`) or, against advice, literal. Prints as its reference or as `***`."""
+    """A key: by reference (`env:NAME`), the caller's own (`caller`) or, against advice, literal.
+
+    Prints as its reference, or as `***`.
+    """
 
     source: str
 
@@ -17,15 +24,35 @@ class Secret:
         return self.source.startswith(ENVIRONMENT)
 
     @property
+    def is_callers(self) -> bool:
+        return self.source == CALLER
+
+    @property
     def variable(self) -> str:
         """The environment variable that holds it; empty for a literal one."""
         return self.source.removeprefix(ENVIRONMENT) if self.is_reference else ""
 
     def reveal(self) -> str:
-        """The key itself, for the moment at which it goes into a header."""
-        return os.environ.get(self.variable, "") if self.is_reference else self.source
+        """The key itself, for the moment at which it goes into a header. Empty where only a request can tell it."""
+        if self.is_reference:
+            return os.environ.get(self.variable) or _withheld.get(self.variable, "")
+        return "" if self.is_callers else self.source
 
     def __repr__(self) -> str:
-        return self.source if self.is_reference else "***"
+        return self.source if self.is_reference or self.is_callers else "***"
 
     __str__ = __repr__
+
+
+def read_callers_key(headers: Mapping[str, str]) -> str:
+    """The caller's own credential: the header that is meant for it, else what its client sends anyway. Empty for none."""
+    scheme, _, token = headers.get("authorization", "").strip().partition(" ")
+    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    return headers.get(UPSTREAM_KEY, "").strip() or bearer or headers.get("x-api-key", "").strip()
+
+
+def withhold_variables(is_withheld: Callable[[str], bool]) -> None:
+    """Take variables out of this process's environment, so that no library finds them there. A `Secret` still does."""
+    for name in [name for name in os.environ if is_withheld(name)]:
+        _withheld[name] = os.environ[name]  # kept first: another thread may ask for it at this moment
+        del os.environ[name]

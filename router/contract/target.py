@@ -46,6 +46,7 @@ class Target:
     typical: Pace
     timeouts: Timeouts
     price: Price | None = None
+    takes_callers_key: bool = False
 
     def dialect_for(self, dialect: Dialect) -> Dialect:
         """The dialect in which this target gets a request: the request's own, if it speaks that."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from router.contract.errors import UnknownOverride
 from router.contract.request import Wishes
+from router.contract.secret import UPSTREAM_KEY
 from router.contract.words import Tier
 
 PREFIX = "x-tandem-"
@@ -14,7 +15,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "x-tandem-on-misfit": ("error", "other"),
     "x-tandem-explain": ("full",),
 }
-_FREE = ("x-tandem-session", "x-tandem-max-wait")
+_FREE = ("x-tandem-session", "x-tandem-max-wait", UPSTREAM_KEY)
 KNOWN = tuple(sorted((*_CHOICES, *_FREE)))
 _NO_WISHES = Wishes()
 
@@ -30,6 +31,8 @@ def read_wishes(headers: Mapping[str, str]) -> Wishes:
             raise UnknownOverride(f'{name}: "{value[:40]}" is not known. Known: {", ".join(choices)}', param=name)
         if choices is None and name not in _FREE:
             raise UnknownOverride(f"{name[:60]}: no such override. Known: {', '.join(KNOWN)}", param=name[:60])
+    if not given.get(UPSTREAM_KEY, "x"):
+        raise UnknownOverride(f"{UPSTREAM_KEY}: send the key itself", param=UPSTREAM_KEY)
     tier = given.get("x-tandem-tier", "").lower()
     for_session = given.get("x-tandem-scope", "").lower() == "session"
     if for_session and not tier:

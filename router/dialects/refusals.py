@@ -76,6 +76,23 @@ def failure_event(error: TandemError, dialect: Dialect, request_id: str) -> byte
     )
 
 
+_EMPTY_RESPONSE: JsonObject = {
+    "object": "response",
+    "created_at": 0,
+    "status": "failed",
+    "model": "",
+    "output": [],
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+    "incomplete_details": None,
+    "instructions": None,
+    "metadata": {},
+    "usage": None,
+}
+"""What typed clients look for in a response, also in one of which nothing is known but that it failed."""
+
+
 def foreign_failure(dialect: Dialect, status: int, message: str, code: str, request_id: str) -> bytes:
     """The same, in the words of a target that speaks another dialect."""
     body = _refusal(dialect, status, message, code, None, request_id)
@@ -87,10 +104,8 @@ def foreign_failure(dialect: Dialect, status: int, message: str, code: str, requ
                 "type": "response.failed",
                 "sequence_number": 0,
                 "response": {
-                    "id": f"resp_{request_id}",
-                    "object": "response",
-                    "status": "failed",
-                    "output": [],
+                    **_EMPTY_RESPONSE,
+                    "id": f"resp_{request_id.removeprefix('req_')}",
                     "error": {"code": code, "message": message},
                 },
             }

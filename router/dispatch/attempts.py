@@ -7,9 +7,11 @@ from functools import partial
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Dispatched, Usage
 from router.contract.errors import (
+    CallerKey,
     TandemError,
     TiersBusy,
     Unavailable,
+    UpstreamAuth,
     UpstreamError,
     UpstreamModel,
     UpstreamRefused,
@@ -20,14 +22,30 @@ from router.contract.relay import Headers, OutgoingRequest, Sink, UpstreamCall
 from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Operation, Outcome
+from router.dialects.opaque import all_keys
 from router.dialects.refusals import LENGTH_MARKS
 from router.dialects.transcripts import view_for, without_home
 from router.dispatch.bridged import Bridged
 from router.dispatch.live import LiveStatistics
-from router.dispatch.outgoing import Reachable, prepare
+from router.dispatch.outgoing import Outgoing, Reachable, prepare
 from router.dispatch.relay import Relay
 
 _LENGTH_MARKS = tuple(mark.encode() for mark in LENGTH_MARKS)
+_STATE_MARKS = (
+    b"invalid_encrypted_content",
+    b"could not be decrypted",
+    b"Encrypted content is not supported",
+    b"ncrypted_content",
+    b"nvalid signature",
+    b"nvalid `signature`",
+    b"thinking.signature",
+    b"bound to a different conversation",
+    b"thought signature",
+    b"thought_signature",
+    b"without its required following item",
+    b"without its required 'reasoning'",
+    b"Extra inputs are not permitted: reasoning",
+)
 _FORGOTTEN_MARK = b"previous_response_not_found"
 _TRIES_IN_TIER = 2
 _DEFAULT_WAIT_SECONDS = 1.0
@@ -74,6 +92,11 @@ class Dispatcher:
             if view.continued is not None and view.continued.home == name and _has_forgotten(last):
                 view = without_home(view)
                 last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+            if _refuses_state(last) and (keys := all_keys(view)):
+                # What it refuses is left out, all of it, and it is asked once more; whose it was is remembered by the house.
+                record.refused_state = keys
+                view = view._replace(makers={**view.makers, **dict.fromkeys(keys, "")})
+                last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
             if last is None or record.outcome in (Outcome.CUT_SHORT, Outcome.FAILED):
                 return
             because = f"{because}{name} failed ({_short(last)}); "
@@ -85,7 +108,8 @@ class Dispatcher:
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
         """What this request would lose on its way to a target. Raises what the real route would."""
         reachable = self._reachable[target]
-        return prepare(view_for(view, reachable.target), reachable).dropped
+        view = view_for(view, reachable.target)
+        return () if _is_counted_here(view, reachable.target) else prepare(view, reachable).dropped
 
     def _plan(self, decision: Decision) -> list[str]:
         """The tier's first two targets, then the other tier's first."""
@@ -104,7 +128,8 @@ class Dispatcher:
     ) -> TandemError | None:
         target, clock = reachable.target, self._clock
         began = clock()
-        outgoing = prepare(view, reachable)
+        is_counted_here = _is_counted_here(view, target)
+        outgoing = Outgoing(view.dialect, view.raw, ()) if is_counted_here else prepare(view, reachable)
         relay = Relay(
             client,
             target=target.name,
@@ -127,9 +152,14 @@ class Dispatcher:
         late = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
         timer = asyncio.get_running_loop().call_later(max(0.0, deadline - clock()), relay.fail, late)
         try:
-            request = OutgoingRequest(view, target, outgoing.dialect, outgoing.body, decision.prompt_tokens)
-            call = reachable.adapter.open(request, sink)
+            if is_counted_here:
+                _tell_count(relay, decision.prompt_tokens)
+            else:
+                request = OutgoingRequest(view, target, outgoing.dialect, outgoing.body, decision.prompt_tokens)
+                call = reachable.adapter.open(request, sink)
             error = await relay.finished
+            if isinstance(error, UpstreamAuth) and target.takes_callers_key:
+                error = CallerKey(f'target "{target.name}" refused your key ({relay.status})')
         except asyncio.CancelledError as leaving:
             if leaving.args:  # the router stops: the caller is still there, and is told
                 relay.fail(Unavailable("the router stops"))
@@ -182,6 +212,24 @@ def _has_forgotten(error: TandemError | None) -> bool:
     if isinstance(error, UpstreamRefused):
         return error.status == 400 and _FORGOTTEN_MARK in error.body
     return isinstance(error, UpstreamModel)
+
+
+def _refuses_state(error: TandemError | None) -> bool:
+    """Whether a target says that it cannot read the hidden state in the conversation."""
+    if not isinstance(error, UpstreamRefused) or error.status != 400:
+        return False
+    return any(mark in error.body for mark in _STATE_MARKS)
+
+
+def _is_counted_here(view: RequestView, target: Target) -> bool:
+    """No other dialect has a call for counting, and an answer would cost money: the router's own count must do."""
+    return view.operation is Operation.COUNT_TOKENS and target.dialect_for(view.dialect) is not view.dialect
+
+
+def _tell_count(sink: Sink, tokens: int) -> None:
+    sink.start(200, (("content-type", "application/json"),))
+    sink.write(b'{"input_tokens":%d}' % tokens)
+    sink.end()
 
 
 def _short(error: TandemError) -> str:

@@ -22,6 +22,8 @@ from router.sessions.turns import read_turn
 _KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _OUTCOMES = (Outcome.SERVED, Outcome.ABANDONED, Outcome.CUT_SHORT)
 """Those in which a model worked. A refused or failed request is sent again, and would count twice."""
+_WISHES = "override"
+"""The policy that speaks for the person."""
 _QUERY = """
     SELECT caller, session, turn_kind, client, at, dialect, outcome, tier, decision, prompt_text FROM entries
     WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?) ORDER BY sequence
@@ -46,6 +48,8 @@ class _Turn:
     words: str
     calls: int = 0
     is_abandoned: bool = False
+    has_moved_up: bool = False
+    """Whether the router itself moved the running turn from fast to deep."""
 
 
 @dataclass(slots=True)
@@ -76,6 +80,7 @@ def read_ledger(path: Path, tally: LedgerTally) -> Iterator[Case]:
             if kind == TurnKind.TOOL_LOOP and turns:
                 turns[-1].calls += 1
                 turns[-1].is_abandoned |= rest[3] == Outcome.ABANDONED
+                turns[-1].has_moved_up |= rest[4] == Tier.DEEP and turns[-1].tier is Tier.FAST
                 continue
             turn = _read_turn(session, kind, rest, tally)
             if turn is not None:
@@ -111,11 +116,16 @@ def _read_turn(session: str, kind: str, rest: list[object], tally: LedgerTally) 
         at=float(str(at)),
         tier=Tier(str(tier)) if tier else None,
         kept=kept,
-        is_forced=any(_object(item).get("kind") == "insist" for item in evidence),
+        is_forced=any(_is_wish(_object(item)) for item in evidence),
         arrival=arrival,
         words=words,
         is_abandoned=outcome == Outcome.ABANDONED,
     )
+
+
+def _is_wish(evidence: Mapping[str, Json]) -> bool:
+    """Whether the person asked for a tier. Other policies insist too: that a turn stays where it began is nobody's wish."""
+    return evidence.get("kind") == "insist" and evidence.get("policy") == _WISHES
 
 
 def _read_kept(explained: JsonObject, kind: TurnKind) -> Kept:
@@ -170,11 +180,14 @@ def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> It
         yield Regret.OVERRODE
     if turn.is_abandoned:
         yield Regret.INTERRUPTED
+    if turn.has_moved_up:
+        yield Regret.ESCALATED
     if following is None:
         return
     if turn.words and following.words and is_asked_again(turn.words, following.words):
         yield Regret.ASKED_AGAIN
-    if following.is_forced and corrects and turn.tier is Tier.FAST and following.tier is Tier.DEEP:
+    is_sent_up = following.is_forced and corrects and turn.tier is Tier.FAST and following.tier is Tier.DEEP
+    if is_sent_up and not turn.has_moved_up:
         yield Regret.ESCALATED
 
 

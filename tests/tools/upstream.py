@@ -61,6 +61,7 @@ class Upstream:
         self.scripts: list[Script] = []
         self.seen: list[Seen] = []
         self.connections = 0
+        self.arrived = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task] = set()
 
@@ -86,6 +87,7 @@ class Upstream:
             first = b""
             while (seen := await self._read(reader, first)) is not None:
                 self.seen.append(seen)
+                self.arrived.set()
                 script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
                 answering = asyncio.ensure_future(script(Wire(reader, writer), seen))  # noqa: TID251
                 leaving = asyncio.ensure_future(reader.read(1))  # noqa: TID251
@@ -94,7 +96,7 @@ class Upstream:
                     seen.left_at = asyncio.get_running_loop().time()
                     seen.left.set()
                     answering.cancel()
-                    await asyncio.gather(answering, return_exceptions=True)
+                    await asyncio.gather(answering, leaving, return_exceptions=True)
                     return
                 await answering
                 if writer.is_closing():

@@ -31,7 +31,7 @@ _READ = frozenset(
     """
     model input instructions stream stream_options tools tool_choice parallel_tool_calls text max_output_tokens
     temperature top_p reasoning include metadata user safety_identifier prompt_cache_key service_tier store
-    previous_response_id client_metadata
+    client_metadata
     """.split()
 )
 _ENCRYPTED = "reasoning.encrypted_content"

@@ -1,6 +1,6 @@
 """A target's chat answer → composer."""
 
-from router.contract.request import Json, JsonObject
+from router.contract.request import JsonObject
 from router.dialects.bridge.hearing import CallBook, End, Failure, read_failure
 from router.dialects.bridge.seal import seal
 from router.dialects.chat import read_usage
@@ -24,6 +24,7 @@ class ChatHearing:
         self._end = End()
         self._thoughts: list[str] = []
         self._next_call = 0
+        self._keys: dict[int, tuple[int, str]] = {}
         self.is_complete = False
         self.failure: Failure | None = None
 
@@ -76,15 +77,25 @@ class ChatHearing:
 
     def _hear_call(self, call: JsonObject) -> bytes:
         function = as_object(call.get("function"))
-        name = as_text(function.get("name"))
-        index = call.get("index")
-        key: Json = index if isinstance(index, int) else self._next_call - (0 if name else 1)
+        name, call_id = as_text(function.get("name")), as_text(call.get("id"))
+        given = call.get("index")
+        index = given if isinstance(given, int) else self._next_call - (0 if name else 1)
         frames = b""
-        if name and not self._calls.knows(key):
+        if name and self._is_new(index, call_id):
             self._next_call += 1
-            call_id = as_text(call.get("id")) or f"call_{self._target}_{self._next_call}"
-            frames = self._calls.begin(key, call_id, name)
-        return frames + self._calls.arguments(key, as_text(function.get("arguments")))
+            call_id = call_id or f"call_{self._target}_{self._next_call}"
+            self._keys[index] = (self._next_call, call_id)
+            frames = self._calls.begin(self._next_call, call_id, name)
+        if index not in self._keys:
+            return frames
+        return frames + self._calls.arguments(self._keys[index][0], as_text(function.get("arguments")))
+
+    def _is_new(self, index: int, call_id: str) -> bool:
+        """Whether a named piece begins a call: some hosts give all calls one index, others each piece of one a new id."""
+        if index not in self._keys:
+            return True
+        key, known = self._keys[index]
+        return bool(call_id) and call_id != known and self._calls.knows(key) and self._calls.is_whole(key)
 
     def finish(self) -> bytes:
         if self._end.finish is None or self.failure is not None:

@@ -100,7 +100,7 @@ class CallBook:
         self.has_calls = True
         if self._open is None:
             return self._start(key, call_id, name)
-        if not self._waiting and self._is_whole():
+        if not self._waiting and self.is_whole(self._open):
             return self._end() + self._start(key, call_id, name)
         self._waiting[key] = (call_id, name, [])
         return b""
@@ -108,6 +108,15 @@ class CallBook:
     def knows(self, key: Json) -> bool:
         """Whether this call has begun."""
         return key == self._open or key in self._waiting
+
+    def is_whole(self, key: Json) -> bool:
+        """Whether a call's arguments are all there. None at all may mean that they are still to come."""
+        pieces = self._written if key == self._open else self._waiting[key][2]
+        try:
+            orjson.loads("".join(pieces))
+        except orjson.JSONDecodeError:
+            return False
+        return True
 
     def arguments(self, key: Json, delta: str) -> bytes:
         """More of its arguments."""
@@ -139,13 +148,6 @@ class CallBook:
             return b""
         self._open = None
         return self._composer.end_call()
-
-    def _is_whole(self) -> bool:
-        try:
-            orjson.loads("".join(self._written) or "{}")
-        except orjson.JSONDecodeError:
-            return False
-        return True
 
 
 @dataclass(slots=True)

@@ -1,11 +1,14 @@
 """Draft → Chat Completions."""
 
+from collections.abc import Iterator
+
 from router.contract.request import Json, JsonObject
 from router.dialects.bridge.draft import (
     Called,
     Draft,
     File,
     Image,
+    Line,
     Part,
     Returned,
     Said,
@@ -56,7 +59,7 @@ class _Messages:
         self._thought: str | None = None
         if draft.system:
             self.written.append({"role": "system", "content": "\n\n".join(draft.system)})
-        for line in draft.lines:
+        for line in _results_first(draft.lines):
             if not isinstance(line, Returned):
                 self._show_seen()
             match line:
@@ -111,6 +114,26 @@ class _Messages:
         if self._seen:
             self.written.append({"role": "user", "content": _write_parts(tuple(self._seen))})
             self._seen = []
+
+
+def _results_first(lines: list[Line]) -> Iterator[Line]:
+    """The lines, with what was said between calls and their results moved behind the results: here nothing may stand there."""
+    answered = {line.call_id for line in lines if isinstance(line, Returned)}
+    waiting: set[str] = set()
+    held: list[Line] = []
+    for line in lines:
+        if isinstance(line, Said) and line.role != "assistant" and waiting:
+            held.append(line)
+            continue
+        yield line
+        if isinstance(line, Called) and line.call_id in answered:
+            waiting.add(line.call_id)
+        elif isinstance(line, Returned):
+            waiting.discard(line.call_id)
+            if not waiting:
+                yield from held
+                held.clear()
+    yield from held
 
 
 def _write_parts(parts: tuple[Part, ...]) -> Json:

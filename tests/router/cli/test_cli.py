@@ -1,6 +1,7 @@
 """The command line as a person meets it."""
 
 import http.server
+import importlib.util
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 from router.cli import COMMANDS, main
 from tests.conftest import SIMULATED
+from tests.tools.running import one_dialect
 
 
 @pytest.fixture
@@ -73,6 +75,15 @@ def test_explain_is_readable_and_as_json(here, capsys):
     assert "would flip" in readable
     assert decision["tier"] == "fast"
     assert decision["person_text"] == "fix the typo"
+
+
+def test_explain_says_what_a_request_would_lose_on_its_way(here, capsys):
+    (here / "config.yaml").write_text(one_dialect("messages", "http://127.0.0.1:1"))
+    request = {"model": "fast", "messages": [{"role": "user", "content": "fix the typo"}], "seed": 7, "logprobs": True}
+    (here / "request.json").write_text(json.dumps(request))
+
+    assert main(["explain", "--file", "request.json", "--dialect", "chat"]) == 0
+    assert "drops       seed, logprobs (quick)" in capsys.readouterr().out
 
 
 def test_explain_reads_a_file_and_headers(here, capsys):
@@ -149,6 +160,30 @@ def test_init_with_one_key_gives_both_tiers_a_target(here, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "groq-deep" in out
     assert "simulated" not in out
+
+
+def test_init_skips_a_provider_whose_extra_is_missing_and_names_the_extra(here, capsys, monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "litellm" else find_spec(name, *more))
+    monkeypatch.setenv("GEMINI_API_KEY", "x")
+    monkeypatch.setenv("GROQ_API_KEY", "x")
+
+    assert main(["init"]) == 0
+
+    assert "tandem-router[litellm]" in capsys.readouterr().err
+    assert "groq" in (here / "config.yaml").read_text()
+
+
+def test_init_and_check_use_a_provider_behind_litellm(here, capsys, monkeypatch):
+    monkeypatch.setenv("GEMINI_API_KEY", "x")
+
+    assert main(["init"]) == 0
+    assert main(["check"]) == 0
+
+    assert (
+        "gemini/gemini-3.5-flash at litellm, key env:GEMINI_API_KEY; chat; window_tokens, price, accepts from litellm's table"
+        in (capsys.readouterr().out)
+    )
 
 
 def test_init_without_anything_keeps_the_simulated_tiers_and_says_so(here, capsys):

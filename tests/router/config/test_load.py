@@ -89,7 +89,7 @@ tiers:
         "tiers.deep.targets[0].simulated.speed",
         "tiers.deep.targets[1].name",
     }
-    assert "known: openai_http, anthropic_http, simulated" in faults["tiers.fast.targets[0].adapter"]
+    assert "known: openai_http, anthropic_http, litellm, simulated" in faults["tiers.fast.targets[0].adapter"]
 
 
 def test_a_fault_in_one_place_does_not_hide_those_in_others():

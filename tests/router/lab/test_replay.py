@@ -190,6 +190,16 @@ async def test_a_tier_asked_for_now_and_then_is_the_persons_own_label(open_house
     assert (await choose_again(quiet(house), fast)).tier is Tier.FAST, "what was asked for cannot be decided otherwise"
 
 
+async def test_a_turn_that_was_moved_up_while_it_ran_was_long(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    await serve(house, "fix the typo")
+    await serve(house, "fix the typo", more=(CALL, RESULT), tier="deep")
+
+    ((case,), _) = read(house, tmp_path)
+
+    assert (case.was, case.regrets, case.size) == (Tier.FAST, (Regret.ESCALATED,), Size.LONG)
+
+
 async def test_a_tier_asked_for_in_every_turn_is_a_habit_and_no_label(open_house, tmp_path):
     house = open_house(with_ledger=True)
     for _ in range(2):

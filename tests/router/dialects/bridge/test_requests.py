@@ -365,6 +365,40 @@ def test_a_host_is_known_by_its_whole_name_or_its_end(address, field):
     assert quirks_of(address).limit_field == field
 
 
+def test_words_between_calls_and_their_results_stand_behind_the_results_in_chat():
+    call, output = {"type": "function_call", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "output": "x"}
+    items = [
+        {"role": "user", "content": "go"},
+        {**call, "call_id": "a"},
+        {**call, "call_id": "b"},
+        {"role": "developer", "content": "The user is typing."},
+        {**output, "call_id": "a"},
+        {"role": "user", "content": "hurry"},
+        {**output, "call_id": "b"},
+        {"role": "user", "content": "well?"},
+    ]
+
+    body, _ = crossed(RESPONSES, CHAT, {"input": items})
+
+    # A chat host refuses calls that are not followed by all of their results at once.
+    assert [(line["role"], line.get("tool_call_id") or line["content"]) for line in body["messages"]] == [
+        ("user", "go"),
+        ("assistant", None),
+        ("tool", "a"),
+        ("tool", "b"),
+        ("system", "The user is typing."),
+        ("user", "hurry"),
+        ("user", "well?"),
+    ]
+
+
+@pytest.mark.parametrize("target", [CHAT, MESSAGES])
+def test_an_earlier_answer_that_a_target_cannot_know_is_noted_as_lost(target):
+    _, dropped = crossed(RESPONSES, target, {"input": "again", "previous_response_id": "resp_1"})
+
+    assert dropped == ("previous_response_id",)
+
+
 @pytest.mark.parametrize(("caller", "target"), list(BRIDGES))
 def test_every_captured_request_crosses_with_its_words_and_calls(shared, caller, target):
     """What eleven real clients sent reaches the other side: each text of the person's, each call beside its result."""

@@ -1,0 +1,156 @@
+"""litellm's objects → Chat Completions bytes: what the dialect holds is kept, what only litellm knows is left out."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from router.contract.relay import Headers
+from router.contract.request import JsonObject
+
+DONE = b"data: [DONE]\n\n"
+_HEAD = ("id", "object", "created", "model", "service_tier", "system_fingerprint")
+_MESSAGE = ("role", "content", "refusal", "function_call", "annotations", "audio", "reasoning_content", "reasoning")
+_USAGE = ("prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details")
+_PASSED_HEADERS = re.compile(r"x-ratelimit-|anthropic-ratelimit-|x-request-id$|request-id$|retry-after")
+_FOREIGN = "llm_provider-"
+_PREFIX = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception|Timeout)\s*(?::|-)\s*")
+
+
+class ChunkWriter:
+    """Writes the chunks of one stream as frames, all with the id, time and model of the first."""
+
+    def __init__(self) -> None:
+        self._head: JsonObject = {}
+
+    def frame(self, chunk: Any) -> bytes:
+        """One chunk as a frame; nothing for one that says nothing. Usage is left to `usage_frame`."""
+        dump = chunk.model_dump(exclude_none=True, warnings=False)
+        if not self._head:
+            self._head = {**{key: dump[key] for key in _HEAD if key in dump}, "object": "chat.completion.chunk"}
+        choices: list[Any] = [_read_choice(choice) for choice in dump.get("choices") or ()]
+        if not any(choice["delta"] or choice["finish_reason"] for choice in choices):
+            return b""
+        return self._write({"choices": choices})
+
+    def usage_frame(self, usage: JsonObject) -> bytes:
+        """The frame before the last: no choices, and what was used."""
+        return self._write({"choices": [], "usage": usage})
+
+    def _write(self, rest: JsonObject) -> bytes:
+        return b"data: " + orjson.dumps({**self._head, **rest}) + b"\n\n"
+
+
+def _read_choice(choice: dict[str, Any]) -> dict[str, Any]:
+    delta = choice.get("delta") or {}
+    kept = {key: delta[key] for key in _MESSAGE if key in delta}
+    if calls := delta.get("tool_calls"):
+        kept["tool_calls"] = [_read_call(call, is_fragment=True) for call in calls]
+    read = {"index": choice.get("index", 0), "delta": kept, "finish_reason": choice.get("finish_reason")}
+    return {**read, "logprobs": choice["logprobs"]} if choice.get("logprobs") else read
+
+
+def _read_call(call: dict[str, Any], *, is_fragment: bool = False) -> dict[str, Any]:
+    """A tool call. litellm writes `type` on every fragment; it belongs to the first, which has the id."""
+    named = ("id", "type") if call.get("id") else ()
+    placed = ("index",) if is_fragment else ()
+    return {key: call[key] for key in (*placed, *named, "function", "custom") if key in call}
+
+
+def write_whole(answer: Any) -> bytes:
+    """An answer that came in one piece."""
+    dump = answer.model_dump(exclude_none=True, warnings=False)
+    choices = []
+    for choice in dump.get("choices") or ():
+        message = choice.get("message") or {}
+        kept: JsonObject = {"role": "assistant", "content": None, **{key: message[key] for key in _MESSAGE if key in message}}
+        if calls := message.get("tool_calls"):
+            kept["tool_calls"] = [_read_call(call) for call in calls]
+        read = {"index": choice.get("index", 0), "message": kept, "finish_reason": choice.get("finish_reason")}
+        choices.append({**read, "logprobs": choice.get("logprobs")})
+    body = {**{key: dump[key] for key in _HEAD if key in dump}, "object": "chat.completion", "choices": choices}
+    if usage := read_usage(answer):
+        body["usage"] = usage
+    return orjson.dumps(body)
+
+
+def read_usage(answer: Any) -> JsonObject | None:
+    """The usage of an answer or a chunk, without litellm's own additions."""
+    usage = getattr(answer, "usage", None)
+    if usage is None:
+        return None
+    dump = usage.model_dump(exclude_none=True, warnings=False)
+    return {key: dump[key] for key in _USAGE if dump.get(key) not in (None, {})}
+
+
+def stream_usage(stream: Any, last: Any) -> JsonObject | None:
+    """What a stream used, if its provider said so: litellm counts by itself where it did not, and invents details."""
+    usage = read_usage(last)
+    if usage is None:
+        return None
+    stated = [said for chunk in getattr(stream, "chunks", ()) if (said := read_usage(chunk))]
+    return {key: value for key, value in usage.items() if any(key in said for said in stated)} or None
+
+
+def answer_headers(answer: Any) -> Headers:
+    """The provider's own headers that mean something to a caller."""
+    hidden = getattr(answer, "_hidden_params", None) or {}
+    return _pick_headers(hidden.get("additional_headers") or {})
+
+
+def _pick_headers(headers: Mapping[str, Any]) -> Headers:
+    named = {name.lower().removeprefix(_FOREIGN): str(value) for name, value in headers.items()}
+    return tuple((name, value) for name, value in named.items() if _PASSED_HEADERS.match(name))
+
+
+class Refusal(NamedTuple):
+    """An error status of a provider, as its own HTTP answer would have been."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+def read_refusal(error: Exception, key: str) -> Refusal | None:
+    """What a provider answered, out of litellm's exception; None when no provider did."""
+    status = getattr(error, "status_code", None)
+    if not isinstance(status, int) or not 400 <= status < 600:
+        return None
+    words = strip_prefixes(str(getattr(error, "message", "")))
+    said = _find_error(getattr(error, "body", None)) or _find_error(_parse_tail(words)) or {}
+    code = said.get("code")
+    if type(error).__name__ == "ContextWindowExceededError":
+        code = "context_length_exceeded"
+    message = str(said.get("message") or words)
+    if key:
+        message = message.replace(key, "***")  # some providers quote the key that they refuse
+    kind = said.get("type") or ("invalid_request_error" if status < 500 else "server_error")
+    body = {"error": {"message": message, "type": kind, "param": said.get("param"), "code": code}}
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    return Refusal(status, (("content-type", "application/json"), *_pick_headers(headers)), orjson.dumps(body, default=str))
+
+
+def _find_error(body: Any) -> dict[str, Any] | None:
+    """The error object of a provider's body, which stands alone or below `error`."""
+    if not isinstance(body, dict):
+        return None
+    inner = body.get("error")
+    return inner if isinstance(inner, dict) else body
+
+
+def _parse_tail(words: str) -> Any:
+    """The JSON that a message ends in: of some providers litellm hands on the whole body as text."""
+    start = words.find("{")
+    try:
+        return orjson.loads(words[start:].rstrip("'")) if start >= 0 else None
+    except orjson.JSONDecodeError:
+        return None
+
+
+def strip_prefixes(message: str) -> str:
+    """The provider's words without the names of the exceptions that they came in."""
+    stripped = _PREFIX.sub("", message)
+    while stripped != message:
+        message, stripped = stripped, _PREFIX.sub("", stripped)
+    return stripped

@@ -1,0 +1,94 @@
+"""litellm itself: imported once, in a thread, kept quiet, and shown no key but the one of the call at hand.
+
+The import takes seconds of CPU and well over 100 MB, so it happens only when a target needs it and never on the loop.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
+import gc
+import importlib
+import logging
+import os
+import re
+import sys
+import threading
+import warnings
+from typing import Any
+
+from router.contract.secret import withhold_variables
+
+_SWITCHES = {
+    "LITELLM_MODE": "PRODUCTION",  # the default, DEV, loads a .env file from the working directory
+    "LITELLM_LOG": "ERROR",
+    **{
+        f"LITELLM_LOCAL_{name}": "True"
+        for name in ("MODEL_COST_MAP", "ANTHROPIC_BETA_HEADERS", "BLOG_POSTS", "AUTOROUTER_PRESETS", "POLICY_TEMPLATES")
+    },
+}
+"""Read at import. Without the LOCAL ones it fetches files from the network then."""
+_LAZY = ("litellm._service_logger", "openai.resources.chat", "openai.lib.streaming.chat")
+"""What the first real call would import, on the loop: half a second. Another version may name them otherwise."""
+_CREDENTIALS = re.compile(
+    r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|(API|API_URL|BASE|BASE_URL|ENDPOINT)$|ORGANIZATION|_ORG_ID$|_PROJECT"
+    r"|^(AWS|AZURE|GOOGLE|VERTEXAI|VERTEX|GEMINI|WATSONX|DATABRICKS|SNOWFLAKE|LANGFUSE|OIDC)_"
+)
+"""Names of variables that litellm and the SDKs below it take keys, or addresses to send keys to, from by themselves."""
+_OURS = re.compile(r"^(LITELLM_LOCAL_|TANDEM_|PYTEST_|PYTHON|TIKTOKEN_|XDG_|SSL_|https?_proxy$|no_proxy$)", re.IGNORECASE)
+
+
+@functools.cache
+def begin_loading() -> concurrent.futures.Future[Any]:
+    """Start the import if nobody has. The future holds the module, or what kept it from being imported."""
+    loading: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    threading.Thread(target=_load, args=(loading,), name="litellm", daemon=True).start()
+    return loading
+
+
+async def load_library() -> Any:
+    """The module, as soon as it is here. Who waits no longer does not stop the others from waiting."""
+    return await asyncio.shield(asyncio.wrap_future(begin_loading()))
+
+
+def withhold_credentials() -> None:
+    """Hide what looks like a key from every library in this process. Our own secrets are still found."""
+    withhold_variables(lambda name: _CREDENTIALS.search(name.upper()) is not None and _OURS.match(name) is None)
+
+
+def _load(loading: concurrent.futures.Future[Any]) -> None:
+    try:
+        loading.set_result(_import())
+    except BaseException as error:  # noqa: BLE001  whoever waits must hear of it, whatever it is
+        loading.set_exception(error)
+
+
+def _import() -> Any:
+    withhold_credentials()
+    os.environ.update(_SWITCHES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        litellm: Any = importlib.import_module("litellm")  # from the extra: litellm
+        litellm.suppress_debug_info = True
+        litellm.turn_off_message_logging = True
+        litellm.disable_token_counter = True
+        litellm.REPEATED_STREAMING_CHUNK_LIMIT = sys.maxsize  # it breaks off a stream that repeats itself: not ours to judge
+        litellm.user_url_validation = True  # an image's address is fetched by litellm for some providers: never inside our net
+        for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+            logging.getLogger(name).disabled = True  # its errors may hold what a person wrote
+        for name in _LAZY:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+        asyncio.run(_rehearse(litellm))
+    gc.freeze()  # what it brought stays: the collector, which stops the loop, need not look at it again
+    return litellm
+
+
+async def _rehearse(litellm: Any) -> None:
+    """Answer once without a network: litellm loads half of itself at the first call, which would stop the loop."""
+    question = [{"role": "user", "content": "x"}]
+    stream = await litellm.acompletion(
+        model="openai/rehearsal", messages=question, api_key="x", mock_response="x", stream=True, max_retries=0
+    )
+    async for _ in stream:
+        pass

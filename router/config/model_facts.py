@@ -1,0 +1,96 @@
+"""What is known of models without asking anyone: the table of windows, prices and abilities that ships inside litellm.
+
+litellm itself is not imported for it. The table is read only when a target leaves something out (20 ms), and not kept.
+"""
+
+import importlib.util
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from router.contract.target import Price
+from router.contract.words import Feature
+
+_TABLE = "model_prices_and_context_window_backup.json"
+_MODES = ("chat", "responses")
+_LEAST_WINDOW_TOKENS = 1_000
+_ABILITIES = {
+    Feature.TOOLS: "supports_function_calling",
+    Feature.IMAGES: "supports_vision",
+    Feature.FILES: "supports_pdf_input",
+    Feature.JSON_SCHEMA: "supports_response_schema",
+    Feature.REASONING: "supports_reasoning",
+}
+_WITH_CUSTOM_TOOLS = ("openai", "azure")
+"""The table says nothing of custom tools. They are these providers' own invention."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What the table says of one model. What it does not say is None."""
+
+    window_tokens: int | None
+    price: Price | None
+    accepts: frozenset[Feature]
+
+
+def read_facts(models: Iterable[str]) -> dict[str, ModelFacts]:
+    """Facts of those models that the table knows, by their full name or by what follows a provider's prefix."""
+    wanted = set(models)
+    table = _read_table() if wanted else {}
+    found = {}
+    for model in wanted:
+        entry = _find_entry(table, model)
+        if entry is not None:
+            found[model] = _read_entry(entry)
+    return found
+
+
+def _read_table() -> dict[str, Any]:
+    library = importlib.util.find_spec("litellm")
+    folders = library.submodule_search_locations if library is not None else None
+    if not folders:
+        return {}
+    try:
+        table = orjson.loads((Path(folders[0]) / _TABLE).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}  # another version of litellm may lay its files out differently, and the defaults still serve
+    return table if isinstance(table, dict) else {}
+
+
+def _find_entry(table: dict[str, Any], model: str) -> dict[str, Any] | None:
+    for name in (model, model.partition("/")[2]):
+        entry = table.get(name)
+        if isinstance(entry, dict) and entry.get("mode") in _MODES:
+            return entry
+    return None
+
+
+def _read_entry(entry: dict[str, Any]) -> ModelFacts:
+    window = entry.get("max_input_tokens")
+    accepts = {feature for feature, key in _ABILITIES.items() if entry.get(key) is True}
+    if Feature.TOOLS in accepts and entry.get("litellm_provider") in _WITH_CUSTOM_TOOLS:
+        accepts.add(Feature.CUSTOM_TOOLS)
+    return ModelFacts(
+        window_tokens=window if isinstance(window, int) and window >= _LEAST_WINDOW_TOKENS else None,
+        price=_read_price(entry),
+        accepts=frozenset(accepts),
+    )
+
+
+def _read_price(entry: dict[str, Any]) -> Price | None:
+    """USD per million tokens; the table counts by the token."""
+    costs = {
+        ours: round(cost * 1_000_000, 6)
+        for ours, theirs in (
+            ("input", "input_cost_per_token"),
+            ("output", "output_cost_per_token"),
+            ("cached_input", "cache_read_input_token_cost"),
+            ("cache_write", "cache_creation_input_token_cost"),
+        )
+        if isinstance(cost := entry.get(theirs), (int, float)) and cost >= 0
+    }
+    return Price(**costs) if "input" in costs and "output" in costs else None

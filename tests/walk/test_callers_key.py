@@ -1,0 +1,89 @@
+"""The caller's own key on its way: to the targets that take it, to no other, and into nothing that is kept or shown."""
+
+import json
+
+import pytest
+
+from tests.tools.http import call, chat
+from tests.tools.running import two_targets
+from tests.tools.upstream import CHAT_ANSWER, answer_json
+
+CANARY = "canary-key-of-the-caller"
+WAYS = [
+    {"authorization": f"Bearer {CANARY}"},
+    {"x-api-key": CANARY},
+    {"x-tandem-upstream-key": CANARY, "authorization": "Bearer something-else"},
+]
+
+
+@pytest.fixture
+async def tandem(start, upstream, other_upstream):
+    upstream.scripts = other_upstream.scripts = [answer_json(CHAT_ANSWER)]
+    config = two_targets(
+        upstream.base_url,
+        other_upstream.base_url,
+        fast_extra="api_key: caller,",
+        deep_extra="api_key: key-of-the-operator,",
+        extra="spill_over: false",
+    )
+    return await start(config)
+
+
+@pytest.mark.parametrize("headers", WAYS, ids=[next(iter(way)) for way in WAYS])
+async def test_the_callers_key_goes_to_the_target_that_takes_it_and_to_no_other(tandem, upstream, other_upstream, headers):
+    await call(tandem.port, "/v1/chat/completions", chat(model="fast"), headers)
+    await call(tandem.port, "/v1/chat/completions", chat(model="deep"), headers)
+
+    assert upstream.seen[0].headers["authorization"] == f"Bearer {CANARY}"
+    assert other_upstream.seen[0].headers["authorization"] == "Bearer key-of-the-operator"
+    assert CANARY not in json.dumps(other_upstream.seen[0].headers)
+    assert "x-tandem-upstream-key" not in {**upstream.seen[0].headers, **other_upstream.seen[0].headers}
+    assert "key-of-the-operator" not in json.dumps(upstream.seen[0].headers)
+
+
+async def test_a_request_without_a_key_is_told_what_to_send_and_nobody_is_called(tandem, upstream):
+    reply = await call(tandem.port, "/v1/chat/completions", chat(model="fast"))
+
+    assert (reply.status, reply.json["error"]["code"]) == (401, "caller_key")
+    assert reply.json["error"]["type"] == "authentication_error"
+    assert "x-tandem-upstream-key" in reply.json["error"]["message"]
+    assert upstream.seen == []
+
+
+async def test_a_key_that_the_target_refuses_is_the_callers_to_mend(tandem, upstream):
+    upstream.scripts = [answer_json({"error": {"message": f"wrong key {CANARY}"}}, 401)]
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat(model="fast"), {"x-api-key": CANARY})
+
+    assert (reply.status, reply.json["error"]["code"]) == (401, "caller_key")
+    assert CANARY.encode() not in reply.body
+
+
+async def test_the_callers_key_is_not_logged_kept_explained_or_echoed(tandem, capfd):
+    headers = {"x-tandem-upstream-key": CANARY, "x-tandem-explain": "full"}
+
+    served = await call(tandem.port, "/v1/chat/completions", chat(model="fast"), headers)
+    explained = await call(tandem.port, "/tandem/explain", chat(), headers)
+    empty = await call(tandem.port, "/v1/chat/completions", chat(), {"x-tandem-upstream-key": ""})
+
+    (entry, *_) = await tandem.entries(2)
+    kept = b"".join(path.read_bytes() for path in tandem.loaded.folder.iterdir())
+    shown = json.dumps([served.headers, explained.headers, entry], default=str) + "".join(capfd.readouterr())
+    assert served.status == explained.status == 200
+    assert empty.status == 400
+    assert CANARY not in shown
+    assert CANARY.encode() not in served.body + explained.body + kept
+
+
+async def test_a_messages_target_takes_the_callers_key_too_and_refuses_in_its_own_dialect(start, upstream):
+    answer = {"type": "message", "role": "assistant", "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}}
+    upstream.scripts = [answer_json(answer)]
+    config = two_targets(upstream.base_url, upstream.base_url, fast_extra="api_key: caller,")
+    tandem = await start(config.replace("adapter: openai_http, dialect: chat", "adapter: anthropic_http"))
+    question = {**chat(model="fast"), "max_tokens": 5}
+
+    await call(tandem.port, "/v1/messages", question, {"authorization": f"Bearer {CANARY}"})
+    refused = await call(tandem.port, "/v1/messages", question)
+
+    assert upstream.seen[0].headers["x-api-key"] == CANARY
+    assert (refused.status, refused.json["error"]["type"]) == (401, "authentication_error")
