@@ -55,6 +55,7 @@ CLIENTS = (
 )
 
 UNKNOWN_CLIENT = Client("unknown")
+BY_NAME = {client.name: client for client in (*CLIENTS, UNKNOWN_CLIENT)}
 SESSION_HEADERS = tuple((name, client) for client in CLIENTS for name in client.session_headers)
 
 HARNESS_TAGS = (

@@ -136,7 +136,9 @@ class SessionMemory:
         minutes = price.cache_minutes if price else _DEFAULT_CACHE_MINUTES
         if turn.kind is not TurnKind.COMPACTION:
             known.makers = dict(list(recalled.makers.items())[-_MOST_MAKERS:])
-            known.target, known.count, known.last = target, len(view.conversation), _last_mark(view, len(view.conversation))
+            known.target, known.count = target, len(view.conversation)
+            if turn.is_guessed:
+                known.last = _last_mark(view, known.count)
             known.tier = str(self._targets[target].tier)
         known.warm[target] = (prompt_tokens, now + minutes * 60)
         self._touch(recalled)

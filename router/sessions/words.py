@@ -1,13 +1,15 @@
 """The person's own words: what they typed, without what their client wrapped around it."""
 
 import re
+from functools import lru_cache
 
 from router.contract.request import Conversation, Message
-from router.sessions.clients import HARNESS_STARTS, HARNESS_TAGS, PLAN_MARKS, Client
+from router.sessions.clients import BY_NAME, HARNESS_STARTS, HARNESS_TAGS, PLAN_MARKS, Client
 
 _HARNESS = re.compile(rf"<({'|'.join(HARNESS_TAGS)})\b[^>]*>.*?(?:</\1>|\Z)", re.DOTALL)
 _LOOK_BACK_MESSAGES = 8
 _LOOK_FAR_BACK = 400
+_SHORT_CHARS = 2_000
 _MOST_CHARS = 20_000
 """A longer text is cut before it is searched: nobody types that much, and a paste must not cost more than a page."""
 
@@ -57,6 +59,16 @@ def words_of(message: Message, client: Client) -> str:
 
 
 def _strip(text: str, client: Client) -> str:
+    """The typed part of one text. Short ones are remembered: a turn is read from several sides, and its calls repeat it."""
+    return _strip_short(text, client.name) if len(text) <= _SHORT_CHARS else _strip_any(text, client)
+
+
+@lru_cache(maxsize=256)
+def _strip_short(text: str, client_name: str) -> str:
+    return _strip_any(text, BY_NAME[client_name])
+
+
+def _strip_any(text: str, client: Client) -> str:
     if len(text) > _MOST_CHARS:
         text = text[: _MOST_CHARS // 2] + text[-_MOST_CHARS // 2 :]
     if client.wraps_words_in is not None:
