@@ -22,14 +22,13 @@ from router.contract.relay import Headers, OutgoingRequest, Sink, UpstreamCall
 from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Operation, Outcome
-from router.dialects.refusals import LENGTH_MARKS
+from router.dialects.refusals import says_too_long
 from router.dialects.transcripts import view_for, without_home
 from router.dispatch.bridged import Bridged
 from router.dispatch.live import LiveStatistics
 from router.dispatch.outgoing import Reachable, prepare
 from router.dispatch.relay import Relay
 
-_LENGTH_MARKS = tuple(mark.encode() for mark in LENGTH_MARKS)
 _FORGOTTEN_MARK = b"previous_response_not_found"
 _TRIES_IN_TIER = 2
 _DEFAULT_WAIT_SECONDS = 1.0
@@ -198,7 +197,7 @@ def _may_follow(error: TandemError, target: Target, reachable: Mapping[str, Reac
         return False
     if isinstance(error, UpstreamRefused) and error.status in (400, 413):
         failed = reachable[error.target].target
-        return target.window_tokens > failed.window_tokens and any(mark in error.body for mark in _LENGTH_MARKS)
+        return target.window_tokens > failed.window_tokens and says_too_long(error.body.decode("utf-8", "replace"))
     return error.is_retryable
 
 

@@ -34,7 +34,7 @@ _WRITERS: dict[Dialect, ModuleType] = {
     Dialect.RESPONSES: to_responses,
     Dialect.MESSAGES: to_messages,
 }
-_HEARINGS: dict[Dialect, Callable[[Composer, str], Hearing]] = {
+_HEARINGS: dict[Dialect, Callable[[Composer, str, str], Hearing]] = {
     Dialect.CHAT: ChatHearing,
     Dialect.RESPONSES: ResponsesHearing,
     Dialect.MESSAGES: MessagesHearing,
@@ -78,9 +78,10 @@ class Bridge(NamedTuple):
             sends_usage=options.get("include_usage") is True or not view.is_streaming,
             shapes=draft.shapes,
             sends_seals=draft.wants_seals,
+            sends_thoughts=draft.wants_thoughts,
         )
         composer = compose(self.caller, answer)
-        hearing = _HEARINGS[self.target](composer, writing.target.name)
+        hearing = _HEARINGS[self.target](composer, writing.target.name, answer.id)
         try:
             raw = orjson.dumps(body)
         except orjson.JSONEncodeError as error:

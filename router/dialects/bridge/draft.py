@@ -123,6 +123,7 @@ class Draft:
     service_tier: str | None = None
     is_streaming: bool = False
     wants_seals: bool = False
+    wants_thoughts: bool = True
     dropped: dict[str, None] = field(default_factory=dict)
 
     def drop(self, *names: str) -> None:
@@ -182,11 +183,6 @@ def flat_name(namespace: str, name: str) -> str:
     if len(whole) <= _MOST_NAME:
         return whole
     return f"{whole[: _MOST_NAME - 9]}_{blake2b(whole.encode(), digest_size=4).hexdigest()}"
-
-
-def plain_id(call_id: str) -> str:
-    """A call's id as every dialect allows it."""
-    return _NO_NAME.sub("_", call_id)[:_MOST_NAME] or "call"
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:

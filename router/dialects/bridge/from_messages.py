@@ -67,7 +67,8 @@ def _read_thinking(draft: Draft, body: JsonObject) -> None:
         draft.schema = Schema(as_object(form.get("schema")), is_strict=True)
     draft.effort = as_text(output.get("effort")) or None
     kind = thinking.get("type")
-    draft.wants_summary = kind in ("adaptive", "enabled") and thinking.get("display") != "omitted"
+    draft.wants_thoughts = kind in ("adaptive", "enabled")
+    draft.wants_summary = draft.wants_thoughts and thinking.get("display") != "omitted"
     budget = thinking.get("budget_tokens")
     if draft.effort is None and kind == "enabled" and isinstance(budget, int):
         draft.effort = next((effort for most, effort in _BUDGET_EFFORTS if budget < most), "high")

@@ -16,11 +16,11 @@ from router.dialects.bridge.draft import (
     Text,
     Thought,
     Tool,
-    plain_id,
     split_data_url,
 )
 from router.dialects.bridge.seal import unseal
 from router.dialects.bridge.writing import Writing, optional
+from router.dialects.compose.parts import plain_id
 
 _DEFAULT_MAX_TOKENS = 32_000
 """This dialect asks for a limit; callers of the others may leave theirs out."""
