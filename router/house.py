@@ -137,9 +137,11 @@ class House:
     async def _answer(self, passage: Passage, view: RequestView, decision: Decision, sink: Sink, record: Dispatched) -> None:
         """Have the request answered, and keep the response that its caller may go on from."""
         head = self._head(passage, view, decision)
-        if view.operation is Operation.COUNT_TOKENS and view.dialect not in self.targets[decision.targets[0]].speaks:
-            await self._answer_count(view, sink, record)
-            return
+        if view.operation is Operation.COUNT_TOKENS:
+            decision = self._among_natives(view, decision)
+            if not decision.targets:
+                await self._answer_count(view, sink, record)
+                return
         if passage.arrival.operation is Operation.COMPACT:
             held = HeldAnswer(sink)
             await self.dispatcher.send(view, decision, held, head, record)
@@ -148,6 +150,12 @@ class House:
         if is_kept(view):
             sink = Witness(sink, is_streaming=view.is_streaming, tell=lambda response: self._keep(view, record, response))
         await self.dispatcher.send(view, decision, sink, head, record)
+
+    def _among_natives(self, view: RequestView, decision: Decision) -> Decision:
+        """Only a target that speaks the caller's dialect knows its way of counting."""
+        targets = tuple(name for name in decision.targets if view.dialect in self.targets[name].speaks)
+        spill = tuple(name for name in decision.spill if view.dialect in self.targets[name].speaks)
+        return decision._replace(targets=targets or spill, spill=spill if targets else ())
 
     def _keep(self, view: RequestView, record: Dispatched, response: JsonObject) -> None:
         """Take the response down as its caller saw it. One that is nested too deeply to be written is not kept."""

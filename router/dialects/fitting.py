@@ -43,7 +43,7 @@ def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonO
             lost.append(name)
         if view.dialect is Dialect.CHAT:
             _rename_limit(view.body, quirks, changes)
-    effort = fit.efforts.get(view.effort or "")
+    effort = fit.efforts.get(view.effort or "") or quirks.efforts.get(view.effort or "")
     if effort:
         _map_effort(view, effort, changes)
     if view.dialect in (Dialect.RESPONSES, Dialect.MESSAGES) and any(mark in view.raw for mark in _SEAL_MARKS):
@@ -67,8 +67,10 @@ def _drop_reasoning(view: RequestView, changes: JsonObject) -> None:
 
 def _rename_limit(body: JsonObject, quirks: Quirks, changes: JsonObject) -> None:
     other = "max_tokens" if quirks.limit_field != "max_tokens" else "max_completion_tokens"
-    if body.get(other) is not None and body.get(quirks.limit_field) is None:
-        changes[quirks.limit_field], changes[other] = body[other], None
+    if body.get(other) is not None:
+        changes[other] = None
+        if body.get(quirks.limit_field) is None:
+            changes[quirks.limit_field] = body[other]
 
 
 def _map_effort(view: RequestView, effort: str, changes: JsonObject) -> None:

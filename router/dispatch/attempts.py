@@ -7,6 +7,7 @@ from functools import partial
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Dispatched, Usage
 from router.contract.errors import (
+    BadRequest,
     CallerKey,
     TandemError,
     TiersBusy,
@@ -65,28 +66,39 @@ class Dispatcher:
         plan = self._plan(decision)
         attempt = partial(self._attempt, decision=decision, client=client, head=head, deadline=deadline, record=record)
         because, last, waits = "", None, []
+        misfit: TandemError | None = None
         for name in plan:
             reachable = self._reachable[name]
             if last is not None and not _may_follow(last, reachable.target, self._reachable):
                 continue
             if last is not None and self._clock() >= deadline:
                 break
-            last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
-            if view.continued is not None and view.continued.home == name and _has_forgotten(last):
+            error = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+            if view.continued is not None and view.continued.home == name and _has_forgotten(error):
                 view = without_home(view)
-                last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+                error = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+            if isinstance(error, BadRequest):
+                misfit = misfit or error
+                because = f"{because}{name} cannot serve this ({error.code}); "
+                continue
+            last = error
             if last is None or record.outcome in (Outcome.CUT_SHORT, Outcome.FAILED):
                 return
             because = f"{because}{name} failed ({_short(last)}); "
             if last.retry_after_seconds is not None:
                 waits.append(last.retry_after_seconds)
-        assert last is not None
+        if last is None:
+            assert misfit is not None
+            raise misfit
         raise _final_error(last, record.attempts, min(waits, default=None))
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
-        """What this request would lose on its way to a target. Raises what the real route would."""
+        """What this request would lose on its way to a target, or why it cannot go there."""
         reachable = self._reachable[target]
-        return prepare(view_for(view, reachable.target), reachable).dropped
+        try:
+            return prepare(view_for(view, reachable.target), reachable, 0).dropped
+        except BadRequest as error:
+            return (f"cannot be served: {error.message}",)
 
     def _plan(self, decision: Decision) -> list[str]:
         """The tier's first two targets, then the other tier's first."""
@@ -105,7 +117,11 @@ class Dispatcher:
     ) -> TandemError | None:
         target, clock = reachable.target, self._clock
         began = clock()
-        outgoing = prepare(view, reachable)
+        try:
+            outgoing = prepare(view, reachable, decision.prompt_tokens)
+        except BadRequest as misfit:  # what this target can only misunderstand another may take as it is
+            record.attempts.append(Attempt(target.name, None, misfit.code, 0.0))
+            return misfit
         relay = Relay(
             client,
             target=target.name,
@@ -116,12 +132,19 @@ class Dispatcher:
             head=lambda: head(target, because),
             clock=clock,
         )
-        relay.recording = record.answer
+        relay.recording, relay.bridged, relay.reset_headers = record.answer, outgoing.answer, reachable.fit.quirks.reset_headers
         number = self._live.began(target.name, began, is_streaming=view.is_streaming)
         relay.on_first_token = lambda now: self._live.answered(target.name, number, now - began, decision.prompt_tokens, now)
         record.target, record.failed, record.dropped = target.name, because, outgoing.dropped
-        bridged = outgoing.answer
-        sink: Sink = relay if bridged is None else Bridged(bridged, relay, most_bytes=self._most_response_bytes)
+        sink: Sink = relay
+        if outgoing.answer is not None:
+            sink = Bridged(
+                outgoing.answer,
+                relay,
+                target=target.name,
+                is_streaming=view.is_streaming,
+                most_bytes=self._most_response_bytes,
+            )
         call: UpstreamCall | None = None
         error: TandemError | None = None
         # A plain timer: asyncio.timeout does the same for three times the cost.

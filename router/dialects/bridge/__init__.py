@@ -39,6 +39,7 @@ _HEARINGS: dict[Dialect, Callable[[Composer, str, str], Hearing]] = {
     Dialect.RESPONSES: ResponsesHearing,
     Dialect.MESSAGES: MessagesHearing,
 }
+_TOO_DEEP = "the JSON is nested too deeply to be written anew: over 250 levels"
 
 
 class Crossing(NamedTuple):
@@ -61,7 +62,11 @@ class Bridge(NamedTuple):
 
     def draft(self, body: JsonObject) -> Draft:
         """Read the caller's body."""
-        draft: Draft = _READERS[self.caller].read(body)
+        try:
+            draft: Draft = _READERS[self.caller].read(body)
+        except orjson.JSONEncodeError as error:
+            raise TooDeep(_TOO_DEEP) from error
+        draft.settle()
         return draft
 
     def cross(self, view: RequestView, writing: Writing, *, created: int, instructions: str = "") -> Crossing:
@@ -85,7 +90,7 @@ class Bridge(NamedTuple):
         try:
             raw = orjson.dumps(body)
         except orjson.JSONEncodeError as error:
-            raise TooDeep("the JSON is nested too deeply to be written anew: over 250 levels") from error
+            raise TooDeep(_TOO_DEEP) from error
         bridged = BridgedAnswer(self.caller, view.id, composer, hearing)
         return Crossing(raw, tuple(draft.dropped), bridged)
 
