@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test bench check wheel lock clean
+.PHONY: help setup serve test bench table check wheel lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -30,6 +30,9 @@ test: $(READY)  ## Run all tests
 
 bench: $(READY)  ## Measure against direct calls: ratios, a table, JSON with ARGS="--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+table: $(READY)  ## Run every real client against one-dialect upstreams and write the page (needs ../shared)
+	@$(BIN)/python -m tests.clients.table $(ARGS)
 
 check: $(READY)  ## Lint, format and types
 	@$(BIN)/ruff check .

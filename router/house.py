@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import orjson
@@ -21,7 +21,7 @@ from router.contract.words import Dialect, Operation, Outcome
 from router.decide.choose import Rules, decide
 from router.decide.wording import explain
 from router.dialects.headers import REQUEST_ID, answer_headers
-from router.dialects.requests import Arrival, read_request
+from router.dialects.requests import Arrival, read_request, rewrite
 from router.dialects.transcripts import PREVIOUS, is_kept, read_previous_id, resume, take_down
 from router.dispatch.attempts import Dispatcher
 from router.dispatch.live import LiveStatistics
@@ -33,7 +33,9 @@ from router.sense.models import ModelNames
 from router.sense.signals import is_near_a_limit, read_signals
 from router.sense.tokens import estimate_prompt
 from router.sessions.compaction import ask_for_summary, write_compaction
-from router.sessions.scoped import ScopedWishes
+from router.sessions.in_band import read_in_band
+from router.sessions.memory import Recalled, SessionMemory
+from router.sessions.turn_state import TURN_STATE
 from router.sessions.turns import read_turn
 from router.telemetry import events
 
@@ -51,6 +53,7 @@ class Passage:
     arrival: Arrival
     began: float
     view: RequestView | None = None
+    recalled: Recalled | None = None
     decision: Decision | None = None
     decided: float | None = None
 
@@ -66,10 +69,11 @@ class House:
     dispatcher: Dispatcher
     ledger: Ledger
     counter: TokenCounter
-    scoped: ScopedWishes
+    memory: SessionMemory
     calibration: Calibration
     transcripts: TranscriptStore
     keeps_text: bool = False
+    heeds_lines: bool = True
     clock: Callable[[], float] = time.perf_counter
 
     async def serve(self, arrival: Arrival, sink: Sink) -> None:
@@ -81,11 +85,11 @@ class House:
             if view.operation is Operation.COUNT_TOKENS and view.dialect is Dialect.RESPONSES:
                 await self._answer_count(view, sink, record)
                 return
-            signals = await self._sense(view)
+            recalled, signals = await self._sense(view)
             decision = passage.decision = self._decide(view, signals)
-            self.scoped.note(view.caller, signals.turn.session, view.wishes)
-            passage.decided = self.clock()
-            await self._answer(passage, view, decision, sink, record)
+            self.memory.note_decision(recalled, view, signals.turn, decision.tier)
+            passage.recalled, passage.decided = recalled, self.clock()
+            await self._answer(passage, view._replace(makers=recalled.makers), decision, sink, record)
         except TandemError as error:
             refuse(error, arrival.dialect, arrival.id, sink, record)
         except asyncio.CancelledError as leaving:
@@ -101,17 +105,25 @@ class House:
     async def explain(self, arrival: Arrival) -> JsonObject:
         """Decide without asking anyone, and without remembering anything."""
         view, decision = await self.decide(arrival)
-        drops: JsonObject = {name: list(lost) for name in decision.targets if (lost := self.dispatcher.find_losses(view, name))}
-        return {**explain(decision), "drops": drops}
+        return {**explain(decision), "drops": self._drops(view, decision.targets)}
+
+    def _drops(self, view: RequestView, targets: Iterable[str]) -> JsonObject:
+        """What a request would lose on its way to each target. Those to which it goes whole are left out."""
+        return {name: list(lost) for name in targets if (lost := self.dispatcher.find_losses(view, name))}
 
     async def decide(self, arrival: Arrival) -> tuple[RequestView, Decision]:
         """The first half of the road alone: read, sense, decide."""
         view = await self._read(arrival)
-        return view, self._decide(view, await self._sense(view))
+        recalled, signals = await self._sense(view)
+        return view._replace(makers=recalled.makers), self._decide(view, signals)
 
     async def _read(self, arrival: Arrival) -> RequestView:
         """Read the request. One that goes on from a response kept here is read with its whole conversation."""
         view = read_request(arrival)
+        if self.heeds_lines:
+            line, changes = read_in_band(view)
+            if line is not None:
+                view = rewrite(view, changes)._replace(wishes=replace(view.wishes, line=line))
         if view.dialect is Dialect.RESPONSES:
             previous = read_previous_id(view.body)
             if previous is not None:
@@ -137,11 +149,6 @@ class House:
     async def _answer(self, passage: Passage, view: RequestView, decision: Decision, sink: Sink, record: Dispatched) -> None:
         """Have the request answered, and keep the response that its caller may go on from."""
         head = self._head(passage, view, decision)
-        if view.operation is Operation.COUNT_TOKENS:
-            decision = self._among_natives(view, decision)
-            if not decision.targets:
-                await self._answer_count(view, sink, record)
-                return
         if passage.arrival.operation is Operation.COMPACT:
             held = HeldAnswer(sink)
             await self.dispatcher.send(view, decision, held, head, record)
@@ -150,12 +157,6 @@ class House:
         if is_kept(view):
             sink = Witness(sink, is_streaming=view.is_streaming, tell=lambda response: self._keep(view, record, response))
         await self.dispatcher.send(view, decision, sink, head, record)
-
-    def _among_natives(self, view: RequestView, decision: Decision) -> Decision:
-        """Only a target that speaks the caller's dialect knows its way of counting."""
-        targets = tuple(name for name in decision.targets if view.dialect in self.targets[name].speaks)
-        spill = tuple(name for name in decision.spill if view.dialect in self.targets[name].speaks)
-        return decision._replace(targets=targets or spill, spill=spill if targets else ())
 
     def _keep(self, view: RequestView, record: Dispatched, response: JsonObject) -> None:
         """Take the response down as its caller saw it. One that is nested too deeply to be written is not kept."""
@@ -166,18 +167,15 @@ class House:
     async def _answer_count(self, view: RequestView, sink: Sink, record: Dispatched) -> None:
         """Count here: every target may be asked for the same prompt, and none need be."""
         counted = await self.counter.count(view) or estimate_prompt(view)
-        body: JsonObject = {"input_tokens": counted.tokens}
-        if view.dialect is Dialect.RESPONSES:
-            body["object"] = "response.input_tokens"
+        body: JsonObject = {"object": "response.input_tokens", "input_tokens": counted.tokens}
         answer_whole(sink, (("content-type", "application/json"), (REQUEST_ID, view.id)), orjson.dumps(body))
         record.outcome, record.status = Outcome.SERVED, 200
 
-    async def _sense(self, view: RequestView) -> Signals:
+    async def _sense(self, view: RequestView) -> tuple[Recalled, Signals]:
         """Whose turn it is, and what can be measured. Tokens are only counted exactly where an estimate cannot decide."""
         turn = read_turn(view)
-        wish = self.scoped.recall(view.caller, turn.session)
-        if wish is not None:
-            turn = turn._replace(tier_wish=wish)
+        recalled = self.memory.recall(view, turn)
+        turn = turn._replace(tier_wish=recalled.wish, place=recalled.place)
         alias, standings = self.models.resolve(view.model), self.live.standings(self.clock())
         signals = read_signals(view, turn, alias, standings, self.calibration)
         if is_near_a_limit(signals) and self._hangs_on_the_count(view, signals):
@@ -185,7 +183,7 @@ class House:
             if exact is not None:
                 self.calibration.note(view.caller, turn.session, estimate_prompt(view).tokens, exact.tokens)
                 signals = signals._replace(prompt=exact)
-        return signals
+        return recalled, signals
 
     def _hangs_on_the_count(self, view: RequestView, signals: Signals) -> bool:
         """Whether the two ends of the estimate's band decide differently: only then is an exact count worth its time."""
@@ -208,7 +206,27 @@ class House:
         """The headers that say who serves and why, written once it is known who does."""
         overhead_ms = ((passage.decided or passage.began) - passage.began) * 1000
         whole = explain(decision) if view.wishes.explain_fully else None
-        return lambda target, failed: answer_headers(view.id, decision, target, failed, overhead_ms, whole)
+
+        def write(target: Target, failed: str) -> Headers:
+            drops: JsonObject = {"drops": self._drops(view, (target.name,))} if whole else {}
+            headers = answer_headers(view.id, decision, target, failed, overhead_ms, whole | drops if whole else None)
+            carried = self.memory.mint_turn_state(passage.recalled, decision.turn, target.tier) if passage.recalled else None
+            return headers if carried is None else (*headers, (TURN_STATE, carried))
+
+        return write
+
+    def _remember(self, passage: Passage, record: Dispatched) -> None:
+        """What the session's next request should know of this one."""
+        recalled, view, decision = passage.recalled, passage.view, passage.decision
+        if recalled is None or view is None or decision is None:
+            return
+        if record.refused_state:
+            self.memory.note_refused(recalled, record.refused_state)
+        if record.outcome is Outcome.SERVED and record.target is not None:
+            usage = record.usage
+            tokens = usage.input_tokens + usage.output_tokens if usage else decision.prompt_tokens
+            self.memory.note_served(recalled, view, decision.turn, record.target, tokens)
+        self.memory.save(recalled)
 
     def _settle(self, passage: Passage, record: Dispatched) -> None:
         """One entry for each admitted request, whatever became of it."""
@@ -216,6 +234,7 @@ class House:
         for attempt in record.attempts:
             if attempt.error in (UpstreamAuth.code, UpstreamModel.code):
                 events.target_misconfigured(target=attempt.target, code=attempt.error)
+        self._remember(passage, record)
         entry = write_entry(
             request_id=arrival.id,
             caller=arrival.caller,

@@ -4,15 +4,26 @@ from adapters.anthropic_http import AnthropicHttpAdapter
 from adapters.litellm import LitellmAdapter
 from adapters.openai_http import OpenAiHttpAdapter
 from adapters.simulated import SimulatedAdapter
+from policies.boundary import BoundaryPolicy
 from policies.capability import CapabilityPolicy
 from policies.effort import EffortPolicy
 from policies.override import OverridePolicy
 from policies.side_request import SideRequestPolicy
+from policies.trajectory import TrajectoryPolicy
 from policies.window import WindowPolicy
 from policies.words import WordsPolicy
 
 POLICIES = {
     policy.name: policy
-    for policy in (OverridePolicy, CapabilityPolicy, WindowPolicy, SideRequestPolicy, EffortPolicy, WordsPolicy)
+    for policy in (
+        OverridePolicy,
+        CapabilityPolicy,
+        WindowPolicy,
+        SideRequestPolicy,
+        EffortPolicy,
+        WordsPolicy,
+        BoundaryPolicy,
+        TrajectoryPolicy,
+    )
 }
 ADAPTERS = {adapter.name: adapter for adapter in (OpenAiHttpAdapter, AnthropicHttpAdapter, LitellmAdapter, SimulatedAdapter)}

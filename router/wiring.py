@@ -8,6 +8,7 @@ from typing import Any
 from router.config.faults import Known, KnownAdapter
 from router.config.load import LoadedConfig
 from router.contract.entry import Entry, Ledger
+from router.contract.memory import SessionStore
 from router.contract.relay import Adapter, Warmable
 from router.contract.request import JsonObject
 from router.contract.transcript import TranscriptStore
@@ -23,13 +24,14 @@ from router.edge.control import build_control
 from router.edge.doors import Limits
 from router.edge.gate import Gate
 from router.house import House
+from router.ledger.sessions import NoSessions, SqliteSessions
 from router.ledger.sqlite import NoLedger, SqliteLedger
 from router.ledger.transcripts import SqliteTranscripts
 from router.registry import ADAPTERS, POLICIES
 from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames
-from router.sessions.scoped import ScopedWishes
+from router.sessions.memory import SessionMemory
 from router.sessions.transcripts import RememberedTranscripts
 from router.telemetry import events
 from router.telemetry.tasks import stop_all
@@ -71,6 +73,7 @@ class Built:
         self.counter.close()
         self.house.ledger.close()
         self.house.transcripts.close()
+        self.house.memory.close()
 
 
 def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
@@ -108,10 +111,11 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
         ),
         ledger=_ledger(loaded, with_ledger=with_ledger),
         counter=counter,
-        scoped=ScopedWishes(),
+        memory=SessionMemory(_sessions(loaded, on_disk=with_ledger), targets),
         transcripts=_transcripts(loaded, on_disk=with_ledger),
         calibration=Calibration(),
         keeps_text=config.ledger.keep_text,
+        heeds_lines=config.in_band_line,
     )
     return Built(house, pool, counter, tuple(entry.adapter for entry in reachable.values()))
 
@@ -167,6 +171,12 @@ def _transcripts(loaded: LoadedConfig, *, on_disk: bool) -> TranscriptStore:
     return RememberedTranscripts(
         SqliteTranscripts(path, on_failure=lambda reason, lost: events.store_failed(reason=reason, lost=lost))
     )
+
+
+def _sessions(loaded: LoadedConfig, *, on_disk: bool) -> SessionStore:
+    if not on_disk or loaded.ledger_path is None:
+        return NoSessions()
+    return SqliteSessions(loaded.ledger_path, on_failure=lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
 
 
 def explain_entry(entry: Entry) -> JsonObject:

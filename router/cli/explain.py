@@ -84,6 +84,8 @@ def _readable(decision: JsonObject) -> str:
         lines.append(f"  {tier:<5} {_estimate(_object(estimate))}")
     flip = _object(decision["flip"])
     lines.append(f"would flip  {_flip(flip, str(decision['decided_by']))}")
+    for target, lost in _object(decision["drops"]).items():
+        lines.append(f"drops       {', '.join(map(str, _list(lost)))} ({target})")
     for skipped in _list(decision["skipped"]):
         lines.append(f"skipped     {_object(skipped)['policy']}: {_object(skipped)['reason']}")
     return "\n".join(lines)

@@ -250,6 +250,8 @@ class Config(Settings):
     """speed, balanced or quality."""
     spill_over: bool = True
     """May a failed attempt go to the other tier?"""
+    in_band_line: bool = True
+    """Is a first line `tier: fast`, `tier: deep` or `tier: auto` in a message obeyed, for clients that set no headers?"""
     models: dict[str, str] = Field(default_factory=lambda: {"auto": "auto", "fast": "fast", "deep": "deep"})
     """Model names, and patterns with *, to auto, fast, deep or a target's name. The first pattern that fits counts."""
     tiers: TiersSettings
@@ -263,6 +265,8 @@ class Config(Settings):
         "side_request",
         "effort",
         "words",
+        "boundary",
+        "trajectory",
     )
     """Who is asked. The order is only for reading."""
     limits: LimitsSettings = LimitsSettings()

@@ -47,6 +47,8 @@ class Dispatched:
     """The attempts that failed before this one, in words."""
     dropped: tuple[str, ...] = ()
     """What the request lost on its way to the target: fields that it refuses, or that its dialect has no word for."""
+    refused_state: tuple[str, ...] = ()
+    """Keys of hidden state that a target would not take, and that was left out when it was asked again."""
     answer: list[bytes] | None = None
     """The answer's pieces, when someone wants them kept."""
 

@@ -14,6 +14,7 @@ from router.contract.words import Tier
 class Rank(IntEnum):
     """Who has the right to insist, strongest last."""
 
+    RUNNING_TURN = 0
     OPERATOR_RULE = 1
     MODEL_NAME = 2
     SESSION_SCOPE = 3
@@ -29,6 +30,8 @@ class Insist:
     rank: Rank
     tier: Tier | None = None
     target: str | None = None
+    yields: bool = False
+    """Whether the other tier may serve where this one cannot: a turn's habit yields, a person's wish does not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,10 @@ class Conversation(Sequence[Message]):
         self._read, self._glance = read, glance
         self._seen: dict[int, Message] = {}
 
+    def item(self, index: int) -> Json:
+        """A message as it came."""
+        return self._items[index]
+
     def glance(self, index: int) -> Glance:
         """Look at a message in passing: a history of hundreds is walked through in microseconds."""
         return self._glance(self._items[index])
@@ -76,9 +80,18 @@ class Conversation(Sequence[Message]):
         return [self[position] for position in range(*index.indices(len(self._items)))]
 
 
+class InBand(NamedTuple):
+    """A first line of the person's own message that asks for a tier; None is "auto"."""
+
+    tier: Tier | None
+
+
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the caller asked for by header. `tier` is None for "auto" and for no wish; `clears` tells them apart."""
+    """What the caller asked for, by header or by a first line.
+
+    `tier` is None for "auto" and for no wish; `clears` tells them apart.
+    """
 
     tier: Tier | None = None
     clears: bool = False
@@ -87,6 +100,7 @@ class Wishes:
     max_wait_seconds: float | None = None
     other_on_misfit: bool = False
     explain_fully: bool = False
+    line: InBand | None = None
 
 
 class History(NamedTuple):
@@ -135,3 +149,5 @@ class RequestView(NamedTuple):
     media_bytes: int = 0
     caller: str = "local"
     continued: Continued | None = None
+    makers: Mapping[str, str] = {}
+    """Who made the state in this request that only its maker can read, by its key. What nobody remembers is not here."""

@@ -22,6 +22,36 @@ class History(NamedTuple):
     last: tuple[FinishedTurn, ...] = ()
 
 
+class Trajectory(NamedTuple):
+    """How the running turn has gone so far, read from its last calls and what they gave back."""
+
+    calls: int = 0
+    edits: int = 0
+    failures: int = 0
+    """Calls that failed in a row, up to now."""
+    repeats: int = 0
+    """How often the same call was made, of the one made most."""
+    red_runs: int = 0
+    """Test runs that failed."""
+    is_green: bool = False
+    """Whether the last test run passed, after one that had failed."""
+    same_file_edits: int = 0
+    """How often the same file was changed, of the one changed most."""
+
+
+class Place(NamedTuple):
+    """Where a session stands, as it is remembered."""
+
+    tier: Tier | None = None
+    """Where the person's last turn went."""
+    is_running: bool = False
+    """Whether that turn is the one that this request goes on with."""
+    has_escalated: bool = False
+    """Whether the running turn was moved up: then it stays."""
+    warm: Mapping[str, int] = {}
+    """Tokens of the conversation that each target still has warm."""
+
+
 class Turn(NamedTuple):
     """Whose turn it is: the session, what kind of request this is, and what the person typed.
 
@@ -36,7 +66,13 @@ class Turn(NamedTuple):
     ask_text: str | None = None
     is_planning: bool = False
     tier_wish: Tier | None = None
+    turn_id: str = ""
+    """The client's own name for the turn, where it has one."""
+    is_guessed: bool = False
+    """Whether the session has no name of its own: it is told by its beginning."""
     history: History = History()
+    trajectory: Trajectory = Trajectory()
+    place: Place = Place()
 
 
 class TokenCount(NamedTuple):

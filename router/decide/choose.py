@@ -77,11 +77,13 @@ def _foresee_tiers(
     signals: Signals, ruled_out: Mapping[str, RuleOut], score: float, economics: Economics
 ) -> dict[Tier, list[Prospect]]:
     """What each target that can serve would take, by tier, cheapest first; equals stay in the order of the config."""
-    tokens = signals.prompt.tokens
+    tokens, place = signals.prompt.tokens, signals.turn.place
     prospects: dict[Tier, list[Prospect]] = {Tier.FAST: [], Tier.DEEP: []}
     for name, standing in signals.standings.items():
         if name not in ruled_out:
-            prospects[standing.target.tier].append(foresee(standing, tokens, economics))
+            tier = standing.target.tier
+            hop_seconds = economics.hop_seconds if place.tier is not None and place.tier is not tier else 0.0
+            prospects[tier].append(foresee(standing, tokens, economics, place.warm.get(name, 0), hop_seconds))
     for open_ones in prospects.values():
         if len(open_ones) > 1:
             open_ones.sort(key=lambda prospect: weigh(prospect, score, economics).cost_usd)
@@ -120,7 +122,10 @@ def _pick(
         tier, wanted = _wanted(opinion, signals)
         targets = tuple(name for name in open_targets[tier] if name in wanted)
         if targets:
-            return tier, targets, because_insist(opinion), held.policy, False
+            return tier, targets, because_insist(opinion), held.policy, opinion.yields
+        if opinion.yields and open_targets[tier.other]:
+            because = f"{opinion.because}, but {_main_reason(ruled_out, wanted)}"
+            return tier.other, open_targets[tier.other], because, held.policy, False
         if not request.wishes.other_on_misfit or not open_targets[tier.other]:
             raise _refusal(request, signals, ruled_out, wanted, opinion)
         because = (
@@ -135,7 +140,14 @@ def _pick(
         reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
         return tier, open_targets[tier], because_only_tier(tier, reason), "rule_out", False
     tier = Tier.FAST if estimates[Tier.FAST].cost_usd < estimates[Tier.DEEP].cost_usd else Tier.DEEP
-    return tier, open_targets[tier], because_estimate(tier, estimates, score, hearing), ESTIMATE, True
+    warm = _warm_lead(signals, estimates, tier)
+    return tier, open_targets[tier], because_estimate(tier, estimates, score, hearing, warm), ESTIMATE, True
+
+
+def _warm_lead(signals: Signals, estimates: Mapping[Tier, Estimate], tier: Tier) -> int:
+    """How many more tokens of the conversation are warm on the chosen tier than on the other."""
+    warm = signals.turn.place.warm
+    return warm.get(estimates[tier].target, 0) - warm.get(estimates[tier.other].target, 0) if warm else 0
 
 
 def _wanted(opinion: Insist, signals: Signals) -> tuple[Tier, tuple[str, ...]]:

@@ -53,24 +53,29 @@ class Prospect(NamedTuple):
     has_price: bool
 
 
-def foresee(standing: Standing, prompt_tokens: int, economics: Economics) -> Prospect:
-    """The time and money of a turn on one target, its prompt cold."""
+def foresee(
+    standing: Standing, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
+) -> Prospect:
+    """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
     target, (ttft, speed, prefill), wait, _ = standing
     quick, long = economics.quick, economics.long
-    seconds = wait + prompt_tokens / prefill + quick.calls * ttft + quick.output_tokens / speed
+    cold_tokens = max(0, prompt_tokens - warm_tokens)
+    seconds = wait + hop_seconds + cold_tokens / prefill + quick.calls * ttft + quick.output_tokens / speed
     slope = (long.calls - quick.calls) * ttft + (long.output_tokens - quick.output_tokens) / speed
     price = target.price
     if price is None:
         return Prospect(target.name, wait, seconds, slope, 0.0, 0.0, has_price=False)
-    usd = _money(price, prompt_tokens, quick)
-    return Prospect(target.name, wait, seconds, slope, usd, _money(price, prompt_tokens, long) - usd, has_price=True)
+    usd = _money(price, prompt_tokens, cold_tokens, quick)
+    more = _money(price, prompt_tokens, cold_tokens, long) - usd
+    return Prospect(target.name, wait, seconds, slope, usd, more, has_price=True)
 
 
-def _money(price: Price, prompt_tokens: int, size: TurnSize) -> float:
-    """USD for a turn: the prefix once cold, then read from the cache by every further call."""
+def _money(price: Price, prompt_tokens: int, cold_tokens: int, size: TurnSize) -> float:
+    """USD for a turn: what is cold is written once, then all of the prefix is read from the cache by every further call."""
     first = price.cache_write if price.cache_write is not None else price.input
     again = price.cached_input if price.cached_input is not None else price.input
-    return (prompt_tokens * (first + again * max(size.calls - 1, 0)) + size.output_tokens * price.output) / MILLION
+    read_tokens = prompt_tokens - cold_tokens + prompt_tokens * max(size.calls - 1, 0)
+    return (cold_tokens * first + read_tokens * again + size.output_tokens * price.output) / MILLION
 
 
 def weigh(prospect: Prospect, p: float, economics: Economics) -> Estimate:

@@ -8,6 +8,8 @@ from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
 from router.decide.opinions import Hearing
 
+_TOLD_WARM_TOKENS = 8_000
+
 
 def because_insist(opinion: Insist) -> str:
     """Someone asked for it."""
@@ -19,13 +21,14 @@ def because_only_tier(tier: Tier, reason: str) -> str:
     return f"only {tier} can serve this: {reason}"
 
 
-def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], score: float, hearing: Hearing) -> str:
-    """Both could; this one will be done sooner. Names the weightiest evidence that points the same way."""
+def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], score: float, hearing: Hearing, warm_lead: int = 0) -> str:
+    """Both could; this one will be done sooner. Names the weightiest evidence that points the same way, and a warm cache."""
     here, there = estimates[tier].seconds, estimates[tier.other].seconds
     words = f"about {_seconds(here)} to done on {tier}, {_seconds(there)} on {tier.other}"
     points = [held for held in hearing.leans if (getattr(held.opinion, "log_odds", 0.0) > 0) == (tier is Tier.DEEP)]
     evidence = f"; {points[0].opinion.because}" if points else ""
-    return f"{words}; {score:.0%} long task{evidence}"
+    warm = f"; {warm_lead // 1000}k tokens are warm there" if warm_lead >= _TOLD_WARM_TOKENS else ""
+    return f"{words}; {score:.0%} long task{warm}{evidence}"
 
 
 def no_target_error(insist: Insist | None, reasons: Sequence[RuleOut]) -> str:

@@ -10,6 +10,7 @@ from router.dialects.bridge.quirks import ORDINARY, Quirks
 from router.dialects.bridge.seal import is_sealed
 from router.dialects.compose.responses import OUR_REASONING
 from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.opaque import LISTS, without_foreign
 
 _ENCRYPTED = "reasoning.encrypted_content"
 _REASONING_FIELDS: dict[Dialect, tuple[str, ...]] = {
@@ -46,6 +47,11 @@ def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonO
     effort = fit.efforts.get(view.effort or "") or quirks.efforts.get(view.effort or "")
     if effort:
         _map_effort(view, effort, changes)
+    if view.makers:
+        kept = without_foreign(view, target.name)
+        if kept is not None:
+            changes[LISTS[view.dialect]] = kept
+            lost.append("reasoning of another target")
     if view.dialect in (Dialect.RESPONSES, Dialect.MESSAGES) and any(mark in view.raw for mark in _SEAL_MARKS):
         _drop_sealed(view, changes)
     if fit.instructions:
@@ -85,12 +91,13 @@ def _map_effort(view: RequestView, effort: str, changes: JsonObject) -> None:
 def _drop_sealed(view: RequestView, changes: JsonObject) -> None:
     """Reasoning of targets that were reached over a bridge: this one did not write it, and would refuse it."""
     if view.dialect is Dialect.RESPONSES:
-        items = as_list(view.body.get("input"))
+        items = as_list(changes.get("input") or view.body.get("input"))
         kept: list[Json] = [item for item in items if not _is_our_reasoning(as_object(item))]
         if len(kept) < len(items):
             changes["input"] = kept
         return
-    changes["messages"] = [_without_sealed(as_object(message)) for message in as_list(view.body.get("messages"))]
+    messages = as_list(changes.get("messages") or view.body.get("messages"))
+    changes["messages"] = [_without_sealed(as_object(message)) for message in messages]
 
 
 def _without_sealed(message: JsonObject) -> JsonObject:

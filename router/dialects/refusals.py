@@ -105,6 +105,23 @@ def failure_event(error: TandemError, dialect: Dialect, request_id: str) -> byte
     return stream_failure(dialect, error.status, failure_words(error, request_id), error.code, request_id)
 
 
+_EMPTY_RESPONSE: JsonObject = {
+    "object": "response",
+    "created_at": 0,
+    "status": "failed",
+    "model": "",
+    "output": [],
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+    "incomplete_details": None,
+    "instructions": None,
+    "metadata": {},
+    "usage": None,
+}
+"""What typed clients look for in a response, also in one of which nothing is known but that it failed."""
+
+
 def failure_words(error: TandemError, request_id: str) -> str:
     """What a caller is told of it."""
     return f"{error.message.rstrip('.')}. (request {request_id})"
@@ -121,10 +138,8 @@ def stream_failure(dialect: Dialect, status: int, message: str, code: str, reque
                 "type": "response.failed",
                 "sequence_number": 0,
                 "response": {
-                    "id": f"resp_{request_id}",
-                    "object": "response",
-                    "status": "failed",
-                    "output": [],
+                    **_EMPTY_RESPONSE,
+                    "id": f"resp_{request_id.removeprefix('req_')}",
                     "error": {"code": code, "message": message},
                 },
             }

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from router.contract.errors import NotAllowed
+import orjson
+
+from router.contract.errors import NotAllowed, TooDeep
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Dialect, Operation
 from router.dialects import chat, completions, messages, responses
@@ -75,6 +77,15 @@ def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
         image_count=reading.image_count,
         media_bytes=reading.media_bytes,
     )
+
+
+def rewrite(view: RequestView, changes: JsonObject) -> RequestView:
+    """The same request with some fields changed."""
+    body = {**view.body, **changes}
+    try:
+        return read_anew(view, body, orjson.dumps(body))
+    except orjson.JSONEncodeError as error:
+        raise TooDeep("the JSON is nested too deeply to be written anew: over 250 levels") from error
 
 
 def _read_dialect(dialect: Dialect, operation: Operation, body: JsonObject) -> Reading:

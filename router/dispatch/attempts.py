@@ -23,13 +23,29 @@ from router.contract.relay import Headers, OutgoingRequest, Sink, UpstreamCall
 from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Operation, Outcome
+from router.dialects.opaque import all_keys
 from router.dialects.refusals import says_too_long
 from router.dialects.transcripts import view_for, without_home
 from router.dispatch.bridged import Bridged
 from router.dispatch.live import LiveStatistics
-from router.dispatch.outgoing import Reachable, prepare
+from router.dispatch.outgoing import Outgoing, Reachable, prepare
 from router.dispatch.relay import Relay
 
+_STATE_MARKS = (
+    b"invalid_encrypted_content",
+    b"could not be decrypted",
+    b"Encrypted content is not supported",
+    b"ncrypted_content",
+    b"nvalid signature",
+    b"nvalid `signature`",
+    b"thinking.signature",
+    b"bound to a different conversation",
+    b"thought signature",
+    b"thought_signature",
+    b"without its required following item",
+    b"without its required 'reasoning'",
+    b"Extra inputs are not permitted: reasoning",
+)
 _FORGOTTEN_MARK = b"previous_response_not_found"
 _TRIES_IN_TIER = 2
 _DEFAULT_WAIT_SECONDS = 1.0
@@ -77,6 +93,11 @@ class Dispatcher:
             if view.continued is not None and view.continued.home == name and _has_forgotten(error):
                 view = without_home(view)
                 error = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+            if _refuses_state(error) and (keys := all_keys(view)):
+                # What it refuses is left out, all of it, and it is asked once more; whose it was is remembered by the house.
+                record.refused_state = keys
+                view = view._replace(makers={**view.makers, **dict.fromkeys(keys, "")})
+                error = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
             if isinstance(error, BadRequest):
                 misfit = misfit or error
                 because = f"{because}{name} cannot serve this ({error.code}); "
@@ -95,8 +116,11 @@ class Dispatcher:
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
         """What this request would lose on its way to a target, or why it cannot go there."""
         reachable = self._reachable[target]
+        view = view_for(view, reachable.target)
+        if _is_counted_here(view, reachable.target):
+            return ()
         try:
-            return prepare(view_for(view, reachable.target), reachable, 0).dropped
+            return prepare(view, reachable, 0).dropped
         except BadRequest as error:
             return (f"cannot be served: {error.message}",)
 
@@ -117,8 +141,11 @@ class Dispatcher:
     ) -> TandemError | None:
         target, clock = reachable.target, self._clock
         began = clock()
+        is_counted_here = _is_counted_here(view, target)
         try:
-            outgoing = prepare(view, reachable, decision.prompt_tokens)
+            outgoing = (
+                Outgoing(view.dialect, view.raw, ()) if is_counted_here else prepare(view, reachable, decision.prompt_tokens)
+            )
         except BadRequest as misfit:  # what this target can only misunderstand another may take as it is
             record.attempts.append(Attempt(target.name, None, misfit.code, 0.0))
             return misfit
@@ -151,8 +178,11 @@ class Dispatcher:
         late = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
         timer = asyncio.get_running_loop().call_later(max(0.0, deadline - clock()), relay.fail, late)
         try:
-            request = OutgoingRequest(view, target, outgoing.dialect, outgoing.body, decision.prompt_tokens)
-            call = reachable.adapter.open(request, sink)
+            if is_counted_here:
+                _tell_count(relay, decision.prompt_tokens)
+            else:
+                request = OutgoingRequest(view, target, outgoing.dialect, outgoing.body, decision.prompt_tokens)
+                call = reachable.adapter.open(request, sink)
             error = await relay.finished
             if isinstance(error, UpstreamAuth) and target.takes_callers_key:
                 error = CallerKey(f'target "{target.name}" refused your key ({relay.status})')
@@ -208,6 +238,24 @@ def _has_forgotten(error: TandemError | None) -> bool:
     if isinstance(error, UpstreamRefused):
         return error.status == 400 and _FORGOTTEN_MARK in error.body
     return isinstance(error, UpstreamModel)
+
+
+def _refuses_state(error: TandemError | None) -> bool:
+    """Whether a target says that it cannot read the hidden state in the conversation."""
+    if not isinstance(error, UpstreamRefused) or error.status != 400:
+        return False
+    return any(mark in error.body for mark in _STATE_MARKS)
+
+
+def _is_counted_here(view: RequestView, target: Target) -> bool:
+    """No other dialect has a call for counting, and an answer would cost money: the router's own count must do."""
+    return view.operation is Operation.COUNT_TOKENS and target.dialect_for(view.dialect) is not view.dialect
+
+
+def _tell_count(sink: Sink, tokens: int) -> None:
+    sink.start(200, (("content-type", "application/json"),))
+    sink.write(b'{"input_tokens":%d}' % tokens)
+    sink.end()
 
 
 def _short(error: TandemError) -> str:

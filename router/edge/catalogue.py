@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from router.contract.request import Json, JsonObject
 from router.contract.target import Target
-from router.contract.words import Feature, Tier
+from router.contract.words import Dialect, Feature, Tier
 from router.sense.models import ModelNames
 
 _CREATED = 1_770_854_400
@@ -79,7 +79,7 @@ class Catalogue:
         title, description = _TITLES[name]
         tiers = tuple(Tier) if name == "auto" else (Tier(name),)
         targets = [target for target in self._targets.values() if target.tier in tiers]
-        takes_patches = all(Feature.CUSTOM_TOOLS in target.accepts for target in targets)
+        takes_patches = all(_takes_patches(target) for target in targets)
         levels: list[Json] = [
             {"effort": effort, "description": words}
             for effort, words in (("low", "Quick"), ("medium", "Balanced"), ("high", "Thorough"))
@@ -98,9 +98,16 @@ class Catalogue:
             "upgrade": None,
             "support_verbosity": False,
             "default_verbosity": None,
-            "apply_patch_tool_type": "freeform" if takes_patches else "function",
+            "apply_patch_tool_type": "freeform" if takes_patches else None,
             "truncation_policy": {"mode": "tokens", "limit": 10_000},
             "context_window": self.window(name),
             "experimental_supported_tools": [],
             "base_instructions": _CODEX_INSTRUCTIONS,
         }
+
+
+def _takes_patches(target: Target) -> bool:
+    """Whether a free-form tool can be called there: over a bridge it becomes a function."""
+    if Dialect.RESPONSES in target.speaks:
+        return Feature.CUSTOM_TOOLS in target.accepts
+    return Feature.TOOLS in target.accepts

@@ -32,3 +32,10 @@ CREATE TABLE IF NOT EXISTS entries (
     prompt_text        TEXT,                  -- only with ledger.keep_text
     answer_text        TEXT                   -- only with ledger.keep_text
 );
+
+-- What is remembered of a session: fingerprints, tiers, counts and times. No text, and a key that says nothing.
+CREATE TABLE IF NOT EXISTS sessions (
+    key    TEXT PRIMARY KEY,
+    at     REAL NOT NULL,
+    state  BLOB NOT NULL
+) WITHOUT ROWID;

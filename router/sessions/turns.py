@@ -7,11 +7,12 @@ from functools import lru_cache
 import orjson
 
 from router.contract.request import Json, JsonObject, RequestView
-from router.contract.signals import History, Turn
+from router.contract.signals import History, Trajectory, Turn
 from router.contract.words import Dialect, Feature, Operation, Tier, TurnKind
 from router.sessions import clients
 from router.sessions.clients import UNKNOWN_CLIENT, Client
 from router.sessions.history import read_history
+from router.sessions.trajectory import read_trajectory
 from router.sessions.words import earlier_words, is_planning, last_user_message, person_text, words_of
 
 _PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
@@ -28,15 +29,20 @@ def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
     kind = _read_kind(view, client, metadata, words)
     if kind is TurnKind.TOOL_LOOP:
         words = earlier_words(view.conversation, client)
+    session = _read_session(view, client, metadata)
+    is_persons = kind in _PERSONS_KINDS
     return Turn(
         kind=kind,
-        session=_read_session(view, client, metadata),
+        session=session or f"{client.name}:{_fingerprint(view, client)}",
         client=client.name,
-        person_text=words if kind in _PERSONS_KINDS else None,
+        person_text=words if is_persons else None,
         ask_text=_find_ask(view, client, kind, words),
         is_planning=_says_plan(view) or is_planning(view.conversation),
         tier_wish=tier_wish,
-        history=read_history(view.conversation, client) if kind in _PERSONS_KINDS else History(),
+        turn_id=_text(metadata.get("turn_id")),
+        is_guessed=not session,
+        history=read_history(view.conversation, client) if is_persons else History(),
+        trajectory=read_trajectory(view.conversation, client) if kind is TurnKind.TOOL_LOOP else Trajectory(),
     )
 
 
@@ -155,13 +161,11 @@ def _turn_metadata(view: RequestView) -> JsonObject:
 
 
 def _read_session(view: RequestView, client: Client, metadata: JsonObject) -> str:
-    """The session's id, first that is there. An empty id is no id."""
+    """The session's id, first that is there; empty where the client gives none. An empty id is no id."""
     if view.wishes.session:
         return f"x:{view.wishes.session}"
     found = _first_header(view.headers, client) or _text(metadata.get("thread_id")) or _field_session(view.body)
-    if found:
-        return f"{client.name}:{found[:200]}"
-    return f"{client.name}:{_fingerprint(view, client)}"
+    return f"{client.name}:{found[:200]}" if found else ""
 
 
 def _first_header(headers: Mapping[str, str], client: Client) -> str:
@@ -183,7 +187,7 @@ def _field_session(body: JsonObject) -> str:
 
 
 def _fingerprint(view: RequestView, client: Client) -> str:
-    """Caller and the person's first words. Two people who begin alike share it until there is memory to tell them apart."""
+    """Caller and the person's first words. Sessions that begin alike are told apart by memory: only one goes on from it."""
     first = ""
     for index in range(min(len(view.conversation), 12)):
         message = view.conversation[index]

@@ -82,3 +82,20 @@ tiers:
          window_tokens: 400000, accepts: [text, tools, images, files, json_schema, custom_tools, reasoning]}}
 {extra}
 """
+
+
+def one_dialect(dialect: str, base_url: str, *, extra: str = "") -> str:
+    """A config whose tiers both lead to one address, where only one dialect is spoken. Any model's name will do."""
+    adapter, url = ("anthropic_http", base_url.removesuffix("/v1")) if dialect == "messages" else ("openai_http", base_url)
+    rest = (
+        f'adapter: {adapter}, dialect: {dialect}, base_url: "{url}", model: some-model, window_tokens: 400000, '
+        f"accepts: [text, tools, images, files, json_schema, reasoning]"
+    )
+    return f"""
+ledger: {{path: test.db}}
+models: {{auto: auto, fast: fast, deep: deep, "*": auto}}
+tiers:
+  fast: {{targets: [{{name: quick, {rest}}}]}}
+  deep: {{targets: [{{name: thorough, {rest}}}]}}
+{extra}
+"""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import orjson
 
-from router.contract.errors import BadRequest
+from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.request import Json, JsonObject
 from router.dialects.bridge.draft import (
     Called,
@@ -32,15 +32,12 @@ _READ = frozenset(
     client_metadata
     """.split()
 )
-_KEPT_ELSEWHERE = ("previous_response_id", "conversation", "prompt")
 _ENCRYPTED = "reasoning.encrypted_content"
 
 
 def read(body: JsonObject) -> Draft:
     """Read a request that may go to another dialect."""
-    for name in _KEPT_ELSEWHERE:
-        if body.get(name):
-            raise BadRequest(f"{name}: only the host that keeps it knows it. Send the whole conversation in input", param=name)
+    _check_kept(body)
     draft = Draft()
     instructions = as_text(body.get("instructions"))
     if instructions:
@@ -72,6 +69,14 @@ def read(body: JsonObject) -> Draft:
     draft.drop(*(f"include: {as_text(name)[:60]}" for name in include if name != _ENCRYPTED))
     draft.drop_unread(body, _READ)
     return draft
+
+
+def _check_kept(body: JsonObject) -> None:
+    """What one host keeps, another cannot answer to: without it the request would mean something else."""
+    for name in ("previous_response_id", "conversation", "prompt"):
+        if body.get(name):
+            kind = ResponseForgotten if name == "previous_response_id" else BadRequest
+            raise kind(f"{name}: only the host that keeps it knows it. Send the whole conversation in input", param=name)
 
 
 def _read_item(draft: Draft, item: JsonObject, where: str) -> None:

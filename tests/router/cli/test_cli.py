@@ -14,6 +14,7 @@ import pytest
 
 from router.cli import COMMANDS, main
 from tests.conftest import SIMULATED
+from tests.tools.running import one_dialect
 
 
 @pytest.fixture
@@ -74,6 +75,15 @@ def test_explain_is_readable_and_as_json(here, capsys):
     assert "would flip" in readable
     assert decision["tier"] == "fast"
     assert decision["person_text"] == "fix the typo"
+
+
+def test_explain_says_what_a_request_would_lose_on_its_way(here, capsys):
+    (here / "config.yaml").write_text(one_dialect("messages", "http://127.0.0.1:1"))
+    request = {"model": "fast", "messages": [{"role": "user", "content": "fix the typo"}], "seed": 7, "logprobs": True}
+    (here / "request.json").write_text(json.dumps(request))
+
+    assert main(["explain", "--file", "request.json", "--dialect", "chat"]) == 0
+    assert "drops       seed, logprobs (quick)" in capsys.readouterr().out
 
 
 def test_explain_reads_a_file_and_headers(here, capsys):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from router.contract.errors import BadRequest, Misfit
+from router.contract.errors import BadRequest, Misfit, ResponseForgotten
 from router.contract.words import Dialect, Feature
 from router.dialects.bridge import BRIDGES
 from router.dialects.bridge.quirks import quirks_of
@@ -359,6 +359,39 @@ def test_hosts_differences_are_obeyed():
 )
 def test_a_host_is_known_by_its_whole_name_or_its_end(address, field):
     assert quirks_of(address).limit_field == field
+
+
+def test_words_between_calls_and_their_results_stand_behind_the_results_in_chat():
+    call, output = {"type": "function_call", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "output": "x"}
+    items = [
+        {"role": "user", "content": "go"},
+        {**call, "call_id": "a"},
+        {**call, "call_id": "b"},
+        {"role": "developer", "content": "The user is typing."},
+        {**output, "call_id": "a"},
+        {"role": "user", "content": "hurry"},
+        {**output, "call_id": "b"},
+        {"role": "user", "content": "well?"},
+    ]
+
+    body, _ = crossed(RESPONSES, CHAT, {"input": items})
+
+    # A chat host refuses calls that are not followed by all of their results at once.
+    assert [(line["role"], line.get("tool_call_id") or line["content"]) for line in body["messages"]] == [
+        ("user", "go"),
+        ("assistant", None),
+        ("tool", "a"),
+        ("tool", "b"),
+        ("system", "The user is typing."),
+        ("user", "hurry"),
+        ("user", "well?"),
+    ]
+
+
+@pytest.mark.parametrize("target", [CHAT, MESSAGES])
+def test_an_earlier_answer_that_a_target_cannot_know_is_refused_so_that_its_caller_sends_it(target):
+    with pytest.raises(ResponseForgotten, match="previous_response_id"):
+        crossed(RESPONSES, target, {"input": "again", "previous_response_id": "resp_1"})
 
 
 @pytest.mark.parametrize(("caller", "target"), list(BRIDGES))

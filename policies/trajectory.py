@@ -1,0 +1,63 @@
+"""A running turn that goes wrong is a longer task than it looked: failing calls, red tests, the same thing again and again."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from router.contract.opinions import Lean, Opinion, PolicyConfig
+from router.contract.request import RequestView
+from router.contract.signals import Signals
+from router.contract.words import Tier, TurnKind
+
+
+class TrajectoryConfig(PolicyConfig):
+    """Read how the running turn goes."""
+
+    failing_log_odds: float = Field(default=1.5, ge=0.0, le=10.0)
+    """For each failed call in a row from the second on, up to three of them."""
+    red_log_odds: float = Field(default=0.8, ge=0.0, le=10.0)
+    """For each failed test run from the second on, up to three of them."""
+    circling_log_odds: float = Field(default=1.0, ge=0.0, le=10.0)
+    """For the same call, or a change of the same file, four times among the last eight calls, when calls fail."""
+    asked_again_log_odds: float = Field(default=1.2, ge=0.0, le=10.0)
+    """For the same ask again after fast had it."""
+
+
+class TrajectoryPolicy:
+    """Only up: how well a turn goes says nothing of how long it is."""
+
+    name: ClassVar[str] = "trajectory"
+    Config: ClassVar[type[PolicyConfig]] = TrajectoryConfig
+
+    def __init__(self, config: TrajectoryConfig) -> None:
+        self._config = config
+
+    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
+        """Lean to deep by what went wrong in this turn, or because it is asked for the second time."""
+        turn, config = signals.turn, self._config
+        if turn.kind is TurnKind.ASK and turn.place.tier is Tier.FAST and _is_asked_again(signals):
+            return (Lean(config.asked_again_log_odds, "the same is asked again, after fast had it"),)
+        trajectory = turn.trajectory
+        shares = [
+            (config.failing_log_odds * min(max(trajectory.failures - 1, 0), 3), f"{trajectory.failures} calls failed in a row"),
+            (config.red_log_odds * min(max(trajectory.red_runs - 1, 0), 3), f"{trajectory.red_runs} test runs failed"),
+            (config.circling_log_odds if _is_circling(signals) else 0.0, "it does the same again and again"),
+        ]
+        found = [(log_odds, words) for log_odds, words in shares if log_odds]
+        if not found:
+            return ()
+        return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(words for _, words in found)),)
+
+
+def _is_circling(signals: Signals) -> bool:
+    trajectory = signals.turn.trajectory
+    return trajectory.failures > 0 and (trajectory.repeats >= 4 or trajectory.same_file_edits >= 4)
+
+
+def _is_asked_again(signals: Signals) -> bool:
+    """Whether the person's words are those of the turn before, give or take some."""
+    last, words = signals.turn.history.last, signals.turn.person_text
+    if not last or not words:
+        return False
+    before, now = set(last[-1].words.lower().split()), set(words[:400].lower().split())
+    return len(now) >= 4 and len(before & now) >= 0.9 * len(before | now)

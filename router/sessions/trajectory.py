@@ -1,0 +1,116 @@
+"""How the running turn goes: what its last calls were, what came back, and whether it turns in circles."""
+
+import re
+from collections import Counter
+
+import orjson
+
+from router.contract.request import Conversation, Json, Message, ToolResult
+from router.contract.signals import Trajectory
+from router.sessions.clients import BOOKKEEPING_TOOLS, Client
+from router.sessions.history import is_edit
+from router.sessions.words import words_of
+
+_READ_MESSAGES = 16
+"""The last eight calls with their results: trouble that is older was overcome, or is still there."""
+_COUNTED_MESSAGES = 400
+_HEAD, _TAIL = 400, 1_200
+_FAILED = re.compile(
+    r"Traceback \(most recent call last\)|\bexit(?:ed)?(?: with)?(?: code| status)?:? ?[1-9]\d{0,2}\b|Exit [Cc]ode:? ?[1-9]"
+    r"|command not found|\bpanic: |Segmentation fault|npm ERR!|error\[E\d+\]|BUILD FAILED|error TS\d+"
+)
+_RED = re.compile(
+    r"\b[1-9]\d* (?:tests? )?fail(?:ed|ures?|ing)\b|^FAIL\b|^FAILED\b|--- FAIL|Tests:.*\b[1-9]\d* failed", re.MULTILINE
+)
+_GREEN = re.compile(
+    r"\b[1-9]\d* (?:tests? )?pass(?:ed|ing)\b|^ok\s+\S+\s+[\d.]+s|^OK \(\d+|test result: ok|All tests passed", re.MULTILINE
+)
+_READERS = re.compile(r"read|view|list|glob|grep|search|find|fetch|^ls$|open", re.IGNORECASE)
+"""Tools that only look: an error in what they show is no error of theirs."""
+
+
+def read_trajectory(conversation: Conversation, client: Client) -> Trajectory:
+    """Read the running turn: from the person's last words to the end."""
+    start = _find_start(conversation, client)
+    calls = edits = 0
+    for index in range(start, len(conversation)):
+        for name in conversation.glance(index).calls:
+            if name not in BOOKKEEPING_TOOLS:
+                calls += 1
+                edits += is_edit(name)
+    if not calls:
+        return Trajectory()
+    first = max(start, len(conversation) - _READ_MESSAGES)
+    return _read_last([conversation[index] for index in range(first, len(conversation))], calls, edits)
+
+
+def _find_start(conversation: Conversation, client: Client) -> int:
+    """The message behind the person's last words."""
+    for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _COUNTED_MESSAGES), -1):
+        if conversation.glance(index).role == "user" and words_of(conversation[index], client):
+            return index + 1
+    return max(0, len(conversation) - _COUNTED_MESSAGES)
+
+
+def _read_last(messages: list[Message], calls: int, edits: int) -> Trajectory:
+    made: Counter[str] = Counter()
+    changed: Counter[str] = Counter()
+    names: dict[str, str] = {}
+    failures = red_runs = 0
+    was_red = is_green = False
+    for message in messages:
+        for call in message.calls:
+            names[call.id] = call.name
+            arguments = _as_text(call.arguments)
+            if is_edit(call.name):
+                changed[_file_of(arguments)] += 1
+            made[f"{call.name}\0{arguments}"] += 1
+        for result in message.results:
+            verdict = _judge(result, names.get(result.call_id, ""))
+            if verdict == "red":
+                red_runs += 1
+                was_red, is_green = True, False
+            elif verdict == "green":
+                is_green = was_red
+                was_red = False
+            if verdict in ("red", "failed"):
+                failures += 1
+            elif verdict != "looked":
+                failures = 0
+    return Trajectory(
+        calls=calls,
+        edits=edits,
+        failures=failures,
+        repeats=max(made.values(), default=0),
+        red_runs=red_runs,
+        is_green=is_green,
+        same_file_edits=max(changed.values(), default=0),
+    )
+
+
+def _judge(result: ToolResult, name: str) -> str:
+    """What a result says: red or green tests, a failure, a look that says nothing, or that all is well."""
+    if result.is_error:
+        return "failed"
+    if _READERS.search(name):
+        return "looked"
+    text = result.text if len(result.text) <= _HEAD + _TAIL else f"{result.text[:_HEAD]}\n{result.text[-_TAIL:]}"
+    if _RED.search(text):
+        return "red"
+    if _FAILED.search(text):
+        return "failed"
+    return "green" if _GREEN.search(text) else "fine"
+
+
+def _as_text(arguments: Json) -> str:
+    return arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+
+
+_FILE = re.compile(
+    r'"(?:file_?path|path|filename|target_file|file)"\s*:\s*"([^"]{1,300})"|\*\*\* (?:Update|Add) File: ([^\n\\]{1,300})'
+)
+
+
+def _file_of(arguments: str) -> str:
+    found = _FILE.search(arguments[:4_000])
+    return (found.group(1) or found.group(2)) if found else ""

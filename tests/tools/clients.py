@@ -1,0 +1,90 @@
+"""Real clients: installed once by npm, run in a scratch home and repository. Skipped, loudly, where npm cannot install them."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tandem-clients"
+PACKAGES = {
+    "codex": "@openai/codex@0.166.0",
+    "claude": "@anthropic-ai/claude-code@2.1.325",
+    "openai": "openai@7.53.0",
+}
+
+
+def installed(name: str) -> Path:
+    """The folder of modules that holds a client."""
+    folder = CACHE / name
+    modules, package = folder / "node_modules", PACKAGES[name].rpartition("@")[0]
+    if (modules / package / "package.json").exists():
+        return modules
+    if shutil.which("npm") is None:
+        pytest.skip(f"npm is not here: {name} was not tried")
+    command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), PACKAGES[name]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    if done.returncode or not (modules / package).exists():
+        pytest.skip(f"{name} cannot be installed here and was not tried: {done.stderr[-200:]}")
+    return modules
+
+
+def command_of(name: str) -> str:
+    """The command of an installed client."""
+    return str(installed(name) / ".bin" / name)
+
+
+def make_scratch(folder: Path) -> Path:
+    """A home without settings, and a repository with one typo."""
+    (folder / "home").mkdir()
+    repository = folder / "repo"
+    repository.mkdir()
+    (repository / "calc.py").write_text("def divide(a, b):\n    retrun a / b\n")
+    subprocess.run(["git", "init", "-q", str(repository)], check=True)
+    return folder
+
+
+async def run_client(command: list[str], scratch: Path, environment: dict[str, str], seconds: float = 90) -> str:
+    """All that a client printed. One that hangs is ended: it would outlive the test."""
+    base = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), "NO_COLOR": "1"}
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=scratch / "repo",
+        env={**base, **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), seconds)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise
+    return out.decode("utf-8", "replace")
+
+
+def codex(url: str, *more: str, model: str = "auto", prompt: str = "Fix the typo in calc.py") -> list[str]:
+    """Codex, with its built-in provider and only the address changed. `CODEX_KEY` is the environment that goes with it."""
+    address = f'openai_base_url="{url}/v1"'
+    return [command_of("codex"), "exec", "--skip-git-repo-check", "-m", model, "-c", address, *more, prompt]
+
+
+CODEX_KEY = {"CODEX_API_KEY": "any"}
+
+
+def claude(*more: str, prompt: str = "Fix the typo in calc.py") -> list[str]:
+    """Claude Code, printing its answer."""
+    return [command_of("claude"), "-p", *more, prompt]
+
+
+def claude_environment(url: str) -> dict[str, str]:
+    """Where Claude Code finds the router."""
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "any",
+        "ANTHROPIC_MODEL": "auto",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
