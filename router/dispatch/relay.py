@@ -145,7 +145,7 @@ class Relay:
         self._silent_checks += 1
         if self._silent_checks >= 2 and self._tail is not None and self._tail.at_frame_end and not self._is_paused:
             self._silent_checks = 0
-            self._client.write(_HEARTBEAT)
+            self._client.write((self.bridged.beat() if self.bridged is not None else b"") or _HEARTBEAT)
         self._listen_for_silence()
 
     def _note_first_token(self) -> None:

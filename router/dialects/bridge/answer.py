@@ -73,6 +73,10 @@ class BridgedAnswer:
         message = in_callers_words(self._caller, failure.message, failure.code)
         return self._open() + self._composer.fail(status, failure.code, message)
 
+    def beat(self) -> bytes:
+        """A sign of life, in the stream's own numbering; empty where a comment does."""
+        return b"" if self._has_ended else self._composer.beat()
+
     def break_off(self, error: TandemError) -> bytes:
         """The last event of a stream that broke after its first byte, in the stream's own numbering."""
         self._has_ended = True

@@ -22,7 +22,7 @@ from router.dialects.fields import as_list, as_object, as_text, as_whole
 _READ = frozenset(
     """
     model messages system tools tool_choice max_tokens stop_sequences stream temperature top_p thinking output_config
-    metadata service_tier cache_control
+    metadata cache_control
     """.split()
 )
 _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))

@@ -96,6 +96,9 @@ class ChatComposer:
             frames += data_frame({**self._head, "object": "chat.completion.chunk", "choices": [], "usage": chat_usage(usage)})
         return frames + b"data: [DONE]\n\n"
 
+    def beat(self) -> bytes:
+        return b""
+
     def fail(self, status: int, code: str, message: str) -> bytes:
         return stream_failure(Dialect.CHAT, status, message, code, f"req_{self._answer.id}")
 

@@ -59,6 +59,9 @@ class CompletionsComposer:
             frames += data_frame({**self._head, "choices": [], "usage": chat_usage(usage)})
         return frames + b"data: [DONE]\n\n"
 
+    def beat(self) -> bytes:
+        return b""
+
     def fail(self, status: int, code: str, message: str) -> bytes:
         return stream_failure(Dialect.COMPLETIONS, status, message, code, self._request_id)
 

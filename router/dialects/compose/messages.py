@@ -124,6 +124,9 @@ class MessagesComposer:
         frames += self._event("message_delta", {"delta": stop, "usage": messages_usage(usage)})
         return frames + self._event("message_stop", {})
 
+    def beat(self) -> bytes:
+        return b""
+
     def fail(self, status: int, code: str, message: str) -> bytes:
         return stream_failure(Dialect.MESSAGES, status, message, code, f"req_{self._answer.id}")
 

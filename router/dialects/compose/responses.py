@@ -202,6 +202,9 @@ class ResponsesComposer:
         status = self._status()
         return frames + self._event(f"response.{status}", {"response": self._response(status)})
 
+    def beat(self) -> bytes:
+        return self._event("response.in_progress", {"response": {**self._response("in_progress"), "output": []}})
+
     def fail(self, status: int, code: str, message: str) -> bytes:
         failed: JsonObject = {**self._response("failed"), "error": {"code": code, "message": message}}
         return self._event("response.failed", {"response": failed})

@@ -38,6 +38,7 @@ def bridged(caller: Caller, *, is_streaming: bool = True, dialect: Dialect = Dia
     answer = BRIDGES[dialect, Dialect.CHAT].cross(view, Writing(make_target(), "m"), created=1).answer
     relay = Relay(
         caller,
+        heartbeat_seconds=0.04,
         target="spark",
         dialect=dialect,
         request_id=view.id,
@@ -133,3 +134,21 @@ async def test_a_stream_without_a_content_type_is_one_when_one_was_asked_for():
 
     assert await outcome(relay) is None
     assert b"response.completed" in caller.written
+
+
+async def test_a_silent_bridged_responses_stream_repeats_that_it_is_in_progress():
+    """Its clients time the events that they parse: a comment is none."""
+    caller = Caller()
+    sink, relay = bridged(caller)
+
+    sink.start(200, EVENTS)
+    sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
+    async with asyncio.timeout(2):
+        while caller.written.count(b"event: response.in_progress") < 3:  # noqa: ASYNC110  a relay has no event for it
+            await asyncio.sleep(0.005)
+    sink.write(frame({"choices": [{"delta": {}, "finish_reason": "stop"}]}) + b"data: [DONE]\n\n")
+    sink.end()
+
+    assert await outcome(relay) is None
+    numbers = [found.json()["sequence_number"] for found in split_frames(caller.written)]
+    assert numbers == list(range(len(numbers)))
