@@ -149,6 +149,7 @@ def _economics(loaded: LoadedConfig) -> Economics:
         quick=TurnSize(decision.quick.calls, decision.quick.output_tokens),
         long=TurnSize(decision.long.calls, decision.long.output_tokens),
         base_rate=decision.base_rate,
+        personal_log_odds=decision.personal_log_odds,
     )
 
 

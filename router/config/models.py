@@ -187,6 +187,8 @@ class DecisionSettings(Settings):
     """A long task."""
     base_rate: float = Field(default=0.45, gt=0.001, lt=0.999)
     """The share of long tasks among all turns, before anything is known of one."""
+    personal_log_odds: float = Field(default=0.0, ge=-3.0, le=3.0)
+    """Your own offset, added to every turn of yours: positive leans to deep, negative to fast. `tandem tune` fits it."""
 
 
 class LimitsSettings(Settings):

@@ -47,12 +47,13 @@ class Glance(NamedTuple):
 class Conversation(Sequence[Message]):
     """The messages of a request, read one at a time when asked for: most decisions look at the last few only."""
 
-    __slots__ = ("_glance", "_items", "_read", "_seen")
+    __slots__ = ("_glance", "_glanced", "_items", "_read", "_seen")
 
     def __init__(self, items: list[Json], read: Callable[[Json], Message], glance: Callable[[Json], Glance]) -> None:
         self._items = items
         self._read, self._glance = read, glance
         self._seen: dict[int, Message] = {}
+        self._glanced: dict[int, Glance] = {}
 
     def item(self, index: int) -> Json:
         """A message as it came."""
@@ -60,7 +61,10 @@ class Conversation(Sequence[Message]):
 
     def glance(self, index: int) -> Glance:
         """Look at a message in passing: a history of hundreds is walked through in microseconds."""
-        return self._glance(self._items[index])
+        seen = self._glanced.get(index)
+        if seen is None:
+            seen = self._glanced[index] = self._glance(self._items[index])
+        return seen
 
     def __len__(self) -> int:
         return len(self._items)

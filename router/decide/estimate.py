@@ -32,6 +32,7 @@ class Economics:
     quick: TurnSize
     long: TurnSize
     base_rate: float
+    personal_log_odds: float = 0.0
     usd_per_second: float = field(init=False)
     prior: float = field(init=False)
     """The log-odds of a long task before anything is known."""

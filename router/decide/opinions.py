@@ -30,6 +30,10 @@ class Hearing(NamedTuple):
         """All opinions, strongest first within their kind."""
         return tuple(_as_evidence(held) for held in (*self.insists, *self.ruled_out, *self.leans))
 
+    def with_lean(self, policy: str, lean: Lean) -> "Hearing":
+        """One lean more, in its place."""
+        return self._replace(leans=_sorted([*self.leans, Held(policy, lean)], _lean_order))
+
 
 def hear(policies: Sequence[Policy], request: RequestView, signals: Signals) -> Hearing:
     """Ask every policy."""

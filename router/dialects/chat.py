@@ -73,7 +73,13 @@ def glance(item: Json) -> Glance:
     role, calls = item.get("role"), item.get("tool_calls")
     if not calls:
         return _GLANCES.get(role) or Glance(as_text(role)) if isinstance(role, str) else _NOTHING
-    return Glance("assistant", tuple([_read_call(as_object(call)).name for call in as_list(calls)]))
+    return Glance("assistant", tuple([_call_name(as_object(call)) for call in as_list(calls)]))
+
+
+def _call_name(call: JsonObject) -> str:
+    called = call.get("function") or call.get("custom")
+    name = called.get("name") if isinstance(called, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:

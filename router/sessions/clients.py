@@ -80,6 +80,7 @@ HARNESS_STARTS = (
     "# AGENTS.md instructions for",
     "# task_progress",
     "[SYSTEM NOTIFICATION - NOT USER INPUT]",
+    "[Request interrupted by user",
     "I have *added these files to the chat*",
     "Here are summaries of some files present in my git repo",
     "I am working with you on code in a git repository",

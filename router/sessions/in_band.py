@@ -10,8 +10,9 @@ from router.contract.request import InBand, Json, JsonObject, RequestView
 from router.contract.words import Dialect, Tier
 from router.dialects.fields import as_list, as_object, as_text
 
-_MARK = re.compile(rb"tier: (?:fast|deep|auto)")
-_LINE = re.compile(r"\A\s*tier: (fast|deep|auto)[ \t]*(?:\r?\n+|\Z)")
+_LINE = re.compile(r"\Atier: (fast|deep|auto)(?:(?:\r?\n)+|\Z)")
+_NOTHING_ELSE = "continue"
+"""What stands in for a message that was the line alone: no host takes an empty one."""
 _TEXTS = frozenset({"text", "input_text"})
 _TIERS = {"fast": Tier.FAST, "deep": Tier.DEEP, "auto": None}
 _LISTS = {Dialect.CHAT: "messages", Dialect.RESPONSES: "input", Dialect.MESSAGES: "messages"}
@@ -20,44 +21,42 @@ _LISTS = {Dialect.CHAT: "messages", Dialect.RESPONSES: "input", Dialect.MESSAGES
 def read_in_band(view: RequestView) -> tuple[InBand | None, JsonObject]:
     """The last wish in the conversation, and the fields of the body that change when its lines are taken out."""
     name = _LISTS.get(view.dialect)
-    if name is None or not _MARK.search(view.raw):
+    if name is None:
         return None, {}
     wish: InBand | None = None
     given = view.body.get(name)
     if isinstance(given, str):
         found = _LINE.match(given)
-        return (_wish(found), {name: given[found.end() :]}) if found else (None, {})
-    items: list[Json] = []
-    is_changed = False
-    for value in as_list(given):
-        found, item = _take_line(value)
-        if found is not None:
-            wish, is_changed = _wish(found), True
-        items.append(item)
-    return wish, {name: items} if is_changed else {}
+        return (_wish(found), {name: given[found.end() :] or _NOTHING_ELSE}) if found else (None, {})
+    items: list[Json] = as_list(given)
+    changed: dict[int, Json] = {}
+    for index, value in enumerate(items):
+        if isinstance(value, dict) and value.get("role") == "user":
+            found, item = _take_line(value)
+            if found is not None:
+                wish, changed[index] = _wish(found), item
+    if not changed:
+        return None, {}
+    return wish, {name: [changed.get(index, value) for index, value in enumerate(items)]}
 
 
 def _wish(found: "re.Match[str]") -> InBand:
     return InBand(_TIERS[found.group(1)])
 
 
-def _take_line(value: Json) -> tuple["re.Match[str] | None", Json]:
+def _take_line(message: JsonObject) -> tuple["re.Match[str] | None", Json]:
     """A user's message without its line. A message that holds results is a tool's, whatever it says."""
-    message = as_object(value)
-    if message.get("role") != "user":
-        return None, value
     content = message.get("content")
     if isinstance(content, str):
         found = _LINE.match(content)
-        return (found, {**message, "content": content[found.end() :]}) if found else (None, value)
+        return (found, {**message, "content": content[found.end() :] or _NOTHING_ELSE}) if found else (None, message)
     parts = as_list(content)
     if any(as_object(part).get("type") == "tool_result" for part in parts):
-        return None, value
+        return None, message
     for index, entry in enumerate(parts):
         part = as_object(entry)
         found = _LINE.match(as_text(part.get("text"))) if part.get("type") in _TEXTS else None
         if found:
-            # A part must hold something; the line alone asks for nothing but the tier.
-            rest = as_text(part.get("text"))[found.end() :] or "(go on)"
+            rest = as_text(part.get("text"))[found.end() :] or _NOTHING_ELSE
             return found, {**message, "content": [*parts[:index], {**part, "text": rest}, *parts[index + 1 :]]}
-    return None, value
+    return None, message

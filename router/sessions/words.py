@@ -41,8 +41,7 @@ def person_text(conversation: Conversation, client: Client) -> str | None:
 def earlier_words(conversation: Conversation, client: Client, skip: int = 0) -> str | None:
     """The person's words from further back: the last ones, or with `skip` the ones before those."""
     for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_FAR_BACK), -1):
-        message = conversation[index]
-        if message.role == "user" and (words := words_of(message, client)):
+        if conversation.glance(index).role == "user" and (words := words_of(conversation[index], client)):
             if not skip:
                 return words
             skip -= 1

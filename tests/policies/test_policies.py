@@ -1,13 +1,18 @@
+from dataclasses import replace
+
 import pytest
 
+from policies.boundary import BoundaryConfig, BoundaryPolicy
 from policies.capability import CapabilityConfig, CapabilityPolicy
 from policies.effort import EffortConfig, EffortPolicy
 from policies.override import OverrideConfig, OverridePolicy
 from policies.side_request import SideRequestConfig, SideRequestPolicy
+from policies.trajectory import TrajectoryConfig, TrajectoryPolicy
 from policies.window import WindowConfig, WindowPolicy
 from policies.words import WordsConfig, WordsPolicy
 from router.contract.opinions import Insist, Lean, Rank, RuleOut
-from router.contract.signals import Alias
+from router.contract.request import InBand, Wishes
+from router.contract.signals import Alias, FinishedTurn, History, Place, Trajectory
 from router.contract.words import Dialect, Feature, Tier, TurnKind
 from tests.tools.values import ask, make_signals, make_target, make_view, stand
 
@@ -164,3 +169,63 @@ def test_an_unknown_previous_response_rules_out_targets_that_do_not_speak_respon
 
     assert opinion.target == "spark"
     assert "previous_response_id" in opinion.because
+
+
+NO_TROUBLE = Trajectory()
+
+
+def running(tier: Tier, trajectory: Trajectory = NO_TROUBLE, kind: TurnKind = TurnKind.TOOL_LOOP, *, escalated: bool = False):
+    signals = make_signals(kind=kind)
+    place = Place(tier, kind is TurnKind.TOOL_LOOP, escalated)
+    return signals._replace(turn=signals.turn._replace(place=place, trajectory=trajectory))
+
+
+BOUNDARY, TRAJECTORY = BoundaryPolicy(BoundaryConfig()), TrajectoryPolicy(TrajectoryConfig())
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+def test_a_running_turn_stays_where_it_began(tier):
+    (opinion,) = BOUNDARY.judge(ask(), running(tier, Trajectory(calls=9)))
+
+    assert (opinion.tier, opinion.yields) == (tier, True)
+
+
+@pytest.mark.parametrize("trouble", [{"failures": 3}, {"red_runs": 3}, {"repeats": 4, "failures": 1}])
+def test_trouble_on_fast_reopens_the_decision_and_leans_to_deep(trouble):
+    signals = running(Tier.FAST, Trajectory(calls=5, **trouble))
+
+    assert BOUNDARY.judge(ask(), signals) == ()
+    assert TRAJECTORY.judge(ask(), signals)[0].log_odds >= 1.0
+
+
+def test_green_tests_let_a_turn_come_down_unless_it_was_moved_up():
+    green = Trajectory(calls=5, is_green=True)
+
+    assert BOUNDARY.judge(ask(), running(Tier.DEEP, green))[0].log_odds < 0
+    assert BOUNDARY.judge(ask(), running(Tier.DEEP, green, escalated=True))[0].tier is Tier.DEEP
+
+
+def test_compaction_stays_with_its_session_and_a_new_ask_is_free():
+    assert BOUNDARY.judge(ask(), running(Tier.DEEP, kind=TurnKind.COMPACTION))[0].tier is Tier.DEEP
+    assert BOUNDARY.judge(ask(), running(Tier.DEEP, kind=TurnKind.ASK)) == ()
+
+
+def test_the_same_ask_again_after_fast_had_it_leans_to_deep():
+    words = "please fix the parser for me"
+    signals = make_signals(text=words)
+    turn = signals.turn._replace(place=Place(Tier.FAST), history=History(1, (FinishedTurn(words, 2, 1),)))
+
+    assert TRAJECTORY.judge(ask(), signals._replace(turn=turn))[0].log_odds > 0
+    other = turn._replace(history=History(1, (FinishedTurn("write a new module for billing", 2, 1),)))
+    assert TRAJECTORY.judge(ask(), signals._replace(turn=other)) == ()
+
+
+def test_a_first_line_outranks_a_session_and_a_header_outranks_the_line():
+    view = ask(headers={"x-tandem-tier": "fast"})
+    line = ask()._replace(wishes=Wishes(line=InBand(Tier.DEEP)))
+
+    assert (
+        OVERRIDE.judge(view._replace(wishes=replace(view.wishes, line=InBand(Tier.DEEP))), make_signals())[0].tier is Tier.FAST
+    )
+    assert OVERRIDE.judge(line, make_signals(tier_wish=Tier.FAST))[0].tier is Tier.DEEP
+    assert OVERRIDE.judge(ask()._replace(wishes=Wishes(line=InBand(None))), make_signals(tier_wish=Tier.FAST)) == ()

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import assume, given
@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from router.contract.errors import Misfit, TiersBusy, TooLong
 from router.contract.opinions import Insist, Lean, Opinion, Rank, RuleOut
-from router.contract.words import Tier
+from router.contract.words import Tier, TurnKind
 from router.decide.choose import Rules, decide
 from router.decide.estimate import Economics, TurnSize, find_flip, foresee
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
@@ -62,6 +62,24 @@ def test_the_score_is_the_sum_of_all_shares(odds):
     prior = math.log(0.45 / 0.55)
     assert decision.score == pytest.approx(1 / (1 + math.exp(-(prior + sum(odds)))), abs=1e-9)
     assert len(decision.evidence) == len(odds)
+
+
+@given(some.lists(log_odds, max_size=4), some.floats(-3, 3).filter(bool))
+def test_the_personal_offset_is_one_share_of_the_sum_and_shows_as_evidence(odds, offset):
+    economics = replace(ECONOMICS, personal_log_odds=offset)
+
+    decision = run(*(lean(value, f"p{n}") for n, value in enumerate(odds)), economics=economics)
+
+    assert decision.score == pytest.approx(1 / (1 + math.exp(-(ECONOMICS.prior + offset + sum(odds)))), abs=1e-9)
+    assert [item.log_odds for item in decision.evidence if item.policy == "personal"] == [offset]
+    assert [abs(item.log_odds) for item in decision.evidence] == sorted((abs(o) for o in [*odds, offset]), reverse=True)
+
+
+@pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.COMPACTION, TurnKind.SUBAGENT])
+def test_the_personal_offset_is_for_turns_of_the_person_alone(kind):
+    decision = run(signals=make_signals(kind=kind), economics=replace(ECONOMICS, personal_log_odds=2.0))
+
+    assert decision.evidence == ()
 
 
 def test_with_no_wait_and_cold_caches_fast_wins_below_the_threshold_of_the_preference():

@@ -1,0 +1,120 @@
+"""What `replay` and `tune` share: which history is meant, and going through it with a progress bar."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from router.cli.common import complain
+from router.cli.progress import Progress
+from router.config.load import LoadedConfig
+from router.lab.cases import Case, cases_of, join
+from router.lab.ledger import LedgerTally, LedgerUnreadable, count_asks, read_ledger
+from router.lab.logs import LogFile, find_logs, read_logs, usual_places
+from router.lab.logs.lines import Tally
+
+
+def add_history_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the history is."""
+    parser.add_argument(
+        "logs",
+        nargs="*",
+        metavar="LOG",
+        help="session logs, or folders of them: Codex, Claude Code, SpecStory or aider (default: where those leave theirs)",
+    )
+    parser.add_argument("--ledger", nargs="?", const="", metavar="FILE", help="read the ledger (default: the config's own)")
+
+
+@dataclass(slots=True)
+class PastFiles:
+    """The history that was found."""
+
+    logs: list[LogFile] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+    ledger: Path | None = None
+    ledger_asks: int = 0
+    ledger_tally: LedgerTally = field(default_factory=LedgerTally)
+
+    def cases(self, name: str) -> Iterator[Case]:
+        """Every turn, under a progress bar: bytes of logs, or turns of a ledger."""
+        has_logs = bool(self.logs)
+        with Progress(name, sum(log.size_bytes for log in self.logs) if has_logs else self.ledger_asks) as progress:
+            recorded = [] if self.ledger is None else list(read_ledger(self.ledger, self.ledger_tally))
+            self.tally.advance = progress.advance
+            told = cases_of(read_logs(self.logs, self.tally))
+            for turns, case in enumerate(join(told, recorded), start=1):
+                progress.note = f"{turns} turns"
+                progress.advance(0 if has_logs else 1)
+                yield case
+
+    def say(self) -> None:
+        """What was read, and what was passed over."""
+        if self.ledger is not None:
+            seen = self.ledger_tally
+            complain(f"read {seen.entries} entries of {len(seen.sessions)} sessions in {self.ledger}")
+            if seen.unreadable:
+                complain(f"passed over {seen.unreadable} entries whose decision cannot be read")
+        if self.logs:
+            self._say_logs()
+
+    def _say_logs(self) -> None:
+        found = ", ".join(f"{count} of {name}" for name, count in sorted(self.tally.files.items())) or "none"
+        complain(f"read {sum(self.tally.files.values())} logs ({found}), {self.tally.sessions} sessions")
+        passed = (
+            (self.tally.unknown_files, "files of an unknown kind"),
+            (self.tally.unreadable_files, "files that cannot be read"),
+            (self.tally.broken_lines, "broken lines"),
+            (self.tally.side_sessions, "sessions of subagents"),
+            (self.tally.repeated_turns, "turns told twice"),
+        )
+        said = ", ".join(f"{count} {what}" for count, what in passed if count)
+        if said:
+            complain(f"passed over {said}")
+
+
+def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles | None:
+    """The history that the arguments mean, or None after it was said why there is none.
+
+    Where logs and ledger may be joined, no argument means both, as far as they are there.
+    """
+    found = PastFiles()
+    wants_ledger = arguments.ledger is not None
+    if wants_ledger and arguments.logs and not joins:
+        complain("give logs or --ledger, not both")
+        return None
+    if wants_ledger and not _find_ledger(arguments.ledger, loaded, found):
+        return None
+    if arguments.logs or not wants_ledger:
+        if not _find_logs(arguments.logs, found):
+            return None
+        if joins and not arguments.logs and loaded.ledger_path is not None and loaded.ledger_path.is_file():
+            _find_ledger("", loaded, found)
+    if not found.logs and found.ledger is None:
+        looked = ", ".join(arguments.logs or [str(place) for place in usual_places()])
+        complain(f"found no session logs in {looked}\n  hint: name a log or a folder, or read the ledger with --ledger")
+        return None
+    return found
+
+
+def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> bool:
+    path = Path(named).expanduser() if named else loaded.ledger_path
+    if path is None:
+        complain("the config keeps no ledger\n  hint: name one with --ledger FILE, or set ledger.path")
+        return False
+    try:
+        found.ledger_asks = count_asks(path)
+        found.ledger = path
+    except LedgerUnreadable as error:
+        complain(str(error))
+        return False
+    return True
+
+
+def _find_logs(named: list[str], found: PastFiles) -> bool:
+    places = [Path(log).expanduser() for log in named]
+    missing = [str(place) for place in places if not place.exists()]
+    if missing:
+        complain(f"no such file or folder: {', '.join(missing)}")
+        return False
+    found.logs = find_logs(places or [place for place in usual_places() if place.exists()], found.tally)
+    return True

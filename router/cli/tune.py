@@ -1,0 +1,150 @@
+"""`tandem tune`."""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+import orjson
+
+from router.cli.common import add_config_argument, command_name, complain, load_or_report
+from router.cli.past import PastFiles, add_history_arguments, find_history
+from router.config.edit import CannotEdit, set_values
+from router.config.load import ConfigError, LoadedConfig, check_config, find_config
+from router.contract.request import JsonObject
+from router.lab.replay import choose_again, quiet
+from router.lab.tune import LEAST_TURNS, Change, Fit, Sample, Tuning, as_sample, tune
+from router.telemetry import events
+from router.wiring import build_house, known_names
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_config_argument(parser)
+    add_history_arguments(parser)
+    parser.add_argument("--apply", action="store_true", help="write the fitted values into the config (the old file is kept)")
+    parser.add_argument("--force", action="store_true", help="apply even where the later part of your history may be worse off")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Fit, show the change on what was held out, and write only when told to."""
+    events.set_up_logging(as_json=True)
+    loaded = load_or_report(arguments.config)
+    if loaded is None:
+        return 2
+    history = find_history(arguments, loaded, joins=True)
+    if history is None:
+        return 2
+    samples = asyncio.run(_read_samples(history, loaded))
+    history.say()
+    decision = loaded.config.decision
+    tuning = tune(samples, Fit(decision.base_rate, decision.personal_log_odds))
+    if tuning is None:
+        complain(
+            f"too little history: {len(samples)} turns are known to have been quick or long, and {LEAST_TURNS} in several"
+            " sessions are needed. Nothing is changed"
+        )
+        return 1 if arguments.apply else 0
+    print(orjson.dumps(_as_json(tuning), option=orjson.OPT_INDENT_2).decode() if arguments.json else _readable(tuning))
+    return _apply(arguments, tuning) if arguments.apply else 0
+
+
+async def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
+    built = build_house(loaded, with_ledger=False)
+    house, samples = quiet(built.house), []
+    try:
+        for case in history.cases("tuning"):
+            choice = await choose_again(house, case)
+            sample = as_sample(case, choice) if choice is not None else None
+            if sample is not None:
+                samples.append(sample)
+    finally:
+        await built.close()
+    return samples
+
+
+def _apply(arguments: argparse.Namespace, tuning: Tuning) -> int:
+    """Write the two values into the file, if they do no harm that can be seen."""
+    if tuning.regret_per_100.may_harm and not arguments.force:
+        complain("not applied: on the held-out part the change may do harm\n  hint: more history, or --force")
+        return 1
+    path = find_config(arguments.config)
+    if path is None:
+        complain(f"there is no config file to write to\n  hint: {command_name()} init writes one")
+        return 2
+    values = {"base_rate": tuning.fitted.base_rate, "personal_log_odds": tuning.fitted.personal_log_odds}
+    try:
+        old = path.read_text(encoding="utf-8")
+        new = set_values(old, "decision", values)
+        check_config(new, str(path), path.resolve().parent, known_names())
+        _write(path, old, new)
+    except (CannotEdit, ConfigError) as error:
+        faults = "; ".join(str(fault) for fault in error.faults) if isinstance(error, ConfigError) else str(error)
+        complain(f"not applied: {faults}")
+        return 1
+    except OSError as error:
+        complain(f"not applied: {error.filename}: {error.strerror}")
+        return 1
+    complain(f"wrote {path}; the old file is {path.name}.bak. A running router takes it up when it is started anew")
+    return 0
+
+
+def _write(path: Path, old: str, new: str) -> None:
+    """Keep the old text beside it, then put the new file in its place in one step, with the rights of the old."""
+    path.with_name(f"{path.name}.bak").write_text(old, encoding="utf-8")
+    real = path.resolve()
+    fresh = real.with_name(f".{real.name}.new")
+    fresh.touch(mode=0o600)
+    fresh.chmod(real.stat().st_mode & 0o777)
+    fresh.write_text(new, encoding="utf-8")
+    fresh.replace(real)
+
+
+def _as_json(tuning: Tuning) -> JsonObject:
+    return {
+        "present": _fit_json(tuning.present),
+        "fitted": _fit_json(tuning.fitted),
+        "learned_turns": tuning.learned_turns,
+        "held_out_turns": tuning.held_out_turns,
+        "held_out_sessions": tuning.held_out_sessions,
+        "moved": tuning.moved,
+        "regret_per_100": _change_json(tuning.regret_per_100),
+        "log_loss": _change_json(tuning.log_loss),
+        "may_harm": tuning.regret_per_100.may_harm,
+    }
+
+
+def _fit_json(fit: Fit) -> JsonObject:
+    return {"base_rate": fit.base_rate, "personal_log_odds": fit.personal_log_odds}
+
+
+def _change_json(change: Change) -> JsonObject:
+    interval = [round(change.low, 4), round(change.high, 4)]
+    return {"before": round(change.before, 4), "after": round(change.after, 4), "interval": [*interval]}
+
+
+def _readable(tuning: Tuning) -> str:
+    present, fitted = tuning.present, tuning.fitted
+    lines = [
+        f"fitted to {tuning.learned_turns} earlier turns, shown on {tuning.held_out_turns} later ones"
+        f" ({tuning.held_out_sessions} sessions)",
+        "",
+        f"decision.base_rate          {present.base_rate:g} → {fitted.base_rate:g}",
+        f"decision.personal_log_odds  {present.personal_log_odds:g} → {fitted.personal_log_odds:g}",
+        "",
+        f"tier changes    {tuning.moved} of {tuning.held_out_turns} turns",
+        f"regret per 100  {_change(tuning.regret_per_100, 1)}",
+        f"log loss        {_change(tuning.log_loss, 3)}",
+        "",
+        "The held-out part may be worse off."
+        if tuning.regret_per_100.may_harm
+        else "No harm is to be seen on the held-out part.",
+    ]
+    return "\n".join(lines)
+
+
+def _change(change: Change, digits: int) -> str:
+    return (
+        f"{change.before:.{digits}f} → {change.after:.{digits}f}"
+        f" (change {change.low:+.{digits}f} to {change.high:+.{digits}f}; less is better)"
+    )

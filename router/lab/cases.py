@@ -1,0 +1,99 @@
+"""What is decided again: one turn of a log as a request, or one entry of the ledger as what was kept of it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from router.contract.opinions import Opinion
+from router.contract.words import Tier, TurnKind
+from router.dialects.requests import Arrival
+from router.lab.past import PastSession, PastTurn, Size, size_of_turn
+from router.lab.requests import write_request
+
+_SAME_SECONDS = 30.0
+"""Between a client's note of an ask and the arrival of its request."""
+
+
+class Regret(StrEnum):
+    """A sign that the person wished for something else."""
+
+    ASKED_AGAIN = "asked_again"
+    INTERRUPTED = "interrupted"
+    SWITCHED_MODEL = "switched_model"
+    ESCALATED = "escalated"
+    OVERRODE = "overrode"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the ledger keeps of a decision without its text: the opinions as they counted, and the prompt's length."""
+
+    opinions: tuple[Opinion, ...]
+    prompt_tokens: int
+    decided_by: str
+    kind: TurnKind
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One turn to decide again. It has an arrival where its text is known, else what was kept of its decision."""
+
+    session: str
+    client: str
+    at: float | None
+    size: Size | None = None
+    regrets: tuple[Regret, ...] = ()
+    words: str = ""
+    was: Tier | None = None
+    """The tier that served it, where a ledger says so."""
+    arrival: Arrival | None = None
+    kept: Kept | None = None
+
+
+def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
+    """The turns of logs and of a ledger, each once: a log knows the words and edits, the ledger what was wished.
+
+    A client's session id is the same in both. Their clocks are one machine's, so the nearest turn in time is the same turn.
+    """
+    waiting: dict[str, list[Case]] = {}
+    for case in recorded:
+        waiting.setdefault(case.session, []).append(case)
+    for case in told:
+        at, others = case.at, waiting.get(case.session, [])
+        near = [other for other in others if at is not None and other.at is not None and abs(other.at - at) <= _SAME_SECONDS]
+        if not near or at is None:
+            yield case
+            continue
+        other = min(near, key=lambda other: abs((other.at or 0.0) - at))
+        others.remove(other)
+        is_wish = Regret.OVERRODE in other.regrets or Regret.ESCALATED in other.regrets
+        regrets = tuple(dict.fromkeys((*case.regrets, *other.regrets)))
+        yield replace(case, was=other.was, regrets=regrets, size=other.size if is_wish else case.size)
+    for others in waiting.values():
+        yield from others
+
+
+def cases_of(sessions: Iterable[PastSession]) -> Iterator[Case]:
+    """Every turn of every session, told once."""
+    for session in sessions:
+        began = next((turn.at for turn in session.turns if turn.at is not None), None)
+        for index, turn in enumerate(session.turns):
+            if not turn.is_repeated:
+                yield Case(
+                    session=f"{session.client}:{session.id}",
+                    client=session.client,
+                    at=began if turn.at is None else turn.at,
+                    size=size_of_turn(turn),
+                    regrets=_regrets_of(turn),
+                    words=turn.words,
+                    arrival=write_request(session, index),
+                )
+
+
+def _regrets_of(turn: PastTurn) -> tuple[Regret, ...]:
+    signs = (
+        (turn.was_asked_again, Regret.ASKED_AGAIN),
+        (turn.was_interrupted, Regret.INTERRUPTED),
+        (turn.has_switched_model, Regret.SWITCHED_MODEL),
+    )
+    return tuple(regret for is_there, regret in signs if is_there)

@@ -1,0 +1,114 @@
+"""The logs that clients leave on disk: where they are, whose they are, and one reader for each kind."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from router.lab.logs import aider, claude_code, codex, specstory
+from router.lab.logs.lines import Tally, read_objects, read_texts
+from router.lab.past import PastSession
+
+_AIDER_FILE = ".aider.chat.history.md"
+_PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
+_HEAD_LINES = 60
+_READERS: dict[str, Callable[[Path, Tally], Iterator[PastSession]]] = {
+    "codex": codex.read,
+    "claude-code": claude_code.read,
+    "specstory": specstory.read,
+    "aider": aider.read,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file that may be a log, as found."""
+
+    path: Path
+    size_bytes: int
+
+
+def usual_places() -> tuple[Path, ...]:
+    """Where clients leave their logs: in the home folder, and in the folder that we stand in."""
+    home = Path.home()
+    return (home / ".codex" / "sessions", home / ".claude" / "projects", Path(".specstory/history"), Path(_AIDER_FILE))
+
+
+def find_logs(places: Iterable[Path], tally: Tally) -> list[LogFile]:
+    """The files at these places, oldest first. Folders are walked; links to folders are not, so no walk is endless."""
+    found: dict[Path, tuple[float, LogFile]] = {}
+    for place in places:
+        for path in _walk(place):
+            try:
+                real = path.resolve()
+                state = real.stat()
+            except (OSError, RuntimeError):
+                tally.unreadable_files += 1
+                continue
+            found.setdefault(real, (state.st_mtime, LogFile(path, state.st_size)))
+    return [log for _, log in sorted(found.values(), key=lambda entry: (entry[0], str(entry[1].path)))]
+
+
+def _walk(place: Path) -> Iterator[Path]:
+    if not place.is_dir():
+        yield place
+        return
+    for folder, inner, names in os.walk(place, followlinks=False):
+        inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
+        for name in sorted(names):
+            is_history = name == _AIDER_FILE or (name.endswith(".md") and Path(folder).name == "history")
+            if name.endswith(".jsonl") or is_history:
+                yield Path(folder, name)
+
+
+def read_logs(files: Iterable[LogFile], tally: Tally) -> Iterator[PastSession]:
+    """The sessions of all files, one at a time. A turn that an earlier file told already is left out."""
+    told: set[tuple[str, float, int]] = set()
+    for log in files:
+        try:
+            kind = recognise(log.path)
+            if kind is None:
+                tally.unknown_files += 1
+            else:
+                tally.files[kind] = tally.files.get(kind, 0) + 1
+                for session in _READERS[kind](log.path, tally):
+                    fresh = _leave_out_told(session, told, tally)
+                    tally.sessions += bool(fresh.turns)
+                    yield fresh
+        except OSError:
+            tally.unreadable_files += 1
+
+
+def recognise(path: Path) -> str | None:
+    """Which client left a file, by its first lines."""
+    ignored = Tally()
+    if path.suffix == ".jsonl":
+        for first in islice(read_objects(path, ignored), 5):
+            if codex.looks_like(first):
+                return "codex"
+            if claude_code.looks_like(first):
+                return "claude-code"
+        return None
+    head = "\n".join(islice(read_texts(path, ignored), _HEAD_LINES))
+    if aider.looks_like(head):
+        return "aider"
+    return "specstory" if specstory.looks_like(head) else None
+
+
+def _leave_out_told(session: PastSession, told: set[tuple[str, float, int]], tally: Tally) -> PastSession:
+    """Clients copy a session's beginning into the file of its continuation. Only an exact time makes a turn the same."""
+    repeated = set()
+    for index, turn in enumerate(session.turns):
+        if turn.at is None or session.client == "aider":
+            continue
+        key = (session.client, turn.at, hash(turn.words))
+        if key in told:
+            repeated.add(index)
+        told.add(key)
+    if not repeated:
+        return session
+    tally.repeated_turns += len(repeated)
+    # A repeated turn stays as history of those after it, and is not counted again.
+    turns = tuple(replace(turn, is_repeated=index in repeated) for index, turn in enumerate(session.turns))
+    return replace(session, turns=turns)

@@ -1,0 +1,101 @@
+"""Reading files that others wrote: line by line, whatever their size, counting what cannot be read."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+
+from router.contract.request import Json, JsonObject
+
+_MOST_LINE_BYTES = 32 << 20
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was found on the way, and what was passed over."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    """Read files, by the client that left them."""
+    sessions: int = 0
+    unknown_files: int = 0
+    unreadable_files: int = 0
+    broken_lines: int = 0
+    repeated_turns: int = 0
+    """Turns that a resumed session's file tells once more."""
+    side_sessions: int = 0
+    """Sessions of a client's own, such as subagents: no turns of the person."""
+    advance: Callable[[int], None] = lambda _: None
+    """Told of every piece of a file that was read, in bytes."""
+
+
+def read_lines(path: Path, tally: Tally) -> Iterator[bytes]:
+    """The lines of a file. One beyond all reason is passed over and counted."""
+    with path.open("rb") as file:
+        while line := file.readline(_MOST_LINE_BYTES):
+            tally.advance(len(line))
+            if len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
+                tally.broken_lines += 1
+                while (rest := file.readline(_MOST_LINE_BYTES)) and not rest.endswith(b"\n"):
+                    tally.advance(len(rest))
+                continue
+            yield line
+
+
+def read_objects(path: Path, tally: Tally) -> Iterator[JsonObject]:
+    """The objects of a file with one on each line. What is no object, such as a line half written, is counted."""
+    for line in read_lines(path, tally):
+        if not line.strip():
+            continue
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            tally.broken_lines += 1
+            continue
+        if isinstance(value, dict):
+            yield value
+        else:
+            tally.broken_lines += 1
+
+
+def read_texts(path: Path, tally: Tally) -> Iterator[str]:
+    """The lines of a text, without their ends."""
+    for line in read_lines(path, tally):
+        yield line.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def read_time(value: Json) -> float | None:
+    """Seconds since 1970 of an ISO time, or of a number; None for anything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value) / (1_000 if value > 1e11 else 1)
+    if not isinstance(value, str) or not value:
+        return None
+    try:
+        at = datetime.fromisoformat(value.strip())
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def as_object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def as_count(value: Json) -> int:
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def texts_in(content: Json) -> tuple[str, ...]:
+    """The text blocks of a message's content, whatever the API calls them."""
+    if isinstance(content, str):
+        return (content,)
+    return tuple(text for block in as_list(content) if (text := as_text(as_object(block).get("text"))))

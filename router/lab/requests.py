@@ -1,0 +1,57 @@
+"""A past turn → the request that would have begun it, so that it is read and sensed as in serving."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from router.contract.request import Json, JsonObject
+from router.contract.words import Dialect, Operation
+from router.dialects.requests import Arrival
+from router.lab.past import PastSession, PastTurn
+from router.sense.tokens import estimate_tokens
+
+_AGENTS = {"codex": "codex_cli_rs", "claude-code": "claude-cli/"}
+_AIDER_SYSTEM = "Act as an expert software developer. "
+_MOST_TURNS = 200
+_MOST_EARLIER_WORDS = 2_000
+_MOST_FILLING_CHARS = 4 << 20
+_FILLING = "The text of tools, files and answers that stood here, as much of it as there was. "
+_TOKENS_PER_CHAR = estimate_tokens(_FILLING.encode() * 100) / (len(_FILLING) * 100)
+_PLANNING = "\n<system-reminder>Plan mode is active</system-reminder>"
+_TOOLS: list[Json] = [{"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}}]
+
+
+def write_request(session: PastSession, index: int) -> Arrival:
+    """The first request of one turn: the person's words after the turns that it would still remember."""
+    turn = session.turns[index]
+    earlier = session.turns[max(turn.remembers_from, index - _MOST_TURNS) : index]
+    messages: list[Json] = [message for past in earlier for message in _write_turn(past)]
+    messages.append({"role": "user", "content": turn.words + (_PLANNING if turn.is_planning else "")})
+    lead = _AIDER_SYSTEM if session.client == "aider" else ""
+    filling = _fill(turn, len(lead) + sum(len(past.words) for past in earlier) + len(turn.words))
+    body: JsonObject = {"model": "auto", "messages": [{"role": "system", "content": f"{lead}{filling}"}, *messages]}
+    if session.client != "aider":
+        body["tools"] = _TOOLS
+    if turn.effort:
+        body["reasoning_effort"] = turn.effort
+    headers = {"user-agent": _AGENTS.get(session.client, ""), "x-tandem-session": f"replay-{session.id}"[:200]}
+    return Arrival("req_replay", Dialect.CHAT, Operation.CREATE, headers, orjson.dumps(body))
+
+
+def _write_turn(turn: PastTurn) -> Sequence[JsonObject]:
+    """A finished turn: what was asked, and one message that stands for all the calls."""
+    calls: list[Json] = [
+        {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": ""}}
+        for number, name in enumerate(turn.calls)
+    ]
+    answer: JsonObject = {"role": "assistant", "content": "Done."}
+    if calls:
+        answer["tool_calls"] = calls
+    return ({"role": "user", "content": turn.words[:_MOST_EARLIER_WORDS]}, answer)
+
+
+def _fill(turn: PastTurn, written_chars: int) -> str:
+    """Text in place of all that the log need not keep in memory: the length of a prompt counts, its wording does not."""
+    wanted = turn.text_chars if turn.prompt_tokens is None else round(turn.prompt_tokens / _TOKENS_PER_CHAR)
+    length = min(max(0, wanted - written_chars), _MOST_FILLING_CHARS)
+    return (_FILLING * (length // len(_FILLING) + 1))[:length]

@@ -1,0 +1,48 @@
+"""Changing single settings while everything else in the text stays."""
+
+import pytest
+import yaml
+
+from router.config.edit import CannotEdit, set_values
+from router.config.load import default_text
+
+VALUES = {"base_rate": 0.31, "personal_log_odds": -0.42}
+
+
+def test_in_the_default_config_only_the_two_values_change():
+    old = default_text()
+
+    new = set_values(old, "decision", VALUES)
+
+    changed = [(a, b) for a, b in zip(old.splitlines(), new.splitlines(), strict=True) if a != b]
+    assert [b.split("#")[0].strip() for _, b in changed] == ["base_rate: 0.31", "personal_log_odds: -0.42"]
+    assert changed[1][1].endswith("# fitted to your own history by `tandem tune`")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1\n",
+        "a: 1",
+        "",
+        "decision:\n    hop_seconds: 2  # mine\n",
+        "decision: # mine\n  base_rate: 0.5 # half\nz: 1\n",
+        "decision: {base_rate: 0.5, personal_log_odds: 0}\n",
+        '"decision":\n  "base_rate": 0.5\n  personal_log_odds: 1\n',
+        "decision:\n",
+        "decision:\nz: 1\n",
+    ],
+)
+def test_the_values_are_there_and_nothing_else_is_lost(text):
+    before = yaml.safe_load(text) or {}
+
+    after = yaml.safe_load(set_values(text, "decision", VALUES))
+
+    expected = {**before, "decision": {**(before.get("decision") or {}), **VALUES}}
+    assert after == expected
+    assert all(mark in set_values(text, "decision", VALUES) for mark in ("# mine", "# half") if mark in text)
+
+
+def test_a_block_in_one_line_that_lacks_a_setting_is_refused():
+    with pytest.raises(CannotEdit, match="one below the other"):
+        set_values("decision: {hop_seconds: 2}\n", "decision", VALUES)

@@ -1,0 +1,252 @@
+"""The logs of every client, read into the same form."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from router.lab.logs import find_logs, read_logs, recognise, usual_places
+from router.lab.logs.lines import Tally, read_time
+from tests.tools.histories import LONG, QUICK, Told, aider_log, claude_log, codex_log, specstory_log, write_home
+
+TURNS = [QUICK, LONG, Told("it is still wrong", ("Bash",)), Told("thanks")]
+FORMATS = {
+    "codex": ("rollout-1.jsonl", codex_log),
+    "claude-code": ("one.jsonl", claude_log),
+    "specstory": ("one.md", specstory_log),
+    "aider": (".aider.chat.history.md", aider_log),
+}
+
+
+def read(folder, *texts: tuple[str, str]):
+    tally, files = Tally(), []
+    for name, text in texts:
+        (folder / name).write_text(text)
+        files += find_logs([folder / name], tally)
+    return list(read_logs(files, tally)), tally
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_log_is_recognised_by_its_first_lines(tmp_path, name):
+    file, write = FORMATS[name]
+    (tmp_path / file).write_text(write(TURNS))
+
+    assert recognise(tmp_path / file) == name
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_client_tells_the_same_turns(tmp_path, name):
+    file, write = FORMATS[name]
+
+    (session,), tally = read(tmp_path, (file, write(TURNS)))
+
+    assert [turn.words for turn in session.turns] == [turn.words for turn in TURNS]
+    assert [turn.edits for turn in session.turns] == [1, 7, 0, 0]
+    assert [turn.was_asked_again for turn in session.turns] == [False, True, False, False]
+    assert all(turn.was_answered for turn in session.turns)
+    assert tally.files == {name: 1}
+    assert tally.broken_lines == 0
+
+
+@pytest.mark.parametrize("name", ["codex", "claude-code", "specstory"])
+def test_calls_are_counted_until_the_person_speaks_again(tmp_path, name):
+    file, write = FORMATS[name]
+
+    (session,), _ = read(tmp_path, (file, write([*TURNS, Told("plan it", ("TodoWrite", "Bash"))])))
+
+    assert [len(turn.calls) for turn in session.turns] == [2, 17, 1, 0, 1]
+
+
+@pytest.mark.parametrize("name", ["codex", "claude-code"])
+def test_what_else_a_log_says_of_a_turn_is_kept(tmp_path, name):
+    file, write = FORMATS[name]
+    first = Told("fix it", ("Bash",), prompt_tokens=21_000, effort="high", is_planning=True, model="one")
+
+    (session,), _ = read(tmp_path, (file, write([first, Told("and now this", ("Bash",), is_interrupted=True, model="two")])))
+
+    turn, last = session.turns
+    assert (turn.prompt_tokens, turn.effort, turn.is_planning, turn.model) == (21_000, "high", True, "one")
+    assert turn.seconds > 0
+    assert turn.has_switched_model
+    assert last.was_interrupted
+    assert not last.is_planning
+
+
+@pytest.mark.parametrize("name", ["codex", "claude-code"])
+def test_a_compaction_forgets_the_turns_before(tmp_path, name):
+    file, write = FORMATS[name]
+    compacted = [replace(turn, compacts=index == 1) for index, turn in enumerate(TURNS)]
+
+    (session,), _ = read(tmp_path, (file, write(compacted)))
+
+    assert [turn.remembers_from for turn in session.turns] == [0, 0, 2, 2]
+    assert session.turns[2].text_chars == 0
+
+
+def test_a_patch_inside_a_shell_command_is_an_edit(tmp_path):
+    text = codex_log([Told("fix it", ("exec_command",))]).replace('"arguments": "{}"', '"arguments": "*** Begin Patch"')
+
+    (session,), _ = read(tmp_path, ("rollout-1.jsonl", text))
+
+    assert session.turns[0].edits == 1
+
+
+def test_a_subagents_rollout_is_no_session_of_the_person(tmp_path):
+    sessions, tally = read(tmp_path, ("rollout-1.jsonl", codex_log(TURNS, source={"subagent": "review"})))
+
+    assert sessions == []
+    assert tally.side_sessions == 1
+
+
+def test_a_sidechain_is_no_turn_of_the_person(tmp_path):
+    text = claude_log([QUICK]) + claude_log([LONG]).replace('"isSidechain": false', '"isSidechain": true')
+
+    (session,), _ = read(tmp_path, ("one.jsonl", text))
+
+    assert [turn.words for turn in session.turns] == [QUICK.words]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "<command-name>/model</command-name>",
+        "<bash-input>ls</bash-input>",
+        "<local-command-stdout>Set model</local-command-stdout>",
+        "This session is being continued from a previous conversation that ran out of context.",
+    ],
+)
+def test_what_nobody_typed_to_the_model_is_no_turn(tmp_path, words):
+    (session,), _ = read(tmp_path, ("one.jsonl", claude_log([QUICK, Told(words)])))
+
+    assert [turn.words for turn in session.turns] == [QUICK.words]
+
+
+def test_codex_items_without_an_envelope_are_read_too(tmp_path):
+    text = '{"id": "1", "instructions": null}\n{"record_type": "state"}\n'
+    text += '{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "fix it"}]}\n'
+    text += '{"type": "function_call", "name": "shell", "call_id": "a", "arguments": "{}"}\n'
+
+    (session,), _ = read(tmp_path, ("rollout-1.jsonl", text))
+
+    assert (session.turns[0].words, session.turns[0].calls) == ("fix it", ("shell",))
+
+
+def test_old_specstory_headings_and_tool_lines_are_read(tmp_path):
+    (session,), _ = read(tmp_path, ("one.md", specstory_log(TURNS, "Cursor", is_old=True)))
+
+    assert session.client == "cursor"
+    assert [len(turn.calls) for turn in session.turns] == [2, 17, 1, 0]
+    assert session.turns[0].at is None
+
+
+def test_every_start_of_aider_is_a_session_and_its_own_commands_are_no_turns(tmp_path):
+    text = aider_log([QUICK, Told("/add src/a.py"), Told("/ask why is it slow?")]) + aider_log([LONG], "2026-03-02 09:00:00")
+
+    first, second = read(tmp_path, (".aider.chat.history.md", text))[0]
+
+    assert [turn.words for turn in first.turns] == [QUICK.words, "why is it slow?"]
+    assert [turn.words for turn in second.turns] == [LONG.words]
+    assert first.turns[0].at < second.turns[0].at
+
+
+def test_a_heading_in_aiders_answer_is_not_the_persons_and_old_counts_of_tokens_are_read(tmp_path):
+    text = aider_log([Told("fix it", ("Edit",), answer="#### What I changed\n\n> 34012 prompt tokens, 113 completion tokens")])
+
+    (session,), _ = read(tmp_path, (".aider.chat.history.md", text))
+
+    assert [(turn.words, turn.prompt_tokens, turn.calls) for turn in session.turns] == [
+        ("fix it", 34_012, ("reflection", "apply_edit"))
+    ]
+
+
+def test_a_line_beyond_all_reason_is_passed_over_and_the_rest_is_read(tmp_path):
+    text = claude_log(TURNS[:1]) + '{"type": "user", "x": "' + "x" * (33 << 20) + '"}\n' + claude_log(TURNS[1:])
+
+    (session,), tally = read(tmp_path, ("one.jsonl", text))
+
+    assert len(session.turns) == len(TURNS)
+    assert tally.broken_lines == 1
+
+
+def test_every_byte_that_is_read_moves_the_bar(tmp_path):
+    (tmp_path / "one.jsonl").write_text(claude_log(TURNS))
+    moved: list[int] = []
+    tally = Tally(advance=moved.append)
+
+    list(read_logs(find_logs([tmp_path], tally), tally))
+
+    assert sum(moved) == (tmp_path / "one.jsonl").stat().st_size
+
+
+def test_broken_lines_are_counted_and_cost_nothing_else(tmp_path):
+    lines = claude_log(TURNS).splitlines()
+    text = "\n".join(["\x00\xff{", *lines[:3], "[1, 2]", *lines[3:], '{"type": "user", "mess'])
+
+    (session,), tally = read(tmp_path, ("one.jsonl", text))
+
+    assert len(session.turns) == len(TURNS)
+    assert tally.broken_lines == 3
+
+
+@pytest.mark.parametrize("content", ["null", "[]", '"x"', "12", '{"content": 3}', '[{"type": "tool_result", "content": [1]}]'])
+def test_fields_of_another_shape_do_no_harm(tmp_path, content):
+    line = f'{{"type": "user", "sessionId": "s", "message": {{"content": {content}}}, "timestamp": {{}}}}\n'
+    line += f'{{"type": "assistant", "sessionId": "s", "message": {{"content": {content}, "usage": []}}}}\n'
+    rollout = f'{{"type": "response_item", "payload": {{"type": "message", "role": "user", "content": {content}}}}}\n'
+
+    read(tmp_path, ("one.jsonl", line), ("two.jsonl", rollout))
+
+
+def test_files_of_an_unknown_kind_are_counted(tmp_path):
+    sessions, tally = read(tmp_path, ("a.jsonl", '{"x": 1}\n'), ("b.md", "# A page\n"), ("c.jsonl", ""))
+
+    assert sessions == []
+    assert tally.unknown_files == 3
+
+
+def test_a_resumed_session_that_repeats_its_beginning_tells_each_turn_once(tmp_path):
+    sessions, tally = read(tmp_path, ("one.jsonl", claude_log(TURNS[:2])), ("two.jsonl", claude_log(TURNS)))
+
+    assert tally.repeated_turns == 2
+    assert [turn.is_repeated for turn in sessions[1].turns] == [True, True, False, False]
+
+
+def test_a_loop_of_links_ends_and_a_file_that_is_linked_twice_counts_once(tmp_path):
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "one.jsonl").write_text(claude_log(TURNS))
+    (folder / "again.jsonl").symlink_to(folder / "one.jsonl")
+    (folder / "self").symlink_to(folder, target_is_directory=True)
+    (folder / "gone.jsonl").symlink_to(folder / "nowhere.jsonl")
+    os.symlink("ring.jsonl", folder / "ring.jsonl")
+    tally = Tally()
+
+    found = find_logs([folder], tally)
+
+    assert len(found) == 1
+    assert tally.unreadable_files == 2
+
+
+def test_the_usual_places_are_those_of_the_clients(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_home(tmp_path, TURNS)
+
+    found = find_logs([place for place in usual_places() if place.is_relative_to(tmp_path)], Tally())
+
+    assert {recognise(log.path) for log in found} == {"codex", "claude-code"}
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("1970-01-01T00:01:00Z", 60),
+        ("1970-01-01 00:01:00", 60),
+        (60, 60),
+        (60_000_000_000_000, 6e10),
+        ("soon", None),
+        (True, None),
+        (None, None),
+    ],
+)
+def test_times_are_read_whatever_their_form(value, seconds):
+    assert read_time(value) == seconds

@@ -1,0 +1,284 @@
+"""Deciding again, from logs and from the ledger."""
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from router.config.load import check_config
+from router.contract.entry import Dispatched
+from router.contract.words import Dialect, Operation, Outcome, Tier
+from router.dialects.requests import Arrival
+from router.lab.cases import Case, Regret, cases_of
+from router.lab.ledger import LedgerTally, LedgerUnreadable, count_asks, read_ledger
+from router.lab.past import PastSession, PastTurn, Size
+from router.lab.replay import choose_again, quiet
+from router.lab.report import Report, regret_of
+from router.lab.tune import Fit, as_sample, tier_under
+from router.ledger.entries import write_entry
+from router.wiring import build_house, known_names
+from tests.conftest import SIMULATED
+
+WORDS = (
+    "fix the typo",
+    "Implement the whole parser from scratch, with tests, step by step",
+    "why is it slow?",
+    "yes",
+    "it is still wrong",
+)
+SPEED = f"preference: speed\n{SIMULATED}"
+
+
+@pytest.fixture
+async def open_house(tmp_path):
+    built = []
+
+    def open_it(text: str = SIMULATED, *, with_ledger: bool = False):
+        built.append(build_house(check_config(text, "test", tmp_path, known_names()), with_ledger=with_ledger))
+        return built[-1].house
+
+    yield open_it
+    for one in built:
+        await one.close()
+
+
+turns = some.builds(
+    PastTurn,
+    words=some.sampled_from(WORDS),
+    calls=some.lists(some.sampled_from(["Bash", "Edit"]), max_size=15).map(tuple),
+    prompt_tokens=some.none() | some.integers(1, 300_000),
+    effort=some.sampled_from([None, "low", "high", "xhigh"]),
+    is_planning=some.booleans(),
+    was_answered=some.booleans(),
+)
+
+
+@given(some.lists(turns, min_size=1, max_size=5), some.sampled_from(["codex", "claude-code", "aider", "cursor"]))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_the_same_config_changes_nothing(open_house, past, client):
+    house, same = quiet(open_house()), quiet(open_house())
+    report = Report("one", "the same")
+
+    for case in cases_of([PastSession("s", client, tuple(past))]):
+        before, after = await choose_again(house, case), await choose_again(same, case)
+        assert before == after
+        report.add(case, before.tier, after)
+
+    total = report.total
+    assert (total.turns, total.to_fast, total.to_deep) == (len(past), 0, 0)
+    assert total.before == total.after
+
+
+async def test_another_preference_moves_turns_one_way_only(open_house):
+    house, quick = quiet(open_house()), quiet(open_house(SPEED))
+    past = [PastTurn(words, prompt_tokens=tokens) for words in WORDS for tokens in (1_000, 60_000)]
+
+    for case in cases_of([PastSession("s", "codex", tuple(past))]):
+        before, after = await choose_again(house, case), await choose_again(quick, case)
+        assert (before.tier, after.tier) != (Tier.FAST, Tier.DEEP)
+
+
+@pytest.mark.parametrize("offset", [-2.5, -1.0, -0.2, 0.2, 1.0, 2.5])
+async def test_tuning_foresees_the_tier_that_the_new_values_give(open_house, offset):
+    house = quiet(open_house())
+    tuned = quiet(open_house(f"decision: {{base_rate: 0.3, personal_log_odds: {offset}}}\n{SIMULATED}"))
+    past = [PastTurn(words, prompt_tokens=tokens, was_answered=True) for words in WORDS for tokens in (1_000, 60_000, 127_000)]
+
+    for case in cases_of([PastSession("s", "codex", tuple(past))]):
+        if case.size in (Size.QUICK, Size.LONG):
+            sample = as_sample(case, await choose_again(house, case))
+            assert tier_under(sample, Fit(0.3, offset)) is (await choose_again(tuned, case)).tier
+
+
+async def test_a_turn_that_no_target_can_take_is_said_to_be_unservable(open_house):
+    (case,) = cases_of([PastSession("s", "codex", (PastTurn("fix it", prompt_tokens=900_000),))])
+
+    assert await choose_again(quiet(open_house()), case) is None
+
+
+async def serve(
+    house, words: str, session: str = "s", *, more=(), headers=None, tier=None, keeps_text=False, outcome=Outcome.SERVED
+):
+    """One entry, as if the request had been served."""
+    body = {"model": "auto", "messages": [{"role": "user", "content": words}, *more]}
+    head = {"x-tandem-session": session, **(headers or {})}
+    arrival = Arrival(f"req_{time.monotonic_ns()}", Dialect.CHAT, Operation.CREATE, head, json.dumps(body).encode())
+    view, decision = await house.decide(arrival)
+    record = Dispatched(outcome=outcome, status=200, target=f"simulated-{tier or decision.tier}")
+    entry = write_entry(
+        request_id=arrival.id,
+        caller="local",
+        dialect=arrival.dialect,
+        view=view,
+        decision=decision,
+        record=record,
+        began=0.0,
+        decided=0.1,
+        ended=0.2,
+        targets=house.targets,
+        keeps_text=keeps_text,
+    )
+    house.ledger.record(entry)
+    return decision
+
+
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c", "type": "function", "function": {"name": "Bash", "arguments": "{}"}}],
+}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
+
+
+def read(house, tmp_path) -> tuple[list[Case], LedgerTally]:
+    house.ledger.close()
+    tally = LedgerTally()
+    return list(read_ledger(tmp_path / "test.db", tally)), tally
+
+
+async def test_an_entry_without_text_is_decided_again_as_it_was(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    then = [await serve(house, words, f"s{number}") for number, words in enumerate(WORDS)]
+
+    cases, tally = read(house, tmp_path)
+
+    again = [await choose_again(quiet(house), case) for case in cases]
+    assert tally.entries == len(WORDS)
+    assert all(case.arrival is None for case in cases)
+    assert [choice.tier for choice in again] == [decision.tier for decision in then] == [case.was for case in cases]
+    assert [choice.score for choice in again] == pytest.approx([decision.score for decision in then], abs=0.002)
+
+
+async def test_an_entry_with_text_is_read_as_a_whole_request(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    await serve(house, "fix the parser now", keeps_text=True)
+    await serve(house, "it is still wrong", keeps_text=True)
+
+    (first, second), tally = read(house, tmp_path)
+
+    assert tally.with_text == 2
+    assert (first.words, first.regrets, first.size) == ("fix the parser now", (Regret.ASKED_AGAIN,), Size.LONG)
+    assert (await choose_again(quiet(house), second)).kind == "ask"
+
+
+async def test_tool_loops_are_the_work_of_the_turn_before_them(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    await serve(house, "fix the parser")
+    for _ in range(13):
+        await serve(house, "fix the parser", more=(CALL, RESULT))
+    await serve(house, "fix the typo")
+
+    (long, quick), _ = read(house, tmp_path)
+
+    assert (long.size, quick.size) == (Size.LONG, Size.QUICK)
+
+
+async def test_a_tier_asked_for_now_and_then_is_the_persons_own_label(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    await serve(house, "fix the typo")
+    await serve(house, "fix the typo in the name", headers={"x-tandem-tier": "deep"})
+    await serve(house, "Implement the whole parser from scratch", headers={"x-tandem-tier": "fast"})
+
+    (escalated, deep, fast), _ = read(house, tmp_path)
+
+    assert (escalated.regrets, escalated.size) == ((Regret.ESCALATED,), Size.LONG)
+    assert (deep.regrets, deep.size) == ((Regret.OVERRODE,), Size.LONG)
+    assert (fast.regrets, fast.size) == ((Regret.OVERRODE,), Size.QUICK)
+    assert (await choose_again(quiet(house), fast)).tier is Tier.FAST, "what was asked for cannot be decided otherwise"
+
+
+async def test_a_turn_that_was_moved_up_while_it_ran_was_long(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    await serve(house, "fix the typo")
+    await serve(house, "fix the typo", more=(CALL, RESULT), tier="deep")
+
+    ((case,), _) = read(house, tmp_path)
+
+    assert (case.was, case.regrets, case.size) == (Tier.FAST, (Regret.ESCALATED,), Size.LONG)
+
+
+async def test_a_tier_asked_for_in_every_turn_is_a_habit_and_no_label(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    for _ in range(2):
+        await serve(house, "fix the typo", headers={"x-tandem-tier": "deep"})
+
+    cases, _ = read(house, tmp_path)
+
+    assert [(case.regrets, case.size) for case in cases] == [((), Size.QUICK)] * 2
+
+
+async def test_a_turn_that_was_left_tells_nothing_of_its_size(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    await serve(house, "fix the typo", outcome=Outcome.ABANDONED)
+
+    ((case,), _) = read(house, tmp_path)
+
+    assert (case.size, case.regrets) == (None, (Regret.INTERRUPTED,))
+
+
+async def test_a_request_that_failed_and_was_sent_again_is_one_turn(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    await serve(house, "fix the typo", outcome=Outcome.FAILED)
+    await serve(house, "fix the typo")
+
+    cases, _ = read(house, tmp_path)
+
+    assert len(cases) == 1
+
+
+async def test_an_entry_that_cannot_be_read_is_counted(open_house, tmp_path):
+    import sqlite3
+
+    house = open_house(with_ledger=True)
+    await serve(house, "fix the typo")
+    house.ledger.close()
+    with sqlite3.connect(tmp_path / "test.db") as database:
+        database.execute("UPDATE entries SET decision = '{'")
+    database.close()
+
+    cases, tally = read(house, tmp_path)
+
+    assert (cases, tally.unreadable) == ([], 1)
+
+
+def test_a_ledger_that_is_not_there_is_not_made(tmp_path):
+    with pytest.raises(LedgerUnreadable):
+        count_asks(tmp_path / "none.db")
+
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("tier", "size", "cost"),
+    [
+        (Tier.FAST, Size.LONG, 3),
+        (Tier.DEEP, Size.QUICK, 1),
+        (Tier.FAST, Size.QUICK, 0),
+        (Tier.DEEP, Size.LONG, 0),
+        (Tier.FAST, Size.MIDDLE, 0),
+        (Tier.DEEP, Size.MIDDLE, 0),
+    ],
+)
+def test_a_long_task_on_fast_costs_three_quick_edits_on_deep(tier, size, cost):
+    assert regret_of(tier, size) == cost
+
+
+async def test_the_report_keeps_the_turns_that_change_most_and_no_text_in_its_figures(open_house):
+    house = quiet(open_house())
+    report = Report("everything on deep", "test")
+    past = PastSession("s", "codex", tuple(PastTurn(f"fix the typo {number}", prompt_tokens=number) for number in range(1, 9)))
+
+    for case in cases_of([past]):
+        choice = await choose_again(house, case)
+        report.add(replace(case, size=Size.QUICK), Tier.DEEP, choice)
+        report.show(case, Tier.DEEP, choice, 3)
+
+    figures = report.as_json()
+    assert len(report.examples) == 3
+    assert "typo" not in json.dumps(figures)
+    assert figures["total"]["seconds_saved"] > 0
+    assert figures["total"]["after"] == figures["by_client"]["codex"]["after"]
+    assert figures["total"]["after"]["accuracy"] == 1.0

@@ -1,0 +1,62 @@
+"""A past turn as the request that would have begun it."""
+
+import pytest
+
+from router.contract.words import TurnKind
+from router.dialects.requests import read_request
+from router.lab.past import PastSession, PastTurn
+from router.lab.requests import write_request
+from router.sense.tokens import estimate_prompt
+from router.sessions.turns import read_turn
+
+FIRST = PastTurn("Implement the parser", calls=("Bash", "Edit", "Edit"), edits=2)
+
+
+def session(*turns: PastTurn, client: str = "claude-code") -> PastSession:
+    return PastSession("s", client, turns)
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex", "aider", "cursor"])
+def test_the_turn_reads_as_it_would_in_serving(client):
+    past = session(FIRST, PastTurn("now fix the typo", effort="high"), client=client)
+
+    view = read_request(write_request(past, 1))
+    turn = read_turn(view)
+
+    assert turn.kind is TurnKind.ASK
+    assert turn.person_text == "now fix the typo"
+    assert turn.client == (client if client != "cursor" else "unknown")
+    assert [(entry.words, entry.calls, entry.edits) for entry in turn.history.last] == [("Implement the parser", 3, 2)]
+    assert view.effort == "high"
+
+
+def test_words_that_only_say_go_on_are_a_follow_up():
+    turn = read_turn(read_request(write_request(session(FIRST, PastTurn("yes, go on")), 1)))
+
+    assert (turn.kind, turn.ask_text) == (TurnKind.FOLLOW_UP, "Implement the parser")
+
+
+def test_plan_mode_is_told_as_the_client_tells_it():
+    turn = read_turn(read_request(write_request(session(PastTurn("how?", is_planning=True)), 0)))
+
+    assert turn.is_planning
+    assert turn.person_text == "how?"
+
+
+def test_turns_before_a_compaction_are_not_in_the_request():
+    turn = read_turn(read_request(write_request(session(FIRST, PastTurn("and now?", remembers_from=1)), 1)))
+
+    assert turn.history.turns == 0
+
+
+@pytest.mark.parametrize("tokens", [2_000, 40_000, 180_000])
+def test_the_prompt_is_as_long_as_the_log_says(tokens):
+    view = read_request(write_request(session(PastTurn("fix it", prompt_tokens=tokens)), 0))
+
+    assert estimate_prompt(view).tokens == pytest.approx(tokens, rel=0.1)
+
+
+def test_without_a_count_the_text_before_the_turn_is_its_length():
+    view = read_request(write_request(session(PastTurn("fix it", text_chars=100_000)), 0))
+
+    assert len(view.raw) == pytest.approx(100_000, rel=0.02)

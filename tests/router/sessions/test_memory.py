@@ -1,0 +1,181 @@
+import pytest
+
+from router.contract.words import Dialect, Tier, TurnKind
+from router.ledger.sessions import NoSessions, SqliteSessions
+from router.ledger.sqlite import SqliteLedger
+from router.sessions.memory import SessionMemory
+from router.sessions.turn_state import TURN_STATE
+from router.sessions.turns import read_turn
+from tests.tools.values import make_target, make_view
+
+TARGETS = {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def chat(*said: str, caller: str = "local", **body):
+    """A conversation whose speakers take turns, the user first."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[index % 2], "content": text} for index, text in enumerate(said)]
+    return make_view({"messages": messages, **body})._replace(caller=caller)
+
+
+def step(memory: SessionMemory, view, tier: Tier = Tier.FAST, tokens: int = 1_000):
+    """One request, decided and served; what it found before."""
+    turn = read_turn(view)
+    recalled = memory.recall(view, turn)
+    memory.note_decision(recalled, view, turn, tier)
+    memory.note_served(recalled, view, turn, "spark" if tier is Tier.FAST else "sage", tokens)
+    memory.save(recalled)
+    return recalled
+
+
+def look(memory: SessionMemory, view):
+    return memory.recall(view, read_turn(view))
+
+
+def tool_loop(*calls: str):
+    messages = [{"role": "user", "content": "fix the typo in calc.py"}]
+    for name in calls:
+        made = {"id": name, "type": "function", "function": {"name": "shell", "arguments": "{}"}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [made]})
+        messages.append({"role": "tool", "tool_call_id": name, "content": "ok"})
+    return make_view({"messages": messages})
+
+
+def test_a_tool_loop_is_running_where_its_ask_went_and_another_ask_is_not():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    step(memory, tool_loop(), Tier.DEEP)
+
+    running = look(memory, tool_loop("a", "b")).place
+    fresh = look(memory, chat("fix the typo in calc.py", "Done.", "and now the other one")).place
+
+    assert (running.tier, running.is_running) == (Tier.DEEP, True)
+    assert (fresh.tier, fresh.is_running) == (Tier.DEEP, False)
+
+
+def test_a_history_that_does_not_extend_what_is_remembered_is_a_new_session():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    step(memory, chat("hello"), Tier.DEEP)
+    step(memory, chat("hello", "hi", "do it"), Tier.DEEP)
+
+    assert look(memory, chat("hello", "hi", "do it", "done", "more")).place.tier is Tier.DEEP
+    assert look(memory, chat("hello")).place.tier is None
+    assert look(memory, chat("hello", "another answer", "do that")).place.tier is None
+
+
+def test_two_callers_with_the_same_conversation_never_see_each_others_memory():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    step(memory, chat("hello", prompt_cache_key="same", caller="ann"), Tier.DEEP)
+
+    assert look(memory, chat("hello", prompt_cache_key="same", caller="ann")).place.tier is Tier.DEEP
+    assert look(memory, chat("hello", prompt_cache_key="same", caller="bob")).place.tier is None
+
+
+def test_what_is_warm_cools_when_its_minutes_are_over():
+    clock = Clock()
+    memory = SessionMemory(NoSessions(), TARGETS, clock)
+    view = chat("hello", prompt_cache_key="s")
+    step(memory, view, Tier.DEEP, tokens=50_000)
+
+    assert look(memory, view).place.warm == {"sage": 50_000}
+    clock.now += 301
+    assert look(memory, view).place.warm == {}
+
+
+@pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.SUBAGENT, TurnKind.PREWARM])
+def test_what_is_no_turn_of_the_persons_leaves_the_session_where_it_is(kind):
+    memory = SessionMemory(NoSessions(), TARGETS)
+    view = chat("hello", prompt_cache_key="s")
+    step(memory, view, Tier.DEEP)
+    aside = read_turn(view)._replace(kind=kind)
+    recalled = memory.recall(view, aside)
+
+    memory.note_decision(recalled, view, aside, Tier.FAST)
+    memory.note_served(recalled, view, aside, "spark", 10)
+
+    assert look(memory, view).place.tier is Tier.DEEP
+
+
+def thinking(signature: str) -> dict:
+    blocks = [{"type": "thinking", "thinking": "hm", "signature": signature}, {"type": "text", "text": "yes"}]
+    return {"role": "assistant", "content": blocks}
+
+
+def claude(*messages: dict):
+    said = [{"role": "user", "content": "begin"}, *messages, {"role": "user", "content": "go further"}]
+    return make_view({"max_tokens": 9, "messages": said}, Dialect.MESSAGES, {"x-claude-code-session-id": "s"})
+
+
+def test_hidden_state_belongs_to_who_answered_last_and_stays_theirs():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    begin = make_view(
+        {"max_tokens": 9, "messages": [{"role": "user", "content": "begin"}]},
+        Dialect.MESSAGES,
+        {"x-claude-code-session-id": "s"},
+    )
+    step(memory, begin, Tier.DEEP)
+    step(memory, claude(thinking("one")), Tier.FAST)
+
+    makers = look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("two"))).makers
+
+    assert list(makers.values()) == ["sage", "spark"]
+
+
+def test_state_that_was_there_before_anyone_remembered_has_no_maker():
+    memory = SessionMemory(NoSessions(), TARGETS)
+
+    assert look(memory, claude(thinking("unknown"))).makers == {}
+
+
+def test_memory_survives_a_restart_without_any_text(tmp_path):
+    path = tmp_path / "t.db"
+    ledger = SqliteLedger(path, keep_days=1, explain=lambda entry: {}, on_failure=lambda *_: None)
+    first = SqliteSessions(path, on_failure=lambda *_: None)
+    memory = SessionMemory(first, TARGETS)
+    step(memory, tool_loop(), Tier.DEEP)
+    memory.close()
+
+    again = SessionMemory(SqliteSessions(path, on_failure=lambda *_: None), TARGETS)
+    place = look(again, tool_loop("a")).place
+    again.close()
+    ledger.close()
+
+    assert (place.tier, place.is_running) == (Tier.DEEP, True)
+    assert b"typo" not in path.read_bytes()
+
+
+def test_the_longest_unused_session_is_forgotten_first():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    for number in range(4_100):
+        step(memory, chat("x", prompt_cache_key=f"s{number}"))
+
+    assert look(memory, chat("x", prompt_cache_key="s0")).place.tier is None
+    assert look(memory, chat("x", prompt_cache_key="s4099")).place.tier is Tier.FAST
+
+
+def codex(state: str | None = None):
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "fix it now please"}]}
+    call = {"type": "function_call", "call_id": "c", "name": "shell", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "ok"}
+    headers = {"user-agent": "codex_exec/0.166", "thread-id": "t", **({TURN_STATE: state} if state else {})}
+    return make_view({"input": [item, call, result]}, Dialect.RESPONSES, headers)
+
+
+def test_codex_carries_the_tier_of_its_turn_itself_and_cannot_invent_one():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    view = codex()
+    token = memory.mint_turn_state(look(memory, view), read_turn(view), Tier.DEEP)
+
+    carried = look(memory, codex(token)).place
+    forged = look(memory, codex(token.replace("deep", "fast"))).place
+
+    assert (carried.tier, carried.is_running) == (Tier.DEEP, True)
+    assert not forged.is_running
+    assert memory.mint_turn_state(look(memory, chat("x")), read_turn(chat("x")), Tier.FAST) is None

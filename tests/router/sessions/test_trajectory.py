@@ -1,0 +1,93 @@
+import pytest
+
+from router.contract.signals import Trajectory
+from router.sessions.turns import read_turn
+from tests.tools.values import make_view
+
+
+def loop(*steps: tuple[str, str, str]) -> Trajectory:
+    """A running turn of calls: the tool's name, its arguments, and what came back."""
+    messages = [{"role": "user", "content": "make the tests pass"}]
+    for number, (name, arguments, result) in enumerate(steps):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
+    return read_turn(make_view({"messages": messages})).trajectory
+
+
+RED, GREEN = "==== 2 failed, 3 passed in 1.2s ====", "==== 5 passed in 1.2s ===="
+
+
+def test_failures_in_a_row_are_counted_and_a_success_ends_them():
+    bad, good = ("shell", "a", "Process exited with code 2"), ("shell", "b", "Process exited with code 0")
+
+    assert loop(bad, bad, bad).failures == 3
+    assert loop(bad, bad, good).failures == 0
+    assert loop(bad, ("read_file", "x", "def exit(): pass"), bad).failures == 2
+
+
+def test_tests_are_red_or_turn_green():
+    assert loop(("shell", "t", RED), ("edit_file", "e", "ok"), ("shell", "t", RED)).red_runs == 2
+    assert loop(("shell", "t", RED), ("edit_file", "e", "ok"), ("shell", "t", GREEN)).is_green
+    assert not loop(("shell", "t", GREEN)).is_green
+
+
+def test_the_same_call_and_the_same_file_again_and_again_are_seen():
+    edit = ("edit_file", '{"path": "a.py"}', "ok")
+
+    seen = loop(*[("shell", "make", "x")] * 4, *[edit] * 3)
+
+    assert (seen.repeats, seen.same_file_edits) == (4, 3)
+    assert (seen.calls, seen.edits) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Traceback (most recent call last):\n  ...",
+        "bash: foo: command not found",
+        "Command failed with exit code 1",
+        "Exit Code: 127",
+        "error[E0308]: mismatched types",
+        "src/a.ts(3,4): error TS2322: no",
+        "npm ERR! missing script",
+        "thread panicked\npanic: runtime error",
+    ],
+)
+def test_failures_are_known_in_many_tongues_of_tools(text):
+    assert loop(("shell", "x", text)).failures == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["exit code 0", "0 failed, 12 passed", "the word error: stands in a log", "no failures found", "exited with code 0\nok"],
+)
+def test_what_only_sounds_like_failure_is_none(text):
+    assert loop(("shell", "x", text)).failures == 0
+
+
+def test_a_long_result_is_read_at_its_ends_only():
+    assert loop(("shell", "x", "a" * 500_000 + "\nProcess exited with code 1")).failures == 1
+
+
+def test_no_captured_tool_loop_raises_an_alarm(shared):
+    """The false alarms on what real clients sent: none of these loops had failed."""
+    import json
+
+    from router.contract.words import Dialect, TurnKind
+
+    loops = 0
+    for file in sorted((shared / "wire").glob("*/*.json")):
+        capture = json.loads(file.read_text())
+        body, path = capture.get("body"), capture.get("path", "").partition("?")[0]
+        dialects = {"completions": Dialect.CHAT, "responses": Dialect.RESPONSES, "messages": Dialect.MESSAGES}
+        dialect = dialects.get(path.rsplit("/", 1)[-1])
+        if capture.get("method") != "POST" or dialect is None or not isinstance(body, dict):
+            continue
+        headers = {name.lower(): value for name, value in (capture.get("headers") or {}).items()}
+        turn = read_turn(make_view({**body, "model": "auto"}, dialect, headers))
+        if turn.kind is TurnKind.TOOL_LOOP:
+            loops += 1
+            assert (turn.trajectory.failures, turn.trajectory.red_runs) == (0, 0), file.name
+
+    assert loops >= 30
