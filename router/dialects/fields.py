@@ -108,6 +108,13 @@ def as_count(value: Json) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
+def as_whole(value: Json) -> int | None:
+    """The value if it is a whole number, however it is written, else None."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def texts_of(content: Json, types: frozenset[str]) -> tuple[str, ...]:
     """The text blocks of a content field, which is a string or a list of typed parts."""
     if isinstance(content, str):
@@ -115,7 +122,7 @@ def texts_of(content: Json, types: frozenset[str]) -> tuple[str, ...]:
     return tuple(
         as_text(part.get("text"))
         for part in as_list(content)
-        if isinstance(part, dict) and part.get("type") in types and part.get("text")
+        if isinstance(part, dict) and as_text(part.get("type")) in types and part.get("text")
     )
 
 

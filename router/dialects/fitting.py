@@ -20,6 +20,7 @@ _REASONING_FIELDS: dict[Dialect, tuple[str, ...]] = {
     Dialect.MESSAGES: ("thinking", "context_management"),
 }
 _EFFORT_HOLDERS = {Dialect.RESPONSES: "reasoning", Dialect.MESSAGES: "output_config"}
+_FOREIGN = "reasoning of another target"
 _SEAL_MARKS = (b"tandem~", OUR_REASONING.encode())
 
 
@@ -44,19 +45,19 @@ def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonO
             lost.append(name)
         if view.dialect is Dialect.CHAT:
             _rename_limit(view.body, quirks, changes)
-    effort = fit.efforts.get(view.effort or "")
+    effort = fit.efforts.get(view.effort or "") or quirks.efforts.get(view.effort or "")
     if effort:
         _map_effort(view, effort, changes)
     if view.makers:
         kept = without_foreign(view, target.name)
         if kept is not None:
             changes[LISTS[view.dialect]] = kept
-            lost.append("reasoning of another target")
-    if view.dialect in (Dialect.RESPONSES, Dialect.MESSAGES) and any(mark in view.raw for mark in _SEAL_MARKS):
-        _drop_sealed(view, changes)
+            lost.append(_FOREIGN)
+    if _may_hold_seals(view) and _drop_sealed(view, changes):
+        lost.append(_FOREIGN)
     if fit.instructions:
         _add_instructions(view, fit.instructions, changes)
-    return changes, tuple(lost)
+    return changes, tuple(dict.fromkeys(lost))
 
 
 def _drop_reasoning(view: RequestView, changes: JsonObject) -> None:
@@ -73,8 +74,10 @@ def _drop_reasoning(view: RequestView, changes: JsonObject) -> None:
 
 def _rename_limit(body: JsonObject, quirks: Quirks, changes: JsonObject) -> None:
     other = "max_tokens" if quirks.limit_field != "max_tokens" else "max_completion_tokens"
-    if body.get(other) is not None and body.get(quirks.limit_field) is None:
-        changes[quirks.limit_field], changes[other] = body[other], None
+    if body.get(other) is not None:
+        changes[other] = None
+        if body.get(quirks.limit_field) is None:
+            changes[quirks.limit_field] = body[other]
 
 
 def _map_effort(view: RequestView, effort: str, changes: JsonObject) -> None:
@@ -86,23 +89,33 @@ def _map_effort(view: RequestView, effort: str, changes: JsonObject) -> None:
         changes[holder] = {**as_object(view.body.get(holder)), "effort": effort}
 
 
-def _drop_sealed(view: RequestView, changes: JsonObject) -> None:
-    """Reasoning of targets that were reached over a bridge: this one did not write it, and would refuse it."""
+def _may_hold_seals(view: RequestView) -> bool:
+    return view.dialect in (Dialect.RESPONSES, Dialect.MESSAGES) and any(mark in view.raw for mark in _SEAL_MARKS)
+
+
+def _drop_sealed(view: RequestView, changes: JsonObject) -> bool:
+    """Leave out reasoning of targets that were reached over a bridge: this one did not write it, and would refuse it."""
+    name = "input" if view.dialect is Dialect.RESPONSES else "messages"
+    items = as_list(changes.get(name) or view.body.get(name))
     if view.dialect is Dialect.RESPONSES:
-        items = as_list(changes.get("input") or view.body.get("input"))
         kept: list[Json] = [item for item in items if not _is_our_reasoning(as_object(item))]
-        if len(kept) < len(items):
-            changes["input"] = kept
-        return
-    messages = as_list(changes.get("messages") or view.body.get("messages"))
-    changes["messages"] = [_without_sealed(as_object(message)) for message in messages]
+    else:
+        kept = [message for item in items if (message := _without_sealed(item)) is not None]
+    if kept == items:
+        return False
+    changes[name] = kept
+    return True
 
 
-def _without_sealed(message: JsonObject) -> JsonObject:
-    content = message.get("content")
+def _without_sealed(message: Json) -> Json:
+    """A message without sealed thinking; None when it was nothing else, since an empty one is refused."""
+    content = as_object(message).get("content")
     if not isinstance(content, list):
         return message
-    return {**message, "content": [block for block in content if not is_sealed(as_text(as_object(block).get("signature")))]}
+    kept = [block for block in content if not is_sealed(as_text(as_object(block).get("signature")))]
+    if len(kept) == len(content):
+        return message
+    return {**as_object(message), "content": kept} if kept else None
 
 
 def _is_our_reasoning(item: JsonObject) -> bool:

@@ -91,17 +91,17 @@ def read_end(frames: list[Frame]) -> StreamEnd:
         elif kind == "error":
             end.has_failed = True
         elif kind == "message_delta":
-            end.usage = _later_usage(end.usage, read_usage(frame.json().get("usage")))
+            end.usage = later_usage(end.usage, read_usage(frame.json().get("usage")))
         elif kind == "message_start":
             end.usage = read_usage(as_object(frame.json().get("message")).get("usage")) or end.usage
     return end
 
 
-def _later_usage(first: Usage | None, last: Usage | None) -> Usage | None:
+def later_usage(first: Usage | None, last: Usage | None) -> Usage | None:
     """The last frame's usage is the sum so far, but often of the output alone."""
     if first is None or last is None or last.input_tokens:
         return last or first
-    return replace(first, output_tokens=last.output_tokens)
+    return replace(first, output_tokens=last.output_tokens, reasoning_tokens=last.reasoning_tokens)
 
 
 def read_answer(body: JsonObject) -> Usage | None:
@@ -125,4 +125,5 @@ def read_usage(value: Json) -> Usage | None:
         output_tokens=as_count(usage.get("output_tokens")),
         cached_tokens=cached,
         cache_write_tokens=written,
+        reasoning_tokens=as_count(as_object(usage.get("output_tokens_details")).get("thinking_tokens")),
     )

@@ -23,11 +23,11 @@ def keys_of(dialect: Dialect, item: Json) -> Iterator[str]:
     entry = as_object(item)
     match dialect:
         case Dialect.RESPONSES:
-            if entry.get("type") in _OPAQUE_ITEMS:
+            if as_text(entry.get("type")) in _OPAQUE_ITEMS:
                 yield _key(as_text(entry.get("encrypted_content")) or as_text(entry.get("id")))
         case Dialect.MESSAGES:
             if entry.get("role") == "assistant" and isinstance(content := entry.get("content"), list):
-                yield from (_block_key(block) for block in map(as_object, content) if block.get("type") in _THINKING)
+                yield from (_block_key(block) for block in map(as_object, content) if as_text(block.get("type")) in _THINKING)
         case Dialect.CHAT:
             if entry.get("role") == "assistant":
                 yield from (_key(str(entry[name])) for name in _CHAT_FIELDS if entry.get(name))
@@ -66,7 +66,7 @@ def _strip(dialect: Dialect, items: list[Json], is_foreign: Callable[[str], bool
     for item in items:
         if not any(is_foreign(key) for key in keys_of(dialect, item)):
             entry = as_object(item)
-            if is_unlinked and entry.get("type") in _LINKED and entry.get("role") != "user" and "id" in entry:
+            if is_unlinked and as_text(entry.get("type")) in _LINKED and entry.get("role") != "user" and "id" in entry:
                 # A host that knows the id looks for the reasoning that stood before it, and refuses the item without.
                 yield {name: value for name, value in entry.items() if name != "id"}
             else:
@@ -85,7 +85,7 @@ def _without_blocks(message: JsonObject, is_foreign: Callable[[str], bool]) -> I
     blocks = [
         block
         for block in as_list(message.get("content"))
-        if as_object(block).get("type") not in _THINKING or not is_foreign(_block_key(as_object(block)))
+        if as_text(as_object(block).get("type")) not in _THINKING or not is_foreign(_block_key(as_object(block)))
     ]
     if blocks:
         yield {**message, "content": blocks}

@@ -19,17 +19,29 @@ _ANTHROPIC_TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-LENGTH_MARKS = ("context_length_exceeded", "prompt is too long", "maximum context length", "exceed_context_size")
+_LENGTH_MARKS = (
+    "context_length_exceeded",
+    "prompt is too long",
+    "prompt_too_long",
+    "maximum context length",
+    "exceed_context_size",
+    "exceeds the available context size",
+    "exceed context limit",
+    "exceeds the context window",
+    "exceeds the maximum number of tokens",
+)
 """How hosts say that a prompt does not fit."""
-_COUNTS = re.compile(r"\b\d[\d,]{3,}\b")
+_LIMIT_IS_TOO_LARGE = re.compile(r"max_(?:completion_|output_)?tokens\W{0,3} (?:is|are) too large")
+"""How they say that the answer's own limit does not, which a shorter prompt would not mend."""
+_COUNT = re.compile(r"\d[\d,]{2,14}")
+_MOST = re.compile(r"(?:maximum|limit|context size|n_ctx)\D{0,60}?(\d[\d,]{2,14})|> (\d[\d,]{2,14})")
 MOST_RETRY_AFTER_SECONDS = 60.0
 """Some SDKs really sleep as long as they are told, so what we tell is bounded."""
 
 
 def refusal_body(error: TandemError, dialect: Dialect, request_id: str) -> bytes:
     """The body of an error answer."""
-    message = f"{error.message.rstrip('.')}. (request {request_id})"
-    return orjson.dumps(_refusal(dialect, error.status, message, error.code, error.param, request_id))
+    return orjson.dumps(_refusal(dialect, error.status, failure_words(error, request_id), error.code, error.param, request_id))
 
 
 def _refusal(dialect: Dialect, status: int, message: str, code: str, param: str | None, request_id: str) -> JsonObject:
@@ -42,17 +54,36 @@ def _refusal(dialect: Dialect, status: int, message: str, code: str, param: str 
 
 def foreign_refusal(dialect: Dialect, status: int, message: str, code: str, param: str | None, request_id: str) -> bytes:
     """A target's refusal in another dialect. One for length gets the words on which clients compact."""
-    if any(mark in code or mark in message for mark in LENGTH_MARKS):
-        code = TooLong.code
-        if dialect is Dialect.MESSAGES and not message.startswith("prompt is too long"):
-            message = f"prompt is too long: {_numbers(message)}. {message}"
+    message = in_callers_words(dialect, message, code)
     return orjson.dumps(_refusal(dialect, status, message, code, param or None, request_id))
+
+
+def says_too_long(words: str) -> bool:
+    """Whether a host's error means that the prompt does not fit. `words` are its type, code and message together."""
+    words = words.lower()
+    return any(mark in words for mark in _LENGTH_MARKS) and _LIMIT_IS_TOO_LARGE.search(words) is None
+
+
+def in_callers_words(dialect: Dialect, message: str, code: str) -> str:
+    """An error's message; one for length in the form on which clients of this dialect compact."""
+    if code != TooLong.code or dialect is not Dialect.MESSAGES or message.startswith("prompt is too long"):
+        return message
+    return f"prompt is too long: {_numbers(message)}. {message}"
 
 
 def _numbers(message: str) -> str:
     """The two counts that a refusal for length names, in the form that clients read."""
-    counts = sorted({int(digits.replace(",", "")) for digits in _COUNTS.findall(message)})
-    return f"{counts[-1]} tokens > {counts[0]} maximum" if len(counts) > 1 else "the target's window is smaller"
+    found = _MOST.search(message)
+    if found is not None:
+        most = _number(found[1] or found[2])
+        asked = max(map(_number, _COUNT.findall(message)))
+        if asked > most:
+            return f"{asked} tokens > {most} maximum"
+    return "the target's window is smaller"
+
+
+def _number(digits: str) -> int:
+    return int(digits.replace(",", ""))
 
 
 def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
@@ -71,9 +102,7 @@ def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
 
 def failure_event(error: TandemError, dialect: Dialect, request_id: str) -> bytes:
     """The last event of a stream that failed after its first byte."""
-    return foreign_failure(
-        dialect, error.status, f"{error.message.rstrip('.')}. (request {request_id})", error.code, request_id
-    )
+    return stream_failure(dialect, error.status, failure_words(error, request_id), error.code, request_id)
 
 
 _EMPTY_RESPONSE: JsonObject = {
@@ -93,8 +122,13 @@ _EMPTY_RESPONSE: JsonObject = {
 """What typed clients look for in a response, also in one of which nothing is known but that it failed."""
 
 
-def foreign_failure(dialect: Dialect, status: int, message: str, code: str, request_id: str) -> bytes:
-    """The same, in the words of a target that speaks another dialect."""
+def failure_words(error: TandemError, request_id: str) -> str:
+    """What a caller is told of it."""
+    return f"{error.message.rstrip('.')}. (request {request_id})"
+
+
+def stream_failure(dialect: Dialect, status: int, message: str, code: str, request_id: str) -> bytes:
+    """The same, in words that are given."""
     body = _refusal(dialect, status, message, code, None, request_id)
     match dialect:
         case Dialect.MESSAGES:

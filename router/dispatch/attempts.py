@@ -7,6 +7,7 @@ from functools import partial
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Dispatched, Usage
 from router.contract.errors import (
+    BadRequest,
     CallerKey,
     TandemError,
     TiersBusy,
@@ -23,14 +24,13 @@ from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Operation, Outcome
 from router.dialects.opaque import all_keys
-from router.dialects.refusals import LENGTH_MARKS
+from router.dialects.refusals import says_too_long
 from router.dialects.transcripts import view_for, without_home
 from router.dispatch.bridged import Bridged
 from router.dispatch.live import LiveStatistics
 from router.dispatch.outgoing import Outgoing, Reachable, prepare
 from router.dispatch.relay import Relay
 
-_LENGTH_MARKS = tuple(mark.encode() for mark in LENGTH_MARKS)
 _STATE_MARKS = (
     b"invalid_encrypted_content",
     b"could not be decrypted",
@@ -82,34 +82,47 @@ class Dispatcher:
         plan = self._plan(decision)
         attempt = partial(self._attempt, decision=decision, client=client, head=head, deadline=deadline, record=record)
         because, last, waits = "", None, []
+        misfit: TandemError | None = None
         for name in plan:
             reachable = self._reachable[name]
             if last is not None and not _may_follow(last, reachable.target, self._reachable):
                 continue
             if last is not None and self._clock() >= deadline:
                 break
-            last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
-            if view.continued is not None and view.continued.home == name and _has_forgotten(last):
+            error = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+            if view.continued is not None and view.continued.home == name and _has_forgotten(error):
                 view = without_home(view)
-                last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
-            if _refuses_state(last) and (keys := all_keys(view)):
+                error = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+            if _refuses_state(error) and (keys := all_keys(view)):
                 # What it refuses is left out, all of it, and it is asked once more; whose it was is remembered by the house.
                 record.refused_state = keys
                 view = view._replace(makers={**view.makers, **dict.fromkeys(keys, "")})
-                last = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+                error = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+            if isinstance(error, BadRequest):
+                misfit = misfit or error
+                because = f"{because}{name} cannot serve this ({error.code}); "
+                continue
+            last = error
             if last is None or record.outcome in (Outcome.CUT_SHORT, Outcome.FAILED):
                 return
             because = f"{because}{name} failed ({_short(last)}); "
             if last.retry_after_seconds is not None:
                 waits.append(last.retry_after_seconds)
-        assert last is not None
+        if last is None:
+            assert misfit is not None
+            raise misfit
         raise _final_error(last, record.attempts, min(waits, default=None))
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
-        """What this request would lose on its way to a target. Raises what the real route would."""
+        """What this request would lose on its way to a target, or why it cannot go there."""
         reachable = self._reachable[target]
         view = view_for(view, reachable.target)
-        return () if _is_counted_here(view, reachable.target) else prepare(view, reachable).dropped
+        if _is_counted_here(view, reachable.target):
+            return ()
+        try:
+            return prepare(view, reachable, 0).dropped
+        except BadRequest as error:
+            return (f"cannot be served: {error.message}",)
 
     def _plan(self, decision: Decision) -> list[str]:
         """The tier's first two targets, then the other tier's first."""
@@ -129,7 +142,13 @@ class Dispatcher:
         target, clock = reachable.target, self._clock
         began = clock()
         is_counted_here = _is_counted_here(view, target)
-        outgoing = Outgoing(view.dialect, view.raw, ()) if is_counted_here else prepare(view, reachable)
+        try:
+            outgoing = (
+                Outgoing(view.dialect, view.raw, ()) if is_counted_here else prepare(view, reachable, decision.prompt_tokens)
+            )
+        except BadRequest as misfit:  # what this target can only misunderstand another may take as it is
+            record.attempts.append(Attempt(target.name, None, misfit.code, 0.0))
+            return misfit
         relay = Relay(
             client,
             target=target.name,
@@ -140,12 +159,19 @@ class Dispatcher:
             head=lambda: head(target, because),
             clock=clock,
         )
-        relay.recording = record.answer
+        relay.recording, relay.bridged, relay.reset_headers = record.answer, outgoing.answer, reachable.fit.quirks.reset_headers
         number = self._live.began(target.name, began, is_streaming=view.is_streaming)
         relay.on_first_token = lambda now: self._live.answered(target.name, number, now - began, decision.prompt_tokens, now)
         record.target, record.failed, record.dropped = target.name, because, outgoing.dropped
-        bridged = outgoing.answer
-        sink: Sink = relay if bridged is None else Bridged(bridged, relay, most_bytes=self._most_response_bytes)
+        sink: Sink = relay
+        if outgoing.answer is not None:
+            sink = Bridged(
+                outgoing.answer,
+                relay,
+                target=target.name,
+                is_streaming=view.is_streaming,
+                most_bytes=self._most_response_bytes,
+            )
         call: UpstreamCall | None = None
         error: TandemError | None = None
         # A plain timer: asyncio.timeout does the same for three times the cost.
@@ -242,7 +268,7 @@ def _may_follow(error: TandemError, target: Target, reachable: Mapping[str, Reac
         return False
     if isinstance(error, UpstreamRefused) and error.status in (400, 413):
         failed = reachable[error.target].target
-        return target.window_tokens > failed.window_tokens and any(mark in error.body for mark in _LENGTH_MARKS)
+        return target.window_tokens > failed.window_tokens and says_too_long(error.body.decode("utf-8", "replace"))
     return error.is_retryable
 
 

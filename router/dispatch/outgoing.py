@@ -34,14 +34,14 @@ class Outgoing(NamedTuple):
     answer: BridgedAnswer | None = None
 
 
-def prepare(view: RequestView, reachable: Reachable) -> Outgoing:
-    """Write the body for a target. Raises a `TandemError` where it could only misunderstand the request."""
+def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:
+    """Write the body for a target. Raises a `BadRequest` where it could only misunderstand the request."""
     target, fit = reachable.target, reachable.fit
     dialect = target.dialect_for(view.dialect)
     if dialect is view.dialect:
         changes, dropped = fields_to_change(view, target, fit)
         return Outgoing(dialect, replace_model(view.raw, view.body, reachable.model, changes), dropped)
-    writing = Writing(target, reachable.model, fit.quirks, fit.efforts)
+    writing = Writing(target, reachable.model, fit.quirks, fit.efforts, prompt_tokens)
     bridge = BRIDGES[view.dialect, dialect]
     crossing = bridge.cross(view, writing, created=int(time.time()), instructions=fit.instructions)
     return Outgoing(dialect, crossing.body, crossing.dropped, crossing.answer)

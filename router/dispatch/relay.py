@@ -21,8 +21,10 @@ from router.contract.errors import (
 from router.contract.relay import Flow, Headers, Sink
 from router.contract.words import Dialect
 from router.dialects.answers import FIRST_TOKEN_MARKS, read_stream_end, read_whole_answer
+from router.dialects.bridge.answer import BridgedAnswer
 from router.dialects.refusals import failure_event
-from router.dialects.sse import Tail
+from router.dialects.sse import StreamEnd, Tail
+from router.dispatch.waits import read_retry_after
 
 _MOST_ERROR_BYTES = 1 << 20
 _PASSED_HEADERS = frozenset(
@@ -77,6 +79,8 @@ class Relay:
         self.usage: Usage | None = None
         self.on_first_token: Callable[[float], None] | None = None
         self.recording: list[bytes] | None = None
+        self.reset_headers: tuple[str, ...] = ()
+        self.bridged: BridgedAnswer | None = None
         self.was_paused = self._is_paused = False
         self._flow: Flow | None = None
 
@@ -141,7 +145,7 @@ class Relay:
         self._silent_checks += 1
         if self._silent_checks >= 2 and self._tail is not None and self._tail.at_frame_end and not self._is_paused:
             self._silent_checks = 0
-            self._client.write(_HEARTBEAT)
+            self._client.write((self.bridged.beat() if self.bridged is not None else b"") or _HEARTBEAT)
         self._listen_for_silence()
 
     def _note_first_token(self) -> None:
@@ -174,8 +178,7 @@ class Relay:
             self._end_whole(b"".join(self._held))
 
     def _end_stream(self, tail: Tail) -> None:
-        end = read_stream_end(self._dialect, tail.frames())
-        self.usage = end.usage
+        end = self._read_end(tail)
         if end.has_failed:
             self._pass_failure()
         elif end.is_complete:
@@ -183,6 +186,12 @@ class Relay:
             self._settle(None)
         else:
             self._break(UpstreamCut(self._target, f'target "{self._target}" ended without its last event'), tail)
+
+    def _read_end(self, tail: Tail) -> StreamEnd:
+        """How the stream ended. A translated one says less of usage than its target did, if its caller did not ask."""
+        end = read_stream_end(self._dialect, tail.frames())
+        self.usage = (self.bridged.usage if self.bridged is not None else None) or end.usage
+        return end
 
     def _pass_failure(self) -> None:
         """The target's own error event went out with the other bytes; what follows a failure is never a proper end."""
@@ -215,8 +224,7 @@ class Relay:
 
     def _break(self, error: TandemError, tail: Tail) -> None:
         """A stream that failed after its first byte: say so if a frame may follow, then close without a proper end."""
-        end = read_stream_end(self._dialect, tail.frames())
-        self.usage = end.usage
+        end = self._read_end(tail)
         if end.has_failed:
             self._pass_failure()
             return
@@ -226,9 +234,14 @@ class Relay:
             self._settle(None)
             return
         if tail.at_frame_end:
-            self._client.write(failure_event(error, self._dialect, self._request_id))
+            self._client.write(self._failure_event(error))
         self._client.fail(error)
         self._settle(error)
+
+    def _failure_event(self, error: TandemError) -> bytes:
+        if self.bridged is not None:
+            return self.bridged.break_off(error)
+        return failure_event(error, self._dialect, self._request_id)
 
     @property
     def has_served(self) -> bool:
@@ -262,7 +275,8 @@ class Relay:
             return UpstreamModel(name, f'target "{name}" does not know the model or path in the config (404)')
         headers = dict(self._headers)
         kind = headers.get("content-type", "application/json")
-        return UpstreamRefused(name, status, body, kind, retry_after_seconds=read_retry_after(headers))
+        wait = read_retry_after(headers, self.reset_headers if status == 429 else ())
+        return UpstreamRefused(name, status, body, kind, retry_after_seconds=wait)
 
 
 def _stream_headers(headers: Headers) -> Headers:
@@ -274,15 +288,3 @@ def _stream_headers(headers: Headers) -> Headers:
         ("x-accel-buffering", "no"),
         *kept,
     )
-
-
-def read_retry_after(headers: dict[str, str]) -> float | None:
-    """The wait that a target asks for, in seconds. A date is read by nobody here: its clock may not be ours."""
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers[name]) * scale
-        except (KeyError, ValueError):
-            continue
-        if 0 <= seconds < 86_400:
-            return seconds
-    return None

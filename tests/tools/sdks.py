@@ -144,7 +144,7 @@ class MessagesCaller(Caller):
         self.history.append({"role": "user", "content": parts})
 
     async def ask(self) -> Heard:
-        more: dict = {"max_tokens": 1000}
+        more: dict = {"max_tokens": 1000, "thinking": {"type": "adaptive"}}
         if self.with_tools:
             more["tools"] = [{"name": "read_file", "description": "Reads a file.", "input_schema": SCHEMA}]
         if self.with_schema:

@@ -34,11 +34,12 @@ _WRITERS: dict[Dialect, ModuleType] = {
     Dialect.RESPONSES: to_responses,
     Dialect.MESSAGES: to_messages,
 }
-_HEARINGS: dict[Dialect, Callable[[Composer, str], Hearing]] = {
+_HEARINGS: dict[Dialect, Callable[[Composer, str, str], Hearing]] = {
     Dialect.CHAT: ChatHearing,
     Dialect.RESPONSES: ResponsesHearing,
     Dialect.MESSAGES: MessagesHearing,
 }
+_TOO_DEEP = "the JSON is nested too deeply to be written anew: over 250 levels"
 
 
 class Crossing(NamedTuple):
@@ -61,7 +62,11 @@ class Bridge(NamedTuple):
 
     def draft(self, body: JsonObject) -> Draft:
         """Read the caller's body."""
-        draft: Draft = _READERS[self.caller].read(body)
+        try:
+            draft: Draft = _READERS[self.caller].read(body)
+        except orjson.JSONEncodeError as error:
+            raise TooDeep(_TOO_DEEP) from error
+        draft.settle()
         return draft
 
     def cross(self, view: RequestView, writing: Writing, *, created: int, instructions: str = "") -> Crossing:
@@ -78,13 +83,14 @@ class Bridge(NamedTuple):
             sends_usage=options.get("include_usage") is True or not view.is_streaming,
             shapes=draft.shapes,
             sends_seals=draft.wants_seals,
+            sends_thoughts=draft.wants_thoughts,
         )
         composer = compose(self.caller, answer)
-        hearing = _HEARINGS[self.target](composer, writing.target.name)
+        hearing = _HEARINGS[self.target](composer, writing.target.name, answer.id)
         try:
             raw = orjson.dumps(body)
         except orjson.JSONEncodeError as error:
-            raise TooDeep("the JSON is nested too deeply to be written anew: over 250 levels") from error
+            raise TooDeep(_TOO_DEEP) from error
         bridged = BridgedAnswer(self.caller, view.id, composer, hearing)
         return Crossing(raw, tuple(draft.dropped), bridged)
 

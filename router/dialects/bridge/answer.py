@@ -2,14 +2,18 @@
 
 import orjson
 
+from router.contract.entry import Usage
+from router.contract.errors import TandemError, TooLong
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect
-from router.dialects.bridge.hearing import FrameSplitter, Hearing, read_failure
+from router.dialects.bridge.frames import FrameSplitter
+from router.dialects.bridge.hearing import MALFORMED, Failure, Hearing, read_failure
 from router.dialects.compose.parts import Composer
 from router.dialects.fields import as_object, as_text
-from router.dialects.refusals import foreign_failure, foreign_refusal
+from router.dialects.refusals import failure_words, foreign_refusal, in_callers_words
 
 _DONE = b"[DONE]"
+_UNREADABLE = Failure(MALFORMED, "the target sent an event that cannot be read")
 
 
 class BridgedAnswer:
@@ -22,34 +26,61 @@ class BridgedAnswer:
         self._frames = FrameSplitter()
         self._has_begun = self._has_ended = False
 
+    @property
+    def usage(self) -> Usage | None:
+        """What the target says it used, whether or not the caller asked."""
+        return self._hearing.usage
+
     def feed(self, data: bytes) -> bytes:
         """Translate what has come. What ends in the middle of a frame waits for the rest of it."""
-        out = b""
-        for payload in self._frames.feed(data):
-            out += self._take(payload)
-        return out
+        if self._has_ended:
+            return b""
+        out: list[bytes] = []
+        try:
+            for payload in self._frames.feed(data):
+                out.append(self._take(payload))  # noqa: PERF401 - what came before a bad frame is kept
+        except ValueError:
+            out.append(self._fail(_UNREADABLE))
+        return b"".join(out)
 
     def _take(self, payload: bytes) -> bytes:
         if self._has_ended:
             return b""
         if payload == _DONE:
             return self._end()
-        try:
-            event: Json = orjson.loads(payload)
-        except orjson.JSONDecodeError:
-            return b""
+        event: Json = orjson.loads(payload)
+        if isinstance(event, list) and event:
+            event = event[0]  # how one host writes its errors
         if not isinstance(event, dict):
             return b""
-        out = b""
-        if not self._has_begun:
-            self._has_begun = True
-            out = self._composer.open()
+        out = self._open()
         out += self._hearing.hear(event)
         if self._hearing.failure is not None:
-            self._has_ended = True
-            failure = self._hearing.failure
-            return out + foreign_failure(self._caller, 502, failure.message, failure.code, self._request_id)
+            out += self._fail(self._hearing.failure)
         return out
+
+    def _open(self) -> bytes:
+        if self._has_begun:
+            return b""
+        self._has_begun = True
+        return self._composer.open()
+
+    def _fail(self, failure: Failure) -> bytes:
+        if self._has_ended:
+            return b""
+        self._has_ended = True
+        status = 400 if failure.code == TooLong.code else 502
+        message = in_callers_words(self._caller, failure.message, failure.code)
+        return self._open() + self._composer.fail(status, failure.code, message)
+
+    def beat(self) -> bytes:
+        """A sign of life, in the stream's own numbering; empty where a comment does."""
+        return b"" if self._has_ended else self._composer.beat()
+
+    def break_off(self, error: TandemError) -> bytes:
+        """The last event of a stream that broke after its first byte, in the stream's own numbering."""
+        self._has_ended = True
+        return self._composer.fail(error.status, error.code, failure_words(error, self._request_id))
 
     def _end(self) -> bytes:
         self._has_ended = True
@@ -57,10 +88,17 @@ class BridgedAnswer:
 
     def finish(self) -> bytes:
         """The target's stream is over. Without its last event nothing is added: the caller must see the cut."""
-        out = b""
+        out: list[bytes] = []
         for payload in self._frames.flush():
-            out += self._take(payload)
-        return out if self._has_ended else out + self._end()
+            try:
+                out.append(self._take(payload))
+            except orjson.JSONDecodeError:
+                break  # cut in the middle of an event
+            except ValueError:
+                out.append(self._fail(_UNREADABLE))
+        if not self._has_ended:
+            out.append(self._end())
+        return b"".join(out)
 
     def whole(self, raw: bytes) -> bytes:
         """An answer that came in one piece. Raises ValueError when it is no answer."""
@@ -71,7 +109,10 @@ class BridgedAnswer:
         self._hearing.hear_whole(body)
         if not self._hearing.is_complete:
             raise ValueError("an answer that failed")
-        return orjson.dumps(self._composer.whole())
+        try:
+            return orjson.dumps(self._composer.whole())
+        except orjson.JSONEncodeError as error:
+            raise ValueError("an answer that is nested too deeply") from error
 
     def refusal(self, status: int, raw: bytes) -> bytes:
         """A target's error in the caller's dialect, with the target's own words, code and parameter."""
@@ -83,8 +124,7 @@ class BridgedAnswer:
             body = body[0]
         error: JsonObject = {}
         if isinstance(body, dict):
-            inner = body.get("error", body)
-            error = as_object(inner)
-            body = inner
+            body = body.get("error") or body
+            error = as_object(body)
         failure, param = read_failure(body), as_text(error.get("param"))
         return foreign_refusal(self._caller, status, failure.message, failure.code, param, self._request_id)

@@ -4,6 +4,7 @@ A reader (`from_<dialect>`) fills a draft, a writer (`to_<dialect>`) turns it in
 place for is noted as dropped; what would then mean something else is refused.
 """
 
+import base64
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -105,7 +106,7 @@ class Draft:
 
     system: list[str] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
-    tools: list[Tool] = field(default_factory=list)
+    tools: dict[str, Tool] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
     choice: Choice | None = None
     parallel: bool | None = None
@@ -123,6 +124,7 @@ class Draft:
     service_tier: str | None = None
     is_streaming: bool = False
     wants_seals: bool = False
+    wants_thoughts: bool = True
     dropped: dict[str, None] = field(default_factory=dict)
 
     def drop(self, *names: str) -> None:
@@ -134,22 +136,61 @@ class Draft:
         self.drop(*(name for name, value in body.items() if name not in read and value not in (None, [], {})))
 
     def add_tool(self, tool: Tool, shape: Shape | None = None) -> None:
-        """Offer a tool. With a shape, the caller knows it as something else than this function."""
-        self.tools.append(tool)
+        """Offer a tool; of two with one name, the last. With a shape, the caller knows it as something else than this."""
+        self.tools[tool.name] = tool
+        self.shapes.pop(tool.name, None)
         if shape is not None:
             self.shapes[tool.name] = shape
 
-    def choose(self, choice: Choice, where: str) -> None:
-        """Force a tool, which must be among those that are left."""
-        if choice.name is not None and all(tool.name != choice.name for tool in self.tools):
-            message = f'{where}: "{choice.name[:60]}" cannot be offered by a target that speaks another dialect'
-            raise Misfit(message, param=where)
-        self.choice = choice
+    def choose(self, mode: str, name: str | None = None) -> None:
+        """Say which tool is called: auto, none, any, or one by name, which must be among those that are left."""
+        if mode not in ("auto", "none", "any", "one") or (mode == "one" and not name):
+            raise BadRequest(f'tool_choice: "{mode[:40]}" is not known', param="tool_choice")
+        if mode == "one" and name not in self.tools:
+            message = f'tool_choice: "{str(name)[:60]}" cannot be offered by a target that speaks another dialect'
+            raise Misfit(message, param="tool_choice")
+        if mode == "any" and not self.tools:
+            message = "tool_choice: a tool must be called, and none can be offered by a target that speaks another dialect"
+            raise Misfit(message, param="tool_choice")
+        self.choice = Choice(mode, name if mode == "one" else None)
 
     def keep_tools(self, names: Iterable[str]) -> None:
         """Offer only these: how a target without allow-lists is told of one."""
         allowed = set(names)
-        self.tools = [tool for tool in self.tools if tool.name in allowed]
+        self.tools = {name: tool for name, tool in self.tools.items() if name in allowed}
+
+    def add_system(self, parts: Iterable[Part]) -> None:
+        """What stands before the conversation: words alone."""
+        for part in parts:
+            if isinstance(part, Text):
+                self.system.append(part.text)
+            else:
+                self.drop("pictures and files in system messages")
+
+    def add_image(self, parts: list[Part], url: str, detail: str | None = None) -> None:
+        """A picture, if it can be shown elsewhere: by its address or its bytes."""
+        if not url:
+            self.drop("an image by its id")
+        else:
+            parts.append(Image(url.replace("data:image/jpg;", "data:image/jpeg;", 1), detail))
+
+    def add_file(self, parts: list[Part], file: File) -> None:
+        """A document, if it can be read elsewhere: an id is known to one host alone. One of plain text is told as text."""
+        name, data, url, _ = file
+        if data and not data.startswith("data:"):
+            data = f"data:application/pdf;base64,{data}"
+        text = _text_inside(data) if data else None
+        if text is not None:
+            parts.append(Text(f"{name}:\n{text}" if name else text))
+        elif data or url:
+            parts.append(File(name, data, url))
+        else:
+            self.drop("a file by its id")
+
+    def settle(self) -> None:
+        """Make the last system text the user's where nobody else speaks: every target wants something to answer."""
+        if not self.lines and self.system:
+            self.lines.append(Said("user", (Text(self.system.pop()),)))
 
     def check_pairs(self) -> None:
         """A result whose call is not there cannot be told to a target: none accepts it."""
@@ -184,11 +225,6 @@ def flat_name(namespace: str, name: str) -> str:
     return f"{whole[: _MOST_NAME - 9]}_{blake2b(whole.encode(), digest_size=4).hexdigest()}"
 
 
-def plain_id(call_id: str) -> str:
-    """A call's id as every dialect allows it."""
-    return _NO_NAME.sub("_", call_id)[:_MOST_NAME] or "call"
-
-
 def split_data_url(url: str) -> tuple[str, str] | None:
     """Media type and base64 of a `data:` URL."""
     if not url.startswith("data:"):
@@ -196,6 +232,17 @@ def split_data_url(url: str) -> tuple[str, str] | None:
     head, _, data = url[5:].partition(",")
     media_type, _, coding = head.partition(";")
     return (media_type or "application/octet-stream", data) if coding.endswith("base64") else None
+
+
+def _text_inside(url: str) -> str | None:
+    """The words of a `data:` URL that holds plain text."""
+    inside = split_data_url(url)
+    if inside is None or not inside[0].startswith("text/"):
+        return None
+    try:
+        return base64.b64decode(inside[1]).decode()
+    except ValueError:
+        return None
 
 
 def texts(parts: Iterable[Part]) -> str:

@@ -6,10 +6,8 @@ from router.contract.errors import BadRequest, Misfit
 from router.contract.request import Json, JsonObject
 from router.dialects.bridge.draft import (
     Called,
-    Choice,
     Draft,
     File,
-    Image,
     Part,
     Returned,
     Said,
@@ -19,7 +17,7 @@ from router.dialects.bridge.draft import (
     custom_tool,
 )
 from router.dialects.compose.parts import CUSTOM_FIELD, Shape
-from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.fields import as_list, as_object, as_text, as_whole
 
 _READ = frozenset(
     """
@@ -44,9 +42,8 @@ def read(body: JsonObject) -> Draft:
     draft.parallel = parallel if isinstance(parallel, bool) else None
     draft.schema = _read_schema(as_object(body.get("response_format")))
     for name in ("max_completion_tokens", "max_tokens"):
-        limit = body.get(name)
-        if isinstance(limit, int) and draft.max_tokens is None:
-            draft.max_tokens = limit
+        if draft.max_tokens is None:
+            draft.max_tokens = as_whole(body.get(name))
     stop = body.get("stop")
     draft.stop = [stop] if isinstance(stop, str) else [word for word in as_list(stop) if isinstance(word, str)]
     read_common(draft, body)
@@ -73,13 +70,15 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
     role, content = as_text(message.get("role")), message.get("content")
     match role:
         case "system" | "developer" | "user":
-            parts = _read_parts(draft, content, where)
+            parts = _read_parts(draft, content)
             if role != "user" and not draft.lines:
-                draft.system.extend(part.text for part in parts if isinstance(part, Text))
+                draft.add_system(parts)
             else:
                 draft.lines.append(Said("user" if role == "user" else "system", parts))
         case "assistant":
-            parts = _read_parts(draft, content, where)
+            parts = _read_parts(draft, content)
+            if as_text(message.get("refusal")):
+                parts = (*parts, Text(as_text(message.get("refusal"))))
             if parts:
                 draft.lines.append(Said("assistant", parts))
             if message.get("reasoning_content") or message.get("reasoning"):
@@ -87,7 +86,7 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
             for call in as_list(message.get("tool_calls")):
                 draft.lines.append(_read_call(as_object(call)))
         case "tool":
-            draft.lines.append(Returned(as_text(message.get("tool_call_id")), _read_parts(draft, content, where)))
+            draft.lines.append(Returned(as_text(message.get("tool_call_id")), _read_parts(draft, content)))
         case _:
             raise BadRequest(f'{where}.role: "{role[:40]}" is not known', param=f"{where}.role")
 
@@ -101,7 +100,7 @@ def _read_call(call: JsonObject) -> Called:
     return Called(as_text(call.get("id")), as_text(function.get("name")), as_text(function.get("arguments")) or "{}")
 
 
-def _read_parts(draft: Draft, content: Json, where: str) -> tuple[Part, ...]:
+def _read_parts(draft: Draft, content: Json) -> tuple[Part, ...]:
     if isinstance(content, str):
         return (Text(content),) if content else ()
     parts: list[Part] = []
@@ -115,13 +114,13 @@ def _read_parts(draft: Draft, content: Json, where: str) -> tuple[Part, ...]:
             case "image_url":
                 image = part.get("image_url")
                 url = as_text(as_object(image).get("url")) or as_text(image)
-                parts.append(Image(url, as_text(as_object(image).get("detail")) or None))
+                draft.add_image(parts, url, as_text(as_object(image).get("detail")) or None)
             case "file":
                 file = as_object(part.get("file"))
                 found = {name: as_text(file.get(key)) or None for name, key in _FILE_FIELDS}
-                parts.append(File(**found))
+                draft.add_file(parts, File(**found))
             case kind:
-                draft.drop(f"{where}.content: a part of type {as_text(kind)[:40]}")
+                draft.drop(f"parts of type {as_text(kind)[:40]}")
     return tuple(parts)
 
 
@@ -151,20 +150,24 @@ def _read_tool(draft: Draft, tool: JsonObject) -> None:
 
 
 def _read_choice(draft: Draft, choice: Json) -> None:
+    if choice is None:
+        return
     if isinstance(choice, str):
-        draft.choose(Choice("any" if choice == "required" else choice), "tool_choice")
+        draft.choose("any" if choice == "required" else choice)
         return
     given = as_object(choice)
     match given.get("type"):
         case "function" | "custom" as kind:
-            draft.choose(Choice("one", as_text(as_object(given.get(kind)).get("name"))), "tool_choice")
+            draft.choose("one", as_text(as_object(given.get(kind)).get("name")))
         case "allowed_tools":
             allowed = as_object(given.get("allowed_tools"))
             draft.keep_tools(
                 as_text(as_object(tool.get("function") or tool.get("custom")).get("name"))
                 for tool in map(as_object, as_list(allowed.get("tools")))
             )
-            draft.choose(Choice("any" if allowed.get("mode") == "required" else "auto"), "tool_choice")
+            draft.choose("any" if allowed.get("mode") == "required" else "auto")
+        case kind:
+            draft.choose(as_text(kind) if kind in ("auto", "none") else f"type {as_text(kind)}")
 
 
 def _read_schema(form: JsonObject) -> Schema | None:

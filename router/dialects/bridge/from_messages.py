@@ -6,10 +6,8 @@ from router.contract.errors import BadRequest
 from router.contract.request import Json, JsonObject
 from router.dialects.bridge.draft import (
     Called,
-    Choice,
     Draft,
     File,
-    Image,
     Part,
     Returned,
     Said,
@@ -19,12 +17,12 @@ from router.dialects.bridge.draft import (
     Tool,
 )
 from router.dialects.bridge.seal import is_sealed
-from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.fields import as_list, as_object, as_text, as_whole
 
 _READ = frozenset(
     """
     model messages system tools tool_choice max_tokens stop_sequences stream temperature top_p thinking output_config
-    metadata service_tier cache_control
+    metadata cache_control
     """.split()
 )
 _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
@@ -34,7 +32,7 @@ _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
 def read(body: JsonObject) -> Draft:
     """Read a request that may go to another dialect."""
     draft = Draft(wants_seals=True)
-    draft.system = [part.text for part in _read_parts(draft, body.get("system"), "system") if isinstance(part, Text)]
+    draft.add_system(_read_parts(draft, body.get("system")))
     for index, value in enumerate(as_list(body.get("messages"))):
         message = as_object(value)
         _read_message(draft, as_text(message.get("role")), message.get("content"), f"messages[{index}]")
@@ -43,11 +41,10 @@ def read(body: JsonObject) -> Draft:
     choice = as_object(body.get("tool_choice"))
     if choice:
         mode = as_text(choice.get("type"))
-        draft.choose(Choice("one" if mode == "tool" else mode, as_text(choice.get("name")) or None), "tool_choice")
+        draft.choose("one" if mode == "tool" else mode, as_text(choice.get("name")) or None)
         if choice.get("disable_parallel_tool_use") is True:
             draft.parallel = False
-    limit = body.get("max_tokens")
-    draft.max_tokens = limit if isinstance(limit, int) else None
+    draft.max_tokens = as_whole(body.get("max_tokens"))
     draft.stop = [word for word in as_list(body.get("stop_sequences")) if isinstance(word, str)]
     draft.is_streaming = body.get("stream") is True
     for name in ("temperature", "top_p"):
@@ -67,7 +64,10 @@ def _read_thinking(draft: Draft, body: JsonObject) -> None:
         draft.schema = Schema(as_object(form.get("schema")), is_strict=True)
     draft.effort = as_text(output.get("effort")) or None
     kind = thinking.get("type")
-    draft.wants_summary = kind in ("adaptive", "enabled") and thinking.get("display") != "omitted"
+    draft.wants_thoughts = kind in ("adaptive", "enabled")
+    draft.wants_summary = draft.wants_thoughts and thinking.get("display") != "omitted"
+    if kind == "disabled":
+        draft.drop("thinking: disabled")
     budget = thinking.get("budget_tokens")
     if draft.effort is None and kind == "enabled" and isinstance(budget, int):
         draft.effort = next((effort for most, effort in _BUDGET_EFFORTS if budget < most), "high")
@@ -95,7 +95,7 @@ def _read_message(draft: Draft, role: str, content: Json, where: str) -> None:
                 draft.lines.append(Called(as_text(block.get("id")), as_text(block.get("name")), arguments))
             case "tool_result":
                 say()
-                parts = _read_parts(draft, block.get("content"), where)
+                parts = _read_parts(draft, block.get("content"))
                 draft.lines.append(Returned(as_text(block.get("tool_use_id")), parts, block.get("is_error") is True))
             case "thinking" | "redacted_thinking":
                 say()
@@ -105,11 +105,11 @@ def _read_message(draft: Draft, role: str, content: Json, where: str) -> None:
                 else:
                     draft.drop("reasoning of earlier answers")
             case _:
-                said.extend(_read_parts(draft, [block], where))
+                said.extend(_read_parts(draft, [block]))
     say()
 
 
-def _read_parts(draft: Draft, content: Json, where: str) -> tuple[Part, ...]:
+def _read_parts(draft: Draft, content: Json) -> tuple[Part, ...]:
     if isinstance(content, str):
         return (Text(content),) if content else ()
     parts: list[Part] = []
@@ -121,11 +121,11 @@ def _read_parts(draft: Draft, content: Json, where: str) -> tuple[Part, ...]:
                 if text:
                     parts.append(Text(text))
             case "image":
-                parts.append(Image(_address(as_object(block.get("source")))))
+                draft.add_image(parts, _address(as_object(block.get("source"))))
             case "document":
-                parts.append(_read_document(block))
+                _read_document(draft, parts, block)
             case kind:
-                draft.drop(f"{where}.content: a block of type {as_text(kind)[:40]}")
+                draft.drop(f"blocks of type {as_text(kind)[:40]}")
     return tuple(parts)
 
 
@@ -135,16 +135,17 @@ def _address(source: JsonObject) -> str:
     return as_text(source.get("url"))
 
 
-def _read_document(block: JsonObject) -> Part:
+def _read_document(draft: Draft, parts: list[Part], block: JsonObject) -> None:
     source, title = as_object(block.get("source")), as_text(block.get("title")) or None
     match source.get("type"):
         case "text":
-            return Text(as_text(source.get("data")))
+            parts.append(Text(as_text(source.get("data"))))
+        case "content":
+            parts.extend(_read_parts(draft, source.get("content")))
         case "base64":
-            return File(title or "document.pdf", data=_address(source))
-        case "file":
-            return File(title, file_id=as_text(source.get("file_id")))
-    return File(title, url=as_text(source.get("url")))
+            draft.add_file(parts, File(title or "document.pdf", data=_address(source)))
+        case _:
+            draft.add_file(parts, File(title, url=as_text(source.get("url")) or None))
 
 
 def _read_tool(draft: Draft, tool: JsonObject) -> None:

@@ -4,14 +4,12 @@ from collections.abc import Callable
 
 import orjson
 
-from router.contract.errors import BadRequest
+from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.request import Json, JsonObject
 from router.dialects.bridge.draft import (
     Called,
-    Choice,
     Draft,
     File,
-    Image,
     Part,
     Returned,
     Said,
@@ -25,7 +23,7 @@ from router.dialects.bridge.draft import (
 from router.dialects.bridge.from_chat import read_common
 from router.dialects.bridge.seal import is_sealed
 from router.dialects.compose.parts import CUSTOM_FIELD, Shape
-from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.fields import as_list, as_object, as_text, as_whole
 
 _READ = frozenset(
     """
@@ -39,6 +37,7 @@ _ENCRYPTED = "reasoning.encrypted_content"
 
 def read(body: JsonObject) -> Draft:
     """Read a request that may go to another dialect."""
+    _check_kept(body)
     draft = Draft()
     instructions = as_text(body.get("instructions"))
     if instructions:
@@ -60,8 +59,7 @@ def read(body: JsonObject) -> Draft:
     text = as_object(body.get("text"))
     draft.schema = _read_schema(as_object(text.get("format")))
     draft.verbosity = as_text(text.get("verbosity")) or None
-    limit = body.get("max_output_tokens")
-    draft.max_tokens = limit if isinstance(limit, int) else None
+    draft.max_tokens = as_whole(body.get("max_output_tokens"))
     read_common(draft, body)
     reasoning = as_object(body.get("reasoning"))
     draft.effort = as_text(reasoning.get("effort")) or None
@@ -71,6 +69,14 @@ def read(body: JsonObject) -> Draft:
     draft.drop(*(f"include: {as_text(name)[:60]}" for name in include if name != _ENCRYPTED))
     draft.drop_unread(body, _READ)
     return draft
+
+
+def _check_kept(body: JsonObject) -> None:
+    """What one host keeps, another cannot answer to: without it the request would mean something else."""
+    for name in ("previous_response_id", "conversation", "prompt"):
+        if body.get(name):
+            kind = ResponseForgotten if name == "previous_response_id" else BadRequest
+            raise kind(f"{name}: only the host that keeps it knows it. Send the whole conversation in input", param=name)
 
 
 def _read_item(draft: Draft, item: JsonObject, where: str) -> None:
@@ -84,12 +90,12 @@ def _read_item(draft: Draft, item: JsonObject, where: str) -> None:
 
 def _read_message(draft: Draft, item: JsonObject, where: str) -> None:
     role = as_text(item.get("role"))
-    parts = _read_parts(draft, item.get("content"), where)
+    parts = _read_parts(draft, item.get("content"))
     if role in ("system", "developer"):
         if draft.lines:
             draft.lines.append(Said("system", parts))
         else:
-            draft.system.extend(part.text for part in parts if isinstance(part, Text))
+            draft.add_system(parts)
     elif role in ("user", "assistant"):
         if parts:
             draft.lines.append(Said(role, parts))
@@ -98,27 +104,28 @@ def _read_message(draft: Draft, item: JsonObject, where: str) -> None:
 
 
 def _read_call(draft: Draft, item: JsonObject, where: str) -> None:
-    name, namespace = as_text(item.get("name")), as_text(item.get("namespace"))
-    name = flat_name(namespace, name) if namespace else name
-    draft.lines.append(Called(as_text(item.get("call_id")), name, as_text(item.get("arguments")) or "{}"))
+    draft.lines.append(Called(as_text(item.get("call_id")), _tool_name(item), as_text(item.get("arguments")) or "{}"))
 
 
 def _read_custom_call(draft: Draft, item: JsonObject, where: str) -> None:
     arguments = orjson.dumps({CUSTOM_FIELD: as_text(item.get("input"))}).decode()
-    draft.lines.append(Called(as_text(item.get("call_id")), as_text(item.get("name")), arguments))
+    draft.lines.append(Called(as_text(item.get("call_id")), _tool_name(item), arguments))
 
 
 def _read_shell_call(draft: Draft, item: JsonObject, where: str) -> None:
     """A call of a shell that the host offers: told as a call, so that its output has one to belong to."""
-    arguments = orjson.dumps(item.get("action") or {}).decode()
+    arguments = orjson.dumps(item.get("action") or item.get("operation") or {}).decode()
     draft.lines.append(Called(as_text(item.get("call_id")), as_text(item.get("type")).removesuffix("_call"), arguments))
 
 
 def _read_output(draft: Draft, item: JsonObject, where: str) -> None:
     output = item.get("output")
-    parts = (Text(output),) if isinstance(output, str) else _read_parts(draft, output, where)
-    if not parts and isinstance(output, dict):
-        parts = (Text(orjson.dumps(output).decode()),)
+    if isinstance(output, str):
+        parts: tuple[Part, ...] = (Text(output),)
+    elif isinstance(output, list) and all("type" in as_object(entry) for entry in output):
+        parts = _read_parts(draft, output)
+    else:
+        parts = (Text(orjson.dumps(output).decode()),) if output else ()  # a shell's, in fields of its own
     draft.lines.append(Returned(as_text(item.get("call_id")), parts))
 
 
@@ -146,7 +153,7 @@ _ITEMS: dict[str, Callable[[Draft, JsonObject, str], None]] = {
 }
 
 
-def _read_parts(draft: Draft, content: Json, where: str) -> tuple[Part, ...]:
+def _read_parts(draft: Draft, content: Json) -> tuple[Part, ...]:
     if isinstance(content, str):
         return (Text(content),) if content else ()
     parts: list[Part] = []
@@ -158,15 +165,12 @@ def _read_parts(draft: Draft, content: Json, where: str) -> tuple[Part, ...]:
                 if text:
                     parts.append(Text(text))
             case "input_image":
-                if part.get("image_url"):
-                    parts.append(Image(as_text(part.get("image_url")), as_text(part.get("detail")) or None))
-                else:
-                    draft.drop(f"{where}.content: an image by its id")
+                draft.add_image(parts, as_text(part.get("image_url")), as_text(part.get("detail")) or None)
             case "input_file":
                 found = {name: as_text(part.get(key)) or None for name, key in _FILE_FIELDS}
-                parts.append(File(**found))
+                draft.add_file(parts, File(**found))
             case kind:
-                draft.drop(f"{where}.content: a part of type {as_text(kind)[:40]}")
+                draft.drop(f"parts of type {as_text(kind)[:40]}")
     return tuple(parts)
 
 
@@ -197,20 +201,20 @@ def _tool_name(given: JsonObject) -> str:
 
 
 def _read_choice(draft: Draft, choice: Json) -> None:
+    if choice is None:
+        return
     if isinstance(choice, str):
-        draft.choose(Choice("any" if choice == "required" else choice), "tool_choice")
+        draft.choose("any" if choice == "required" else choice)
         return
     given = as_object(choice)
     match given.get("type"):
-        case None:
-            return
         case "function" | "custom":
-            draft.choose(Choice("one", _tool_name(given)), "tool_choice")
+            draft.choose("one", _tool_name(given))
         case "allowed_tools":
             draft.keep_tools(_tool_name(as_object(tool)) for tool in as_list(given.get("tools")))
-            draft.choose(Choice("any" if given.get("mode") == "required" else "auto"), "tool_choice")
+            draft.choose("any" if given.get("mode") == "required" else "auto")
         case kind:
-            draft.choose(Choice("one", as_text(kind)), "tool_choice")
+            draft.choose("one", as_text(kind))
 
 
 def _read_schema(form: JsonObject) -> Schema | None:

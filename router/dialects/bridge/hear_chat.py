@@ -1,7 +1,9 @@
 """A target's chat answer → composer."""
 
-from router.contract.request import JsonObject
-from router.dialects.bridge.hearing import CallBook, End, Failure, read_failure
+import orjson
+
+from router.contract.request import Json, JsonObject
+from router.dialects.bridge.hearing import Failure, Hearing, read_failure
 from router.dialects.bridge.seal import seal
 from router.dialects.chat import read_usage
 from router.dialects.compose.parts import Composer, Finish
@@ -13,20 +15,18 @@ _FINISHES = {
     "function_call": Finish.TOOLS,
     "content_filter": Finish.FILTER,
 }
+_FAILURES = frozenset({"error", "abort", "insufficient_system_resource"})
+"""What hosts write as the reason for an end that is none: the model, or its machine, gave up."""
 
 
-class ChatHearing:
+class ChatHearing(Hearing):
     """Calls are told apart by their index. Reasoning has two spellings, and is nobody's state here."""
 
-    def __init__(self, composer: Composer, target: str) -> None:
-        self._composer, self._target = composer, target
-        self._calls = CallBook(composer)
-        self._end = End()
+    def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
+        super().__init__(composer, target, answer_id)
         self._thoughts: list[str] = []
-        self._next_call = 0
-        self._keys: dict[int, tuple[int, str]] = {}
-        self.is_complete = False
-        self.failure: Failure | None = None
+        self._keys: dict[int | None, int] = {}
+        self._ids: list[str] = []
 
     def hear(self, event: JsonObject) -> bytes:
         if event.get("error"):
@@ -42,73 +42,90 @@ class ChatHearing:
         if not isinstance(choice, dict):
             return b""
         frames = self._hear_message(as_object(choice.get("delta")))
-        finish = choice.get("finish_reason")
-        if finish == "error":
-            self.failure = read_failure(event.get("error") or choice.get("error"))
-        elif isinstance(finish, str):
-            self._end.finish = _FINISHES.get(finish, Finish.STOP)
+        reason = choice.get("finish_reason")
+        if reason:
+            self._conclude(as_text(reason), choice)
         return frames
 
-    def _hear_message(self, message: JsonObject) -> bytes:
+    def _conclude(self, reason: str, choice: JsonObject) -> None:
+        if reason not in _FAILURES:
+            self._end.finish = _FINISHES.get(reason, Finish.STOP)
+        elif choice.get("error"):
+            self.failure = read_failure(choice["error"])
+        else:
+            self.failure = Failure("upstream_error", f"the target ended its answer with finish_reason {reason}")
+
+    def _hear_message(self, message: JsonObject, *, is_whole: bool = False) -> bytes:
         """A delta, or a whole message: they have the same fields."""
-        content = message.get("content")
         frames = b""
         thought = message.get("reasoning_content") or message.get("reasoning")
         if isinstance(thought, str) and thought:
             self._thoughts.append(thought)
-            frames += self._composer.reasoning(thought)
-        if content and isinstance(content, str):
-            frames += self._end_thought() + self._composer.text(content)
+            frames += self._telling.reasoning(thought)
+        content = message.get("content")
+        if content:
+            text = content if isinstance(content, str) else _text_of(content)
+            if text:
+                frames += self._end_thought() + self._telling.text(text)
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
-            frames += self._end_thought() + self._composer.refusal(refusal)
+            frames += self._end_thought() + self._telling.refusal(refusal)
         calls = message.get("tool_calls")
         if calls:
             frames += self._end_thought()
-            for call in as_list(calls):
-                frames += self._hear_call(as_object(call))
+            for place, call in enumerate(as_list(calls)):
+                frames += self._hear_call(as_object(call), place if is_whole else None)
         return frames
 
     def _end_thought(self) -> bytes:
         if not self._thoughts:
             return b""
         text, self._thoughts = "".join(self._thoughts), []
-        return self._composer.seal(seal(self._target, {"reasoning_content": text}))
+        return self._telling.seal(seal(self._target, {"reasoning_content": text}))
 
-    def _hear_call(self, call: JsonObject) -> bytes:
+    def _held_back(self) -> bytes:
+        return self._end_thought()
+
+    def _hear_call(self, call: JsonObject, place: int | None) -> bytes:
         function = as_object(call.get("function"))
-        name, call_id = as_text(function.get("name")), as_text(call.get("id"))
-        given = call.get("index")
-        index = given if isinstance(given, int) else self._next_call - (0 if name else 1)
+        name, arguments = as_text(function.get("name")), _arguments_of(function.get("arguments"))
+        index = call.get("index") if place is None else place
+        slot = index if isinstance(index, int) else None
+        call_id = as_text(call.get("id"))
         frames = b""
-        if name and self._is_new(index, call_id):
-            self._next_call += 1
-            call_id = call_id or f"call_{self._target}_{self._next_call}"
-            self._keys[index] = (self._next_call, call_id)
-            frames = self._calls.begin(self._next_call, call_id, name)
-        if index not in self._keys:
-            return frames
-        return frames + self._calls.arguments(self._keys[index][0], as_text(function.get("arguments")))
+        if name and self._is_new(slot, call_id, arguments):
+            self._keys[slot] = key = len(self._ids)
+            self._ids.append(call_id)
+            frames = self._telling.begin(key, call_id or f"call_{self._answer_id}_{key + 1}", name)
+        return frames + self._telling.arguments(self._keys.get(slot), arguments)
 
-    def _is_new(self, index: int, call_id: str) -> bool:
-        """Whether a named piece begins a call: some hosts give all calls one index, others each piece of one a new id."""
-        if index not in self._keys:
+    def _is_new(self, slot: int | None, call_id: str, arguments: str) -> bool:
+        """Whether a fragment with a name begins a call. Some hosts repeat the name, others give every call the index 0."""
+        key = self._keys.get(slot)
+        if key is None:
             return True
-        key, known = self._keys[index]
-        return bool(call_id) and call_id != known and self._calls.knows(key) and self._calls.is_whole(key)
-
-    def finish(self) -> bytes:
-        if self._end.finish is None or self.failure is not None:
-            return b""
-        self.is_complete = True
-        return self._end_thought() + self._calls.end() + self._composer.close(self._end.finish, self._end.usage)
+        if call_id and call_id == self._ids[key]:
+            return False
+        if slot is None and call_id:
+            return True
+        return self._telling.is_whole(key) and bool(call_id or arguments)
 
     def hear_whole(self, body: JsonObject) -> None:
         choices = as_list(body.get("choices"))
-        if not choices:
+        choice = choices[0] if choices else None
+        if not isinstance(choice, dict):
             raise ValueError("an answer without choices")
-        choice = as_object(choices[0])
-        self._hear_message(as_object(choice.get("message")))
-        self._end.finish = _FINISHES.get(as_text(choice.get("finish_reason")), Finish.STOP)
+        self._hear_message(as_object(choice.get("message")), is_whole=True)
         self._end.usage = read_usage(body.get("usage"))
+        self._conclude(as_text(choice.get("finish_reason")), choice)
         self.finish()
+
+
+def _text_of(content: Json) -> str:
+    """The words of a content that comes in parts."""
+    return "".join(as_text(as_object(part).get("text")) for part in as_list(content))
+
+
+def _arguments_of(value: Json) -> str:
+    """Arguments, which some hosts write as an object."""
+    return orjson.dumps(value).decode() if isinstance(value, dict) else as_text(value)

@@ -1,15 +1,13 @@
 """A target's Messages answer → composer."""
 
-from dataclasses import replace
-
 import orjson
 
 from router.contract.request import JsonObject
-from router.dialects.bridge.hearing import CallBook, End, Failure, read_failure
+from router.dialects.bridge.hearing import Hearing, read_failure
 from router.dialects.bridge.seal import seal
 from router.dialects.compose.parts import Composer, Finish
 from router.dialects.fields import as_list, as_object, as_text
-from router.dialects.messages import read_usage
+from router.dialects.messages import later_usage, read_usage
 
 _FINISHES = {
     "max_tokens": Finish.LENGTH,
@@ -19,17 +17,13 @@ _FINISHES = {
 }
 
 
-class MessagesHearing:
+class MessagesHearing(Hearing):
     """Blocks never interleave: one is open at a time, and its end is said."""
 
-    def __init__(self, composer: Composer, target: str) -> None:
-        self._composer, self._target = composer, target
-        self._calls = CallBook(composer)
-        self._end = End()
+    def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
+        super().__init__(composer, target, answer_id)
         self._block: JsonObject = {}
         self._thoughts: list[str] = []
-        self.is_complete = False
-        self.failure: Failure | None = None
 
     def hear(self, event: JsonObject) -> bytes:
         match event.get("type"):
@@ -51,13 +45,13 @@ class MessagesHearing:
         match delta.get("type"):
             case "text_delta":
                 text = as_text(delta.get("text"))
-                return self._composer.text(text) if text else b""
+                return self._telling.text(text) if text else b""
             case "input_json_delta":
-                return self._calls.arguments(index if isinstance(index, int) else None, as_text(delta.get("partial_json")))
+                return self._telling.arguments(index if isinstance(index, int) else None, as_text(delta.get("partial_json")))
             case "thinking_delta":
                 thought = as_text(delta.get("thinking"))
                 self._thoughts.append(thought)
-                return self._composer.reasoning(thought) if thought else b""
+                return self._telling.reasoning(thought) if thought else b""
             case "signature_delta":
                 self._block["signature"] = as_text(self._block.get("signature")) + as_text(delta.get("signature"))
         return b""
@@ -68,44 +62,38 @@ class MessagesHearing:
         match block.get("type"):
             case "tool_use":
                 key = index if isinstance(index, int) else None
-                frames = self._calls.begin(key, as_text(block.get("id")), as_text(block.get("name")))
+                frames = self._telling.begin(key, as_text(block.get("id")), as_text(block.get("name")))
                 if block.get("input"):
-                    frames += self._calls.arguments(key, orjson.dumps(block["input"]).decode())
+                    frames += self._telling.arguments(key, orjson.dumps(block["input"]).decode())
             case "text":
                 text = as_text(block.get("text"))
-                frames = self._composer.text(text) if text else b""
+                frames = self._telling.text(text) if text else b""
             case "thinking":
                 thought = as_text(block.get("thinking"))
                 if thought:
                     self._thoughts.append(thought)
-                    frames = self._composer.reasoning(thought)
+                    frames = self._telling.reasoning(thought)
         return frames
 
     def _stop(self) -> bytes:
         block, self._block = self._block, {}
         match block.get("type"):
             case "thinking":
-                state: JsonObject = {**block, "thinking": "".join(self._thoughts)}
-                return self._composer.seal(seal(self._target, state if block.get("signature") else {}))
+                thought = "".join(self._thoughts)
+                if not thought and not block.get("signature"):
+                    return b""
+                state: JsonObject = {**block, "thinking": thought}
+                return self._telling.seal(seal(self._target, state if block.get("signature") else {}))
             case "redacted_thinking":
-                return self._composer.seal(seal(self._target, block))
+                return self._telling.seal(seal(self._target, block))
             case "tool_use":
-                return self._calls.end()
+                return self._telling.end_all()
         return b""
 
     def _conclude(self, reason: str, counts: JsonObject) -> None:
         if reason:
             self._end.finish = _FINISHES.get(reason, Finish.STOP)
-        first, last = self._end.usage, read_usage(counts)
-        if last is not None:
-            # The last frame's counts are sums so far, but often of the output alone.
-            self._end.usage = last if first is None or last.input_tokens else replace(first, output_tokens=last.output_tokens)
-
-    def finish(self) -> bytes:
-        if self._end.finish is None or self.failure is not None:
-            return b""
-        self.is_complete = True
-        return self._calls.end() + self._composer.close(self._end.finish, self._end.usage)
+        self._end.usage = later_usage(self._end.usage, read_usage(counts))
 
     def hear_whole(self, body: JsonObject) -> None:
         if not isinstance(body.get("content"), list):

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from router.contract.request import JsonObject
-from router.dialects.bridge.hearing import CallBook, End, Failure, read_failure
+from router.contract.request import Json, JsonObject
+from router.dialects.bridge.hearing import Hearing, read_failure
 from router.dialects.bridge.seal import seal
 from router.dialects.compose.parts import Composer, Finish
 from router.dialects.fields import as_list, as_object, as_text
@@ -12,31 +12,27 @@ from router.dialects.responses import read_usage
 _CALLS = ("function_call", "custom_tool_call")
 
 
-class ResponsesHearing:
+class ResponsesHearing(Hearing):
     """Told by the deltas; an item that came without any is told when it is done."""
 
-    def __init__(self, composer: Composer, target: str) -> None:
-        self._composer, self._target = composer, target
-        self._calls = CallBook(composer)
-        self._end = End()
-        self._told: set[str] = set()
-        self.is_complete = False
-        self.failure: Failure | None = None
+    def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
+        super().__init__(composer, target, answer_id)
+        self._told: set[Json] = set()
 
     def hear(self, event: JsonObject) -> bytes:
         kind = event.get("type")
         match kind:
             case "response.output_text.delta":
-                return self._prose(event, self._composer.text)
+                return self._prose(event, self._telling.text)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return self._prose(event, self._composer.reasoning)
+                return self._prose(event, self._telling.reasoning)
             case "response.function_call_arguments.delta":
-                return self._calls.arguments(event.get("output_index"), self._tell(event))
+                return self._telling.arguments(_key_of(event), self._tell(event))
             case "response.refusal.delta":
-                return self._prose(event, self._composer.refusal)
+                return self._prose(event, self._telling.refusal)
             case "response.reasoning_summary_part.added":
                 # Parts are paragraphs: told without a break they would run into one another.
-                return self._composer.reasoning("\n\n") if event.get("summary_index") else b""
+                return self._telling.reasoning("\n\n") if event.get("summary_index") else b""
             case "response.output_item.added":
                 return self._begin_item(event, as_object(event.get("item")))
             case "response.output_item.done":
@@ -52,7 +48,7 @@ class ResponsesHearing:
     def _tell(self, event: JsonObject) -> str:
         delta = as_text(event.get("delta"))
         if delta:
-            self._told.add(as_text(event.get("item_id")))
+            self._told.add(_key_of(event))
         return delta
 
     def _prose(self, event: JsonObject, write: Callable[[str], bytes]) -> bytes:
@@ -62,36 +58,37 @@ class ResponsesHearing:
     def _begin_item(self, event: JsonObject, item: JsonObject) -> bytes:
         if item.get("type") != "function_call":
             return b""
-        return self._calls.begin(event.get("output_index"), as_text(item.get("call_id")), as_text(item.get("name")))
+        return self._telling.begin(_key_of(event), as_text(item.get("call_id")), as_text(item.get("name")))
 
     def _end_item(self, event: JsonObject, item: JsonObject) -> bytes:
-        kind, was_told = item.get("type"), as_text(item.get("id")) in self._told
+        kind, key = item.get("type"), _key_of(event)
+        was_told = key in self._told
         if kind == "reasoning":
+            state = _state(item)
             frames = b"" if was_told else self._reasoning_of(item)
-            return frames + self._composer.seal(seal(self._target, _state(item)))
+            return frames + self._telling.seal(seal(self._target, state)) if state or was_told or frames else b""
         if kind in _CALLS:
-            key = event.get("output_index")
             frames = b""
-            if not self._calls.knows(key):
-                frames = self._calls.begin(key, as_text(item.get("call_id")), as_text(item.get("name")))
+            if not self._telling.knows(key):
+                frames = self._telling.begin(key, as_text(item.get("call_id")), as_text(item.get("name")))
             if not was_told:
-                frames += self._calls.arguments(key, as_text(item.get("arguments")) or as_text(item.get("input")))
-            return frames
+                frames += self._telling.arguments(key, as_text(item.get("arguments")) or as_text(item.get("input")))
+            return frames + self._telling.end(key)
         return b"" if was_told else self._message_of(item)
 
     def _reasoning_of(self, item: JsonObject) -> bytes:
         parts = [*as_list(item.get("summary")), *as_list(item.get("content"))]
         text = "\n\n".join(as_text(as_object(part).get("text")) for part in parts)
-        return self._composer.reasoning(text) if text else b""
+        return self._telling.reasoning(text) if text else b""
 
     def _message_of(self, item: JsonObject) -> bytes:
         frames = b""
         for value in as_list(item.get("content")):
             part = as_object(value)
             if as_text(part.get("text")):
-                frames += self._composer.text(as_text(part.get("text")))
+                frames += self._telling.text(as_text(part.get("text")))
             elif as_text(part.get("refusal")):
-                frames += self._composer.refusal(as_text(part.get("refusal")))
+                frames += self._telling.refusal(as_text(part.get("refusal")))
         return frames
 
     def _conclude(self, response: JsonObject) -> None:
@@ -100,24 +97,25 @@ class ResponsesHearing:
         if response.get("status") == "incomplete" or reason:
             self._end.finish = Finish.FILTER if reason == "content_filter" else Finish.LENGTH
         else:
-            self._end.finish = Finish.TOOLS if self._calls.has_calls else Finish.STOP
-
-    def finish(self) -> bytes:
-        if self._end.finish is None or self.failure is not None:
-            return b""
-        self.is_complete = True
-        return self._calls.end() + self._composer.close(self._end.finish, self._end.usage)
+            self._end.finish = Finish.TOOLS if self._telling.has_calls else Finish.STOP
 
     def hear_whole(self, body: JsonObject) -> None:
         if not isinstance(body.get("output"), list):
             raise ValueError("an answer without output")
-        if body.get("status") == "failed":
-            self.failure = read_failure(body.get("error"))
-            return
+        if body.get("status") not in (None, "completed", "incomplete"):
+            raise ValueError("an answer that is not there yet, or never will be")
         for index, item in enumerate(as_list(body.get("output"))):
             self._end_item({"output_index": index}, as_object(item))
         self._conclude(body)
         self.finish()
+
+
+def _key_of(event: JsonObject) -> Json:
+    """Which item an event belongs to: its place, or its id where a host leaves the place out."""
+    index = event.get("output_index")
+    if isinstance(index, int):
+        return index
+    return as_text(event.get("item_id")) or as_text(as_object(event.get("item")).get("id"))
 
 
 def _state(item: JsonObject) -> JsonObject:

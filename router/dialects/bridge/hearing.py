@@ -1,50 +1,20 @@
-"""What every reader of a target's answer shares: frames out of bytes, and how an answer stands."""
+"""What every reader of a target's answer shares: how an answer stands, and how hosts word a failure."""
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import orjson
 
 from router.contract.entry import Usage
+from router.contract.errors import TooLong
 from router.contract.request import Json, JsonObject
+from router.dialects.bridge.telling import Telling
 from router.dialects.compose.parts import Composer, Finish
-from router.dialects.fields import as_object, as_text
+from router.dialects.fields import as_object
+from router.dialects.refusals import says_too_long
 
-
-class FrameSplitter:
-    """Server-sent events from bytes that may be cut anywhere. Gives each frame's data; its name stands in the data too."""
-
-    __slots__ = ("_rest",)
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """The data of every frame that is now whole."""
-        data = self._rest + data if self._rest else data
-        if b"\r" in data:
-            held = b"\r" if data.endswith(b"\r") else b""  # half of a line end, perhaps
-            data = data[: len(data) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
-        *frames, self._rest = data.split(b"\n\n")
-        for frame in frames:
-            found = self._data_of(frame)
-            if found:
-                yield found
-
-    def flush(self) -> Iterator[bytes]:
-        """A last frame that nobody ended: some hosts leave out the empty line."""
-        rest, self._rest = self._rest.strip(b"\r\n"), b""
-        found = self._data_of(rest)
-        if found:
-            yield found
-
-    @staticmethod
-    def _data_of(frame: bytes) -> bytes:
-        if frame.startswith(b"data: ") and b"\n" not in frame:
-            return frame[6:]
-        lines = [line[5:].removeprefix(b" ") for line in frame.split(b"\n") if line.startswith(b"data:")]
-        return b"\n".join(lines)
+_MOST_WORDS = 2_000
+MALFORMED = "upstream_malformed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,104 +25,68 @@ class Failure:
     message: str
 
 
-class Hearing(Protocol):
-    """Reads one answer of a target and tells it to a composer. Fed once with a whole body, or frame by frame."""
-
-    is_complete: bool
-    failure: Failure | None
-
-    def hear(self, event: JsonObject) -> bytes:
-        """One event of a stream."""
-        ...
-
-    def finish(self) -> bytes:
-        """The stream is over: what was held back until then."""
-        ...
-
-    def hear_whole(self, body: JsonObject) -> None:
-        """An answer in one piece. Raises ValueError when it is none of this dialect."""
-        ...
-
-
-def read_failure(value: Json) -> Failure:
-    """An error as hosts write it: an object, a text, or something else."""
-    error = as_object(value)
-    code = error.get("code") or error.get("type") or "upstream_error"
-    return Failure(str(code)[:80], as_text(error.get("message")) or as_text(value) or "the target reported an error")
-
-
-class CallBook:
-    """Calls that a target writes in parallel, told one after another.
-
-    A composer has one call open at a time. The first one is told as it comes; what belongs to a later one waits until the
-    arguments before it are whole.
-    """
-
-    def __init__(self, composer: Composer) -> None:
-        self._composer = composer
-        self._open: Json = None
-        self._written: list[str] = []
-        self._waiting: dict[Json, tuple[str, str, list[str]]] = {}
-        self.has_calls = False
-
-    def begin(self, key: Json, call_id: str, name: str) -> bytes:
-        """A call appears."""
-        self.has_calls = True
-        if self._open is None:
-            return self._start(key, call_id, name)
-        if not self._waiting and self.is_whole(self._open):
-            return self._end() + self._start(key, call_id, name)
-        self._waiting[key] = (call_id, name, [])
-        return b""
-
-    def knows(self, key: Json) -> bool:
-        """Whether this call has begun."""
-        return key == self._open or key in self._waiting
-
-    def is_whole(self, key: Json) -> bool:
-        """Whether a call's arguments are all there. None at all may mean that they are still to come."""
-        pieces = self._written if key == self._open else self._waiting[key][2]
-        try:
-            orjson.loads("".join(pieces))
-        except orjson.JSONDecodeError:
-            return False
-        return True
-
-    def arguments(self, key: Json, delta: str) -> bytes:
-        """More of its arguments."""
-        if not delta:
-            return b""
-        if key == self._open:
-            self._written.append(delta)
-            return self._composer.arguments(delta)
-        if key in self._waiting:
-            self._waiting[key][2].append(delta)
-        return b""
-
-    def end(self) -> bytes:
-        """Whatever is open or waiting is whole now."""
-        frames = self._end()
-        for key, (call_id, name, pieces) in self._waiting.items():
-            frames += self._start(key, call_id, name)
-            frames += self._composer.arguments("".join(pieces)) if pieces else b""
-            frames += self._end()
-        self._waiting = {}
-        return frames
-
-    def _start(self, key: Json, call_id: str, name: str) -> bytes:
-        self._open, self._written = key, []
-        return self._composer.begin_call(call_id, name)
-
-    def _end(self) -> bytes:
-        if self._open is None:
-            return b""
-        self._open = None
-        return self._composer.end_call()
-
-
 @dataclass(slots=True)
 class End:
     """How an answer ended, as far as is known yet."""
 
     finish: Finish | None = None
     usage: Usage | None = None
+
+
+class Hearing(ABC):
+    """Reads one answer of a target and tells it to a composer. Fed once with a whole body, or frame by frame."""
+
+    def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
+        self._composer, self._target, self._answer_id = composer, target, answer_id
+        self._telling = Telling(composer)
+        self._end = End()
+        self.is_complete = False
+        self.failure: Failure | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the target says it used, as far as it has said so."""
+        return self._end.usage
+
+    @abstractmethod
+    def hear(self, event: JsonObject) -> bytes:
+        """One event of a stream. Raises ValueError when it cannot be part of an answer."""
+
+    @abstractmethod
+    def hear_whole(self, body: JsonObject) -> None:
+        """An answer in one piece. Raises ValueError when it is none of this dialect."""
+
+    def finish(self) -> bytes:
+        """The stream is over: what was held back until then, and the end, if the target came to one."""
+        if self._end.finish is None or self.failure is not None:
+            return b""
+        self.is_complete = True
+        return self._held_back() + self._telling.end_all() + self._composer.close(self._end.finish, self._end.usage)
+
+    def _held_back(self) -> bytes:
+        return b""
+
+
+def read_failure(value: Json) -> Failure:
+    """An error as hosts write it: an object, a text, or something else. One for length gets the code that callers know."""
+    error = as_object(value)
+    code = str(error.get("code") or error.get("type") or "upstream_error")[:80]
+    message = _words_of(value) or "the target reported an error"
+    if says_too_long(f"{error.get('type')} {code} {message}"):
+        return Failure(TooLong.code, message)
+    return Failure(code, message)
+
+
+def _words_of(value: Json) -> str:
+    """The words for a person, wherever they stand; else all there is, cut short."""
+    error = as_object(value)
+    for words in (error.get("message"), error.get("detail"), error.get("error"), error.get("msg"), value):
+        if isinstance(words, str) and words.strip():
+            return words[:_MOST_WORDS]
+    found = error.get("message") or error.get("detail") or value
+    if not found:
+        return ""
+    try:
+        return orjson.dumps(found)[:_MOST_WORDS].decode("utf-8", "replace")
+    except orjson.JSONEncodeError:
+        return ""

@@ -3,6 +3,8 @@
 The rows come from the hosts' documentation and from field reports.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -14,24 +16,39 @@ class Quirks(NamedTuple):
     """What a chat host calls the most tokens that an answer may have."""
     refuses: frozenset[str] = frozenset()
     """Fields of a request that it answers with an error."""
+    efforts: Mapping[str, str] = MappingProxyType({})
+    """Its own words for effort, where it does not take the usual ones."""
+    takes_openai_fields: bool = False
+    """Whether it takes what only OpenAI defines: `safety_identifier` and `service_tier`."""
     replays_reasoning: bool = False
     """Whether a chat host wants its `reasoning_content` back inside a tool loop."""
+    signs_calls: bool = False
+    """Whether a chat host wants a signature of its own on the first call of each step."""
+    caches_when_asked: bool = False
+    """Whether a messages host keeps the prompt for the next request only if it is asked to."""
     reset_headers: tuple[str, ...] = ()
-    """Where it says, in seconds, when a limit opens again, if not in `retry-after`."""
-    forces_tools: bool = True
-    """Whether a tool can be forced."""
+    """Where it says when a limit opens again, if not in `retry-after`."""
 
 
 _PENALTIES = frozenset({"frequency_penalty", "presence_penalty", "logit_bias"})
+_THREE_EFFORTS = MappingProxyType({"none": "low", "minimal": "low", "xhigh": "high", "max": "high", "ultra": "high"})
+_HIGH_AT_MOST = MappingProxyType({"xhigh": "high", "max": "high", "ultra": "high"})
+_OPENAI = Quirks(
+    limit_field="max_completion_tokens",
+    takes_openai_fields=True,
+    reset_headers=("x-ratelimit-reset-tokens", "x-ratelimit-reset-requests"),
+)
 _HOSTS: tuple[tuple[str, Quirks], ...] = (
-    ("api.openai.com", Quirks(limit_field="max_completion_tokens")),
-    (".openai.azure.com", Quirks(limit_field="max_completion_tokens")),
+    ("api.openai.com", _OPENAI),
+    (".openai.azure.com", _OPENAI),
+    ("api.anthropic.com", Quirks(caches_when_asked=True)),
     (
         "api.cerebras.ai",
         Quirks(
             limit_field="max_completion_tokens",
             refuses=_PENALTIES | {"prompt_cache_key", "service_tier", "store", "metadata", "verbosity", "safety_identifier"},
-            reset_headers=("x-ratelimit-reset-tokens-minute",),
+            efforts=_THREE_EFFORTS,
+            reset_headers=("x-ratelimit-reset-tokens-minute", "x-ratelimit-reset-requests-day"),
         ),
     ),
     (
@@ -39,12 +56,27 @@ _HOSTS: tuple[tuple[str, Quirks], ...] = (
         Quirks(
             limit_field="max_completion_tokens",
             refuses=frozenset({"logprobs", "top_logprobs", "logit_bias", "prompt_cache_key", "verbosity", "safety_identifier"}),
+            efforts=MappingProxyType({"minimal": "low", **_HIGH_AT_MOST}),
             reset_headers=("x-ratelimit-reset-tokens", "x-ratelimit-reset-requests"),
         ),
     ),
-    ("generativelanguage.googleapis.com", Quirks(refuses=_PENALTIES | {"prompt_cache_key", "metadata", "store", "verbosity"})),
+    (
+        "generativelanguage.googleapis.com",
+        Quirks(
+            refuses=_PENALTIES | {"prompt_cache_key", "metadata", "store", "verbosity", "safety_identifier", "service_tier"},
+            efforts=_HIGH_AT_MOST,
+            signs_calls=True,
+        ),
+    ),
     ("api.deepseek.com", Quirks(replays_reasoning=True)),
-    ("api.x.ai", Quirks(limit_field="max_completion_tokens", refuses=frozenset({"frequency_penalty", "presence_penalty"}))),
+    (
+        "api.x.ai",
+        Quirks(
+            limit_field="max_completion_tokens",
+            refuses=frozenset({"frequency_penalty", "presence_penalty"}),
+            efforts=MappingProxyType({"minimal": "low", **_HIGH_AT_MOST}),
+        ),
+    ),
 )
 ORDINARY = Quirks()
 

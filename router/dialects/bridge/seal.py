@@ -5,13 +5,31 @@ them as they are, but it returns what it got: so they travel inside the place th
 """
 
 import base64
-import binascii
 
 import orjson
 
 from router.contract.request import JsonObject
 
 _MARK = "tandem~"
+REASONING_ITEM, THINKING_BLOCK, REASONING_CONTENT = "reasoning", "thinking", "reasoning_content"
+"""What a seal may hold, one for each dialect of a target."""
+_TYPES = {
+    REASONING_ITEM: ("reasoning",),
+    THINKING_BLOCK: ("thinking", "redacted_thinking"),
+    REASONING_CONTENT: ("reasoning_content",),
+}
+_FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    REASONING_ITEM: {
+        "type": str,
+        "id": str,
+        "summary": list,
+        "content": (list, type(None)),
+        "encrypted_content": str,
+        "status": (str, type(None)),
+    },
+    THINKING_BLOCK: {"type": str, "thinking": str, "signature": str, "data": str},
+    REASONING_CONTENT: {"reasoning_content": str},
+}
 
 
 def seal(target: str, state: JsonObject) -> str:
@@ -24,12 +42,22 @@ def is_sealed(text: str) -> bool:
     return text.startswith(_MARK)
 
 
-def unseal(text: str, target: str) -> JsonObject | None:
-    """The state inside, if it is this target's own."""
+def unseal(text: str, target: str, kind: str) -> JsonObject | None:
+    """The state inside, if it is this target's own and of this kind. Empty when there was nothing to keep.
+
+    A caller can write a seal itself, so nothing but reasoning ever leaves one.
+    """
     if not text.startswith(f"{_MARK}{target}~"):
         return None
     try:
         state = orjson.loads(base64.b64decode(text[len(_MARK) + len(target) + 1 :], validate=True))
-    except (binascii.Error, orjson.JSONDecodeError):
+    except ValueError:
         return None
-    return state if isinstance(state, dict) else None
+    return _known_of(state, kind) if isinstance(state, dict) else None
+
+
+def _known_of(state: JsonObject, kind: str) -> JsonObject | None:
+    if not state:
+        return {}
+    known = {name: value for name, value in state.items() if isinstance(value, _FIELDS[kind].get(name, ()))}
+    return known if known.get("type", kind) in _TYPES[kind] and known else None

@@ -16,11 +16,11 @@ from router.dialects.bridge.draft import (
     Text,
     Thought,
     Tool,
-    plain_id,
     split_data_url,
 )
-from router.dialects.bridge.seal import unseal
+from router.dialects.bridge.seal import THINKING_BLOCK, unseal
 from router.dialects.bridge.writing import Writing, optional
+from router.dialects.compose.parts import plain_id
 
 _DEFAULT_MAX_TOKENS = 32_000
 """This dialect asks for a limit; callers of the others may leave theirs out."""
@@ -30,7 +30,6 @@ _EFFORTS = {"minimal": "low", "xhigh": "max", "ultra": "max"}
 def write(draft: Draft, writing: Writing) -> JsonObject:
     """The body for a target that speaks messages."""
     draft.check_pairs()
-    writing.check_choice(draft)
     for name, value in (
         ("verbosity", draft.verbosity),
         ("prompt_cache_key", draft.cache_key),
@@ -42,6 +41,9 @@ def write(draft: Draft, writing: Writing) -> JsonObject:
             draft.drop(name)
     effort = writing.effort(draft, _EFFORTS)
     is_thinking = Feature.REASONING in writing.target.accepts and (effort not in (None, "none") or draft.wants_summary)
+    if is_thinking and draft.choice is not None and draft.choice.mode in ("any", "one"):
+        is_thinking = False
+        draft.drop("thinking, beside a tool that must be called")
     output: JsonObject = {}
     if effort not in (None, "none"):
         output["effort"] = effort
@@ -51,20 +53,38 @@ def write(draft: Draft, writing: Writing) -> JsonObject:
         draft.drop("temperature and top_p, beside thinking")
     body: JsonObject = {
         "model": writing.model,
-        "max_tokens": draft.max_tokens or _DEFAULT_MAX_TOKENS,
+        "max_tokens": writing.limit(draft, _DEFAULT_MAX_TOKENS),
+        "cache_control": {"type": "ephemeral"} if writing.quirks.caches_when_asked else None,
         "system": optional([{"type": "text", "text": text} for text in draft.system if text]),
         "messages": _write_messages(draft, writing),
-        "tools": optional([_write_tool(tool) for tool in draft.tools]),
+        "tools": optional([_write_tool(tool) for tool in draft.tools.values()]),
         "tool_choice": _write_choice(draft),
         "output_config": optional(output),
         "thinking": {"type": "adaptive"} if is_thinking else None,
-        "stop_sequences": optional(list[Json](draft.stop)),
-        "temperature": None if is_thinking else draft.temperature,
-        "top_p": None if is_thinking else draft.top_p,
+        "stop_sequences": _write_stops(draft),
+        **({} if is_thinking else _write_sampling(draft)),
         "metadata": {"user_id": draft.user} if draft.user else None,
         "stream": True if draft.is_streaming else None,
     }
     return writing.finish(body, draft)
+
+
+def _write_stops(draft: Draft) -> Json:
+    stops: list[Json] = [word for word in draft.stop if word.strip()]
+    if len(stops) < len(draft.stop):
+        draft.drop("blank stop sequences")
+    return optional(stops)
+
+
+def _write_sampling(draft: Draft) -> JsonObject:
+    """Temperatures go up to 1 here, and only one of the two ways to sample is taken."""
+    if draft.temperature is None:
+        return {"top_p": draft.top_p}
+    if draft.top_p is not None:
+        draft.drop("top_p, beside a temperature")
+    if draft.temperature > 1:
+        draft.drop("temperature lowered to 1")
+    return {"temperature": min(1.0, max(0.0, draft.temperature))}
 
 
 def _write_messages(draft: Draft, writing: Writing) -> list[Json]:
@@ -99,7 +119,7 @@ def _write_line(draft: Draft, line: Line, writing: Writing) -> tuple[str, list[J
             result: JsonObject = {"type": "tool_result", "tool_use_id": plain_id(call_id), "content": content}
             return "user", [{**result, "is_error": True} if is_error else result]
         case Thought(sealed):
-            state = unseal(sealed, writing.target.name)
+            state = unseal(sealed, writing.target.name, THINKING_BLOCK)
             if state is None:
                 draft.drop("reasoning of earlier answers")
             return "assistant", [state] if state else []
@@ -111,9 +131,10 @@ def _write_part(draft: Draft, part: Part) -> JsonObject | None:
             return {"type": "text", "text": text} if text.strip() else None
         case Image(url, _):
             return {"type": "image", "source": _write_source(url)}
-        case File(name, data, url, file_id):
-            if file_id:
-                draft.drop("a file by its id")
+        case File(name, data, url, _):
+            inside = split_data_url(data) if data else None
+            if inside is not None and inside[0] != "application/pdf":
+                draft.drop(f"a file of type {inside[0][:60]}")
                 return None
             document: JsonObject = {"type": "document", "source": _write_source(data or url or "")}
             return {**document, "title": name} if name else document

@@ -15,14 +15,17 @@ from router.dialects.bridge.draft import (
     Tool,
     texts,
 )
-from router.dialects.bridge.seal import unseal
+from router.dialects.bridge.seal import REASONING_ITEM, unseal
 from router.dialects.bridge.writing import Writing, marked_error, optional
+from router.dialects.fields import as_object
+
+_LEAST_OUTPUT = 16
+"""A smaller limit is refused here."""
 
 
 def write(draft: Draft, writing: Writing) -> JsonObject:
     """The body for a target that speaks responses."""
     draft.check_pairs()
-    writing.check_choice(draft)
     if draft.stop:
         draft.drop("stop sequences")
     takes_reasoning = Feature.REASONING in writing.target.accepts
@@ -33,19 +36,19 @@ def write(draft: Draft, writing: Writing) -> JsonObject:
         "model": writing.model,
         "instructions": "\n\n".join(draft.system) or None,
         "input": _write_items(draft, writing),
-        "tools": optional([_write_tool(tool) for tool in draft.tools]),
+        "tools": optional([_write_tool(tool) for tool in draft.tools.values()]),
         "tool_choice": _write_choice(draft),
         "parallel_tool_calls": draft.parallel if draft.tools else None,
         "text": optional({name: value for name, value in text.items() if value is not None}),
-        "max_output_tokens": draft.max_tokens,
+        "max_output_tokens": writing.limit(draft, least=_LEAST_OUTPUT),
         "temperature": draft.temperature,
         "top_p": draft.top_p,
         "reasoning": optional(reasoning),
         "include": ["reasoning.encrypted_content"] if takes_reasoning and draft.wants_seals else None,
         "metadata": draft.metadata,
-        "safety_identifier": draft.user,
+        "safety_identifier": writing.user(draft),
         "prompt_cache_key": draft.cache_key,
-        "service_tier": draft.service_tier,
+        "service_tier": writing.service_tier(draft),
         "store": False,
         "stream": True if draft.is_streaming else None,
     }
@@ -65,12 +68,27 @@ def _write_items(draft: Draft, writing: Writing) -> list[Json]:
             case Returned():
                 items.append({"type": "function_call_output", "call_id": line.call_id, "output": _write_output(line)})
             case Thought(sealed):
-                item = unseal(sealed, writing.target.name)
+                item = unseal(sealed, writing.target.name, REASONING_ITEM)
                 if item is None:
                     draft.drop("reasoning of earlier answers")
                 elif item:
                     items.append(item)
-    return items
+    return _without_orphans(draft, items)
+
+
+def _without_orphans(draft: Draft, items: list[Json]) -> list[Json]:
+    """Reasoning goes back only before what followed it: alone it is refused."""
+    kept: list[Json] = []
+    is_followed = False
+    for item in reversed(items):
+        kind, role = as_object(item).get("type"), as_object(item).get("role")
+        if kind != "reasoning":
+            is_followed = kind == "function_call" or role == "assistant"
+        elif not is_followed:
+            draft.drop("reasoning of earlier answers")
+            continue
+        kept.append(item)
+    return kept[::-1]
 
 
 def _write_output(returned: Returned) -> Json:
@@ -87,8 +105,8 @@ def _write_part(part: Part, kind: str) -> JsonObject:
             return {"type": kind, "text": text}
         case Image(url, detail):
             return {"type": "input_image", "image_url": url, "detail": detail or "auto"}
-        case File(name, data, url, file_id):
-            file: JsonObject = {"filename": name, "file_data": data, "file_url": url, "file_id": file_id}
+        case File(name, data, url, _):
+            file: JsonObject = {"filename": None if url else name, "file_data": data, "file_url": url}
             return {"type": "input_file", **{key: value for key, value in file.items() if value}}
 
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
-from router.contract.errors import Misfit
 from router.contract.request import Json, JsonObject
 from router.contract.target import Target
 from router.contract.words import Feature
 from router.dialects.bridge.draft import Draft
 from router.dialects.bridge.quirks import ORDINARY, Quirks
 
+_LEAST_ROOM = 16
+_MOST_USER = 64
 DEFAULT_EFFORTS: Mapping[str, str] = {"ultra": "max"}
 """Words for effort that only one client knows."""
 
@@ -23,6 +25,8 @@ class Writing:
     quirks: Quirks = ORDINARY
     efforts: Mapping[str, str] = field(default_factory=dict)
     """The config's own words for effort, by the caller's."""
+    prompt_tokens: int = 0
+    """About how long the prompt is."""
 
     def effort(self, draft: Draft, defaults: Mapping[str, str] = DEFAULT_EFFORTS) -> str | None:
         """The caller's effort in the target's word for it; None when there is none, or none is taken."""
@@ -31,7 +35,8 @@ class Writing:
         if Feature.REASONING not in self.target.accepts:
             draft.drop("reasoning effort")
             return None
-        return self.efforts.get(draft.effort) or defaults.get(draft.effort) or draft.effort
+        words = self.quirks.efforts
+        return self.efforts.get(draft.effort) or words.get(draft.effort) or defaults.get(draft.effort) or draft.effort
 
     def finish(self, body: JsonObject, draft: Draft) -> JsonObject:
         """Take out what the host refuses, and what was not said."""
@@ -40,10 +45,32 @@ class Writing:
                 draft.drop(name)
         return {name: value for name, value in body.items() if value is not None}
 
-    def check_choice(self, draft: Draft) -> None:
-        """A tool that must be called and cannot be forced would change what the request means."""
-        if draft.choice is not None and draft.choice.mode in ("any", "one") and not self.quirks.forces_tools:
-            raise Misfit(f'target "{self.target.name}" cannot be made to call a tool', param="tool_choice")
+    def limit(self, draft: Draft, default: int | None = None, least: int = 1) -> int | None:
+        """The most tokens of the answer: what the caller said, within what the window leaves beside the prompt."""
+        asked = draft.max_tokens or default
+        if asked is None:
+            return None
+        room = max(_LEAST_ROOM, self.target.window_tokens - self.prompt_tokens)
+        taken = max(least, min(asked, room))
+        if taken != asked and draft.max_tokens:
+            draft.drop(f"max_tokens {'lowered' if taken < asked else 'raised'} to {taken}")
+        return taken
+
+    def user(self, draft: Draft) -> str | None:
+        """Who asks, for a host that takes it. Too long a name is hashed: the host only tells one from another."""
+        if draft.user is None:
+            return None
+        if not self.quirks.takes_openai_fields:
+            draft.drop("safety_identifier")
+            return None
+        return draft.user if len(draft.user) <= _MOST_USER else blake2b(draft.user.encode(), digest_size=32).hexdigest()
+
+    def service_tier(self, draft: Draft) -> str | None:
+        """The tier of service, which has a meaning at one host alone."""
+        if draft.service_tier is not None and not self.quirks.takes_openai_fields:
+            draft.drop("service_tier")
+            return None
+        return draft.service_tier
 
 
 def marked_error(text: str, *, is_error: bool) -> str:

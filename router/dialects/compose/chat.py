@@ -2,7 +2,9 @@
 
 from router.contract.entry import Usage
 from router.contract.request import Json, JsonObject
+from router.contract.words import Dialect
 from router.dialects.compose.parts import Answer, Finish, data_frame, free_form
+from router.dialects.refusals import stream_failure
 
 _FINISHES = {Finish.STOP: "stop", Finish.LENGTH: "length", Finish.TOOLS: "tool_calls", Finish.FILTER: "content_filter"}
 
@@ -13,7 +15,7 @@ def chat_usage(usage: Usage) -> JsonObject:
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
 
@@ -93,6 +95,12 @@ class ChatComposer:
         if self._answer.sends_usage and usage is not None:
             frames += data_frame({**self._head, "object": "chat.completion.chunk", "choices": [], "usage": chat_usage(usage)})
         return frames + b"data: [DONE]\n\n"
+
+    def beat(self) -> bytes:
+        return b""
+
+    def fail(self, status: int, code: str, message: str) -> bytes:
+        return stream_failure(Dialect.CHAT, status, message, code, f"req_{self._answer.id}")
 
     def whole(self) -> JsonObject:
         message: JsonObject = {

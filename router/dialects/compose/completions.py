@@ -2,8 +2,10 @@
 
 from router.contract.entry import Usage
 from router.contract.request import Json, JsonObject
+from router.contract.words import Dialect
 from router.dialects.compose.chat import chat_usage
 from router.dialects.compose.parts import Answer, Finish, data_frame
+from router.dialects.refusals import stream_failure
 
 
 class CompletionsComposer:
@@ -16,6 +18,7 @@ class CompletionsComposer:
             "created": answer.created,
             "model": answer.model,
         }
+        self._request_id = f"req_{answer.id}"
         self._sends_usage = answer.sends_usage
         self._texts: list[str] = []
         self._finish = "stop"
@@ -55,6 +58,12 @@ class CompletionsComposer:
         if self._sends_usage and usage is not None:
             frames += data_frame({**self._head, "choices": [], "usage": chat_usage(usage)})
         return frames + b"data: [DONE]\n\n"
+
+    def beat(self) -> bytes:
+        return b""
+
+    def fail(self, status: int, code: str, message: str) -> bytes:
+        return stream_failure(Dialect.COMPLETIONS, status, message, code, self._request_id)
 
     def whole(self) -> JsonObject:
         body: JsonObject = {**self._head, "choices": self._choice("".join(self._texts), self._finish)}

@@ -4,7 +4,9 @@ import orjson
 
 from router.contract.entry import Usage
 from router.contract.request import Json, JsonObject
-from router.dialects.compose.parts import Answer, Finish, named_frame
+from router.contract.words import Dialect
+from router.dialects.compose.parts import Answer, Finish, named_frame, plain_id
+from router.dialects.refusals import stream_failure
 
 _STOPS = {
     Finish.STOP: "end_turn",
@@ -24,6 +26,7 @@ def messages_usage(usage: Usage | None) -> JsonObject:
         "cache_read_input_tokens": usage.cached_tokens,
         "cache_creation_input_tokens": usage.cache_write_tokens,
         "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
     }
 
 
@@ -91,16 +94,20 @@ class MessagesComposer:
         return self.text(delta)
 
     def reasoning(self, delta: str) -> bytes:
+        if not self._answer.sends_thoughts:
+            return b""
         return self._prose("thinking", {"thinking": "", "signature": ""}, delta)
 
     def seal(self, seal: str) -> bytes:
+        if not self._answer.sends_thoughts:
+            return b""
         frames = b"" if self._kind == "thinking" else self._begin({"type": "thinking", "thinking": "", "signature": ""})
         self._blocks[-1]["signature"] = seal
         return frames + self._delta({"type": "signature_delta", "signature": seal}) + self._end()
 
     def begin_call(self, call_id: str, name: str) -> bytes:
         self._has_calls = True
-        return self._begin({"type": "tool_use", "id": call_id, "name": name, "input": {}})
+        return self._begin({"type": "tool_use", "id": plain_id(call_id), "name": name, "input": {}})
 
     def arguments(self, delta: str) -> bytes:
         self._pieces.append(delta)
@@ -116,6 +123,12 @@ class MessagesComposer:
         stop: JsonObject = {"stop_reason": self._stop, "stop_sequence": None}
         frames += self._event("message_delta", {"delta": stop, "usage": messages_usage(usage)})
         return frames + self._event("message_stop", {})
+
+    def beat(self) -> bytes:
+        return b""
+
+    def fail(self, status: int, code: str, message: str) -> bytes:
+        return stream_failure(Dialect.MESSAGES, status, message, code, f"req_{self._answer.id}")
 
     def whole(self) -> JsonObject:
         return self._message([dict(block) for block in self._blocks])

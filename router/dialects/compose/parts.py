@@ -1,7 +1,9 @@
 """What every composer is told, and what it is asked for."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -10,6 +12,8 @@ from router.contract.entry import Usage
 from router.contract.request import JsonObject
 from router.contract.words import Word
 
+_MOST_ID = 64
+_NO_ID = re.compile(r"[^a-zA-Z0-9_-]")
 CUSTOM_FIELD = "input"
 """The one field of the function that stands in for a free-form tool."""
 
@@ -43,6 +47,8 @@ class Answer:
     """The caller's tools, by the name that the target calls them."""
     sends_seals: bool = True
     """Whether hidden reasoning is wanted back, to be returned in the next request."""
+    sends_thoughts: bool = True
+    """Whether reasoning is wanted at all, by a dialect whose callers ask for it."""
 
     def shape(self, name: str) -> Shape:
         """The tool as the caller knows it."""
@@ -76,12 +82,28 @@ class Composer(Protocol):
     def arguments(self, delta: str) -> bytes: ...
     def end_call(self) -> bytes: ...
     def close(self, finish: Finish, usage: Usage | None) -> bytes: ...
+    def beat(self) -> bytes:
+        """A sign of life between two events, where clients of this dialect hear no comment."""
+        ...
+
+    def fail(self, status: int, code: str, message: str) -> bytes:
+        """Instead of `close`: the answer ends here, and not well."""
+        ...
+
     def whole(self) -> JsonObject: ...
 
 
 def write_call(composer: Composer, call: ComposedCall) -> bytes:
     """A call that is known whole."""
     return composer.begin_call(call.id, call.name) + composer.arguments(call.arguments) + composer.end_call()
+
+
+def plain_id(call_id: str) -> str:
+    """A call's id as every dialect allows it. Too long ones end in a digest, so that no two become one."""
+    plain = _NO_ID.sub("_", call_id)
+    if len(plain) > _MOST_ID:
+        plain = f"{plain[: _MOST_ID - 17]}_{blake2b(call_id.encode(), digest_size=8).hexdigest()}"
+    return plain or "call"
 
 
 def data_frame(body: JsonObject) -> bytes:

@@ -202,6 +202,13 @@ class ResponsesComposer:
         status = self._status()
         return frames + self._event(f"response.{status}", {"response": self._response(status)})
 
+    def beat(self) -> bytes:
+        return self._event("response.in_progress", {"response": {**self._response("in_progress"), "output": []}})
+
+    def fail(self, status: int, code: str, message: str) -> bytes:
+        failed: JsonObject = {**self._response("failed"), "error": {"code": code, "message": message}}
+        return self._event("response.failed", {"response": failed})
+
     def _status(self) -> str:
         """An answer that was held back is still an answer if it says so: clients ask again for what is incomplete."""
         is_cut = self._finish is Finish.LENGTH or (self._finish is Finish.FILTER and not self._output)

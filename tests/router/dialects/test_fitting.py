@@ -77,3 +77,30 @@ def test_reasoning_that_came_over_a_bridge_is_kept_from_a_target_of_the_callers_
     assert fields_to_change(responses, make_target(), Fit())[0] == {"input": [user, own, user]}
     kept = fields_to_change(messages, make_target(), Fit())[0]["messages"]
     assert kept == [user, {"role": "assistant", "content": [{"type": "text", "text": "a"}]}, user]
+
+
+def test_a_message_of_nothing_but_sealed_thinking_goes_and_is_named_as_lost():
+    user = {"role": "user", "content": "x"}
+    thinking = {"type": "thinking", "thinking": "t", "signature": seal("other", {})}
+    view = make_view(
+        {"max_tokens": 9, "messages": [user, {"role": "assistant", "content": [thinking]}, user]}, Dialect.MESSAGES
+    )
+
+    changes, lost = fields_to_change(view, make_target(), Fit())
+
+    assert changes == {"messages": [user, user]}
+    assert lost == ("reasoning of another target",)
+
+
+def test_of_two_limits_only_the_one_that_the_host_knows_goes():
+    view = make_view({"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "max_completion_tokens": 5})
+
+    assert fields_to_change(view, make_target(), Fit(quirks_of("https://api.openai.com/v1")))[0] == {"max_tokens": None}
+
+
+def test_effort_is_said_in_the_hosts_words():
+    view = make_view({"messages": [{"role": "user", "content": "x"}], "reasoning_effort": "xhigh"})
+
+    assert fields_to_change(view, make_target(), Fit(quirks_of("https://api.cerebras.ai/v1")))[0] == {
+        "reasoning_effort": "high"
+    }

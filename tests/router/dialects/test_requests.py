@@ -2,6 +2,7 @@ import pytest
 
 from router.contract.errors import BadRequest, NotAllowed, UnknownOverride
 from router.contract.words import Dialect, Feature, Tier
+from router.dialects.opaque import all_keys
 from router.dialects.requests import guess_dialect
 from tests.tools.values import ask, make_view
 
@@ -124,3 +125,25 @@ def test_a_typo_in_an_override_is_refused_with_what_is_known(name, value, listed
 )
 def test_a_body_without_a_route_shows_its_dialect_by_its_fields(body, dialect):
     assert guess_dialect(body) is dialect
+
+
+@pytest.mark.parametrize("odd", [[], {}, 1, None])
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        (Dialect.CHAT, lambda part: {"messages": [{"role": "system", "content": [part]}, {"role": "user", "content": [part]}]}),
+        (
+            Dialect.RESPONSES,
+            lambda part: {"input": [part, {"role": "developer", "content": [part]}, {"role": "user", "content": [part]}]},
+        ),
+        (
+            Dialect.MESSAGES,
+            lambda part: {"max_tokens": 9, "system": [part], "messages": [{"role": "assistant", "content": [part]}]},
+        ),
+    ],
+)
+def test_a_part_whose_type_is_no_word_is_read_as_one_of_an_unknown_type(dialect, body, odd):
+    view = make_view(body({"type": odd, "text": "x"}), dialect)
+
+    assert all_keys(view) == ()
+    assert not any(message.texts for message in view.conversation)

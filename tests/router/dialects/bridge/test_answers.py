@@ -36,7 +36,7 @@ WHOLE = {
 REQUESTS = {
     Dialect.CHAT: {"messages": [{"role": "user", "content": "x"}], "stream_options": {"include_usage": True}},
     Dialect.RESPONSES: {"input": "x", "include": ["reasoning.encrypted_content"]},
-    Dialect.MESSAGES: {"max_tokens": 9, "messages": [{"role": "user", "content": "x"}]},
+    Dialect.MESSAGES: {"max_tokens": 99, "messages": [{"role": "user", "content": "x"}], "thinking": {"type": "adaptive"}},
 }
 
 

@@ -1,0 +1,32 @@
+"""How long a target asks to be left alone, from the headers of its refusal."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+_MOST_SECONDS = 86_400
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_STEP = re.compile(r"(\d+(?:\.\d+)?)(ms|[hms])")
+_DURATION = re.compile(rf"(?:{_STEP.pattern})+")
+
+
+def read_retry_after(headers: Mapping[str, str], reset_headers: Iterable[str] = ()) -> float | None:
+    """The wait in seconds. A date is read by nobody here: its clock may not be ours.
+
+    `reset_headers` are where this host says when a limit opens again, for a refusal without the usual header.
+    """
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0), *((name, 1.0) for name in reset_headers)):
+        seconds = _read_seconds(headers.get(name, ""))
+        if seconds is not None and 0 <= seconds * scale < _MOST_SECONDS:
+            return seconds * scale
+    return None
+
+
+def _read_seconds(text: str) -> float | None:
+    """A plain number, or a duration such as `6m0s` or `250ms`."""
+    text = text.strip()
+    if _DURATION.fullmatch(text):
+        return sum(float(count) * _UNITS[unit] for count, unit in _STEP.findall(text))
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,37 @@
+"""Frames out of bytes that are cut anywhere."""
+
+import time
+
+import pytest
+
+from router.dialects.bridge.frames import MOST_FRAME_BYTES, FrameSplitter
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+def test_frames_are_the_same_however_the_bytes_are_cut_and_lines_end(size, line_end):
+    data = b": hello\n\ndata: one\n\nevent: x\ndata: two\ndata: three\n\n\ndata:four\n\ndata: five".replace(b"\n", line_end)
+    frames = FrameSplitter()
+
+    found = [frame for start in range(0, len(data), size) for frame in frames.feed(data[start : start + size])]
+
+    assert [*found, *frames.flush()] == [b"one", b"two\nthree", b"four", b"five"]
+
+
+def test_a_frame_in_small_pieces_costs_no_more_than_its_length():
+    frames, piece = FrameSplitter(), b"x" * 64
+    began = time.perf_counter()
+
+    for _ in range(60_000):
+        assert not list(frames.feed(piece))
+
+    assert time.perf_counter() - began < 2
+    assert len(next(frames.feed(b"\ndata: y\n\n"))) == 1
+
+
+def test_a_frame_without_end_is_refused():
+    frames = FrameSplitter()
+    list(frames.feed(b"x" * MOST_FRAME_BYTES))
+
+    with pytest.raises(ValueError, match="without end"):
+        list(frames.feed(b"x"))

@@ -1,0 +1,154 @@
+"""A translation that breaks ends its attempt; what it heard of usage is the relay's."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from router.contract.errors import UpstreamCut, UpstreamMalformed
+from router.contract.words import Dialect
+from router.dialects.bridge import BRIDGES
+from router.dialects.bridge.writing import Writing
+from router.dialects.sse import split_frames
+from router.dispatch.bridged import Bridged
+from router.dispatch.relay import Relay
+from tests.tools.values import make_target, make_view
+
+EVENTS = (("content-type", "text/event-stream"),)
+JSON = (("content-type", "application/json"),)
+
+
+class Caller:
+    def __init__(self) -> None:
+        self.written = b""
+
+    def feed_from(self, flow) -> None: ...
+    def start(self, status, headers) -> None: ...
+    def end(self) -> None: ...
+    def fail(self, error) -> None: ...
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+
+def bridged(caller: Caller, *, is_streaming: bool = True, dialect: Dialect = Dialect.RESPONSES, most_bytes: int = 1 << 20):
+    body = {"input": "x"} if dialect is Dialect.RESPONSES else {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}
+    view = make_view({**body, "stream": is_streaming}, dialect)
+    answer = BRIDGES[dialect, Dialect.CHAT].cross(view, Writing(make_target(), "m"), created=1).answer
+    relay = Relay(
+        caller,
+        heartbeat_seconds=0.04,
+        target="spark",
+        dialect=dialect,
+        request_id=view.id,
+        is_streaming=is_streaming,
+        most_bytes=most_bytes,
+        head=tuple,
+        clock=time.perf_counter,
+    )
+    relay.bridged = answer
+    return Bridged(answer, relay, target="spark", is_streaming=is_streaming, most_bytes=most_bytes), relay
+
+
+def frame(body: dict) -> bytes:
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+
+async def outcome(relay: Relay):
+    return await asyncio.wait_for(relay.finished, 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b"no JSON",
+        json.dumps(
+            {
+                "choices": [
+                    {"message": {"tool_calls": [{"function": {"name": "f", "arguments": '{"a":' * 300 + "1" + "}" * 300}}]}}
+                ]
+            }
+        ).encode(),
+    ],
+)
+async def test_an_answer_that_cannot_be_translated_ends_the_attempt(body):
+    sink, relay = bridged(Caller(), is_streaming=False, dialect=Dialect.MESSAGES)
+
+    sink.start(200, JSON)
+    sink.write(body)
+    sink.end()
+
+    assert isinstance(await outcome(relay), UpstreamMalformed)
+
+
+async def test_an_answer_larger_than_allowed_ends_the_attempt():
+    sink, relay = bridged(Caller(), is_streaming=False, most_bytes=10)
+
+    sink.start(200, JSON)
+    sink.write(b"x" * 11)
+    sink.end()
+
+    assert isinstance(await outcome(relay), UpstreamMalformed)
+
+
+async def test_the_targets_usage_is_known_though_the_caller_did_not_ask():
+    caller = Caller()
+    sink, relay = bridged(caller)
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}
+
+    sink.start(200, EVENTS)
+    sink.write(
+        frame({"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}) + frame({"choices": [], "usage": usage})
+    )
+    sink.write(b"data: [DONE]\n\n")
+    sink.end()
+
+    assert await outcome(relay) is None
+    assert (relay.usage.input_tokens, relay.usage.output_tokens, relay.usage.cached_tokens) == (7, 3, 5)
+
+
+async def test_a_cut_is_told_in_the_streams_own_id_and_numbers():
+    caller = Caller()
+    sink, relay = bridged(caller)
+
+    sink.start(200, EVENTS)
+    sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
+    sink.end()
+
+    assert isinstance(await outcome(relay), UpstreamCut)
+    events = [found.json() for found in split_frames(caller.written)]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["id"] == events[0]["response"]["id"]
+
+
+async def test_a_stream_without_a_content_type_is_one_when_one_was_asked_for():
+    caller = Caller()
+    sink, relay = bridged(caller)
+
+    sink.start(200, ())
+    sink.write(frame({"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}) + b"data: [DONE]\n\n")
+    sink.end()
+
+    assert await outcome(relay) is None
+    assert b"response.completed" in caller.written
+
+
+async def test_a_silent_bridged_responses_stream_repeats_that_it_is_in_progress():
+    """Its clients time the events that they parse: a comment is none."""
+    caller = Caller()
+    sink, relay = bridged(caller)
+
+    sink.start(200, EVENTS)
+    sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
+    async with asyncio.timeout(2):
+        while caller.written.count(b"event: response.in_progress") < 3:  # noqa: ASYNC110  a relay has no event for it
+            await asyncio.sleep(0.005)
+    sink.write(frame({"choices": [{"delta": {}, "finish_reason": "stop"}]}) + b"data: [DONE]\n\n")
+    sink.end()
+
+    assert await outcome(relay) is None
+    numbers = [found.json()["sequence_number"] for found in split_frames(caller.written)]
+    assert numbers == list(range(len(numbers)))
