@@ -17,6 +17,8 @@ class BoundaryConfig(PolicyConfig):
     """Tool calls that failed in a row, or failed test runs, after which a turn on fast is decided anew."""
     repeats_to_reopen: int = Field(default=4, ge=2, le=50)
     """The same call made so often, among the last eight, reopens it too."""
+    longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
+    """A turn whose tier must be waited for longer than this is decided anew."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
     """How strongly tests that just turned green lean to fast: what is left is small."""
 
@@ -36,23 +38,22 @@ class BoundaryPolicy:
         if place.tier is None:
             return ()
         if turn.kind is TurnKind.COMPACTION:
-            return (
-                Insist(f"compaction stays with its session on {place.tier}", Rank.RUNNING_TURN, tier=place.tier, yields=True),
-            )
-        if turn.kind is not TurnKind.TOOL_LOOP or not place.is_running:
+            return (_stay(place.tier, f"compaction stays with its session on {place.tier}"),)
+        if not place.is_running or self._is_closed(signals, place.tier):
             return ()
         trajectory = turn.trajectory
-        if place.tier is Tier.FAST:
-            if self._is_in_trouble(signals):
-                return ()
-        elif trajectory.is_green and not place.has_escalated:
+        if place.has_escalated:
+            return (_stay(place.tier, f"this turn was moved up to {place.tier}, and stays"),)
+        if place.tier is Tier.FAST and self._is_in_trouble(signals):
+            return ()
+        if place.tier is Tier.DEEP and trajectory.is_green:
             return (Lean(self._config.green_log_odds, "the tests just turned green"),)
-        why = "it was moved up, and stays" if place.has_escalated else "its turn began there"
-        return (
-            Insist(
-                f"call {trajectory.calls} of a turn on {place.tier}: {why}", Rank.RUNNING_TURN, tier=place.tier, yields=True
-            ),
-        )
+        return (_stay(place.tier, f"call {trajectory.calls} of a turn that began on {place.tier}"),)
+
+    def _is_closed(self, signals: Signals, tier: Tier) -> bool:
+        """Whether nobody on that tier would take the call soon: then the estimate decides, with the wait in it."""
+        waits = [standing.wait_seconds for standing in signals.standings.values() if standing.target.tier is tier]
+        return min(waits, default=0.0) > self._config.longest_wait_seconds
 
     def _is_in_trouble(self, signals: Signals) -> bool:
         trajectory, config = signals.turn.trajectory, self._config

@@ -30,16 +30,17 @@ class OverridePolicy:
         """Answer one opinion for each channel that was used."""
         opinions: list[Opinion] = []
         wishes, turn, alias = request.wishes, signals.turn, signals.alias
+        line = wishes.line if turn.heeds_line else None
         if wishes.tier is not None:
             opinions.append(Insist(f"x-tandem-tier asks for {wishes.tier}", Rank.HEADER, tier=wishes.tier))
-        elif wishes.line is not None and not wishes.clears:
-            if wishes.line.tier is not None:
-                opinions.append(Insist(f"a first line asks for {wishes.line.tier}", Rank.IN_BAND_LINE, tier=wishes.line.tier))
+        elif line is not None and not wishes.clears:
+            if line.tier is not None:
+                opinions.append(Insist(f"a first line asks for {line.tier}", Rank.IN_BAND_LINE, tier=line.tier))
         elif turn.tier_wish is not None and not wishes.clears:
             opinions.append(
                 Insist(f"this session was asked to stay on {turn.tier_wish}", Rank.SESSION_SCOPE, tier=turn.tier_wish)
             )
-        if wishes.clears or (wishes.line is not None and wishes.line.tier is None):
+        if wishes.clears or (line is not None and line.tier is None):
             pass  # "auto" in a header, or in a first line, outranks what the name asks for
         elif alias.target is not None and not alias.is_pattern:
             opinions.append(Insist(f'the model name "{alias.name}" is a target', Rank.MODEL_NAME, target=alias.target))

@@ -14,11 +14,11 @@ class TrajectoryConfig(PolicyConfig):
     """Read how the running turn goes."""
 
     failing_log_odds: float = Field(default=1.5, ge=0.0, le=10.0)
-    """For each failed call in a row from the second on, up to three of them."""
+    """For each failed call from the second on, up to three of them, until one goes well."""
     red_log_odds: float = Field(default=0.8, ge=0.0, le=10.0)
     """For each failed test run from the second on, up to three of them."""
     circling_log_odds: float = Field(default=1.0, ge=0.0, le=10.0)
-    """For the same call, or a change of the same file, four times among the last eight calls, when calls fail."""
+    """For the same call, or a change of the same file, four times among the last ten calls, when calls fail."""
     asked_again_log_odds: float = Field(default=1.2, ge=0.0, le=10.0)
     """For the same ask again after fast had it."""
 
@@ -39,7 +39,7 @@ class TrajectoryPolicy:
             return (Lean(config.asked_again_log_odds, "the same is asked again, after fast had it"),)
         trajectory = turn.trajectory
         shares = [
-            (config.failing_log_odds * min(max(trajectory.failures - 1, 0), 3), f"{trajectory.failures} calls failed in a row"),
+            (config.failing_log_odds * min(max(trajectory.failures - 1, 0), 3), f"{trajectory.failures} calls failed"),
             (config.red_log_odds * min(max(trajectory.red_runs - 1, 0), 3), f"{trajectory.red_runs} test runs failed"),
             (config.circling_log_odds if _is_circling(signals) else 0.0, "it does the same again and again"),
         ]

@@ -87,7 +87,6 @@ class House:
                 return
             recalled, signals = await self._sense(view)
             decision = passage.decision = self._decide(view, signals)
-            self.memory.note_decision(recalled, view, signals.turn, decision.tier)
             passage.recalled, passage.decided = recalled, self.clock()
             await self._answer(passage, view._replace(makers=recalled.makers), decision, sink, record)
         except TandemError as error:
@@ -175,7 +174,7 @@ class House:
         """Whose turn it is, and what can be measured. Tokens are only counted exactly where an estimate cannot decide."""
         turn = read_turn(view)
         recalled = self.memory.recall(view, turn)
-        turn = turn._replace(tier_wish=recalled.wish, place=recalled.place)
+        turn = turn._replace(tier_wish=recalled.wish, place=recalled.place, heeds_line=recalled.heeds_line)
         alias, standings = self.models.resolve(view.model), self.live.standings(self.clock())
         signals = read_signals(view, turn, alias, standings, self.calibration)
         if is_near_a_limit(signals) and self._hangs_on_the_count(view, signals):
@@ -210,7 +209,10 @@ class House:
         def write(target: Target, failed: str) -> Headers:
             drops: JsonObject = {"drops": self._drops(view, (target.name,))} if whole else {}
             headers = answer_headers(view.id, decision, target, failed, overhead_ms, whole | drops if whole else None)
-            carried = self.memory.mint_turn_state(passage.recalled, decision.turn, target.tier) if passage.recalled else None
+            if passage.recalled is None:
+                return headers
+            self.memory.note_answer(passage.recalled, view, decision.turn, decision.tier, target)
+            carried = self.memory.mint_turn_state(passage.recalled, decision.turn)
             return headers if carried is None else (*headers, (TURN_STATE, carried))
 
         return write
@@ -221,7 +223,7 @@ class House:
         if recalled is None or view is None or decision is None:
             return
         if record.refused_state:
-            self.memory.note_refused(recalled, record.refused_state)
+            self.memory.note_refused(recalled, record.target or "", record.refused_state)
         if record.outcome is Outcome.SERVED and record.target is not None:
             usage = record.usage
             tokens = usage.input_tokens + usage.output_tokens if usage else decision.prompt_tokens

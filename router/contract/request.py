@@ -85,9 +85,10 @@ class Conversation(Sequence[Message]):
 
 
 class InBand(NamedTuple):
-    """A first line of the person's own message that asks for a tier; None is "auto"."""
+    """A first line of the person's own message that asks for a tier; None is "auto". `place` is where the message stands."""
 
     tier: Tier | None
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)

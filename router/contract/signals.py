@@ -28,7 +28,7 @@ class Trajectory(NamedTuple):
     calls: int = 0
     edits: int = 0
     failures: int = 0
-    """Calls that failed in a row, up to now."""
+    """Calls that failed since one last went well. Looks and changes to files count neither way."""
     repeats: int = 0
     """How often the same call was made, of the one made most."""
     red_runs: int = 0
@@ -66,6 +66,8 @@ class Turn(NamedTuple):
     ask_text: str | None = None
     is_planning: bool = False
     tier_wish: Tier | None = None
+    goes_on: bool = False
+    """Whether the request goes on with a turn after a tool's result, the person's or a subagent's."""
     turn_id: str = ""
     """The client's own name for the turn, where it has one."""
     is_guessed: bool = False
@@ -73,6 +75,8 @@ class Turn(NamedTuple):
     history: History = History()
     trajectory: Trajectory = Trajectory()
     place: Place = Place()
+    heeds_line: bool = True
+    """Whether a first line counts: one that is older than a wish for the session does not."""
 
 
 class TokenCount(NamedTuple):

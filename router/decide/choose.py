@@ -151,8 +151,11 @@ def _pick(
 
 def _warm_lead(signals: Signals, estimates: Mapping[Tier, Estimate], tier: Tier) -> int:
     """How many more tokens of the conversation are warm on the chosen tier than on the other."""
-    warm = signals.turn.place.warm
-    return warm.get(estimates[tier].target, 0) - warm.get(estimates[tier.other].target, 0) if warm else 0
+    warm, most = signals.turn.place.warm, signals.prompt.tokens
+    if not warm:
+        return 0
+    here, there = (min(warm.get(estimates[side].target, 0), most) for side in (tier, tier.other))
+    return here - there
 
 
 def _wanted(opinion: Insist, signals: Signals) -> tuple[Tier, tuple[str, ...]]:

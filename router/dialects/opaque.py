@@ -38,7 +38,21 @@ def _block_key(block: JsonObject) -> str:
 
 
 def _key(state: str) -> str:
-    return blake2b(state.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    """A fingerprint of the ends and the length: the middle of a long blob tells nothing more, and costs."""
+    ends = state if len(state) <= 256 else f"{state[:128]}{state[-128:]}{len(state)}"
+    return blake2b(ends.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def refused_by(target: str) -> str:
+    """The maker of a piece that nobody remembers and that this target would not take."""
+    return f"!{target}"
+
+
+def is_foreign(maker: str | None, target: str) -> bool:
+    """Whether a piece must be kept from a target. One whose maker nobody knows may be its own."""
+    if maker is None or maker == target:
+        return False
+    return maker == refused_by(target) if maker.startswith("!") else True
 
 
 def all_keys(view: RequestView) -> tuple[str, ...]:
@@ -47,45 +61,47 @@ def all_keys(view: RequestView) -> tuple[str, ...]:
     return tuple(key for item in items for key in keys_of(view.dialect, item))
 
 
+def keys_for(view: RequestView, target: str) -> tuple[str, ...]:
+    """The keys of what this target would be sent."""
+    return tuple(key for key in all_keys(view) if not is_foreign(view.makers.get(key), target))
+
+
 def without_foreign(view: RequestView, target: str) -> list[Json] | None:
-    """The conversation without state that others made; None when there is none. What has no known maker stays."""
+    """The conversation without state that others made; None when there is none."""
     makers = view.makers
-    if all(maker == target for maker in makers.values()):
+    if not any(is_foreign(maker, target) for maker in makers.values()):
         return None
-
-    def is_foreign(key: str) -> bool:
-        return makers.get(key, target) != target
-
     items = as_list(view.body.get(LISTS[view.dialect]))
-    kept = list(_strip(view.dialect, items, is_foreign))
-    return kept if kept != items else None
+    kept = list(_strip(view.dialect, items, lambda key: is_foreign(makers.get(key), target)))
+    return kept if len(kept) < len(items) or kept != items else None
 
 
-def _strip(dialect: Dialect, items: list[Json], is_foreign: Callable[[str], bool]) -> Iterator[Json]:
+def _strip(dialect: Dialect, items: list[Json], goes: Callable[[str], bool]) -> Iterator[Json]:
     is_unlinked = False
     for item in items:
-        if not any(is_foreign(key) for key in keys_of(dialect, item)):
+        keys = list(keys_of(dialect, item))
+        if not any(goes(key) for key in keys):
             entry = as_object(item)
             if is_unlinked and as_text(entry.get("type")) in _LINKED and entry.get("role") != "user" and "id" in entry:
                 # A host that knows the id looks for the reasoning that stood before it, and refuses the item without.
                 yield {name: value for name, value in entry.items() if name != "id"}
             else:
-                is_unlinked = is_unlinked and entry.get("role") != "user"
+                is_unlinked = is_unlinked and entry.get("role") != "user" and not keys
                 yield item
         elif dialect is Dialect.RESPONSES:
             is_unlinked = True
         elif dialect is Dialect.MESSAGES:
-            yield from _without_blocks(as_object(item), is_foreign)
+            yield from _without_blocks(as_object(item), goes)
         else:
             yield {name: value for name, value in as_object(item).items() if name not in _CHAT_FIELDS}
 
 
-def _without_blocks(message: JsonObject, is_foreign: Callable[[str], bool]) -> Iterator[Json]:
+def _without_blocks(message: JsonObject, goes: Callable[[str], bool]) -> Iterator[Json]:
     """A message without foreign thinking; nothing at all when it was nothing else."""
     blocks = [
         block
         for block in as_list(message.get("content"))
-        if as_text(as_object(block).get("type")) not in _THINKING or not is_foreign(_block_key(as_object(block)))
+        if as_text(as_object(block).get("type")) not in _THINKING or not goes(_block_key(as_object(block)))
     ]
     if blocks:
         yield {**message, "content": blocks}

@@ -1,7 +1,7 @@
 """Trying the targets of a decision, one after another, while no byte has been answered."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from router.contract.decision import Decision
@@ -23,7 +23,7 @@ from router.contract.relay import Headers, OutgoingRequest, Sink, UpstreamCall
 from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Operation, Outcome
-from router.dialects.opaque import all_keys
+from router.dialects.opaque import keys_for, refused_by
 from router.dialects.refusals import says_too_long
 from router.dialects.transcripts import view_for, without_home
 from router.dispatch.bridged import Bridged
@@ -35,7 +35,7 @@ _STATE_MARKS = (
     b"invalid_encrypted_content",
     b"could not be decrypted",
     b"Encrypted content is not supported",
-    b"ncrypted_content",
+    b"could not be verified",
     b"nvalid signature",
     b"nvalid `signature`",
     b"thinking.signature",
@@ -44,7 +44,6 @@ _STATE_MARKS = (
     b"thought_signature",
     b"without its required following item",
     b"without its required 'reasoning'",
-    b"Extra inputs are not permitted: reasoning",
 )
 _FORGOTTEN_MARK = b"previous_response_not_found"
 _TRIES_IN_TIER = 2
@@ -89,15 +88,7 @@ class Dispatcher:
                 continue
             if last is not None and self._clock() >= deadline:
                 break
-            error = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
-            if view.continued is not None and view.continued.home == name and _has_forgotten(error):
-                view = without_home(view)
-                error = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
-            if _refuses_state(error) and (keys := all_keys(view)):
-                # What it refuses is left out, all of it, and it is asked once more; whose it was is remembered by the house.
-                record.refused_state = keys
-                view = view._replace(makers={**view.makers, **dict.fromkeys(keys, "")})
-                error = await attempt(view_for(view, reachable.target), reachable=reachable, because=because)
+            view, error = await self._try(view, reachable, partial(attempt, reachable=reachable, because=because), record)
             if isinstance(error, BadRequest):
                 misfit = misfit or error
                 because = f"{because}{name} cannot serve this ({error.code}); "
@@ -112,6 +103,27 @@ class Dispatcher:
             assert misfit is not None
             raise misfit
         raise _final_error(last, record.attempts, min(waits, default=None))
+
+    async def _try(
+        self,
+        view: RequestView,
+        reachable: Reachable,
+        attempt: Callable[[RequestView], Awaitable[TandemError | None]],
+        record: Dispatched,
+    ) -> tuple[RequestView, TandemError | None]:
+        """Ask one target, and once more where it lost what it was to keep, or refuses hidden state that it cannot read."""
+        target = reachable.target
+        error = await attempt(view_for(view, target))
+        if view.continued is not None and view.continued.home == target.name and _has_forgotten(error):
+            view = without_home(view)
+            error = await attempt(view_for(view, target))
+        keys = keys_for(view_for(view, target), target.name) if _refuses_state(error) else ()
+        if keys:
+            stripped = view._replace(makers={**view.makers, **dict.fromkeys(keys, refused_by(target.name))})
+            error = await attempt(view_for(stripped, target))
+            if error is None:  # only now is it known that these were what it refused
+                view, record.refused_state = stripped, keys
+        return view, error
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
         """What this request would lose on its way to a target, or why it cannot go there."""

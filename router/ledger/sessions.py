@@ -20,6 +20,7 @@ class SqliteSessions:
     def __init__(self, path: Path, *, on_failure: Callable[[str, int], None]) -> None:
         self._path, self._on_failure = path, on_failure
         self._waiting: dict[str, tuple[float, bytes]] = {}
+        self._lock = threading.Lock()
         self._reader: sqlite3.Connection | None = None
         self._stop = threading.Event()
         self._next_retention = 0.0
@@ -38,16 +39,19 @@ class SqliteSessions:
                 self._reader.execute("PRAGMA busy_timeout = 20")
             row = self._reader.execute("SELECT state FROM sessions WHERE key = ?", (key,)).fetchone()
         except sqlite3.Error:
-            self._reader = None
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
             return None
         return bytes(row[0]) if row is not None else None
 
     def save(self, key: str, at: float, state: bytes) -> None:
         """Take a session's state, to be written with the next batch."""
-        if len(self._waiting) < _MOST_WAITING or key in self._waiting:
-            self._waiting[key] = (at, state)
-        else:
-            self.lost += 1
+        with self._lock:
+            if len(self._waiting) < _MOST_WAITING or key in self._waiting:
+                self._waiting[key] = (at, state)
+            else:
+                self.lost += 1
 
     def close(self) -> None:
         """Write what is left and stop."""
@@ -63,7 +67,8 @@ class SqliteSessions:
         self._flush()
 
     def _flush(self) -> None:
-        batch = dict(self._waiting)
+        with self._lock:
+            batch = dict(self._waiting)
         if not batch:
             return
         try:
@@ -79,9 +84,10 @@ class SqliteSessions:
         except sqlite3.Error as error:
             self._on_failure(type(error).__name__, self.lost)
             return
-        for key, value in batch.items():
-            if self._waiting.get(key) is value:
-                del self._waiting[key]
+        with self._lock:
+            for key, value in batch.items():
+                if self._waiting.get(key) is value:
+                    del self._waiting[key]
 
     def _forget_old(self, database: sqlite3.Connection) -> None:
         now = time.time()

@@ -9,8 +9,11 @@ import re
 from router.contract.request import InBand, Json, JsonObject, RequestView
 from router.contract.words import Dialect, Tier
 from router.dialects.fields import as_list, as_object, as_text
+from router.sessions.clients import HARNESS_TAGS
 
-_LINE = re.compile(r"\Atier: (fast|deep|auto)(?:(?:\r?\n)+|\Z)")
+_LINE = re.compile(r'\A(<task>\n|")?tier: (fast|deep|auto)(?:(?:\r?\n)+|\Z)')
+"""What may stand before it is what a client itself puts around the person's words."""
+_HARNESS = tuple(f"<{tag}" for tag in HARNESS_TAGS)
 _NOTHING_ELSE = "continue"
 """What stands in for a message that was the line alone: no host takes an empty one."""
 _TEXTS = frozenset({"text", "input_text"})
@@ -27,21 +30,21 @@ def read_in_band(view: RequestView) -> tuple[InBand | None, JsonObject]:
     given = view.body.get(name)
     if isinstance(given, str):
         found = _LINE.match(given)
-        return (_wish(found), {name: given[found.end() :] or _NOTHING_ELSE}) if found else (None, {})
+        return (_wish(found, 0), {name: _rest(given, found)}) if found else (None, {})
     items: list[Json] = as_list(given)
     changed: dict[int, Json] = {}
     for index, value in enumerate(items):
         if isinstance(value, dict) and value.get("role") == "user":
             found, item = _take_line(value)
             if found is not None:
-                wish, changed[index] = _wish(found), item
+                wish, changed[index] = _wish(found, index), item
     if not changed:
         return None, {}
     return wish, {name: [changed.get(index, value) for index, value in enumerate(items)]}
 
 
-def _wish(found: "re.Match[str]") -> InBand:
-    return InBand(_TIERS[found.group(1)])
+def _wish(found: "re.Match[str]", place: int) -> InBand:
+    return InBand(_TIERS[found.group(2)], place)
 
 
 def _take_line(message: JsonObject) -> tuple["re.Match[str] | None", Json]:
@@ -49,14 +52,22 @@ def _take_line(message: JsonObject) -> tuple["re.Match[str] | None", Json]:
     content = message.get("content")
     if isinstance(content, str):
         found = _LINE.match(content)
-        return (found, {**message, "content": content[found.end() :] or _NOTHING_ELSE}) if found else (None, message)
+        return (found, {**message, "content": _rest(content, found)}) if found else (None, message)
     parts = as_list(content)
     if any(as_object(part).get("type") == "tool_result" for part in parts):
         return None, message
     for index, entry in enumerate(parts):
         part = as_object(entry)
-        found = _LINE.match(as_text(part.get("text"))) if part.get("type") in _TEXTS else None
-        if found:
-            rest = as_text(part.get("text"))[found.end() :] or _NOTHING_ELSE
-            return found, {**message, "content": [*parts[:index], {**part, "text": rest}, *parts[index + 1 :]]}
+        text = as_text(part.get("text")) if as_text(part.get("type")) in _TEXTS else ""
+        if not text or text.lstrip().startswith(_HARNESS):
+            continue
+        # The first text that is not the client's own is where a person begins; what follows may be a file or a result.
+        found = _LINE.match(text)
+        if found is None:
+            break
+        return found, {**message, "content": [*parts[:index], {**part, "text": _rest(text, found)}, *parts[index + 1 :]]}
     return None, message
+
+
+def _rest(text: str, found: "re.Match[str]") -> str:
+    return f"{found.group(1) or ''}{text[found.end() :]}" or _NOTHING_ELSE

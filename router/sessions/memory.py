@@ -18,17 +18,20 @@ from router.contract.request import RequestView
 from router.contract.signals import Place, Turn
 from router.contract.target import Target
 from router.contract.words import Tier, TurnKind
-from router.dialects.opaque import keys_of
+from router.dialects.opaque import keys_of, refused_by
 from router.sessions import turn_state
+from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
+from router.sessions.words import words_of
 
-_PERSONS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
+_REMEMBERED = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP, TurnKind.SUBAGENT)
+"""Turns of the person's, and a subagent's in a session of its own. What else a client sends moves nothing."""
 _MOST_SESSIONS = 4_096
-_MOST_MAKERS = 2_000
+_MOST_MAKERS = 600
 _MOST_ALIKE = 8
 _LONGEST_SECONDS = 7 * 86_400.0
 _DEFAULT_CACHE_MINUTES = 5.0
 _NOBODY = "-"
-"""The maker of state that a target refused although it was said to be its own."""
+"""The maker of state that was refused by the very target that was said to have made it."""
 
 
 @dataclass(slots=True)
@@ -41,6 +44,8 @@ class Remembered:
     turn: str = ""
     has_escalated: bool = False
     wish: str | None = None
+    wish_at: int = 0
+    """How long the conversation was when the wish was made: a line further down is newer."""
     count: int = 0
     last: str = ""
     warm: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -48,12 +53,12 @@ class Remembered:
 
 
 class Recalled:
-    """A session as one request finds it. Nothing is changed until the request was decided and served."""
+    """A session as one request finds it. Nothing is changed until an answer begins."""
 
-    __slots__ = ("key", "known", "makers", "place", "wish")
+    __slots__ = ("heeds_line", "key", "known", "makers", "place", "wish")
 
-    def __init__(self, key: str, known: Remembered, place: Place, makers: Mapping[str, str]) -> None:
-        self.key, self.known, self.place, self.makers = key, known, place, makers
+    def __init__(self, key: str, known: Remembered, place: Place, makers: Mapping[str, str], *, heeds_line: bool) -> None:
+        self.key, self.known, self.place, self.makers, self.heeds_line = key, known, place, makers, heeds_line
         self.wish = Tier(known.wish) if known.wish else None
 
 
@@ -69,89 +74,113 @@ class SessionMemory:
     def recall(self, view: RequestView, turn: Turn) -> Recalled:
         """What is known of the session that a request belongs to."""
         key, known = self._find(view, turn)
-        now = self._clock()
-        is_persons = turn.kind in _PERSONS
+        line = view.wishes.line
+        heeds_line = line is not None and line.place >= known.wish_at
+        if turn.kind not in _REMEMBERED and turn.kind is not TurnKind.COMPACTION:
+            return Recalled(key, known, Place(), known.makers, heeds_line=heeds_line)
         tier = Tier(known.tier) if known.tier else None
-        is_running = False
-        if turn.kind is TurnKind.TOOL_LOOP:
-            is_running = tier is not None and known.turn == _turn_mark(turn)
-            if not is_running and (carried := turn_state.read(view.headers, view.body, key, _turn_mark(turn))) is not None:
+        is_running = tier is not None and self._is_running(known, turn)
+        if not is_running and turn.goes_on:
+            carried = turn_state.read(view.headers, view.body, key, _turn_mark(turn))
+            if carried is not None:
                 tier, is_running = carried, True
-        warm = {target: tokens for target, (tokens, until) in known.warm.items() if until > now}
-        place = Place(tier, is_running, known.has_escalated and is_running, warm)
-        return Recalled(key, known, place, _name_makers(view, known) if is_persons or known.makers else {})
+        place = Place(tier, is_running, known.has_escalated and is_running, self._find_warm(view, known))
+        return Recalled(key, known, place, _name_makers(view, known), heeds_line=heeds_line)
+
+    @staticmethod
+    def _is_running(known: Remembered, turn: Turn) -> bool:
+        """Whether this request goes on with the remembered turn: after a result, or, moved up once, with a "go on"."""
+        if turn.goes_on or (turn.turn_id and turn.kind is TurnKind.ASK):
+            return known.turn == _turn_mark(turn)
+        return turn.kind is TurnKind.FOLLOW_UP and known.has_escalated
+
+    def _find_warm(self, view: RequestView, known: Remembered) -> Mapping[str, int]:
+        """What targets still have warm. A conversation that became shorter is another prefix: nothing of it is."""
+        if len(view.conversation) < known.count:
+            return {}
+        now = self._clock()
+        return {target: tokens for target, (tokens, until) in known.warm.items() if until > now}
 
     def _find(self, view: RequestView, turn: Turn) -> tuple[str, Remembered]:
         """The session; one that a client does not name is told by its beginning, and by extending what is remembered."""
         base = f"{view.caller}\0{turn.session}"
         if not turn.is_guessed:
             return base, self._load(base) or Remembered()
+        oldest = (base, float("inf"))
         for number in range(_MOST_ALIKE):
             key = f"{base}\0{number}" if number else base
             known = self._load(key)
-            if known is None or _extends(view, known):
+            if known is None or _extends(view, turn, known):
                 return key, known or Remembered()
-        return base, Remembered()
+            oldest = min(oldest, (key, known.at), key=lambda pair: pair[1])
+        return oldest[0], Remembered()
 
     def _load(self, key: str) -> Remembered | None:
         known = self._known.get(key)
         if known is None:
             stored = self._store.load(_digest(key))
             known = _read(stored) if stored else None
-            if known is not None and self._clock() - known.at < _LONGEST_SECONDS:
-                self._known[key] = known
-        return known
+        return known if known is not None and self._clock() - known.at < _LONGEST_SECONDS else None
 
     # Writing: what a request came to.
 
-    def mint_turn_state(self, recalled: Recalled, turn: Turn, tier: Tier) -> str | None:
+    def mint_turn_state(self, recalled: Recalled, turn: Turn) -> str | None:
         """The token by which a client carries the turn's tier itself; None for clients that carry none."""
-        if turn.client != "codex" or turn.kind not in _PERSONS:
+        if turn.client != "codex" or turn.kind not in _REMEMBERED or recalled.known.tier is None:
             return None
-        return turn_state.mint(recalled.key, _turn_mark(turn), tier)
+        return turn_state.mint(recalled.key, _turn_mark(turn), Tier(recalled.known.tier))
 
-    def note_decision(self, recalled: Recalled, view: RequestView, turn: Turn, tier: Tier) -> None:
-        """A turn was decided. Side requests, compaction and subagents leave the person's session where it is."""
-        known = recalled.known
-        wishes = view.wishes
-        if wishes.for_session:
-            known.wish = str(wishes.tier) if wishes.tier else None
-        elif wishes.line is not None:
-            known.wish = None  # the line itself comes again with every request of the session
-        if turn.kind in _PERSONS:
-            if turn.kind is TurnKind.TOOL_LOOP:
-                rose = recalled.place.is_running and known.tier == Tier.FAST and tier is Tier.DEEP
-                known.has_escalated = rose or (known.has_escalated and recalled.place.is_running)
-            else:
-                known.has_escalated = False
-            known.turn, known.tier = _turn_mark(turn), str(tier)
-        self._touch(recalled)
+    def note_answer(self, recalled: Recalled, view: RequestView, turn: Turn, decided: Tier, target: Target) -> None:
+        """An answer begins: from now on what is new in this session's next request is this target's own.
 
-    def note_served(self, recalled: Recalled, view: RequestView, turn: Turn, target: str, prompt_tokens: int) -> None:
-        """A target answered: it has the conversation warm now, and what is new in the next request is its own."""
-        if turn.kind not in _PERSONS and turn.kind is not TurnKind.COMPACTION:
-            return
-        known, now = recalled.known, self._clock()
-        price = self._targets[target].price
-        minutes = price.cache_minutes if price else _DEFAULT_CACHE_MINUTES
-        if turn.kind is not TurnKind.COMPACTION:
+        Not when it ends: a client goes on at the last event, which may come before that, and what a cut answer said comes
+        back too.
+        """
+        known, wishes = recalled.known, view.wishes
+        if wishes.for_session or recalled.heeds_line:
+            wish = wishes.tier if wishes.for_session else wishes.line.tier if wishes.line else None
+            known.wish, known.wish_at = str(wish) if wish else None, len(view.conversation)
+        if turn.kind in _REMEMBERED:
+            self._note_turn(recalled, turn, decided, target.tier, is_forced=wishes.tier is not None and not wishes.for_session)
             known.makers = dict(list(recalled.makers.items())[-_MOST_MAKERS:])
-            known.target, known.count = target, len(view.conversation)
+            known.target, known.count = target.name, len(view.conversation)
             if turn.is_guessed:
-                known.last = _last_mark(view, known.count)
-            known.tier = str(self._targets[target].tier)
-        known.warm[target] = (prompt_tokens, now + minutes * 60)
+                known.last = _last_mark(view, turn, known.count)
         self._touch(recalled)
 
-    def note_refused(self, recalled: Recalled, keys: tuple[str, ...]) -> None:
-        """A target refused state in the conversation: from now on nobody gets these pieces."""
-        recalled.makers = {**recalled.makers, **dict.fromkeys(keys, _NOBODY)}
-        recalled.known.makers = dict(recalled.makers)
+    @staticmethod
+    def _note_turn(recalled: Recalled, turn: Turn, decided: Tier, served: Tier, *, is_forced: bool) -> None:
+        """Where the turn belongs: where it was decided to go, or up where somebody stood in; never down for one busy moment."""
+        known, is_running = recalled.known, recalled.place.is_running
+        if is_forced and is_running:
+            return  # a wish for one request does not move the turn
+        tier = Tier.DEEP if Tier.DEEP in (decided, served) else Tier.FAST
+        rose = is_running and recalled.place.tier is Tier.FAST and tier is Tier.DEEP
+        known.has_escalated = rose or (is_running and recalled.place.has_escalated)
+        known.turn, known.tier = _turn_mark(turn), str(tier)
+
+    def note_served(self, recalled: Recalled, view: RequestView, turn: Turn, target: str, tokens: int) -> None:
+        """A target answered in full: it has the conversation warm now."""
+        if turn.kind in _REMEMBERED or turn.kind is TurnKind.COMPACTION:
+            price = self._targets[target].price
+            minutes = price.cache_minutes if price else _DEFAULT_CACHE_MINUTES
+            warm = recalled.known.warm if len(view.conversation) >= recalled.known.count else {}
+            recalled.known.warm = {**warm, target: (tokens, self._clock() + minutes * 60)}
+            self._touch(recalled)
+
+    def note_refused(self, recalled: Recalled, target: str, keys: tuple[str, ...]) -> None:
+        """A target refused these pieces and then served without them: it does not get them again."""
+        makers = dict(recalled.makers)
+        for key in keys:
+            makers[key] = _NOBODY if key in makers else refused_by(target)
+        recalled.makers = makers
+        recalled.known.makers = dict(list(makers.items())[-_MOST_MAKERS:])
         self._touch(recalled)
 
     def save(self, recalled: Recalled) -> None:
         """Hand the session to the store, once for each request."""
-        self._store.save(_digest(recalled.key), recalled.known.at, orjson.dumps(recalled.known))
+        if recalled.key in self._known:
+            self._store.save(_digest(recalled.key), recalled.known.at, orjson.dumps(recalled.known))
 
     def _touch(self, recalled: Recalled) -> None:
         recalled.known.at = self._clock()
@@ -174,26 +203,31 @@ def _turn_mark(turn: Turn) -> str:
     return blake2b((turn.turn_id or turn.person_text or "").encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def _last_mark(view: RequestView, count: int) -> str:
-    message = view.conversation[count - 1] if 0 < count <= len(view.conversation) else None
-    if message is None:
-        return ""
-    calls = [call.id for call in message.calls] + [result.call_id for result in message.results]
-    return blake2b("\0".join([message.role, *message.texts, *calls]).encode("utf-8", "replace"), digest_size=8).hexdigest()
+def _last_mark(view: RequestView, turn: Turn, count: int) -> str:
+    """What the conversation came to: its last message, and the answer before it. Only words count that a person typed."""
+    client = BY_NAME.get(turn.client, UNKNOWN_CLIENT)
+    parts: list[str] = []
+    for index in range(max(0, count - 2), min(count, len(view.conversation))):
+        message = view.conversation[index]
+        words = (words_of(message, client),) if message.role == "user" else message.texts
+        parts += [message.role, *words, *(call.id for call in message.calls), *(result.call_id for result in message.results)]
+    return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def _extends(view: RequestView, known: Remembered) -> bool:
+def _extends(view: RequestView, turn: Turn, known: Remembered) -> bool:
     """Whether a request's history goes on from what is remembered."""
-    return known.count == 0 or (len(view.conversation) >= known.count and _last_mark(view, known.count) == known.last)
+    return len(view.conversation) >= known.count and _last_mark(view, turn, known.count) == known.last
 
 
 def _name_makers(view: RequestView, known: Remembered) -> Mapping[str, str]:
     """Who made the hidden state in a request: as remembered, or, for what is new since then, who answered last."""
     makers = known.makers
+    if known.target is None or not known.count:
+        return makers
     found: dict[str, str] | None = None
     for index in range(known.count, len(view.conversation)):
         for key in keys_of(view.dialect, view.conversation.item(index)):
-            if key not in makers and known.target is not None and known.count:
+            if key not in makers:
                 found = found or dict(makers)
                 found[key] = known.target
     return makers if found is None else found
@@ -204,6 +238,9 @@ def _read(stored: bytes) -> Remembered | None:
         values: dict[str, Any] = orjson.loads(stored)
         known = Remembered(**{entry.name: values[entry.name] for entry in fields(Remembered) if entry.name in values})
         known.warm = {name: (int(tokens), float(until)) for name, (tokens, until) in known.warm.items()}
+        for tier in (known.tier, known.wish):
+            if tier is not None:
+                Tier(tier)
     except (orjson.JSONDecodeError, TypeError, ValueError, AttributeError):
         return None
     return known

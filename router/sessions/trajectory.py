@@ -11,8 +11,9 @@ from router.sessions.clients import BOOKKEEPING_TOOLS, Client
 from router.sessions.history import is_edit
 from router.sessions.words import words_of
 
-_READ_MESSAGES = 16
-"""The last eight calls with their results: trouble that is older was overcome, or is still there."""
+_READ_CALLS = 10
+"""The last calls with their results: trouble that is older was overcome, or is still there."""
+_READ_MESSAGES = 60
 _COUNTED_MESSAGES = 400
 _HEAD, _TAIL = 400, 1_200
 _FAILED = re.compile(
@@ -28,6 +29,8 @@ _GREEN = re.compile(
 _TELLING = ("fail", "FAIL", "xit", "Traceback", "not found", "panic: ", "Segmentation", "ERR!", "error[", "error TS")
 _HAPPY = (" pass", "ok  \t", "OK (", "result: ok", "tests pass")
 """Words without which the patterns above cannot match: to look for these takes a hundredth of the time."""
+_ALL_WELL = re.compile(r"exit(?:ed)?(?: with)?(?: code| status):? ?0\b", re.IGNORECASE)
+"""A stated success: what stands in the output besides is no failure."""
 _READERS = re.compile(r"read|view|list|glob|grep|search|find|fetch|^ls$|open", re.IGNORECASE)
 """Tools that only look: an error in what they show is no error of theirs."""
 
@@ -43,7 +46,10 @@ def read_trajectory(conversation: Conversation, client: Client) -> Trajectory:
                 edits += is_edit(name)
     if not calls:
         return Trajectory()
-    first = max(start, len(conversation) - _READ_MESSAGES)
+    first, seen = len(conversation), 0
+    while first > max(start, len(conversation) - _READ_MESSAGES) and seen < _READ_CALLS:
+        first -= 1
+        seen += len(conversation.glance(first).calls)
     return _read_last([conversation[index] for index in range(first, len(conversation))], calls, edits)
 
 
@@ -64,9 +70,11 @@ def _read_last(messages: list[Message], calls: int, edits: int) -> Trajectory:
     for message in messages:
         for call in message.calls:
             names[call.id] = call.name
+            if call.name in BOOKKEEPING_TOOLS:
+                continue
             arguments = _as_text(call.arguments)
-            if is_edit(call.name):
-                changed[_file_of(arguments)] += 1
+            if is_edit(call.name) and (file := _file_of(arguments)):
+                changed[file] += 1
             made[f"{call.name}\0{arguments}"] += 1
         for result in message.results:
             verdict = _judge(result, names.get(result.call_id, ""))
@@ -75,10 +83,10 @@ def _read_last(messages: list[Message], calls: int, edits: int) -> Trajectory:
                 was_red, is_green = True, False
             elif verdict == "green":
                 is_green = was_red
-                was_red = False
+                was_red, red_runs = False, 0
             if verdict in ("red", "failed"):
                 failures += 1
-            elif verdict != "looked":
+            elif verdict in ("green", "fine"):
                 failures = 0
     return Trajectory(
         calls=calls,
@@ -92,16 +100,17 @@ def _read_last(messages: list[Message], calls: int, edits: int) -> Trajectory:
 
 
 def _judge(result: ToolResult, name: str) -> str:
-    """What a result says: red or green tests, a failure, a look that says nothing, or that all is well."""
-    if result.is_error:
-        return "failed"
-    if _READERS.search(name):
-        return "looked"
+    """What a result says: red or green tests, a failure, that all is well, or nothing (a look, or a change that was made)."""
     text = result.text if len(result.text) <= _HEAD + _TAIL else f"{result.text[:_HEAD]}\n{result.text[-_TAIL:]}"
-    if any(word in text for word in _TELLING):
+    has_words = any(word in text for word in _TELLING)
+    if result.is_error:
+        return "red" if has_words and _RED.search(text) else "failed"
+    if _READERS.search(name) or is_edit(name):
+        return "nothing"
+    if has_words:
         if _RED.search(text):
             return "red"
-        if _FAILED.search(text):
+        if not _ALL_WELL.search(text[:_HEAD]) and _FAILED.search(text):
             return "failed"
     return "green" if any(word in text for word in _HAPPY) and _GREEN.search(text) else "fine"
 

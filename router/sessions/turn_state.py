@@ -34,7 +34,7 @@ def read(headers: Mapping[str, str], body: JsonObject, session: str, turn: str) 
     if prefix != _PREFIX or name not in ("fast", "deep"):
         return None
     tier = Tier(name)
-    return tier if hmac.compare_digest(signature, _sign(session, turn, tier)) else None
+    return tier if hmac.compare_digest(signature.encode("utf-8", "replace"), _sign(session, turn, tier).encode()) else None
 
 
 def _sign(session: str, turn: str, tier: Tier) -> str:

@@ -31,6 +31,9 @@ def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
         words = earlier_words(view.conversation, client)
     session = _read_session(view, client, metadata)
     is_persons = kind in _PERSONS_KINDS
+    goes_on = kind is TurnKind.TOOL_LOOP or (
+        kind is TurnKind.SUBAGENT and _structural_kind(view, client, words) is TurnKind.TOOL_LOOP
+    )
     return Turn(
         kind=kind,
         session=session or f"{client.name}:{_fingerprint(view, client)}",
@@ -39,10 +42,11 @@ def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
         ask_text=_find_ask(view, client, kind, words),
         is_planning=_says_plan(view) or is_planning(view.conversation),
         tier_wish=tier_wish,
+        goes_on=goes_on,
         turn_id=_text(metadata.get("turn_id")),
         is_guessed=not session,
         history=read_history(view.conversation, client) if is_persons else History(),
-        trajectory=read_trajectory(view.conversation, client) if kind is TurnKind.TOOL_LOOP else Trajectory(),
+        trajectory=read_trajectory(view.conversation, client) if goes_on else Trajectory(),
     )
 
 

@@ -6,9 +6,9 @@ from functools import lru_cache
 from router.contract.request import Conversation, Message
 from router.sessions.clients import BY_NAME, HARNESS_STARTS, HARNESS_TAGS, PLAN_MARKS, Client
 
-_HARNESS = re.compile(rf"<({'|'.join(HARNESS_TAGS)})\b[^>]*>.*?(?:</\1>|\Z)", re.DOTALL)
+_HARNESS = re.compile(rf"<({'|'.join(HARNESS_TAGS)})\b[^>]{{0,200}}>.*?(?:</\1>|\Z)", re.DOTALL)
 _LOOK_BACK_MESSAGES = 8
-_LOOK_FAR_BACK = 400
+_LOOK_FAR_BACK = 2_000
 _SHORT_CHARS = 2_000
 _MOST_CHARS = 20_000
 """A longer text is cut before it is searched: nobody types that much, and a paste must not cost more than a page."""
@@ -69,12 +69,13 @@ def _strip_short(text: str, client_name: str) -> str:
 
 
 def _strip_any(text: str, client: Client) -> str:
+    if client.wraps_words_in is not None:
+        _, begins, rest = text.partition(f"<{client.wraps_words_in}>")
+        inside, ends, _ = rest.partition(f"</{client.wraps_words_in}>")
+        if begins and ends:
+            return inside.strip()
     if len(text) > _MOST_CHARS:
         text = text[: _MOST_CHARS // 2] + text[-_MOST_CHARS // 2 :]
-    if client.wraps_words_in is not None:
-        inside = re.search(rf"<{client.wraps_words_in}>\s*(.*?)\s*</{client.wraps_words_in}>", text, re.DOTALL)
-        if inside:
-            return inside.group(1)
     for mark in client.words_end_at:
         text = text.partition(mark)[0]
     if "<" in text:

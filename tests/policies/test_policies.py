@@ -210,6 +210,13 @@ def test_compaction_stays_with_its_session_and_a_new_ask_is_free():
     assert BOUNDARY.judge(ask(), running(Tier.DEEP, kind=TurnKind.ASK)) == ()
 
 
+def test_a_running_turn_does_not_wait_long_for_its_tier():
+    signals = make_signals(stand(make_target(), wait=300), stand(make_target("sage", Tier.DEEP)), kind=TurnKind.TOOL_LOOP)
+    turn = signals.turn._replace(place=Place(Tier.FAST, is_running=True))
+
+    assert BOUNDARY.judge(ask(), signals._replace(turn=turn)) == ()
+
+
 def test_the_same_ask_again_after_fast_had_it_leans_to_deep():
     words = "please fix the parser for me"
     signals = make_signals(text=words)

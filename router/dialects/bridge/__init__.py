@@ -23,6 +23,7 @@ from router.dialects.bridge.hearing import Hearing
 from router.dialects.bridge.writing import Writing
 from router.dialects.compose import Answer, Composer, compose
 from router.dialects.fields import as_object
+from router.dialects.opaque import LISTS, without_foreign
 
 _READERS: dict[Dialect, ModuleType] = {
     Dialect.CHAT: from_chat,
@@ -71,7 +72,8 @@ class Bridge(NamedTuple):
 
     def cross(self, view: RequestView, writing: Writing, *, created: int, instructions: str = "") -> Crossing:
         """Write a request for a target. Raises a `TandemError` where the target could only misunderstand it."""
-        draft = self.draft(view.body)
+        kept = without_foreign(view, writing.target.name) if view.makers else None
+        draft = self.draft(view.body if kept is None else {**view.body, LISTS[view.dialect]: kept})
         if instructions:
             draft.system.append(instructions)
         body: JsonObject = _WRITERS[self.target].write(draft, writing)

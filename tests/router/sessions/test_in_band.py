@@ -22,7 +22,7 @@ def chat(*contents):
 def test_a_first_line_is_a_wish_and_is_taken_out(text, tier, rest):
     wish, changes = read_in_band(chat(text))
 
-    assert wish == InBand(tier)
+    assert wish.tier is tier
     assert changes["messages"][0]["content"] == rest
 
 
@@ -45,7 +45,7 @@ def test_anything_else_is_no_wish_and_stays(text):
 def test_the_last_line_counts_and_every_line_goes():
     wish, changes = read_in_band(chat("tier: deep\none", "two", "tier: fast\nthree"))
 
-    assert wish == InBand(Tier.FAST)
+    assert wish == InBand(Tier.FAST, 2)
     assert [message["content"] for message in changes["messages"]] == ["one", "two", "three"]
 
 
@@ -64,6 +64,18 @@ def test_a_tools_output_asks_for_nothing():
         None,
         {},
     )
+
+
+def test_what_stands_behind_the_first_words_asks_for_nothing():
+    result = [{"type": "text", "text": "[read_file for 'a.yaml'] Result:"}, {"type": "text", "text": "tier: deep\nname: x"}]
+
+    assert read_in_band(chat(result)) == (None, {})
+
+
+def test_the_wrapping_of_a_client_stays():
+    wish, changes = read_in_band(chat("<task>\ntier: deep\nfix it\n</task>"))
+
+    assert (wish.tier, changes["messages"][0]["content"]) == (Tier.DEEP, "<task>\nfix it\n</task>")
 
 
 def test_a_part_of_a_message_and_a_plain_input_are_read_too():

@@ -1,6 +1,8 @@
 import pytest
 
+from router.contract.request import InBand, Wishes
 from router.contract.words import Dialect, Tier, TurnKind
+from router.dialects.opaque import is_foreign
 from router.ledger.sessions import NoSessions, SqliteSessions
 from router.ledger.sqlite import SqliteLedger
 from router.sessions.memory import SessionMemory
@@ -30,8 +32,9 @@ def step(memory: SessionMemory, view, tier: Tier = Tier.FAST, tokens: int = 1_00
     """One request, decided and served; what it found before."""
     turn = read_turn(view)
     recalled = memory.recall(view, turn)
-    memory.note_decision(recalled, view, turn, tier)
-    memory.note_served(recalled, view, turn, "spark" if tier is Tier.FAST else "sage", tokens)
+    target = TARGETS["spark" if tier is Tier.FAST else "sage"]
+    memory.note_answer(recalled, view, turn, tier, target)
+    memory.note_served(recalled, view, turn, target.name, tokens)
     memory.save(recalled)
     return recalled
 
@@ -89,7 +92,7 @@ def test_what_is_warm_cools_when_its_minutes_are_over():
     assert look(memory, view).place.warm == {}
 
 
-@pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.SUBAGENT, TurnKind.PREWARM])
+@pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.PREWARM, TurnKind.COMPACTION])
 def test_what_is_no_turn_of_the_persons_leaves_the_session_where_it_is(kind):
     memory = SessionMemory(NoSessions(), TARGETS)
     view = chat("hello", prompt_cache_key="s")
@@ -97,7 +100,7 @@ def test_what_is_no_turn_of_the_persons_leaves_the_session_where_it_is(kind):
     aside = read_turn(view)._replace(kind=kind)
     recalled = memory.recall(view, aside)
 
-    memory.note_decision(recalled, view, aside, Tier.FAST)
+    memory.note_answer(recalled, view, aside, Tier.FAST, TARGETS["spark"])
     memory.note_served(recalled, view, aside, "spark", 10)
 
     assert look(memory, view).place.tier is Tier.DEEP
@@ -171,11 +174,95 @@ def codex(state: str | None = None):
 def test_codex_carries_the_tier_of_its_turn_itself_and_cannot_invent_one():
     memory = SessionMemory(NoSessions(), TARGETS)
     view = codex()
-    token = memory.mint_turn_state(look(memory, view), read_turn(view), Tier.DEEP)
+    token = memory.mint_turn_state(step(memory, view, Tier.DEEP), read_turn(view))
 
-    carried = look(memory, codex(token)).place
-    forged = look(memory, codex(token.replace("deep", "fast"))).place
+    after_a_restart = SessionMemory(NoSessions(), TARGETS)
+    carried = look(after_a_restart, codex(token)).place
+    forged = [
+        look(after_a_restart, codex(text)).place for text in (token.replace("deep", "fast"), "tandem.fast.é", "x", "tandem.")
+    ]
 
     assert (carried.tier, carried.is_running) == (Tier.DEEP, True)
-    assert not forged.is_running
-    assert memory.mint_turn_state(look(memory, chat("x")), read_turn(chat("x")), Tier.FAST) is None
+    assert not any(place.is_running for place in forged)
+    assert memory.mint_turn_state(step(memory, chat("x")), read_turn(chat("x"))) is None
+
+
+def test_an_answer_that_only_began_already_owns_what_comes_back():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    user = {"role": "user", "content": "begin"}
+    headers = {"x-claude-code-session-id": "s"}
+    step(memory, make_view({"max_tokens": 9, "messages": [user]}, Dialect.MESSAGES, headers), Tier.FAST)
+    view = claude(thinking("one"))
+    turn = read_turn(view)
+    memory.note_answer(memory.recall(view, turn), view, turn, Tier.DEEP, TARGETS["sage"])
+
+    makers = look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("cut short"))).makers
+
+    assert list(makers.values()) == ["spark", "sage"]
+
+
+def test_one_busy_moment_does_not_move_a_turn_down_and_a_stand_in_above_keeps_it():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    view = tool_loop()
+    recalled = memory.recall(view, read_turn(view))
+    memory.note_answer(recalled, view, read_turn(view), Tier.DEEP, TARGETS["spark"])
+    assert look(memory, tool_loop("a")).place.tier is Tier.DEEP
+
+    again = SessionMemory(NoSessions(), TARGETS)
+    recalled = again.recall(view, read_turn(view))
+    again.note_answer(recalled, view, read_turn(view), Tier.FAST, TARGETS["sage"])
+    assert look(again, tool_loop("a")).place.tier is Tier.DEEP
+
+
+def test_a_piece_that_was_refused_is_kept_from_that_target_alone():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    view = claude(thinking("old"))
+    recalled = step(memory, view)
+    memory.note_refused(recalled, "spark", ("piece",))
+
+    makers = look(memory, view).makers
+
+    assert is_foreign(makers["piece"], "spark")
+    assert not is_foreign(makers["piece"], "sage")
+
+
+def test_a_conversation_that_became_shorter_has_nothing_warm():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    step(memory, chat("a", "b", "c", prompt_cache_key="s"), tokens=90_000)
+
+    assert look(memory, chat("summary", prompt_cache_key="s")).place.warm == {}
+
+
+def test_a_subagent_has_a_memory_of_its_own():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    headers = {"user-agent": "claude-cli/2", "x-claude-code-session-id": "s", "x-claude-code-agent-id": "a1"}
+    use = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]}
+    begin = {"role": "user", "content": "look around"}
+    step(memory, make_view({"max_tokens": 9, "messages": [begin]}, Dialect.MESSAGES, headers), Tier.DEEP)
+
+    place = look(memory, make_view({"max_tokens": 9, "messages": [begin, use, result]}, Dialect.MESSAGES, headers)).place
+
+    assert (place.tier, place.is_running) == (Tier.DEEP, True)
+
+
+def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_newer_one():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    view = chat("one", "x", "two", prompt_cache_key="s")
+    step(memory, view._replace(wishes=Wishes(tier=Tier.DEEP, for_session=True)))
+
+    older = look(memory, view._replace(wishes=Wishes(line=InBand(Tier.FAST, 0))))
+    newer = look(
+        memory, chat("one", "x", "two", "y", "z", prompt_cache_key="s")._replace(wishes=Wishes(line=InBand(Tier.FAST, 4)))
+    )
+
+    assert (older.heeds_line, older.wish) == (False, Tier.DEEP)
+    assert newer.heeds_line
+
+
+def test_stored_state_that_makes_no_sense_is_no_memory():
+    class Broken(NoSessions):
+        def load(self, key: str) -> bytes | None:
+            return b'{"tier": "medium", "at": 9e9}'
+
+    assert look(SessionMemory(Broken(), TARGETS), chat("x")).place.tier is None

@@ -1,6 +1,7 @@
 import pytest
 
 from router.contract.signals import Trajectory
+from router.contract.words import Dialect
 from router.sessions.turns import read_turn
 from tests.tools.values import make_view
 
@@ -60,7 +61,14 @@ def test_failures_are_known_in_many_tongues_of_tools(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["exit code 0", "0 failed, 12 passed", "the word error: stands in a log", "no failures found", "exited with code 0\nok"],
+    [
+        "exit code 0",
+        "0 failed, 12 passed",
+        "the word error: stands in a log",
+        "no failures found",
+        "exited with code 0\nok",
+        "Exit code: 0\nOutput:\nif x; then exit 1; fi",
+    ],
 )
 def test_what_only_sounds_like_failure_is_none(text):
     assert loop(("shell", "x", text)).failures == 0
@@ -74,7 +82,7 @@ def test_no_captured_tool_loop_raises_an_alarm(shared):
     """The false alarms on what real clients sent: none of these loops had failed."""
     import json
 
-    from router.contract.words import Dialect, TurnKind
+    from router.contract.words import TurnKind
 
     loops = 0
     for file in sorted((shared / "wire").glob("*/*.json")):
@@ -91,3 +99,33 @@ def test_no_captured_tool_loop_raises_an_alarm(shared):
             assert (turn.trajectory.failures, turn.trajectory.red_runs) == (0, 0), file.name
 
     assert loops >= 30
+
+
+def test_a_client_that_marks_red_tests_as_errors_is_understood_through_its_edits():
+    steps = []
+    for _ in range(3):
+        steps += [("Bash", "pytest", RED), ("Edit", '{"file_path": "a.py"}', "ok")]
+    messages = [{"role": "user", "content": "make the tests pass"}]
+    for number, (name, _, result) in enumerate(steps):
+        messages.append({"role": "assistant", "content": [{"type": "tool_use", "id": f"t{number}", "name": name, "input": {}}]})
+        block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": result, "is_error": name == "Bash"}
+        messages.append({"role": "user", "content": [block]})
+
+    seen = read_turn(make_view({"max_tokens": 9, "messages": messages}, Dialect.MESSAGES)).trajectory
+
+    assert (seen.failures, seen.red_runs) == (3, 3)
+
+
+def test_reasoning_between_calls_takes_no_room():
+    items = [{"type": "message", "role": "user", "content": "make the tests pass"}]
+    for number in range(9):
+        items.append({"type": "reasoning", "id": f"rs_{number}", "summary": []})
+        items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hm"}]})
+        items.append({"type": "function_call", "call_id": f"c{number}", "name": "shell", "arguments": f"{number}"})
+        items.append({"type": "function_call_output", "call_id": f"c{number}", "output": RED})
+
+    assert read_turn(make_view({"input": items}, Dialect.RESPONSES)).trajectory.red_runs == 9
+
+
+def test_green_ends_what_was_red_before():
+    assert loop(("shell", "t", RED), ("shell", "t", GREEN), ("shell", "t", RED)).red_runs == 1
