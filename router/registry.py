@@ -5,13 +5,13 @@ from adapters.openai_http import OpenAiHttpAdapter
 from adapters.simulated import SimulatedAdapter
 from policies.capability import CapabilityPolicy
 from policies.effort import EffortPolicy
+from policies.learned import LearnedPolicy
 from policies.override import OverridePolicy
 from policies.side_request import SideRequestPolicy
 from policies.window import WindowPolicy
-from policies.words import WordsPolicy
 
 POLICIES = {
     policy.name: policy
-    for policy in (OverridePolicy, CapabilityPolicy, WindowPolicy, SideRequestPolicy, EffortPolicy, WordsPolicy)
+    for policy in (OverridePolicy, CapabilityPolicy, WindowPolicy, SideRequestPolicy, EffortPolicy, LearnedPolicy)
 }
 ADAPTERS = {adapter.name: adapter for adapter in (OpenAiHttpAdapter, AnthropicHttpAdapter, SimulatedAdapter)}

@@ -15,9 +15,10 @@ LEVELS = {
     **{room: ("contract", "dialects", "telemetry", room) for room in MIDDLE},
     "house": ("contract", "dialects", "telemetry", *MIDDLE),
     "edge": ("contract", "dialects", "telemetry", *MIDDLE, "house"),
+    "lab": ("contract", "dialects", "telemetry", *MIDDLE, "house"),
     "registry": ("contract",),
-    "wiring": ("contract", "dialects", "telemetry", *MIDDLE, "house", "edge", "registry"),
-    "cli": ("contract", "dialects", "telemetry", *MIDDLE, "house", "edge", "registry", "wiring"),
+    "wiring": ("contract", "dialects", "telemetry", *MIDDLE, "house", "edge", "lab", "registry"),
+    "cli": ("contract", "dialects", "telemetry", *MIDDLE, "house", "edge", "lab", "registry", "wiring"),
 }
 
 

@@ -10,6 +10,8 @@ COMMANDS = {
     "init": "write a config.yaml for the keys and local servers that are here",
     "check": "check the config and print every fault at once",
     "explain": "say where a request would go, and why, without sending it",
+    "eval": "measure the decision on labelled turns, here or on a running router",
+    "train": "fit the trained reading to labelled turns",
 }
 
 

@@ -154,11 +154,11 @@ class TiersSettings(Settings):
 class RedoFactors(Settings):
     """How many times a long task costs its deep time, when fast tried it first. One for each preference."""
 
-    speed: float = Field(default=1.9, ge=0, le=100)
+    speed: float = Field(default=1.5, ge=0, le=100)
     """When speed is preferred."""
-    balanced: float = Field(default=3.7, ge=0, le=100)
+    balanced: float = Field(default=2.9, ge=0, le=100)
     """The default."""
-    quality: float = Field(default=7.4, ge=0, le=100)
+    quality: float = Field(default=5.8, ge=0, le=100)
     """When quality is preferred."""
 
 
@@ -184,7 +184,7 @@ class DecisionSettings(Settings):
     """A quick edit."""
     long: TurnSizeSettings = TurnSizeSettings(calls=26, output_tokens=9_000)
     """A long task."""
-    base_rate: float = Field(default=0.45, gt=0.001, lt=0.999)
+    base_rate: float = Field(default=0.545, gt=0.001, lt=0.999)
     """The share of long tasks among all turns, before anything is known of one."""
 
 
@@ -261,7 +261,7 @@ class Config(Settings):
         "window",
         "side_request",
         "effort",
-        "words",
+        "learned",
     )
     """Who is asked. The order is only for reading."""
     limits: LimitsSettings = LimitsSettings()
