@@ -16,7 +16,7 @@ from router.lab.items import BadData, load_items
 from router.lab.measure import Figures, Judged, measure
 from router.lab.train import Row, fingerprint_of, read_rows, train, weights_bytes
 
-_FAST_BELOW = 0.31
+_FAST_BELOW = 0.3
 """About where `preference: balanced` divides, so that two sets of weights are held to the same choice."""
 _SLACK = 0.002
 """Two trainings this near to each other are equals."""

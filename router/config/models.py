@@ -156,9 +156,9 @@ class RedoFactors(Settings):
 
     speed: float = Field(default=1.5, ge=0, le=100)
     """When speed is preferred."""
-    balanced: float = Field(default=2.9, ge=0, le=100)
+    balanced: float = Field(default=3.0, ge=0, le=100)
     """The default."""
-    quality: float = Field(default=5.8, ge=0, le=100)
+    quality: float = Field(default=6.0, ge=0, le=100)
     """When quality is preferred."""
 
 

@@ -28,7 +28,7 @@ _LARGE_REPO = 60
 """A repository with more items than this counts as if it had fewer: nobody's habits are to be learnt by heart."""
 _OTHER_WEIGHT = 0.35
 """What an item from outside the sessions counts when the words-only forest grows."""
-_BARE_SHARE = 0.5
+_BARE_SHARE = 1.0
 """What items without tools weigh in the calibration, against one for all with tools."""
 _ALL_PLACES = tuple(range(len(Features._fields)))
 _WORD_PLACES = tuple(place for place, name in enumerate(Features._fields) if name not in HISTORY_FIELDS)

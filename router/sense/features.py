@@ -12,7 +12,7 @@ from router.contract.features import Features
 from router.contract.signals import FinishedTurn, History
 from router.sense.lexicon import ANY_PART, CONCEPTS, PARTS, SMALL_EDITS, WORDS
 
-_HEAD_CHARS, _TAIL_CHARS = 600, 300
+_HEAD_CHARS, _TAIL_CHARS, _BEFORE_CHARS = 400, 200, 200
 _MOST_CALLS, _MOST_EDITS, _MOST_TURNS = 40, 20, 20
 """Past these a turn is as long, and a session as old, as one can be."""
 _SHORT_WORDS = 20
@@ -24,7 +24,7 @@ _FILE = re.compile(r"\.[a-z]\w{0,4}\b")
 _LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
 _LINE = re.compile(r":\d")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-_UNSPACED_CHARS = 240
+_UNSPACED_CHARS = 160
 """What is read of a script without spaces, from both ends: it says in one sign what others say in a word."""
 _MODEL_WORDS = frozenset("model tier lane llm mode".split())
 _SIZE_WORDS = frozenset(
@@ -69,7 +69,7 @@ def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...]) -> Features:
             *_measure_marks(lower),
             int(len(words) <= _SHORT_WORDS and not SMALL_EDITS.isdisjoint(words)),
             *[min(said[place], 6) for place in _ALL],
-            *_measure_before(last[-1].words.lower() if last else None, words),
+            *_measure_before(last[-1].words[:_BEFORE_CHARS].lower() if last else None, words),
         ]
     )
 
