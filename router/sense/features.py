@@ -12,7 +12,7 @@ from router.contract.features import Features
 from router.contract.signals import FinishedTurn, History
 from router.sense.lexicon import ANY_PART, CONCEPTS, PARTS, SMALL_EDITS, WORDS
 
-_HEAD_CHARS, _TAIL_CHARS, _BEFORE_CHARS = 400, 200, 200
+_HEAD_CHARS, _TAIL_CHARS, _BEFORE_CHARS = 300, 500, 200
 _MOST_CALLS, _MOST_EDITS, _MOST_TURNS = 40, 20, 20
 """Past these a turn is as long, and a session as old, as one can be."""
 _SHORT_WORDS = 20
