@@ -7,11 +7,11 @@ from adapters.simulated import SimulatedAdapter
 from policies.boundary import BoundaryPolicy
 from policies.capability import CapabilityPolicy
 from policies.effort import EffortPolicy
+from policies.learned import LearnedPolicy
 from policies.override import OverridePolicy
 from policies.side_request import SideRequestPolicy
 from policies.trajectory import TrajectoryPolicy
 from policies.window import WindowPolicy
-from policies.words import WordsPolicy
 
 POLICIES = {
     policy.name: policy
@@ -21,7 +21,7 @@ POLICIES = {
         WindowPolicy,
         SideRequestPolicy,
         EffortPolicy,
-        WordsPolicy,
+        LearnedPolicy,
         BoundaryPolicy,
         TrajectoryPolicy,
     )

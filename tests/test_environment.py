@@ -37,7 +37,7 @@ def test_the_locked_litellm_is_none_of_the_compromised_ones():
 def test_serving_imports_neither_litellm_nor_any_sdk():
     code = (
         "import router.cli.serve, sys;"
-        "print([m for m in ('litellm', 'openai', 'anthropic', 'httpx', 'tiktoken', 'numpy', 'aiohttp') if m in sys.modules])"
+        "print([m for m in ('litellm', 'openai', 'anthropic', 'httpx', 'tiktoken', 'numpy', 'sklearn', 'aiohttp') if m in sys.modules])"
     )
 
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout

@@ -26,6 +26,7 @@ def test_the_wheel_holds_the_default_config_and_no_tests(wheel):
 
     assert "router/config/default.yaml" in names
     assert "router/ledger/schema.sql" in names
+    assert "policies/learned.json" in names
     assert not [name for name in names if name.startswith(("tests/", "docs/"))]
     assert {name.split("/")[0] for name in names if "dist-info" not in name} == {"router", "policies", "adapters"}
 

@@ -12,6 +12,8 @@ COMMANDS = {
     "explain": "say where a request would go, and why, without sending it",
     "replay": "decide your own past turns again, and say what would change",
     "tune": "fit the prior and your own offset to your past turns",
+    "eval": "measure the decision on labelled turns, here or on a running router",
+    "train": "fit the trained reading to labelled turns",
 }
 
 

@@ -155,11 +155,11 @@ class TiersSettings(Settings):
 class RedoFactors(Settings):
     """How many times a long task costs its deep time, when fast tried it first. One for each preference."""
 
-    speed: float = Field(default=1.9, ge=0, le=100)
+    speed: float = Field(default=1.5, ge=0, le=100)
     """When speed is preferred."""
-    balanced: float = Field(default=3.7, ge=0, le=100)
+    balanced: float = Field(default=3.0, ge=0, le=100)
     """The default."""
-    quality: float = Field(default=7.4, ge=0, le=100)
+    quality: float = Field(default=6.0, ge=0, le=100)
     """When quality is preferred."""
 
 
@@ -185,7 +185,7 @@ class DecisionSettings(Settings):
     """A quick edit."""
     long: TurnSizeSettings = TurnSizeSettings(calls=26, output_tokens=9_000)
     """A long task."""
-    base_rate: float = Field(default=0.45, gt=0.001, lt=0.999)
+    base_rate: float = Field(default=0.545, gt=0.001, lt=0.999)
     """The share of long tasks among all turns, before anything is known of one."""
     personal_log_odds: float = Field(default=0.0, ge=-3.0, le=3.0)
     """Your own offset, added to every turn of yours: positive leans to deep, negative to fast. `tandem tune` fits it."""
@@ -266,7 +266,7 @@ class Config(Settings):
         "window",
         "side_request",
         "effort",
-        "words",
+        "learned",
         "boundary",
         "trajectory",
     )

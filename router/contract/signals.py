@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from router.contract.features import Features
 from router.contract.target import Standing
 from router.contract.words import Tier, TurnKind
 
@@ -105,3 +106,5 @@ class Signals(NamedTuple):
     alias: Alias
     standings: Mapping[str, Standing]
     effort: str | None = None
+    features: Features | None = None
+    """The person's turn in numbers; None when nobody typed anything."""

@@ -1,1 +1,1 @@
-"""Looking back: replay a history, tune to it. Reads what is on this machine and sends nothing anywhere."""
+"""Beside the road: measure and train the reading, replay a history, tune to it. Nothing leaves the machine."""

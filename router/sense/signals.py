@@ -6,6 +6,7 @@ from router.contract.request import RequestView
 from router.contract.signals import Alias, Signals, Turn
 from router.contract.target import Standing
 from router.sense.calibration import Calibration
+from router.sense.features import read_features
 from router.sense.tokens import estimate_prompt
 
 _SMALL_TOKENS = 4_000
@@ -21,7 +22,8 @@ def read_signals(
     prompt = estimate_prompt(view)
     if prompt.tokens > _SMALL_TOKENS:
         prompt = calibration.narrow(view.caller, turn.session, prompt)
-    return Signals(turn=turn, prompt=prompt, alias=alias, standings=standings, effort=view.effort)
+    features = read_features(turn.person_text, turn.history) if turn.person_text else None
+    return Signals(turn=turn, prompt=prompt, alias=alias, standings=standings, effort=view.effort, features=features)
 
 
 def is_near_a_limit(signals: Signals) -> bool:

@@ -9,7 +9,6 @@ from policies.override import OverrideConfig, OverridePolicy
 from policies.side_request import SideRequestConfig, SideRequestPolicy
 from policies.trajectory import TrajectoryConfig, TrajectoryPolicy
 from policies.window import WindowConfig, WindowPolicy
-from policies.words import WordsConfig, WordsPolicy
 from router.contract.opinions import Insist, Lean, Rank, RuleOut
 from router.contract.request import InBand, Wishes
 from router.contract.signals import Alias, FinishedTurn, History, Place, Trajectory
@@ -17,7 +16,6 @@ from router.contract.words import Dialect, Feature, Tier, TurnKind
 from tests.tools.values import ask, make_signals, make_target, make_view, stand
 
 OVERRIDE = OverridePolicy(OverrideConfig())
-WORDS = WordsPolicy(WordsConfig())
 
 
 def test_a_header_outranks_a_session_which_outranks_a_name():
@@ -126,39 +124,6 @@ def test_plan_mode_leans_deep():
     (opinion,) = EffortPolicy(EffortConfig()).judge(ask(), make_signals(is_planning=True))
 
     assert opinion.log_odds > 0
-
-
-@pytest.mark.parametrize(
-    "text", ["fix the typo in calc.py", "rename divide to div", "what does this function do?", "bump the version"]
-)
-def test_words_of_quick_edits_lean_fast(text):
-    assert WORDS.judge(ask(), make_signals(text=text))[0].log_odds < -0.9
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Implement a full expression parser with an extensive test suite",
-        "Refactor the whole project to use async",
-        "The tests still fail with the same error, investigate the root cause",
-        "Do these:\n- migrate the database\n- redesign the API\n- write docs\n- deploy it",
-    ],
-)
-def test_words_of_long_tasks_lean_deep(text):
-    assert WORDS.judge(ask(), make_signals(text=text))[0].log_odds > 0.5
-
-
-def test_no_words_no_opinion():
-    assert WORDS.judge(ask(), make_signals(text=None)) == ()
-
-
-def test_the_reason_holds_nothing_that_the_person_typed_beyond_fixed_words():
-    (opinion,) = WORDS.judge(
-        ask(), make_signals(text="rename my-secret-key-1234 and migrate_CANARY_42 integrate_CANARY please, it is a typo")
-    )
-
-    assert "secret" not in opinion.because
-    assert "CANARY" not in opinion.because
 
 
 def test_an_unknown_previous_response_rules_out_targets_that_do_not_speak_responses():

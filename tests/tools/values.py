@@ -4,10 +4,11 @@ import json
 from collections.abc import Mapping
 
 from router.contract.request import RequestView
-from router.contract.signals import Alias, Signals, TokenCount, Turn
+from router.contract.signals import Alias, History, Signals, TokenCount, Turn
 from router.contract.target import Pace, Price, Standing, Target, Timeouts
 from router.contract.words import Dialect, Feature, Operation, Tier, TurnKind
 from router.dialects.requests import Arrival, read_request
+from router.sense.features import read_features
 
 EVERYTHING = frozenset(Feature)
 
@@ -50,12 +51,22 @@ def make_signals(
     *standings: Standing, text: str | None = "hello", kind: TurnKind = TurnKind.ASK, tokens: int = 100, **more
 ) -> Signals:
     chosen = standings or (stand(make_target()), stand(make_target("sage", Tier.DEEP)))
-    turn = Turn(kind, "s", "test", text, text, **{key: more.pop(key) for key in ("is_planning", "tier_wish") if key in more})
+    history = more.pop("history", History())
+    turn = Turn(
+        kind,
+        "s",
+        "test",
+        text,
+        text,
+        **{key: more.pop(key) for key in ("is_planning", "tier_wish") if key in more},
+        history=history,
+    )
     return Signals(
         turn=turn,
         prompt=TokenCount(tokens, tokens, tokens),
         alias=more.pop("alias", Alias("auto")),
         standings={standing.target.name: standing for standing in chosen},
+        features=read_features(text, history) if text else None,
         **more,
     )
 

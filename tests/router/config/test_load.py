@@ -95,7 +95,7 @@ tiers:
 def test_a_fault_in_one_place_does_not_hide_those_in_others():
     config = """
 spill_over: maybe
-policies: [override, wrods]
+policies: [override, lerned]
 tiers:
   fast: {targets: [{name: a, adapter: openai_http}, {name: b, adaptor: openai_http, base_url: "http://x"}]}
   deep: {targets: [{name: c, windowtokens: 5, adapter: simulated}]}
@@ -110,7 +110,7 @@ tiers:
         "tiers.fast.targets[1].adaptor",
         "tiers.deep.targets[0].windowtokens",
     }
-    assert "did you mean words?" in faults["policies[1]"]
+    assert "did you mean learned?" in faults["policies[1]"]
     assert "did you mean adapter?" in faults["tiers.fast.targets[1].adaptor"]
     assert "did you mean window_tokens?" in faults["tiers.deep.targets[0].windowtokens"]
 

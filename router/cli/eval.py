@@ -1,0 +1,192 @@
+"""`tandem eval`."""
+
+import argparse
+import asyncio
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import orjson
+
+from router.cli.common import add_config_argument, complain, load_or_report
+from router.config.load import LoadedConfig
+from router.contract.errors import TandemError
+from router.contract.request import Json, JsonObject
+from router.contract.words import Preference, Tier
+from router.lab.items import BadData, Item, arrival_of, load_items
+from router.lab.measure import Figures, Judged, cost_curve, measure, reliability
+from router.lab.plots import draw_cost_curve, draw_reliability
+from router.wiring import build_house
+
+_TIMEOUT_SECONDS = 30.0
+_COLUMNS = (
+    ("items", "items", "{:d}"),
+    ("long", "long_share", "{:.2f}"),
+    ("AUROC", "auroc", "{:.3f}"),
+    ("within", "auroc_within", "{:.3f}"),
+    ("accuracy", "accuracy", "{:.3f}"),
+    ("regret", "regret", "{:.3f}"),
+    ("deep", "regret_always_deep", "{:.3f}"),
+    ("fast", "regret_always_fast", "{:.3f}"),
+    ("to fast", "fast_share", "{:.2f}"),
+    ("precision", "quick_precision", "{:.3f}"),
+    ("recall", "quick_recall", "{:.3f}"),
+    ("prec@28%", "quick_precision_at_28", "{:.3f}"),
+    ("off by", "calibration_error", "{:.3f}"),
+    ("length", "auroc_of_length", "{:.3f}"),
+)
+_LEGEND = """
+within: AUROC inside one repository. regret: mean cost of a choice, where a long task sent to fast costs 3 and a quick
+edit sent to deep costs 1; deep and fast: the same for always-deep and always-fast. precision, recall: of quick edits sent
+to fast; prec@28%: precision if the 28 % with the lowest scores went there. off by: mean distance between score and share
+of long tasks. length: AUROC of the prompt's length alone. Only clear items count.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_config_argument(parser)
+    parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns, as JSON lines")
+    parser.add_argument("--url", help="ask a running router (POST /tandem/explain) instead of deciding here")
+    parser.add_argument("--without-calls", action="store_true", help="hide tools and tool calls, as a chat-style editor would")
+    parser.add_argument("--preference", action="store_true", help="also show what each preference would choose")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write reliability.svg and cost-curve.svg there")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Judge every clear item and print the figures."""
+    loaded = load_or_report(arguments.config)
+    if loaded is None:
+        return 2
+    try:
+        items = [item for item in load_items(arguments.data) if item.is_clear]
+    except BadData as error:
+        complain(str(error))
+        return 2
+    if not items:
+        complain("these files hold no clear items")
+        return 2
+    if arguments.without_calls:
+        items = [replace(item, has_tools=False, calls=(), edits=()) for item in items]
+    complain(f"judging {len(items)} clear items")
+    try:
+        judged = _ask(arguments.url, items) if arguments.url else judge_here(loaded, items)
+    except (OSError, TandemError, ValueError) as error:
+        complain(f"cannot judge: {error}")
+        return 1
+    sets = _split(judged)
+    preferences = {name: judge_here(_preferring(loaded, name), items) for name in Preference} if arguments.preference else {}
+    if arguments.plots:
+        _draw(arguments.plots, sets, preferences)
+    if arguments.json:
+        print(orjson.dumps(_as_json(sets, preferences), option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print(sets, preferences)
+    return 0
+
+
+def judge_here(loaded: LoadedConfig, items: list[Item]) -> list[Judged]:
+    """Every item by the road's own code, with this config."""
+    built = build_house(loaded, with_ledger=False)
+
+    async def decide_all() -> list[Judged]:
+        found = []
+        for item in items:
+            _, decision = await built.house.decide(arrival_of(item))
+            found.append(_judged(item, decision.score, decision.tier is Tier.FAST))
+        return found
+
+    try:
+        return asyncio.run(decide_all())
+    finally:
+        built.counter.close()
+
+
+def _preferring(loaded: LoadedConfig, preference: Preference) -> LoadedConfig:
+    return replace(loaded, config=loaded.config.model_copy(update={"preference": preference}))
+
+
+def _ask(url: str, items: list[Item]) -> list[Judged]:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"--url must begin with http:// or https://: {url}")
+    found = []
+    for item in items:
+        request = urllib.request.Request(  # noqa: S310  the scheme was checked
+            f"{url.rstrip('/')}/tandem/explain?dialect=chat", arrival_of(item).raw, {"content-type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
+                told = orjson.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            raise ValueError(f"{url} answered {error.code}") from error
+        found.append(_judged(item, float(told["score"]), told["tier"] == "fast"))
+    return found
+
+
+def _judged(item: Item, score: float, is_fast: bool) -> Judged:
+    return Judged(item.source, item.repo, item.is_long, score, is_fast, len(item.prompt))
+
+
+def _split(judged: list[Judged]) -> dict[str, list[Judged]]:
+    """Agent sessions first: they are what a router sees. Then each source, then all."""
+    sets: dict[str, list[Judged]] = {}
+    for source in sorted({entry.source for entry in judged}, key=lambda name: (not name.startswith("agent_session"), name)):
+        sets[source] = [entry for entry in judged if entry.source == source]
+    return {**sets, "all": judged} if len(sets) > 1 else sets
+
+
+def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]]) -> None:
+    print(_row("", [title for title, _, _ in _COLUMNS]))
+    for name, judged in sets.items():
+        print(_row(name, _cells(measure(judged))))
+    for preference, judged in preferences.items():
+        print(_row(f"preference: {preference}", _cells(measure(judged))))
+    complain(_LEGEND.rstrip())
+
+
+def _cells(figures: Figures) -> list[str]:
+    found = asdict(figures)
+    return ["-" if found[field] is None else form.format(found[field]) for _, field, form in _COLUMNS]
+
+
+def _row(name: str, cells: list[str]) -> str:
+    return f"{name:<24}" + "".join(f"{cell:>10}" for cell in cells)
+
+
+def _as_json(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]]) -> JsonObject:
+    def figures_of(groups: dict[str, list[Judged]]) -> JsonObject:
+        return {name: _rounded(asdict(measure(judged))) for name, judged in groups.items()}
+
+    first = next(iter(sets.values()))
+    return {
+        "sets": figures_of(sets),
+        "preferences": figures_of({str(name): judged for name, judged in preferences.items()}),
+        "reliability": [[round(mean, 4), round(share, 4), count] for mean, share, count in reliability(first)],
+        "cost_curve": [[round(threshold, 4), round(cost, 4)] for threshold, cost in cost_curve(first)],
+    }
+
+
+def _rounded(figures: dict[str, Json]) -> JsonObject:
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in figures.items()}
+
+
+def _draw(folder: Path, sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]]) -> None:
+    judged = next(iter(sets.values()))
+    figures = measure(judged)
+    chosen = []
+    named = {str(name): entries for name, entries in preferences.items()} or {"chosen": judged}
+    for name, entries in named.items():
+        same = [entry for entry in entries if entry.source == judged[0].source]
+        highest = max((entry.score for entry in same if entry.is_fast), default=0.0)
+        chosen.append((name, highest, measure(same).regret))
+    pictures: dict[str, Callable[[], str]] = {
+        "reliability.svg": lambda: draw_reliability(reliability(judged)),
+        "cost-curve.svg": lambda: draw_cost_curve(cost_curve(judged), figures.regret_always_deep, chosen),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, draw in pictures.items():
+        (folder / name).write_text(draw(), encoding="utf-8")
+        complain(f"wrote {folder / name}")

@@ -1,0 +1,154 @@
+"""A turn in numbers, for the trained reading: the person's words and the session's finished turns.
+
+Counts of structure and of concepts, alike in every language. Only a window of the text is read, so that a book costs no
+more than a page. Training and serving both call this.
+"""
+
+import re
+from collections import Counter
+from functools import lru_cache
+
+from router.contract.features import Features
+from router.contract.signals import FinishedTurn, History
+from router.sense.lexicon import ANY_PART, CONCEPTS, PARTS, SMALL_EDITS, WORDS
+
+_HEAD_CHARS, _TAIL_CHARS, _BEFORE_CHARS = 300, 500, 200
+_MOST_CALLS, _MOST_EDITS, _MOST_TURNS = 40, 20, 20
+"""Past these a turn is as long, and a session as old, as one can be."""
+_SHORT_WORDS = 20
+_LONG_CALLS, _LONG_EDITS = 12, 6
+_QUICK_CALLS, _QUICK_EDITS = 4, 2
+
+_WORD = re.compile(r"\w+")
+_FILE = re.compile(r"\.[a-z]\w{0,4}\b")
+_LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
+_LINE = re.compile(r":\d")
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+_UNSPACED_CHARS = 160
+"""What is read of a script without spaces, from both ends: it says in one sign what others say in a word."""
+_MODEL_WORDS = frozenset("model tier lane llm mode".split())
+_SIZE_WORDS = frozenset(
+    "fast deep slow quick strong weak cheap small large big smart powerful capable expensive premium".split()
+)
+_ROUTE_WORDS = frozenset("route routed routing router tier tandem".split())
+_TAGS = ("<|", "<system", "<admin", "<rout", "<developer", "<inst", "[system", "[admin", "[rout", "[inst", "[/inst")
+_CLAIM = re.compile(
+    r"\b(?:fast|deep|slow|quick|strong|weak|cheap|small|large|big|smart|powerful|capable|expensive|premium)(?:er|est)?[ -]"
+    r"(?:model|tier|lane|llm|mode)\b|\b(?:route|routing|router|tier|x-tandem-\w+|tandem)\s*[=:]\s*\w*"
+    r"|\brout(?:e|ed|ing) (?:this|it|me|to)\b|</?(?:system|admin|router|routing|developer|instructions?|s|inst)\b"
+    r"|\[/?(?:system|admin|router|routing|inst|developer)\b|<\|"
+)
+"""Words that claim a tier, and tags that play the system. They are evidence of nothing, so their sentence is not read."""
+_SETTING = re.compile("[=:]")
+_CLAIM_REST_CHARS = 40
+_SENTENCE = re.compile(r"[^.!?。！？\n]*[.!?。！？\n]*")
+_STOPS = ("?", "？", "؟")
+_ALL = range(len(CONCEPTS))
+_BEFORE = tuple(CONCEPTS.index(name) for name in ("question", "make", "change", "operate", "plan"))
+
+
+def read_features(text: str, history: History) -> Features:
+    """Measure a turn. The same words after the same turns are measured once: a tool loop repeats them on every call."""
+    if len(text) > _HEAD_CHARS + _TAIL_CHARS:
+        text = f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}"
+    return _measure(text, min(history.turns, _MOST_TURNS), history.last)
+
+
+@lru_cache(maxsize=512)
+def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...]) -> Features:
+    lower = text.lower().strip()
+    words = _WORD.findall(lower)
+    if _may_claim(lower, words):
+        kept = "".join(map(_drop_claim, _SENTENCE.findall(lower))).strip()
+        lower, words = kept, _WORD.findall(kept)
+    said = _count_concepts(lower, words)
+    return Features._make(
+        [
+            turns,
+            *_measure_history(last),
+            *_measure_marks(lower),
+            int(len(words) <= _SHORT_WORDS and not SMALL_EDITS.isdisjoint(words)),
+            *[min(said[place], 6) for place in _ALL],
+            *_measure_before(last[-1].words[:_BEFORE_CHARS].lower() if last else None, words),
+        ]
+    )
+
+
+def _may_claim(lower: str, words: list[str]) -> bool:
+    """Whether a closer look for claims is worth its time."""
+    if not _ROUTE_WORDS.isdisjoint(words) or (not _MODEL_WORDS.isdisjoint(words) and not _SIZE_WORDS.isdisjoint(words)):
+        return True
+    return ("<" in lower or "[" in lower) and any(tag in lower for tag in _TAGS)
+
+
+def _drop_claim(sentence: str) -> str:
+    """A sentence without its claim, and without what leads up to it. A short rest belongs to the claim."""
+    claims = list(_CLAIM.finditer(sentence))
+    if not claims:
+        return sentence
+    claim = claims[-1]
+    rest = sentence[claim.end() :]
+    return rest if len(rest) > _CLAIM_REST_CHARS or (_SETTING.search(claim.group()) and rest.strip()) else ""
+
+
+def _measure_marks(lower: str) -> tuple[int, ...]:
+    """Structure: what stands between the words."""
+    count, end = lower.count, lower[-1:]
+    return (
+        min(len(_LIST_ITEM.findall(f"\n{lower}")), 12) if "\n" in lower else 0,
+        min(count("?") if lower.isascii() else count("?") + count("？") + count("؟"), 5),
+        int(end in _STOPS),
+        int(end in (":", "：")),
+        int(end in (".", "。")),
+        min(len(_FILE.findall(lower)), 8) if "." in lower else 0,
+        min(count("/"), 12),
+        min(count("`"), 12),
+        min(count("(") + count("{") + count("[") + count("=") + count(";") + count("<"), 40),
+        min(count("http"), 3),
+        min(count("error") + count("exception") + count("traceback") + count("failed") + count("\n    at "), 6),
+        min(len(_LINE.findall(lower)) + count("line "), 6),
+    )
+
+
+def _measure_history(last: tuple[FinishedTurn, ...]) -> tuple[int, ...]:
+    calls = [min(turn.calls, _MOST_CALLS) for turn in last]
+    edits = [min(turn.edits, _MOST_EDITS) for turn in last]
+    if not calls:
+        return (-1,) * 9 + (0, 0, 0)
+    return (
+        calls[-1],
+        calls[-2] if len(calls) > 1 else -1,
+        calls[-3] if len(calls) > 2 else -1,
+        sum(calls) * 3 // len(calls),
+        max(calls),
+        min(calls),
+        edits[-1],
+        edits[-2] if len(edits) > 1 else -1,
+        sum(edits),
+        sum(made >= _LONG_CALLS or changed >= _LONG_EDITS for made, changed in zip(calls, edits, strict=True)),
+        sum(made <= _QUICK_CALLS and changed <= _QUICK_EDITS for made, changed in zip(calls, edits, strict=True)),
+        calls.count(0),
+    )
+
+
+def _count_concepts(lower: str, words: list[str]) -> Counter[int | None]:
+    said = Counter(map(WORDS.get, words))
+    if not lower.isascii() and _UNSPACED.search(lower):
+        if len(lower) > 2 * _UNSPACED_CHARS:
+            lower = lower[:_UNSPACED_CHARS] + lower[-_UNSPACED_CHARS:]
+        said.update(map(PARTS.__getitem__, ANY_PART.findall(lower)))
+    return said
+
+
+def _measure_before(lower: str | None, words: list[str]) -> tuple[int, ...]:
+    """What the person said before this, and how many of its words come again."""
+    if lower is None:
+        return (-1,) * (len(_BEFORE) + 3)
+    earlier = _WORD.findall(lower)
+    said = _count_concepts(lower, earlier)
+    return (
+        len(lower),
+        int(lower.rstrip()[-1:] in _STOPS),
+        *[min(said[place], 4) for place in _BEFORE],
+        min(len(set(earlier).intersection(words)), 12),
+    )

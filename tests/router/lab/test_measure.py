@@ -1,0 +1,38 @@
+import pytest
+
+from router.lab.measure import Judged, auroc, cost_curve, measure, regret, reliability
+
+
+def judged(*entries: tuple[bool, float, bool]) -> list[Judged]:
+    return [Judged("s", "r", is_long, score, is_fast, 10) for is_long, score, is_fast in entries]
+
+
+def test_auroc_is_one_for_perfect_order_half_for_ties_and_none_for_one_kind():
+    assert auroc([(0.1, False), (0.9, True)]) == 1.0
+    assert auroc([(0.5, False), (0.5, True)]) == 0.5
+    assert auroc([(0.9, False), (0.1, True)]) == 0.0
+    assert auroc([(0.9, True)]) is None
+
+
+def test_a_long_task_on_fast_costs_three_and_a_quick_edit_on_deep_one():
+    assert regret(judged((True, 0.1, True), (False, 0.9, False), (True, 0.9, False), (False, 0.1, True))) == 1.0
+
+
+def test_always_deep_and_always_fast_stand_beside_the_choice():
+    figures = measure(judged((True, 0.9, False), (False, 0.1, True), (False, 0.2, True), (False, 0.8, False)))
+
+    assert (figures.regret, figures.regret_always_deep, figures.regret_always_fast) == (0.25, 0.75, 0.75)
+    assert (figures.quick_precision, figures.quick_recall) == (1.0, pytest.approx(2 / 3))
+    assert figures.accuracy == 0.75
+
+
+def test_the_curve_runs_from_always_deep_to_always_fast():
+    curve = cost_curve(judged((True, 0.9, False), (False, 0.1, True)), steps=10)
+
+    assert curve[0][1] == 0.5
+    assert curve[-1][1] == 1.5
+    assert min(cost for _, cost in curve) == 0.0
+
+
+def test_reliability_counts_every_item_once():
+    assert sum(count for _, _, count in reliability(judged((True, 1.0, False), (False, 0.0, True), (True, 0.55, False)))) == 3
