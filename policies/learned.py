@@ -27,7 +27,7 @@ class LearnedConfig(PolicyConfig):
 
     strength: float = Field(default=1.0, ge=0.0, le=3.0)
     """Multiplies what the reading says."""
-    small_edit: float = Field(default=-1.8, ge=-10.0, le=0.0)
+    small_edit: float = Field(default=-3.2, ge=-10.0, le=0.0)
     """Log-odds for a short request that names an edit which is small by its name (a typo, a docstring). Set by hand:
     the turns that the weights were fitted to hold hardly any."""
 

@@ -58,7 +58,7 @@ def read_features(text: str, history: History) -> Features:
 def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...]) -> Features:
     lower = text.lower().strip()
     words = _WORD.findall(lower)
-    if _may_claim(lower, words):
+    if _may_claim(lower, words) and _CLAIM.search(lower):
         kept = "".join(map(_drop_claim, _SENTENCE.findall(lower))).strip()
         lower, words = kept, _WORD.findall(kept)
     said = _count_concepts(lower, words)

@@ -236,7 +236,7 @@ async def test_thirty_turns_between_two_hosts_that_refuse_each_others_reasoning(
         async with running(text, tmp_path) as tandem:
             for number in part:
                 is_quick = number % 3 != 1
-                (fast if is_quick else deep).plan = ["tool"] * (number % 4)
+                (fast if is_quick else deep).plan = ["tool"] * (number % 3 if is_quick else 13)
                 client.ask(f"Fix the typo number {number} in file{number}.py" if is_quick else f"{LONG}, part {number}")
                 tiers = await go_on(tandem, client)
                 assert len(set(tiers)) == 1, f"turn {number} moved: {tiers}"
