@@ -3,7 +3,7 @@
 from router.contract.request import Conversation
 from router.contract.signals import FinishedTurn, History
 from router.sessions.clients import BOOKKEEPING_TOOLS, EDIT_MARKS, Client
-from router.sessions.words import words_of
+from router.sessions.words import opening_words
 
 _LAST_TURNS = 3
 _MOST_WORDS = 400
@@ -24,7 +24,7 @@ def read_history(conversation: Conversation, client: Client) -> History:
                     calls += 1
                     edits += is_edit(name)
         elif seen.role == "user":
-            words = words_of(conversation[index], client)
+            words = opening_words(conversation[index], client)
             if not words:
                 continue
             if is_running:

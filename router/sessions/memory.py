@@ -21,7 +21,7 @@ from router.contract.words import Tier, TurnKind
 from router.dialects.opaque import keys_of, refused_by
 from router.sessions import turn_state
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
-from router.sessions.words import words_of
+from router.sessions.words import opening_words
 
 _REMEMBERED = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP, TurnKind.SUBAGENT)
 """Turns of the person's, and a subagent's in a session of its own. What else a client sends moves nothing."""
@@ -209,9 +209,18 @@ def _last_mark(view: RequestView, turn: Turn, count: int) -> str:
     parts: list[str] = []
     for index in range(max(0, count - 2), min(count, len(view.conversation))):
         message = view.conversation[index]
-        words = (words_of(message, client),) if message.role == "user" else message.texts
-        parts += [message.role, *words, *(call.id for call in message.calls), *(result.call_id for result in message.results)]
+        words = (opening_words(message, client),) if message.role == "user" else message.texts
+        parts += [
+            message.role,
+            *map(_ends, words),
+            *(call.id for call in message.calls),
+            *(result.call_id for result in message.results),
+        ]
     return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _ends(text: str) -> str:
+    return text if len(text) <= 512 else f"{text[:256]}{text[-256:]}{len(text)}"
 
 
 def _extends(view: RequestView, turn: Turn, known: Remembered) -> bool:

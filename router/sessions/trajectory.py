@@ -9,7 +9,7 @@ from router.contract.request import Conversation, Json, Message, ToolResult
 from router.contract.signals import Trajectory
 from router.sessions.clients import BOOKKEEPING_TOOLS, Client
 from router.sessions.history import is_edit
-from router.sessions.words import words_of
+from router.sessions.words import opening_words
 
 _READ_CALLS = 10
 """The last calls with their results: trouble that is older was overcome, or is still there."""
@@ -56,7 +56,7 @@ def read_trajectory(conversation: Conversation, client: Client) -> Trajectory:
 def _find_start(conversation: Conversation, client: Client) -> int:
     """The message behind the person's last words."""
     for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _COUNTED_MESSAGES), -1):
-        if conversation.glance(index).role == "user" and words_of(conversation[index], client):
+        if conversation.glance(index).role == "user" and opening_words(conversation[index], client):
             return index + 1
     return max(0, len(conversation) - _COUNTED_MESSAGES)
 

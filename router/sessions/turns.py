@@ -13,7 +13,7 @@ from router.sessions import clients
 from router.sessions.clients import UNKNOWN_CLIENT, Client
 from router.sessions.history import read_history
 from router.sessions.trajectory import read_trajectory
-from router.sessions.words import earlier_words, is_planning, last_user_message, person_text, words_of
+from router.sessions.words import earlier_words, is_planning, last_user_message, opening_words, person_text
 
 _PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _MOST_FOLLOW_UPS = 5
@@ -195,7 +195,7 @@ def _fingerprint(view: RequestView, client: Client) -> str:
     first = ""
     for index in range(min(len(view.conversation), 12)):
         message = view.conversation[index]
-        if message.role == "user" and (first := words_of(message, client)):
+        if message.role == "user" and (first := opening_words(message, client)):
             break
     digest = hashlib.blake2b(f"{view.caller}\0{client.name}\0{first}".encode("utf-8", "replace"), digest_size=8)
     return f"~{digest.hexdigest()}"

@@ -10,6 +10,7 @@ _HARNESS = re.compile(rf"<({'|'.join(HARNESS_TAGS)})\b[^>]{{0,200}}>.*?(?:</\1>|
 _LOOK_BACK_MESSAGES = 8
 _LOOK_FAR_BACK = 2_000
 _SHORT_CHARS = 2_000
+_MOST_OPENING = 2_000
 _MOST_CHARS = 20_000
 """A longer text is cut before it is searched: nobody types that much, and a paste must not cost more than a page."""
 
@@ -56,6 +57,14 @@ def words_of(message: Message, client: Client) -> str:
     if not blocks:
         return ""
     return blocks[-1] if client.takes_last_block else "\n".join(blocks)
+
+
+def opening_words(message: Message, client: Client) -> str:
+    """How the typed part of a message begins: enough to know it by. A long paste is not searched to its end."""
+    if all(len(text) <= _MOST_OPENING for text in message.texts):
+        return words_of(message, client)
+    cut = tuple([text if text.startswith("<") else text[:_MOST_OPENING] for text in message.texts])
+    return words_of(message._replace(texts=cut), client)
 
 
 def _strip(text: str, client: Client) -> str:
