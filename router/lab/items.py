@@ -12,7 +12,7 @@ from router.contract.words import Dialect, Operation
 from router.dialects.requests import Arrival, read_request
 from router.sessions.turns import read_turn
 
-_UNKNOWN_WORDS = "(words that were not kept)"
+_UNKNOWN_WORDS = "(earlier message)"
 _MOST_EARLIER, _MOST_CALLS = 20, 60
 _TOOL_NAMES = ("read_file", "edit_file")
 
