@@ -1,7 +1,7 @@
 """A turn in numbers, for the trained reading: the person's words and the session's finished turns.
 
-Counts of structure and of concepts, alike in every language. Only a window of the text is read, so that a book costs no
-more than a page. Training and serving both call this.
+Counts of structure and of concepts, alike in every language. Only the last paragraph is read, so that a book costs no more
+than a page and nothing that stands above the words can speak for them. Training and serving both call this.
 """
 
 import re
@@ -12,7 +12,8 @@ from router.contract.features import Features
 from router.contract.signals import FinishedTurn, History
 from router.sense.lexicon import ANY_PART, CONCEPTS, PARTS, SMALL_EDITS, WORDS
 
-_HEAD_CHARS, _TAIL_CHARS, _BEFORE_CHARS = 300, 500, 200
+_READ_CHARS, _BEFORE_CHARS = 500, 200
+_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _MOST_CALLS, _MOST_EDITS, _MOST_TURNS = 40, 20, 20
 """Past these a turn is as long, and a session as old, as one can be."""
 _SHORT_WORDS = 20
@@ -49,9 +50,8 @@ _BEFORE = tuple(CONCEPTS.index(name) for name in ("question", "make", "change", 
 
 def read_features(text: str, history: History) -> Features:
     """Measure a turn. The same words after the same turns are measured once: a tool loop repeats them on every call."""
-    if len(text) > _HEAD_CHARS + _TAIL_CHARS:
-        text = f"{text[:_HEAD_CHARS]}\n{text[-_TAIL_CHARS:]}"
-    return _measure(text, min(history.turns, _MOST_TURNS), history.last)
+    last = _BLANK_LINE.split(text.rstrip()[-_READ_CHARS:])[-1]
+    return _measure(last, min(history.turns, _MOST_TURNS), history.last)
 
 
 @lru_cache(maxsize=512)
