@@ -14,9 +14,9 @@ class BoundaryConfig(PolicyConfig):
     """Keep a running turn on its tier."""
 
     failures_to_reopen: int = Field(default=3, ge=1, le=50)
-    """Tool calls that failed in a row, or failed test runs, after which a turn on fast is decided anew."""
+    """Tool calls that failed since one went well, or failed test runs, after which a turn on fast is decided anew."""
     repeats_to_reopen: int = Field(default=4, ge=2, le=50)
-    """The same call made so often, among the last eight, reopens it too."""
+    """The same call made so often, among the last ten, reopens it too while calls fail."""
     longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
     """A turn whose tier must be waited for longer than this is decided anew."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)

@@ -118,7 +118,7 @@ def _ask(url: str, items: list[Item]) -> list[Judged]:
             f"{url.rstrip('/')}/tandem/explain?dialect=chat", arrival_of(item).raw, {"content-type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310  the same request
                 told = orjson.loads(answer.read())
         except urllib.error.HTTPError as error:
             raise ValueError(f"{url} answered {error.code}") from error

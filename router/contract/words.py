@@ -62,6 +62,10 @@ class TurnKind(Word):
     PREWARM = "prewarm"
 
 
+PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
+"""Turns of the person's own: what a client sends on its own account is none."""
+
+
 class Outcome(Word):
     """How an admitted request ended."""
 

@@ -9,7 +9,7 @@ from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong
 from router.contract.opinions import Insist, Lean, Policy, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals
-from router.contract.words import Tier, TurnKind
+from router.contract.words import PERSONS_KINDS, Tier
 from router.decide.estimate import Economics, Prospect, find_flip, foresee, weigh, weigh_with_redo
 from router.decide.opinions import Hearing, hear
 from router.decide.wording import because_estimate, because_insist, because_only_tier, no_target_error
@@ -18,7 +18,6 @@ ESTIMATE = "estimate"
 """Who decided when nobody insisted and both tiers could."""
 PERSONAL = "personal"
 """Who holds the config's own offset among the evidence."""
-_PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     """Choose the tier and its targets, and say why. Raises a `TandemError` when nothing can serve the request."""
     economics = rules.economics
     hearing = hear(rules.policies, request, signals)
-    if economics.personal_log_odds and signals.turn.kind in _PERSONS_KINDS:
+    if economics.personal_log_odds and signals.turn.kind in PERSONS_KINDS:
         hearing = hearing.with_lean(PERSONAL, Lean(economics.personal_log_odds, "your own history leans this way"))
     ruled_out = _fold_rule_outs(hearing) if hearing.ruled_out else {}
     score = _score(economics, hearing)

@@ -17,13 +17,13 @@ from router.contract.memory import SessionStore
 from router.contract.request import RequestView
 from router.contract.signals import Place, Turn
 from router.contract.target import Target
-from router.contract.words import Tier, TurnKind
+from router.contract.words import PERSONS_KINDS, Tier, TurnKind
 from router.dialects.opaque import keys_of, refused_by
 from router.sessions import turn_state
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
 from router.sessions.words import opening_words
 
-_REMEMBERED = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP, TurnKind.SUBAGENT)
+_REMEMBERED = (*PERSONS_KINDS, TurnKind.SUBAGENT)
 """Turns of the person's, and a subagent's in a session of its own. What else a client sends moves nothing."""
 _MOST_SESSIONS = 4_096
 _MOST_MAKERS = 600

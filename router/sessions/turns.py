@@ -8,14 +8,13 @@ import orjson
 
 from router.contract.request import Json, JsonObject, RequestView
 from router.contract.signals import History, Trajectory, Turn
-from router.contract.words import Dialect, Feature, Operation, Tier, TurnKind
+from router.contract.words import PERSONS_KINDS, Dialect, Feature, Operation, Tier, TurnKind
 from router.sessions import clients
 from router.sessions.clients import UNKNOWN_CLIENT, Client
 from router.sessions.history import read_history
 from router.sessions.trajectory import read_trajectory
 from router.sessions.words import earlier_words, is_planning, last_user_message, opening_words, person_text
 
-_PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _MOST_FOLLOW_UPS = 5
 _SYSTEM_HEAD = 400
 _LAST_TEXT_STARTS = tuple(mark for mark, _ in clients.LAST_TEXT_MARKS)
@@ -30,7 +29,7 @@ def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
     if kind is TurnKind.TOOL_LOOP:
         words = earlier_words(view.conversation, client)
     session = _read_session(view, client, metadata)
-    is_persons = kind in _PERSONS_KINDS
+    is_persons = kind in PERSONS_KINDS
     goes_on = kind is TurnKind.TOOL_LOOP or (
         kind is TurnKind.SUBAGENT and _structural_kind(view, client, words) is TurnKind.TOOL_LOOP
     )
@@ -52,7 +51,7 @@ def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
 
 def _find_ask(view: RequestView, client: Client, kind: TurnKind, words: str | None) -> str | None:
     """What the turn is about: past every "go on", the words that asked for something."""
-    if kind not in _PERSONS_KINDS:
+    if kind not in PERSONS_KINDS:
         return None
     for skip in range(_MOST_FOLLOW_UPS):
         if words is None or not is_follow_up(words):

@@ -1,6 +1,7 @@
 """The vendors' Python SDKs as callers. They validate strictly, and stream through their own typed helpers."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -37,21 +38,21 @@ class Heard:
     deltas: str = ""
 
 
-class Caller:
+class Caller(ABC):
     """A conversation over one SDK: the user's words, the answers as they came, and the results of tools."""
 
     def __init__(self, client: Any, *, streams: bool, with_tools: bool = False, with_schema: bool = False) -> None:
         self.client, self.streams, self.with_tools, self.with_schema = client, streams, with_tools, with_schema
         self.history: list[Any] = []
 
-    def say(self, text: str, image: str | None = None) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def say(self, text: str, image: str | None = None) -> None: ...
 
-    async def ask(self) -> Heard:
-        raise NotImplementedError
+    @abstractmethod
+    async def ask(self) -> Heard: ...
 
-    def give_back(self, results: dict[str, str]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def give_back(self, results: dict[str, str]) -> None: ...
 
 
 class ChatCaller(Caller):

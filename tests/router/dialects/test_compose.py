@@ -59,7 +59,15 @@ def _calls_of(chunk: dict) -> list[dict]:
 def test_a_whole_answer_fits_the_sdks_type(dialect):
     body = written(dialect)[1].whole()
 
-    TypeAdapter(WHOLE[dialect]).validate_json(json.dumps(body))
+    whole = TypeAdapter(WHOLE[dialect]).validate_json(json.dumps(body))
+
+    said = {
+        Dialect.CHAT: lambda: whole.choices[0].message.content,
+        Dialect.COMPLETIONS: lambda: whole.choices[0].text,
+        Dialect.RESPONSES: lambda: whole.output_text,
+        Dialect.MESSAGES: lambda: next(block.text for block in whole.content if block.type == "text"),
+    }
+    assert said[dialect]() == "ab"
 
 
 def test_responses_events_number_without_a_gap_and_finish_every_item():

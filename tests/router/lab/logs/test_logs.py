@@ -194,7 +194,9 @@ def test_fields_of_another_shape_do_no_harm(tmp_path, content):
     line += f'{{"type": "assistant", "sessionId": "s", "message": {{"content": {content}, "usage": []}}}}\n'
     rollout = f'{{"type": "response_item", "payload": {{"type": "message", "role": "user", "content": {content}}}}}\n'
 
-    read(tmp_path, ("one.jsonl", line), ("two.jsonl", rollout))
+    sessions, _ = read(tmp_path, ("one.jsonl", line), ("two.jsonl", rollout), ("good.jsonl", claude_log(TURNS)))
+
+    assert any(len(session.turns) == len(TURNS) for session in sessions), "the good log beside them is read whole"
 
 
 def test_files_of_an_unknown_kind_are_counted(tmp_path):
