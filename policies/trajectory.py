@@ -38,6 +38,8 @@ class TrajectoryPolicy:
         if turn.kind is TurnKind.ASK and turn.place.tier is Tier.FAST and _is_asked_again(signals):
             return (Lean(config.asked_again_log_odds, "the same is asked again, after fast had it"),)
         trajectory = turn.trajectory
+        if not trajectory.failures and not trajectory.red_runs:
+            return ()
         shares = [
             (config.failing_log_odds * min(max(trajectory.failures - 1, 0), 3), f"{trajectory.failures} calls failed"),
             (config.red_log_odds * min(max(trajectory.red_runs - 1, 0), 3), f"{trajectory.red_runs} test runs failed"),

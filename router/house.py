@@ -23,7 +23,7 @@ from router.decide.wording import explain
 from router.dialects.headers import REQUEST_ID, answer_headers
 from router.dialects.requests import Arrival, read_request, rewrite
 from router.dialects.transcripts import PREVIOUS, is_kept, read_previous_id, resume, take_down
-from router.dispatch.attempts import Dispatcher
+from router.dispatch.attempts import Dispatcher, Errand
 from router.dispatch.live import LiveStatistics
 from router.dispatch.refuse import refuse
 from router.dispatch.witness import HeldAnswer, Witness, answer_whole
@@ -147,15 +147,23 @@ class House:
 
     async def _answer(self, passage: Passage, view: RequestView, decision: Decision, sink: Sink, record: Dispatched) -> None:
         """Have the request answered, and keep the response that its caller may go on from."""
-        head = self._head(passage, view, decision)
+        recalled = passage.recalled
+        assert recalled is not None
+
+        def begun(target: Target) -> None:
+            self.memory.note_answer(recalled, view, decision.turn, decision.tier, target)
+
+        errand = Errand(decision, sink, self._head(passage, recalled, view, decision), begun, record)
         if passage.arrival.operation is Operation.COMPACT:
-            held = HeldAnswer(sink)
-            await self.dispatcher.send(view, decision, held, head, record)
+            errand.client = held = HeldAnswer(sink)
+            await self.dispatcher.send(view, errand)
             answer_whole(sink, held.headers, write_compaction(view, held.body, record.target or ""))
             return
         if is_kept(view):
-            sink = Witness(sink, is_streaming=view.is_streaming, tell=lambda response: self._keep(view, record, response))
-        await self.dispatcher.send(view, decision, sink, head, record)
+            errand.client = Witness(
+                sink, is_streaming=view.is_streaming, tell=lambda response: self._keep(view, record, response)
+            )
+        await self.dispatcher.send(view, errand)
 
     def _keep(self, view: RequestView, record: Dispatched, response: JsonObject) -> None:
         """Take the response down as its caller saw it. One that is nested too deeply to be written is not kept."""
@@ -201,7 +209,9 @@ class House:
             events.policy_skipped(policy=skipped.policy, reason=skipped.reason)
         return decision
 
-    def _head(self, passage: Passage, view: RequestView, decision: Decision) -> Callable[[Target, str], Headers]:
+    def _head(
+        self, passage: Passage, recalled: Recalled, view: RequestView, decision: Decision
+    ) -> Callable[[Target, str], Headers]:
         """The headers that say who serves and why, written once it is known who does."""
         overhead_ms = ((passage.decided or passage.began) - passage.began) * 1000
         whole = explain(decision) if view.wishes.explain_fully else None
@@ -209,10 +219,7 @@ class House:
         def write(target: Target, failed: str) -> Headers:
             drops: JsonObject = {"drops": self._drops(view, (target.name,))} if whole else {}
             headers = answer_headers(view.id, decision, target, failed, overhead_ms, whole | drops if whole else None)
-            if passage.recalled is None:
-                return headers
-            self.memory.note_answer(passage.recalled, view, decision.turn, decision.tier, target)
-            carried = self.memory.mint_turn_state(passage.recalled, decision.turn)
+            carried = self.memory.mint_turn_state(recalled, view, decision.turn, decision.tier, target.tier)
             return headers if carried is None else (*headers, (TURN_STATE, carried))
 
         return write

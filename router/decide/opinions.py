@@ -66,7 +66,9 @@ def hear(policies: Sequence[Policy], request: RequestView, signals: Signals) -> 
 
 
 def _sorted(held: list[Held], order: Callable[[Held], tuple[object, ...]]) -> tuple[Held, ...]:
-    return tuple(sorted(held, key=order)) if len(held) > 1 else tuple(held)
+    if len(held) > 1:
+        held.sort(key=order)
+    return tuple(held)
 
 
 def _find_nonsense(opinions: Iterable[object], signals: Signals) -> str | None:

@@ -1,8 +1,8 @@
 """Trying the targets of a decision, one after another, while no byte has been answered."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Dispatched, Usage
@@ -50,6 +50,23 @@ _TRIES_IN_TIER = 2
 _DEFAULT_WAIT_SECONDS = 1.0
 
 
+@dataclass(slots=True)
+class Errand:
+    """What every attempt of one request shares.
+
+    `head` writes the headers that say who serves and why; `begun` hears of it once the answer's first bytes are out.
+    """
+
+    decision: Decision
+    client: Sink
+    head: Callable[[Target, str], Headers]
+    begun: Callable[[Target], None]
+    record: Dispatched
+    deadline: float = 0.0
+    failed: str = ""
+    """The attempts before this one, in words."""
+
+
 class Dispatcher:
     """Opens calls and relays answers. Knows targets by name; decides nothing."""
 
@@ -65,38 +82,29 @@ class Dispatcher:
         self._reachable, self._live, self._clock = reachable, live, clock
         self._deadline_seconds, self._most_response_bytes = deadline_seconds, most_response_bytes
 
-    async def send(
-        self,
-        view: RequestView,
-        decision: Decision,
-        client: Sink,
-        head: Callable[[Target, str], Headers],
-        record: Dispatched,
-    ) -> None:
-        """Try targets until one serves. `record` is filled as it goes, so that it is true even if the caller leaves.
+    async def send(self, view: RequestView, errand: Errand) -> None:
+        """Try targets until one serves. The record is filled as it goes, so that it is true even if the caller leaves.
 
         Raises the error that the caller should see when none served and nothing was sent.
         """
-        deadline = self._clock() + self._deadline_seconds
-        plan = self._plan(decision)
-        attempt = partial(self._attempt, decision=decision, client=client, head=head, deadline=deadline, record=record)
-        because, last, waits = "", None, []
+        errand.deadline = self._clock() + self._deadline_seconds
+        record, last, waits = errand.record, None, []
         misfit: TandemError | None = None
-        for name in plan:
+        for name in self._plan(errand.decision):
             reachable = self._reachable[name]
             if last is not None and not _may_follow(last, reachable.target, self._reachable):
                 continue
-            if last is not None and self._clock() >= deadline:
+            if last is not None and self._clock() >= errand.deadline:
                 break
-            view, error = await self._try(view, reachable, partial(attempt, reachable=reachable, because=because), record)
+            view, error = await self._try(view, reachable, errand)
             if isinstance(error, BadRequest):
                 misfit = misfit or error
-                because = f"{because}{name} cannot serve this ({error.code}); "
+                errand.failed += f"{name} cannot serve this ({error.code}); "
                 continue
             last = error
             if last is None or record.outcome in (Outcome.CUT_SHORT, Outcome.FAILED):
                 return
-            because = f"{because}{name} failed ({_short(last)}); "
+            errand.failed += f"{name} failed ({_short(last)}); "
             if last.retry_after_seconds is not None:
                 waits.append(last.retry_after_seconds)
         if last is None:
@@ -104,25 +112,21 @@ class Dispatcher:
             raise misfit
         raise _final_error(last, record.attempts, min(waits, default=None))
 
-    async def _try(
-        self,
-        view: RequestView,
-        reachable: Reachable,
-        attempt: Callable[[RequestView], Awaitable[TandemError | None]],
-        record: Dispatched,
-    ) -> tuple[RequestView, TandemError | None]:
+    async def _try(self, view: RequestView, reachable: Reachable, errand: Errand) -> tuple[RequestView, TandemError | None]:
         """Ask one target, and once more where it lost what it was to keep, or refuses hidden state that it cannot read."""
         target = reachable.target
-        error = await attempt(view_for(view, target))
+        error = await self._attempt(view_for(view, target), reachable, errand)
+        if error is None:
+            return view, None
         if view.continued is not None and view.continued.home == target.name and _has_forgotten(error):
             view = without_home(view)
-            error = await attempt(view_for(view, target))
+            error = await self._attempt(view_for(view, target), reachable, errand)
         keys = keys_for(view_for(view, target), target.name) if _refuses_state(error) else ()
         if keys:
             stripped = view._replace(makers={**view.makers, **dict.fromkeys(keys, refused_by(target.name))})
-            error = await attempt(view_for(stripped, target))
+            error = await self._attempt(view_for(stripped, target), reachable, errand)
             if error is None:  # only now is it known that these were what it refused
-                view, record.refused_state = stripped, keys
+                view, errand.record.refused_state = stripped, keys
         return view, error
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
@@ -140,19 +144,9 @@ class Dispatcher:
         """The tier's first two targets, then the other tier's first."""
         return [*decision.targets[:_TRIES_IN_TIER], *decision.spill[:1]]
 
-    async def _attempt(
-        self,
-        view: RequestView,
-        decision: Decision,
-        reachable: Reachable,
-        client: Sink,
-        head: Callable[[Target, str], Headers],
-        because: str,
-        deadline: float,
-        record: Dispatched,
-    ) -> TandemError | None:
-        target, clock = reachable.target, self._clock
-        began = clock()
+    async def _attempt(self, view: RequestView, reachable: Reachable, errand: Errand) -> TandemError | None:
+        target, clock, decision, record = reachable.target, self._clock, errand.decision, errand.record
+        began, failed = clock(), errand.failed
         is_counted_here = _is_counted_here(view, target)
         try:
             outgoing = (
@@ -162,19 +156,20 @@ class Dispatcher:
             record.attempts.append(Attempt(target.name, None, misfit.code, 0.0))
             return misfit
         relay = Relay(
-            client,
+            errand.client,
             target=target.name,
             dialect=view.dialect,
             request_id=view.id,
             is_streaming=view.is_streaming,
             most_bytes=self._most_response_bytes,
-            head=lambda: head(target, because),
+            head=lambda: errand.head(target, failed),
+            begun=lambda: errand.begun(target),
             clock=clock,
         )
         relay.recording, relay.bridged, relay.reset_headers = record.answer, outgoing.answer, reachable.fit.quirks.reset_headers
         number = self._live.began(target.name, began, is_streaming=view.is_streaming)
         relay.on_first_token = lambda now: self._live.answered(target.name, number, now - began, decision.prompt_tokens, now)
-        record.target, record.failed, record.dropped = target.name, because, outgoing.dropped
+        record.target, record.failed, record.dropped = target.name, failed, outgoing.dropped
         sink: Sink = relay
         if outgoing.answer is not None:
             sink = Bridged(
@@ -188,7 +183,7 @@ class Dispatcher:
         error: TandemError | None = None
         # A plain timer: asyncio.timeout does the same for three times the cost.
         late = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
-        timer = asyncio.get_running_loop().call_later(max(0.0, deadline - clock()), relay.fail, late)
+        timer = asyncio.get_running_loop().call_later(max(0.0, errand.deadline - began), relay.fail, late)
         try:
             if is_counted_here:
                 _tell_count(relay, decision.prompt_tokens)

@@ -45,7 +45,10 @@ def passed_headers(headers: Headers) -> Headers:
 
 
 class Relay:
-    """The sink of one attempt. `finished` holds None for an answer that went out whole, or what went wrong."""
+    """The sink of one attempt. `finished` holds None for an answer that went out whole, or what went wrong.
+
+    `begun` is told right behind the first bytes, before anything else can arrive: what it does delays no first token.
+    """
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class Relay:
         is_streaming: bool,
         most_bytes: int,
         head: Callable[[], Headers],
+        begun: Callable[[], None],
         clock: Callable[[], float],
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
@@ -64,7 +68,8 @@ class Relay:
         self._heartbeat_seconds = heartbeat_seconds
         self._heart: asyncio.TimerHandle | None = None
         self._silent_checks = 0
-        self._wants_stream, self._most_bytes, self._head, self._clock = is_streaming, most_bytes, head, clock
+        self._wants_stream, self._most_bytes, self._clock = is_streaming, most_bytes, clock
+        self._head, self._begun = head, begun
         self._status = 0
         self._headers: Headers = ()
         self._held: list[bytes] = []
@@ -133,6 +138,7 @@ class Relay:
             self.has_reached_client = True
             self._client.start(200, self._head() + _stream_headers(self._headers))
             self.write(data)
+            self._begun()
             self._listen_for_silence()
         else:
             self._hold(data)
@@ -212,6 +218,7 @@ class Relay:
             self.recording.append(body)
         self._client.write(body)
         self._client.end()
+        self._begun()
         self._settle(None)
 
     def fail(self, error: TandemError) -> None:

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from router.contract.errors import BadRequest, BodyTooLarge, Forbidden, HeadersTooLarge, WrongMediaType
 from router.contract.words import Dialect, Operation
@@ -30,6 +31,7 @@ _DOORS = {
 DOORS: Mapping[str, Door] = {prefix + path: door for path, door in _DOORS.items() for prefix in ("/v1", "")}
 """By path. Clients leave `/v1` out where they take it for part of the base URL."""
 
+_MOST_ADMITTED = 64
 _NO_HOST = re.compile(r"[^\w.:\[\]-]")
 _LOOPBACK_HOST = re.compile(r"^(localhost|127(?:\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$", re.IGNORECASE)
 
@@ -77,17 +79,23 @@ def dialect_of_path(path: str) -> Dialect:
 
 def check_knock(headers: Mapping[str, str], hosts: int) -> None:
     """Only this machine may knock: any web page can reach loopback, and names itself in Origin when it does."""
-    host = headers.get("host", "")
-    if hosts != 1 or not host:
+    if hosts != 1:
+        raise BadRequest("the Host header is missing or stands twice")
+    _check_knock(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site", "none"))
+
+
+@lru_cache(maxsize=_MOST_ADMITTED)
+def _check_knock(host: str, origin: str | None, site: str) -> None:
+    """Who was let in is remembered; who was refused is looked at anew."""
+    if not host:
         raise BadRequest("the Host header is missing or stands twice")
     if _NO_HOST.search(host):
         raise BadRequest("the Host header is no host")
     if not _LOOPBACK_HOST.match(host):
         raise Forbidden("this router answers to loopback names only (localhost, 127.0.0.1, [::1])")
-    origin = headers.get("origin")
     if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
         raise Forbidden("requests from other web pages are refused")
-    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+    if site not in ("none", "same-origin"):
         raise Forbidden("requests from other web pages are refused")
 
 
@@ -101,17 +109,22 @@ def check_headers(count: int, size: int, limits: Limits) -> None:
 
 def check_body_headers(headers: Mapping[str, str], limits: Limits) -> None:
     """Refuse a body by what its headers say, before a byte of it is read."""
-    kind, _, parameters = headers.get("content-type", "application/json").lower().partition(";")
-    if kind.strip() != "application/json" and not kind.strip().endswith("+json"):
-        raise WrongMediaType(f'content-type: "{kind.strip()[:60]}" is not served. Send application/json')
-    charset = re.search(r'charset\s*=\s*"?([\w-]+)', parameters)
-    if charset and charset.group(1) not in ("utf-8", "utf8", "us-ascii"):
-        raise WrongMediaType(f'content-type: charset "{charset.group(1)[:40]}" is not served. Send UTF-8')
+    _check_media_type(headers.get("content-type", "application/json"))
     if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
         raise WrongMediaType("content-encoding: compressed bodies are not served. Send the body as it is")
     length = headers.get("content-length", "")
     if length.isdigit() and int(length) > limits.max_body_bytes:
         raise too_large(limits)
+
+
+@lru_cache(maxsize=_MOST_ADMITTED)
+def _check_media_type(value: str) -> None:
+    kind, _, parameters = value.lower().partition(";")
+    if kind.strip() != "application/json" and not kind.strip().endswith("+json"):
+        raise WrongMediaType(f'content-type: "{kind.strip()[:60]}" is not served. Send application/json')
+    charset = re.search(r'charset\s*=\s*"?([\w-]+)', parameters)
+    if charset and charset.group(1) not in ("utf-8", "utf8", "us-ascii"):
+        raise WrongMediaType(f'content-type: charset "{charset.group(1)[:40]}" is not served. Send UTF-8')
 
 
 def too_large(limits: Limits) -> BodyTooLarge:

@@ -156,7 +156,7 @@ class HotConnection(asyncio.Protocol):
         self._head: RequestHead | None = None
         self._door: Door
         self._request_id = ""
-        self._body: list[bytes] = []
+        self._body: list[bytes | memoryview] = []
         self._body_left = 0
         self._body_began = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -254,13 +254,12 @@ class HotConnection(asyncio.Protocol):
         if end < 0 or end + 4 > limits.max_header_bytes:
             self._wait_for_head(buffer)
             return
-        self._buffer = buffer[end + 4 :]
+        rest = memoryview(buffer)[end + 4 :]
         request_id, dialect = new_request_id(), Dialect.CHAT
         try:
             head = RequestHead(buffer[: end + 4])
             dialect = dialect_of_path(head.path)
             if head.version not in ("1.0", "1.1") or "transfer-encoding" in head.headers:
-                self._buffer = buffer
                 self._leave()
                 return
             check_headers(head.count, head.size, limits)
@@ -275,9 +274,9 @@ class HotConnection(asyncio.Protocol):
             return
         self._head, self._door, self._request_id = head, DOORS[head.path], request_id
         self._body_left = head.length or 0
-        if self._body_left > len(self._buffer) and head.headers.get("expect", "").lower() == "100-continue":
+        if self._body_left > len(rest) and head.headers.get("expect", "").lower() == "100-continue":
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        rest, self._buffer = self._buffer, b""
+        self._buffer = b""
         self._take_body(rest)
 
     def _wait_for_head(self, buffer: bytes) -> None:
@@ -290,7 +289,7 @@ class HotConnection(asyncio.Protocol):
         elif self._on_deadline != self._close_late_head:
             self._expect(limits.header_timeout_seconds, self._close_late_head)
 
-    def _take_body(self, data: bytes) -> None:
+    def _take_body(self, data: bytes | memoryview) -> None:
         left = self._body_left
         if len(data) < left:
             if not self._body:
@@ -299,11 +298,9 @@ class HotConnection(asyncio.Protocol):
             self._body.append(data)
             self._body_left = left - len(data)
             return
-        body, self._buffer = (data, b"") if len(data) == left else (data[:left], data[left:])
-        if self._body:
-            self._body.append(body)
-            body = b"".join(self._body)
-            self._body = []
+        last, self._buffer = data[:left], bytes(data[left:])
+        body = b"".join((*self._body, last)) if self._body else bytes(last)
+        self._body = []
         self._serve(body)
 
     def _check_body(self) -> None:

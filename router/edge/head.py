@@ -14,9 +14,9 @@ def header_name(raw: bytes) -> str:
 
 
 class RequestHead:
-    """Method, path and headers of a request. Names are lower case; a repeated header keeps its last value."""
+    """Path and headers of a request. Names are lower case; a repeated header keeps its last value."""
 
-    __slots__ = ("_url", "count", "headers", "hosts", "keeps_alive", "lengths", "method", "path", "size", "version")
+    __slots__ = ("_url", "count", "headers", "hosts", "keeps_alive", "length", "lengths", "path", "size", "version")
 
     def __init__(self, raw: bytes) -> None:
         self._url = b""
@@ -30,10 +30,12 @@ class RequestHead:
             pass
         except httptools.HttpParserError as error:
             raise BadRequest("the request is not valid HTTP/1.1") from error
-        self.method: str = parser.get_method().decode("ascii")
         self.version: str = parser.get_http_version()
         self.keeps_alive: bool = parser.should_keep_alive()
         self.path = self._url.partition(b"?")[0].decode("latin-1")
+        value = self.headers.get("content-length", "")
+        self.length = int(value) if self.lengths == 1 and value.isascii() and value.isdigit() else None
+        """The body's length, if the request states one that is plain and only one."""
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -46,9 +48,3 @@ class RequestHead:
         elif key == "content-length":
             self.lengths += 1
         self.headers[key] = value.decode("latin-1")
-
-    @property
-    def length(self) -> int | None:
-        """The body's length, if the request states one that is plain and only one."""
-        value = self.headers.get("content-length", "")
-        return int(value) if self.lengths == 1 and value.isascii() and value.isdigit() else None

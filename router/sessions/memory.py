@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -49,7 +50,7 @@ class Remembered:
     count: int = 0
     last: str = ""
     warm: dict[str, tuple[int, float]] = field(default_factory=dict)
-    makers: dict[str, str] = field(default_factory=dict)
+    makers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Recalled:
@@ -124,11 +125,13 @@ class SessionMemory:
 
     # Writing: what a request came to.
 
-    def mint_turn_state(self, recalled: Recalled, turn: Turn) -> str | None:
+    @staticmethod
+    def mint_turn_state(recalled: Recalled, view: RequestView, turn: Turn, decided: Tier, served: Tier) -> str | None:
         """The token by which a client carries the turn's tier itself; None for clients that carry none."""
-        if turn.client != "codex" or turn.kind not in _REMEMBERED or recalled.known.tier is None:
+        if turn.client != "codex" or turn.kind not in _REMEMBERED:
             return None
-        return turn_state.mint(recalled.key, _turn_mark(turn), Tier(recalled.known.tier))
+        tier = recalled.place.tier if _is_aside(recalled, view) else _higher(decided, served)
+        return turn_state.mint(recalled.key, _turn_mark(turn), tier) if tier is not None else None
 
     def note_answer(self, recalled: Recalled, view: RequestView, turn: Turn, decided: Tier, target: Target) -> None:
         """An answer begins: from now on what is new in this session's next request is this target's own.
@@ -141,20 +144,17 @@ class SessionMemory:
             wish = wishes.tier if wishes.for_session else wishes.line.tier if wishes.line else None
             known.wish, known.wish_at = str(wish) if wish else None, len(view.conversation)
         if turn.kind in _REMEMBERED:
-            self._note_turn(recalled, turn, decided, target.tier, is_forced=wishes.tier is not None and not wishes.for_session)
-            known.makers = dict(list(recalled.makers.items())[-_MOST_MAKERS:])
+            if not _is_aside(recalled, view):
+                self._note_turn(recalled, turn, _higher(decided, target.tier))
+            known.makers = _newest(recalled.makers)
             known.target, known.count = target.name, len(view.conversation)
             if turn.is_guessed:
                 known.last = _last_mark(view, turn, known.count)
         self._touch(recalled)
 
     @staticmethod
-    def _note_turn(recalled: Recalled, turn: Turn, decided: Tier, served: Tier, *, is_forced: bool) -> None:
-        """Where the turn belongs: where it was decided to go, or up where somebody stood in; never down for one busy moment."""
+    def _note_turn(recalled: Recalled, turn: Turn, tier: Tier) -> None:
         known, is_running = recalled.known, recalled.place.is_running
-        if is_forced and is_running:
-            return  # a wish for one request does not move the turn
-        tier = Tier.DEEP if Tier.DEEP in (decided, served) else Tier.FAST
         rose = is_running and recalled.place.tier is Tier.FAST and tier is Tier.DEEP
         known.has_escalated = rose or (is_running and recalled.place.has_escalated)
         known.turn, known.tier = _turn_mark(turn), str(tier)
@@ -174,7 +174,7 @@ class SessionMemory:
         for key in keys:
             makers[key] = _NOBODY if key in makers else refused_by(target)
         recalled.makers = makers
-        recalled.known.makers = dict(list(makers.items())[-_MOST_MAKERS:])
+        recalled.known.makers = _newest(makers)
         self._touch(recalled)
 
     def save(self, recalled: Recalled) -> None:
@@ -194,13 +194,28 @@ class SessionMemory:
         self._store.close()
 
 
+def _is_aside(recalled: Recalled, view: RequestView) -> bool:
+    """A wish for one request does not move the running turn."""
+    return view.wishes.tier is not None and not view.wishes.for_session and recalled.place.is_running
+
+
+def _higher(decided: Tier, served: Tier) -> Tier:
+    """Where a turn belongs: where it was decided to go, or up where somebody stood in; never down for one busy moment."""
+    return Tier.DEEP if decided is Tier.DEEP or served is Tier.DEEP else Tier.FAST
+
+
+def _newest(makers: Mapping[str, str]) -> Mapping[str, str]:
+    return makers if len(makers) <= _MOST_MAKERS else dict(list(makers.items())[-_MOST_MAKERS:])
+
+
+@lru_cache(maxsize=1024)
 def _digest(key: str) -> str:
     return blake2b(key.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _turn_mark(turn: Turn) -> str:
     """A turn is known by what was asked: every call of its tool loop repeats that."""
-    return blake2b((turn.turn_id or turn.person_text or "").encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return blake2b(_ends(turn.turn_id or turn.person_text or "").encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def _last_mark(view: RequestView, turn: Turn, count: int) -> str:
@@ -210,12 +225,9 @@ def _last_mark(view: RequestView, turn: Turn, count: int) -> str:
     for index in range(max(0, count - 2), min(count, len(view.conversation))):
         message = view.conversation[index]
         words = (opening_words(message, client),) if message.role == "user" else message.texts
-        parts += [
-            message.role,
-            *map(_ends, words),
-            *(call.id for call in message.calls),
-            *(result.call_id for result in message.results),
-        ]
+        parts += (message.role, *map(_ends, words))
+        if message.calls or message.results:
+            parts += (*(call.id for call in message.calls), *(result.call_id for result in message.results))
     return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 

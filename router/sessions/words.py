@@ -11,6 +11,8 @@ _LOOK_BACK_MESSAGES = 8
 _LOOK_FAR_BACK = 2_000
 _SHORT_CHARS = 2_000
 _MOST_OPENING = 2_000
+_MOST_NOTICE = 8_000
+"""Where a client's own notice stands: at the ends of a text."""
 _MOST_CHARS = 20_000
 """A longer text is cut before it is searched: nobody types that much, and a paste must not cost more than a page."""
 
@@ -53,6 +55,8 @@ def earlier_words(conversation: Conversation, client: Client, skip: int = 0) -> 
 
 def words_of(message: Message, client: Client) -> str:
     """The typed part of one message; empty when all of it is harness."""
+    if len(message.texts) == 1:
+        return _strip(message.texts[0], client)
     blocks = [words for text in message.texts if (words := _strip(text, client))]
     if not blocks:
         return ""
@@ -61,10 +65,11 @@ def words_of(message: Message, client: Client) -> str:
 
 def opening_words(message: Message, client: Client) -> str:
     """How the typed part of a message begins: enough to know it by. A long paste is not searched to its end."""
-    if all(len(text) <= _MOST_OPENING for text in message.texts):
-        return words_of(message, client)
-    cut = tuple([text if text.startswith("<") else text[:_MOST_OPENING] for text in message.texts])
-    return words_of(message._replace(texts=cut), client)
+    for text in message.texts:
+        if len(text) > _MOST_OPENING:
+            cut = tuple([text if text.startswith("<") else text[:_MOST_OPENING] for text in message.texts])
+            return words_of(message._replace(texts=cut), client)
+    return words_of(message, client)
 
 
 def _strip(text: str, client: Client) -> str:
@@ -97,7 +102,7 @@ def is_planning(conversation: Conversation) -> bool:
     """Whether the client says, around the last message, that it is in plan mode."""
     for index in range(max(0, len(conversation) - 2), len(conversation)):
         for whole in conversation[index].texts:
-            text = whole if len(whole) <= _MOST_CHARS else whole[: _MOST_CHARS // 2] + whole[-_MOST_CHARS // 2 :]
+            text = whole if len(whole) <= _MOST_NOTICE else whole[: _MOST_NOTICE // 2] + whole[-_MOST_NOTICE // 2 :]
             if ("Plan" in text or "PLAN" in text) and any(mark in text for mark in PLAN_MARKS):
                 return True
     return False

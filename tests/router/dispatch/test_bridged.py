@@ -45,6 +45,7 @@ def bridged(caller: Caller, *, is_streaming: bool = True, dialect: Dialect = Dia
         is_streaming=is_streaming,
         most_bytes=most_bytes,
         head=tuple,
+        begun=lambda: None,
         clock=time.perf_counter,
     )
     relay.bridged = answer

@@ -36,6 +36,7 @@ def begun(caller: Caller, first: bytes = FRAME) -> Relay:
         is_streaming=True,
         most_bytes=1 << 20,
         head=tuple,
+        begun=lambda: None,
         clock=time.perf_counter,
         heartbeat_seconds=0.04,
     )
@@ -84,3 +85,24 @@ async def test_a_caller_that_does_not_read_is_sent_no_comments():
     relay.close()
 
     assert caller.beats == 0
+
+
+async def test_that_an_answer_has_begun_is_told_right_behind_its_first_bytes():
+    caller, seen = Caller(), []
+    relay = Relay(
+        caller,
+        target="spark",
+        dialect=Dialect.CHAT,
+        request_id="req_1",
+        is_streaming=True,
+        most_bytes=1 << 20,
+        head=tuple,
+        begun=lambda: seen.append(list(caller.written)),
+        clock=time.perf_counter,
+    )
+    relay.start(200, (("content-type", "text/event-stream"),))
+    assert seen == []
+    relay.write(FRAME)
+    relay.write(FRAME)
+    relay.close()
+    assert seen == [[FRAME]]

@@ -174,7 +174,7 @@ def codex(state: str | None = None):
 def test_codex_carries_the_tier_of_its_turn_itself_and_cannot_invent_one():
     memory = SessionMemory(NoSessions(), TARGETS)
     view = codex()
-    token = memory.mint_turn_state(step(memory, view, Tier.DEEP), read_turn(view))
+    token = memory.mint_turn_state(step(memory, view, Tier.DEEP), view, read_turn(view), Tier.DEEP, Tier.DEEP)
 
     after_a_restart = SessionMemory(NoSessions(), TARGETS)
     carried = look(after_a_restart, codex(token)).place
@@ -184,7 +184,7 @@ def test_codex_carries_the_tier_of_its_turn_itself_and_cannot_invent_one():
 
     assert (carried.tier, carried.is_running) == (Tier.DEEP, True)
     assert not any(place.is_running for place in forged)
-    assert memory.mint_turn_state(step(memory, chat("x")), read_turn(chat("x"))) is None
+    assert memory.mint_turn_state(step(memory, chat("x")), chat("x"), read_turn(chat("x")), Tier.FAST, Tier.FAST) is None
 
 
 def test_an_answer_that_only_began_already_owns_what_comes_back():
