@@ -194,9 +194,12 @@ class Dispatcher:
             if isinstance(error, UpstreamAuth) and target.takes_callers_key:
                 error = CallerKey(f'target "{target.name}" refused your key ({relay.status})')
         except asyncio.CancelledError as leaving:
-            if leaving.args:  # the router stops: the caller is still there, and is told
-                relay.fail(Unavailable("the router stops"))
             record.attempts.append(Attempt(target.name, relay.status, "abandoned", round(clock() - began, 4)))
+            if leaving.args:  # the router stops: the caller is still there, and is told
+                stopping = Unavailable("the router stops")
+                if not relay.has_reached_client:
+                    raise stopping from leaving
+                relay.fail(stopping)
             raise
         finally:
             timer.cancel()

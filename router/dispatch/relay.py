@@ -222,7 +222,8 @@ class Relay:
         self._settle(None)
 
     def fail(self, error: TandemError) -> None:
-        if self.finished.done():
+        # Who waits for the end may have been cancelled because the router stops: the caller is still there to be told.
+        if self.finished.done() and not self.finished.cancelled():
             return
         if self._tail is not None:
             self._break(error, self._tail)

@@ -1,6 +1,7 @@
 """Bad bytes on the wire (rows W), on both ways in. Whatever came, the process lives and serves the next caller."""
 
 import asyncio
+import contextlib
 import json
 
 import pytest
@@ -76,6 +77,20 @@ async def test_what_is_no_request_of_ours_is_refused_within_a_second(simulated, 
 
     assert answer.split(b" ")[1:2] in ([b"400"], [b"403"], [b"404"], [b"405"])
     assert (await call(simulated.port, "/v1/chat/completions", chat())).status == 200
+
+
+async def test_a_flood_behind_a_request_that_is_still_served_is_cut(start):
+    tandem = await start(SIMULATED.replace("ttft_seconds: 0.005", "ttft_seconds: 5"))
+    async with Caller(tandem.port) as caller:
+        await caller.send(framed(f"content-length: {len(BODY)}"))
+        await asyncio.sleep(0.05)
+        with contextlib.suppress(ConnectionError):
+            await caller.send(b"x" * 300_000)
+
+        assert await caller.closed(2) == b""
+
+    (entry,) = await tandem.entries()
+    assert entry["outcome"] == "ABANDONED"
 
 
 async def test_a_connection_that_says_nothing_is_closed_at_the_header_limit(start):

@@ -7,9 +7,19 @@ import time
 
 import pytest
 
+from router.telemetry.tasks import stop_all
 from tests.tools.http import call, chat, read_reply, request_bytes
 from tests.tools.running import two_targets
-from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, chat_frame, stream
+from tests.tools.upstream import (
+    CHAT_ANSWER,
+    CHAT_STREAM_HEAD,
+    CHAT_USAGE,
+    DONE,
+    GOOD_CHAT_STREAM,
+    answer_json,
+    chat_frame,
+    stream,
+)
 
 LONG = "Implement a full parser with an extensive test suite, step by step"
 
@@ -394,6 +404,72 @@ async def test_a_silent_upstream_is_given_up_at_its_first_byte_limit(start, upst
     assert reply.headers["x-tandem-target"] == "sage"
     assert time.monotonic() - began < 2
     assert upstream.seen[0].left.is_set()
+
+
+async def test_the_deadline_of_a_request_ends_it_and_asks_nobody_else(start, upstream, other_upstream):
+    async def silent(wire, seen):
+        await asyncio.sleep(30)
+
+    upstream.scripts, other_upstream.scripts = [silent], [answer_json(CHAT_ANSWER)]
+    config = two_targets(upstream.base_url, other_upstream.base_url, extra="limits: {deadline_seconds: 0.3}")
+    tandem = await start(config)
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.json["error"]["code"]) == (504, "upstream_timeout")
+    assert "deadline of 0.3 s" in reply.json["error"]["message"]
+    assert not other_upstream.seen
+
+
+async def test_a_stream_that_the_routers_end_cuts_says_so_in_its_dialect(pair, upstream):
+    upstream.scripts = [stream(chat_frame("a"), *[chat_frame("b")] * 100, pause=0.1)]
+    reader, writer = await asyncio.open_connection("127.0.0.1", pair.port)
+    writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
+    began = await asyncio.wait_for(reader.readuntil(chat_frame("a")), 5)
+
+    await stop_all(1)
+
+    rest = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    assert began.startswith(b"HTTP/1.1 200")
+    assert b"the router stops" in rest
+    assert not rest.endswith(b"0\r\n\r\n")
+
+
+async def test_a_request_that_nothing_was_answered_to_is_a_503_when_the_router_stops(pair, upstream):
+    async def silent(wire, seen):
+        await asyncio.sleep(30)
+
+    upstream.scripts = [silent]
+    waiting = asyncio.ensure_future(call(pair.port, "/v1/chat/completions", chat()))  # noqa: TID251  held and awaited here
+    await asyncio.wait_for(upstream.arrived.wait(), 5)
+
+    await stop_all(1)
+
+    reply = await waiting
+    assert (reply.status, reply.json["error"]["code"]) == (503, "unavailable")
+    assert "the router stops" in reply.json["error"]["message"]
+    (entry,) = await pair.entries()
+    assert (entry["outcome"], entry["status"]) == ("FAILED", 503)
+
+
+async def test_a_slow_readers_pace_is_not_taken_for_the_targets(pair, upstream):
+    many = CHAT_USAGE.replace(b'"completion_tokens":3', b'"completion_tokens":400')
+    frames = [chat_frame("x" * 20_000)] * 400
+    upstream.scripts = [stream(*frames, chat_frame(finish="stop"), many, DONE)]
+    samples = pair.house.live._live["spark"].speed.values
+
+    await call(pair.port, "/v1/chat/completions", chat(stream=True))
+    read_at_once = len(samples)
+    reader, writer = await asyncio.open_connection("127.0.0.1", pair.port, limit=1 << 16)
+    writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
+    await asyncio.sleep(0.5)
+    while not (await asyncio.wait_for(reader.read(1 << 20), 5)).endswith(b"0\r\n\r\n"):
+        pass
+    writer.close()
+
+    assert [entry["outcome"] for entry in await pair.entries(2)] == ["SERVED", "SERVED"]
+    assert (read_at_once, len(samples)) == (1, 1)
 
 
 async def test_a_stall_mid_stream_is_cut(start, upstream):

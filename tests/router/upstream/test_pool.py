@@ -31,9 +31,12 @@ def certificate(tmp_path_factory):
     return folder
 
 
-async def serve_tls(upstream, certificate):
+async def serve_tls(upstream, certificate, *, asks_for_certificate: bool = False):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    if asks_for_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(certificate / "cert.pem")
     return await asyncio.start_server(upstream._serve, "127.0.0.1", 0, ssl=context)
 
 
@@ -63,6 +66,25 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(start, upstream,
     assert reply.status == 502
     assert "TLS failed" in reply.json["error"]["message"]
     assert not upstream.seen
+
+
+async def test_a_target_that_asks_for_our_certificate_is_shown_it(start, upstream, certificate):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    server = await serve_tls(upstream, certificate, asks_for_certificate=True)
+    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+    ours = certificate / "ours.pem"
+    ours.write_bytes((certificate / "key.pem").read_bytes() + (certificate / "cert.pem").read_bytes())
+    known = f'tls: {{ca_file: "{certificate / "cert.pem"}", client_cert: "{ours}"}},'
+    unknown = f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
+    tandem = await start(two_targets(url, url, fast_extra=known, deep_extra=unknown))
+
+    shown = await call(tandem.port, "/v1/chat/completions", chat(model="fast"))
+    hidden = await call(tandem.port, "/v1/chat/completions", chat(model="deep"))
+
+    server.close()
+    assert shown.json == CHAT_ANSWER
+    assert len(upstream.seen) == 1
+    assert hidden.status == 502
 
 
 @pytest.mark.parametrize(
