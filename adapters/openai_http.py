@@ -33,7 +33,7 @@ class OpenAiHttpAdapter:
         headers = [
             ("content-type", "application/json"),
             ("accept", "text/event-stream" if view.is_streaming else "application/json"),
-            *((name, value) for name in _FORWARDED if (value := view.headers.get(name))),
+            *[(name, value) for name in _FORWARDED if (value := view.headers.get(name))],
         ]
         if key := self._endpoint.key_for(request):
             headers.append(("authorization", f"Bearer {key}"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from router.contract.decision import Decision, Estimate
+from router.contract.decision import Decision, Estimate, Evidence
 from router.contract.opinions import Insist, RuleOut
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
@@ -46,20 +46,7 @@ def _seconds(value: float) -> str:
 def explain(decision: Decision) -> JsonObject:
     """The whole decision as JSON: for `/tandem/explain`, the ledger and the command line."""
     estimates: JsonObject = {str(tier): _estimate_json(estimate) for tier, estimate in decision.estimates.items()}
-    evidence: list[Json] = [
-        {
-            key: value
-            for key, value in (
-                ("policy", item.policy),
-                ("kind", item.kind),
-                ("because", item.because),
-                ("log_odds", None if item.log_odds is None else round(item.log_odds, 3)),
-                ("target", item.target),
-            )
-            if value is not None
-        }
-        for item in decision.evidence
-    ]
+    evidence: list[Json] = [_evidence_json(item) for item in decision.evidence]
     return {
         "tier": str(decision.tier),
         "targets": list(decision.targets),
@@ -83,6 +70,15 @@ def explain(decision: Decision) -> JsonObject:
         "skipped": [{"policy": entry.policy, "reason": entry.reason} for entry in decision.skipped],
         "config": decision.config_fingerprint,
     }
+
+
+def _evidence_json(item: Evidence) -> JsonObject:
+    told: JsonObject = {"policy": item.policy, "kind": item.kind, "because": item.because}
+    if item.log_odds is not None:
+        told["log_odds"] = round(item.log_odds, 3)
+    if item.target is not None:
+        told["target"] = item.target
+    return told
 
 
 def _estimate_json(estimate: Estimate) -> JsonObject:

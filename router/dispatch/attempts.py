@@ -96,7 +96,9 @@ class Dispatcher:
                 continue
             if last is not None and self._clock() >= errand.deadline:
                 break
-            view, error = await self._try(view, reachable, errand)
+            error = await self._attempt(view_for(view, reachable.target), reachable, errand)
+            if isinstance(error, UpstreamError):
+                view, error = await self._try_once_more(view, reachable, errand, error)
             if isinstance(error, BadRequest):
                 misfit = misfit or error
                 errand.failed += f"{name} cannot serve this ({error.code}); "
@@ -112,12 +114,11 @@ class Dispatcher:
             raise misfit
         raise _final_error(last, record.attempts, min(waits, default=None))
 
-    async def _try(self, view: RequestView, reachable: Reachable, errand: Errand) -> tuple[RequestView, TandemError | None]:
-        """Ask one target, and once more where it lost what it was to keep, or refuses hidden state that it cannot read."""
+    async def _try_once_more(
+        self, view: RequestView, reachable: Reachable, errand: Errand, error: TandemError | None
+    ) -> tuple[RequestView, TandemError | None]:
+        """Ask a target again that lost what it was to keep, or that refuses hidden state which it cannot read."""
         target = reachable.target
-        error = await self._attempt(view_for(view, target), reachable, errand)
-        if error is None:
-            return view, None
         if view.continued is not None and view.continued.home == target.name and _has_forgotten(error):
             view = without_home(view)
             error = await self._attempt(view_for(view, target), reachable, errand)
@@ -182,8 +183,7 @@ class Dispatcher:
         call: UpstreamCall | None = None
         error: TandemError | None = None
         # A plain timer: asyncio.timeout does the same for three times the cost.
-        late = UpstreamTimeout(target.name, f"the request's deadline of {self._deadline_seconds:g} s has passed")
-        timer = asyncio.get_running_loop().call_later(max(0.0, errand.deadline - began), relay.fail, late)
+        timer = asyncio.get_running_loop().call_later(max(0.0, errand.deadline - began), self._be_late, relay, target.name)
         try:
             if is_counted_here:
                 _tell_count(relay, decision.prompt_tokens)
@@ -215,6 +215,9 @@ class Dispatcher:
         if isinstance(error, UpstreamError) and error.retry_after_seconds is not None:
             self._live.asked_to_wait(target.name, error.retry_after_seconds, clock())
         return error
+
+    def _be_late(self, relay: Relay, target: str) -> None:
+        relay.fail(UpstreamTimeout(target, f"the request's deadline of {self._deadline_seconds:g} s has passed"))
 
     def _note(self, view: RequestView, decision: Decision, relay: Relay, record: Dispatched) -> None:
         """Take down tokens and times of what reached the caller so far."""

@@ -19,10 +19,12 @@ _BOUND = 20.0
 class _Samples:
     typical: float
     values: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_SAMPLES))
+    middle: float = 0.0
     newest_at: float = 0.0
 
     def add(self, value: float, now: float) -> None:
         self.values.append(min(max(value, self.typical / _BOUND), self.typical * _BOUND))
+        self.middle = median(self.values)  # here, where nobody waits, and not with every decision
         self.newest_at = now
 
     def current(self, now: float) -> float:
@@ -30,7 +32,7 @@ class _Samples:
         if not self.values:
             return self.typical
         weight: float = 0.5 ** (max(0.0, now - self.newest_at) / _HALF_LIFE_SECONDS)
-        return weight * float(median(self.values)) + (1 - weight) * self.typical
+        return weight * self.middle + (1 - weight) * self.typical
 
 
 class _Live:

@@ -41,7 +41,7 @@ HEARTBEAT_SECONDS = 10.0
 
 def passed_headers(headers: Headers) -> Headers:
     """The target's headers that a caller may see. A fixed list: `openai-model` and its like never leave us."""
-    return tuple((name, value) for name, value in headers if name in _PASSED_HEADERS or name.startswith(_PASSED_PREFIXES))
+    return tuple([header for header in headers if header[0] in _PASSED_HEADERS or header[0].startswith(_PASSED_PREFIXES)])
 
 
 class Relay:

@@ -68,6 +68,9 @@ class Call:
         """The head of the answer is here; from now on the wait is for the next piece."""
         self._headed = True
         self._last = self._loop.time()
+
+    def watch(self) -> None:
+        """More is to come behind the head. One timer watches for it; an answer that came in one read needs none."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(self._limit(), self._check)

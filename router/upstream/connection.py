@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
             self.drop()  # an answer that nobody asked for: whatever comes next on it cannot be trusted
             return
         call.touch()
-        self.answered = True
+        self.answered, was_headed = True, self._status > 0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -131,8 +131,12 @@ class Connection(asyncio.Protocol):
             self._body.clear()
             if self._sink is not None:
                 self._sink.write(body)
-        if self._status == _WHOLE and self._call is call:
+        if self._call is not call:
+            return
+        if self._status == _WHOLE:
             self._finish()
+        elif self._status > 0 and not was_headed:
+            call.watch()
 
     def eof_received(self) -> bool:
         return False
@@ -161,8 +165,9 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._has_excess:
             return
-        self._header_bytes += len(name) + len(value)
-        if len(self._headers) >= _MOST_HEADERS or self._header_bytes > _MOST_HEADER_BYTES:
+        headers = self._headers
+        self._header_bytes = size = self._header_bytes + len(name) + len(value)
+        if size > _MOST_HEADER_BYTES or len(headers) >= _MOST_HEADERS:
             self._fail_malformed("its headers are too large")
             return
         lower = _header_name(name)
@@ -170,7 +175,7 @@ class Connection(asyncio.Protocol):
             self._is_chunked = True
         elif lower == "content-length" and value.isdigit():
             self._length = int(value)
-        self._headers.append((lower, value.decode("latin-1").strip()))
+        headers.append((lower, value.decode("latin-1").strip()))
 
     def on_headers_complete(self) -> None:
         if self._has_excess:

@@ -180,6 +180,7 @@ def _tell_of_defect(task: "asyncio.Task[None]", call: Call) -> None:
         call.unreachable("the connection could not be prepared")
 
 
+@lru_cache(maxsize=256)
 def _home(address: Address, tls: Tls | None) -> str:
     """What two connections must share to stand for each other."""
     return f"{'https' if address.is_tls else 'http'}://{address.host}:{address.port} {tls or ''}"
