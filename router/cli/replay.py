@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Mapping
 
 import orjson
@@ -14,7 +15,7 @@ from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
 from router.house import House
 from router.lab.cases import Case
-from router.lab.replay import choose_again, quiet
+from router.lab.replay import choose_again, measure, quiet
 from router.lab.report import Example, Report, Row
 from router.telemetry import events
 from router.wiring import build_house
@@ -45,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     report = asyncio.run(_replay(history, present, other, arguments.show))
     history.say()
     print(orjson.dumps(_as_json(report), option=orjson.OPT_INDENT_2).decode() if arguments.json else _readable(report))
+    if arguments.show and not report.examples and report.without_text:
+        print("there are no words to show: the ledger keeps none without ledger.keep_text", file=sys.stderr)
     return 0
 
 
@@ -59,8 +62,9 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
             if after is None or before is None:
                 report.unservable += 1
                 continue
-            report.add(case, before, after)
+            report.add(case, before, after, measure(house, after, case.size))
             report.show(case, before, after, show)
+            await asyncio.sleep(0)  # so that Ctrl-C is heard
     return report
 
 
@@ -101,9 +105,13 @@ def _readable(report: Report) -> str:
     lines = [f"{total.turns} turns: {report.before_name} → {report.after_name}", ""]
     lines.append(f"on fast        {_share(total.before.fast, total.turns)} → {_share(total.after.fast, total.turns)}")
     lines.append(f"moved          {total.to_fast} to fast, {total.to_deep} to deep")
-    saved = total.before.seconds - total.after.seconds
-    lines.append(f"time to done   {_time(total.before.seconds)} → {_time(total.after.seconds)}: {_saved(saved)}")
-    lines.append(f"of it redo     {_time(total.before.redo_seconds)} → {_time(total.after.redo_seconds)}")
+    if total.timed:
+        saved = total.before.seconds - total.after.seconds
+        lines.append(
+            f"time to done   {_time(total.before.seconds)} → {_time(total.after.seconds)}: {_saved(saved)}"
+            f" over {total.timed} turns of known size"
+        )
+        lines.append(f"of it redo     {_time(total.before.redo_seconds)} → {_time(total.after.redo_seconds)}")
     if total.judged:
         lines.append(
             f"right          {_share(total.before.right, total.judged)} → {_share(total.after.right, total.judged)}"
@@ -120,7 +128,11 @@ def _readable(report: Report) -> str:
 
 
 def _notes(report: Report) -> list[str]:
-    notes = ["Times are expectations of the config's own estimates, redo included; both sides are judged by the same ones."]
+    notes = []
+    if report.total.timed:
+        notes.append(
+            "Times are for what the turns turned out to be, redo included, by the speeds in the present config on both sides."
+        )
     if report.without_text:
         notes.append(
             f"{report.without_text} turns were kept without their text: their estimate was made anew from what the policies"
@@ -145,7 +157,7 @@ def _table(name: str, rows: Mapping[str, Row]) -> list[str]:
 
 
 def _example(example: Example) -> str:
-    words = " ".join(example.words.split())
+    words = "".join([letter if letter.isprintable() else " " for letter in " ".join(example.words.split())])
     size = f", turned out {example.size}" if example.size else ""
     return (
         f"\n{example.before} → {example.after} ({example.client}{size})\n  {words[:_MOST_WORDS]}"

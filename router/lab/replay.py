@@ -1,7 +1,7 @@
 """Deciding again: the first half of the road for every past turn, under a config of choice. Nothing is sent or remembered."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -9,14 +9,16 @@ import orjson
 
 from router.contract.decision import Decision, Estimate
 from router.contract.errors import TandemError
-from router.contract.opinions import Insist, Opinion, PolicyConfig, Rank
+from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount, Turn
 from router.contract.words import Dialect, Operation, Tier, TurnKind
 from router.decide.choose import ESTIMATE, PERSONAL, decide
+from router.decide.estimate import Economics
 from router.dialects.requests import Arrival, read_request
 from router.house import House
 from router.lab.cases import Case, Kept
+from router.lab.past import Size
 
 _EMPTY = read_request(
     Arrival(
@@ -27,6 +29,7 @@ _EMPTY = read_request(
         orjson.dumps({"model": "auto", "messages": [{"role": "user", "content": "-"}]}),
     )
 )
+_SURE = 20.0
 _BY_LENGTH = "window"
 """The one policy that a kept decision can be shown to again: it looks at the prompt's length alone."""
 
@@ -64,6 +67,7 @@ class Choice:
     kind: TurnKind
     because: str
     estimates: dict[Tier, Estimate]
+    prompt_tokens: int
 
 
 def quiet(house: House) -> House:
@@ -90,14 +94,19 @@ def _decide_kept(house: House, case: Case, kept: Kept) -> Decision:
     opinions: Sequence[Opinion] = kept.opinions
     if kept.decided_by != ESTIMATE and case.was is not None:
         opinions = (*opinions, Insist("as it was", Rank.OPERATOR_RULE, tier=case.was))
+    turn = Turn(kept.kind, case.session, case.client)
+    return _decide_anew(house, house.rules.economics, opinions, turn, kept.prompt_tokens)
+
+
+def _decide_anew(house: House, economics: Economics, opinions: Sequence[Opinion], turn: Turn, tokens: int) -> Decision:
     policies = (Remembered(tuple(opinions)), *(policy for policy in house.rules.policies if policy.name == _BY_LENGTH))
     signals = Signals(
-        turn=Turn(kept.kind, case.session, case.client),
-        prompt=TokenCount(kept.prompt_tokens, kept.prompt_tokens, kept.prompt_tokens, is_exact=True),
+        turn=turn,
+        prompt=TokenCount(tokens, tokens, tokens, is_exact=True),
         alias=house.models.resolve("auto"),
         standings=house.live.standings(house.clock()),
     )
-    return decide(replace(house.rules, policies=policies), _EMPTY, signals)
+    return decide(replace(house.rules, policies=policies, economics=economics), _EMPTY, signals)
 
 
 def _as_choice(decision: Decision) -> Choice:
@@ -110,4 +119,22 @@ def _as_choice(decision: Decision) -> Choice:
         kind=decision.turn.kind,
         because=decision.because,
         estimates=dict(decision.estimates),
+        prompt_tokens=decision.prompt_tokens,
     )
+
+
+def measure(house: House, choice: Choice, size: Size | None) -> Mapping[Tier, Estimate]:
+    """What each tier would have taken for a turn that turned out to be of this size, by one config's speeds and prices.
+
+    A choice must not be judged by the belief that it was made on: whoever takes the least of their own estimates never loses.
+    Nothing where the size is not known, or where only one tier could have served.
+    """
+    if size is None:
+        return {}
+    economics = replace(house.rules.economics, personal_log_odds=0.0)
+    known = Lean(-economics.prior if size is Size.MIDDLE else _SURE if size is Size.LONG else -_SURE, "as it turned out")
+    try:
+        decision = _decide_anew(house, economics, (known,), Turn(choice.kind, "", ""), choice.prompt_tokens)
+    except TandemError:
+        return {}
+    return decision.estimates if len(decision.estimates) == len(Tier) else {}

@@ -1,8 +1,9 @@
 """What would change: sums over replayed turns, whole and by kind, client and size. No text of anyone's is in them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from router.contract.decision import Estimate
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
 from router.lab.cases import Case
@@ -30,13 +31,12 @@ class Side:
     right: int = 0
     regret: float = 0.0
 
-    def add(self, tier: Tier, judged_by: Choice, size: Size | None) -> None:
-        """Count one turn on a tier. Both sides are judged by the same estimates, or they could not be compared."""
-        estimate = judged_by.estimates.get(tier)
+    def add(self, tier: Tier, measured: Mapping[Tier, Estimate], size: Size | None) -> None:
+        """Count one turn on a tier. Both sides are measured alike, or they could not be compared."""
         self.fast += tier is Tier.FAST
-        if estimate is not None and len(judged_by.estimates) == len(Tier):
-            self.seconds += estimate.seconds
-            self.redo_seconds += estimate.redo_seconds
+        if measured:
+            self.seconds += measured[tier].seconds
+            self.redo_seconds += measured[tier].redo_seconds
         if size is not None:
             cost = regret_of(tier, size)
             self.regret += cost
@@ -50,25 +50,29 @@ class Row:
     turns: int = 0
     judged: int = 0
     """Turns that are known to have been quick or long."""
+    timed: int = 0
+    """Turns whose time on either tier is known, since it is known what they were."""
     to_fast: int = 0
     to_deep: int = 0
     before: Side = field(default_factory=Side)
     after: Side = field(default_factory=Side)
 
-    def add(self, case: Case, before: Tier, after: Choice) -> None:
+    def add(self, case: Case, before: Tier, after: Tier, measured: Mapping[Tier, Estimate]) -> None:
         """Count one turn."""
         self.turns += 1
         self.judged += case.size in (Size.QUICK, Size.LONG)
-        self.to_fast += before is Tier.DEEP and after.tier is Tier.FAST
-        self.to_deep += before is Tier.FAST and after.tier is Tier.DEEP
-        self.before.add(before, after, case.size)
-        self.after.add(after.tier, after, case.size)
+        self.timed += bool(measured)
+        self.to_fast += before is Tier.DEEP and after is Tier.FAST
+        self.to_deep += before is Tier.FAST and after is Tier.DEEP
+        self.before.add(before, measured, case.size)
+        self.after.add(after, measured, case.size)
 
     def as_json(self) -> JsonObject:
         """The row for a program."""
         return {
             "turns": self.turns,
             "judged": self.judged,
+            "timed": self.timed,
             "to_fast": self.to_fast,
             "to_deep": self.to_deep,
             "seconds_saved": round(self.before.seconds - self.after.seconds, 1),
@@ -117,12 +121,12 @@ class Report:
     """Turns of a ledger that was kept without text: only their estimate was made anew."""
     examples: list[Example] = field(default_factory=list)
 
-    def add(self, case: Case, before: Tier, after: Choice) -> None:
-        """Count one turn."""
+    def add(self, case: Case, before: Tier, after: Choice, measured: Mapping[Tier, Estimate]) -> None:
+        """Count one turn. `measured` is what it would have taken on each tier, where that is known."""
         self.without_text += case.arrival is None
         groups = ((self.by_kind, str(after.kind)), (self.by_client, case.client), (self.by_size, str(case.size or "unknown")))
         for row in (self.total, *(rows.setdefault(name, Row()) for rows, name in groups)):
-            row.add(case, before, after)
+            row.add(case, before, after.tier, measured)
         for regret in case.regrets:
             self.regrets[str(regret)] = self.regrets.get(str(regret), 0) + 1
 

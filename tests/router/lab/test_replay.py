@@ -15,7 +15,7 @@ from router.dialects.requests import Arrival
 from router.lab.cases import Case, Regret, cases_of
 from router.lab.ledger import LedgerTally, LedgerUnreadable, count_asks, read_ledger
 from router.lab.past import PastSession, PastTurn, Size
-from router.lab.replay import choose_again, quiet
+from router.lab.replay import choose_again, measure, quiet
 from router.lab.report import Report, regret_of
 from router.lab.tune import Fit, as_sample, tier_under
 from router.ledger.entries import write_entry
@@ -65,11 +65,38 @@ async def test_the_same_config_changes_nothing(open_house, past, client):
     for case in cases_of([PastSession("s", client, tuple(past))]):
         before, after = await choose_again(house, case), await choose_again(same, case)
         assert before == after
-        report.add(case, before.tier, after)
+        report.add(case, before.tier, after, measure(house, after, case.size))
 
     total = report.total
     assert (total.turns, total.to_fast, total.to_deep) == (len(past), 0, 0)
     assert total.before == total.after
+
+
+async def test_what_one_config_saves_over_another_the_other_loses(open_house):
+    house, quick = quiet(open_house()), quiet(open_house(SPEED))
+    there, back = Report("shipped", "speed"), Report("speed", "shipped")
+    long = [PastTurn(words, calls=("Bash",) * 20, prompt_tokens=1_000) for words in WORDS]
+
+    for case in cases_of([PastSession("s", "codex", tuple(long))]):
+        careful, hasty = await choose_again(house, case), await choose_again(quick, case)
+        there.add(case, careful.tier, hasty, measure(house, hasty, case.size))
+        back.add(case, hasty.tier, careful, measure(house, careful, case.size))
+
+    saved = there.total.before.seconds - there.total.after.seconds
+    assert there.total.to_fast > 0
+    assert saved < 0  # long tasks that fast tried first took longer, whatever the hasty config believed
+    assert back.total.before.seconds - back.total.after.seconds == pytest.approx(-saved)
+
+
+async def test_a_turn_of_unknown_size_counts_in_no_time(open_house):
+    house = quiet(open_house())
+    report = Report("a", "b")
+    (case,) = cases_of([PastSession("s", "codex", (PastTurn("fix the typo", prompt_tokens=1_000, was_answered=False),))])
+
+    choice = await choose_again(house, case)
+    report.add(case, Tier.DEEP, choice, measure(house, choice, None))
+
+    assert (report.total.turns, report.total.timed, report.total.before.seconds) == (1, 0, 0.0)
 
 
 async def test_another_preference_moves_turns_one_way_only(open_house):
@@ -273,7 +300,7 @@ async def test_the_report_keeps_the_turns_that_change_most_and_no_text_in_its_fi
 
     for case in cases_of([past]):
         choice = await choose_again(house, case)
-        report.add(replace(case, size=Size.QUICK), Tier.DEEP, choice)
+        report.add(replace(case, size=Size.QUICK), Tier.DEEP, choice, measure(house, choice, Size.QUICK))
         report.show(case, Tier.DEEP, choice, 3)
 
     figures = report.as_json()
