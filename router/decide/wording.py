@@ -51,7 +51,7 @@ def explain(decision: Decision) -> JsonObject:
         "tier": str(decision.tier),
         "targets": list(decision.targets),
         "spill": list(decision.spill),
-        "score": round(decision.score, 4),
+        "score": round(decision.score, 6),
         "because": decision.because,
         "decided_by": decision.decided_by,
         "turn_kind": str(decision.turn.kind),
