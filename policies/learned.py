@@ -14,12 +14,10 @@ from router.contract.forest import Forest, read_forest
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
 from router.contract.signals import Signals
-from router.contract.words import Feature
 
 _MOST_LOG_ODDS = 5.0
 _MOST_REASONS = 3
 _MOST_SHOWN_CALLS = 40
-_TOOLS = (Feature.TOOLS, Feature.CUSTOM_TOOLS)
 
 
 class LearnedConfig(PolicyConfig):
@@ -52,11 +50,10 @@ class LearnedPolicy:
         features = signals.features
         if features is None or not self._strength:
             return ()
-        has_tools = features.calls_most > 0 or any(kind in request.needs for kind in _TOOLS)
-        return (self._weigh(features, has_tools),)
+        return (self._weigh(features),)
 
-    def _weigh_once(self, features: Features, has_tools: bool) -> Lean:
-        odds, shares = (self._sessions if has_tools else self._words).read(features)
+    def _weigh_once(self, features: Features) -> Lean:
+        odds, shares = (self._sessions if features.is_session else self._words).read(features)
         odds -= self._base
         if features.names_small_edit:
             odds += self._small_edit

@@ -85,8 +85,7 @@ def _judge(weights: JsonObject, rows: list[Row]) -> Figures:
     judged = []
     for row in rows:
         if row.item.is_clear:
-            has_tools = row.item.has_tools or row.features.calls_most > 0
-            odds, _ = (sessions if has_tools else words).read(row.features)
+            odds, _ = (sessions if row.features.is_session else words).read(row.features)
             score = 1 / (1 + math.exp(-odds))
             judged.append(Judged(row.item.source, row.item.repo, row.item.is_long, score, score < _FAST_BELOW, 0))
     return measure(judged)

@@ -7,11 +7,15 @@ class Features(NamedTuple):
     """One turn in numbers that hold nothing of its text. Every count is capped; -1 stands for a turn that never was.
 
     `calls_1` to `calls_3` and `edits_1` to `edits_3` are the finished turns, the last first. A field that begins with
-    `says_` counts words of one concept in many languages; `before_` counts them in what the person said before.
+    `says_` counts words of one concept in many languages; `says_consent` also knows those that open an earlier sentence;
+    `before_` counts them in what the person said before.
     `names_small_edit` is 1 when a short text names an edit that is small by its name. How long a text is, and how it
     opens, is left out: anything put before it would change that, and it told nothing that the rest does not.
+    `is_session` is 1 where tools are offered or were called. It says which of the two readings a turn belongs to; neither
+    weighs it.
     """
 
+    is_session: int
     turns: int
     calls_1: int
     calls_2: int

@@ -8,7 +8,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
@@ -16,13 +16,14 @@ import orjson
 from router.contract.features import HISTORY_FIELDS, Features
 from router.contract.forest import Forest, read_forest, write_forest
 from router.contract.request import JsonObject
+from router.contract.signals import History
 from router.lab.boost import Examples, Growth, grow_forest, rescale
 from router.lab.items import Item, turn_of
 from router.sense.features import read_features
 
 VERSION = 1
 _FOLDS = 6
-_MIDDLE_WEIGHT = 0.4
+_MIDDLE_WEIGHT = 0.2
 """An item between the rules has the nearer label, and counts for less."""
 _LARGE_REPO = 60
 """A repository with more items than this counts as if it had fewer: nobody's habits are to be learnt by heart."""
@@ -30,16 +31,17 @@ _OTHER_WEIGHT = 0.35
 """What an item from outside the sessions counts when the words-only forest grows."""
 _BARE_SHARE = 1.0
 """What items without tools weigh in the calibration, against one for all with tools."""
-_ALL_PLACES = tuple(range(len(Features._fields)))
-_WORD_PLACES = tuple(place for place, name in enumerate(Features._fields) if name not in HISTORY_FIELDS)
+_ALL_PLACES = tuple(place for place, name in enumerate(Features._fields) if name != "is_session")
+_WORD_PLACES = tuple(place for place in _ALL_PLACES if Features._fields[place] not in HISTORY_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An item as the forests see it."""
+    """An item as the forests see it: as it came, and as it would have come from a client that shows no tools."""
 
     item: Item
     features: Features
+    words: Features
 
     @property
     def label(self) -> float:
@@ -53,8 +55,13 @@ def read_rows(items: Sequence[Item]) -> list[Row]:
     for item in items:
         turn = turn_of(item)
         if turn.person_text:
-            rows.append(Row(item, read_features(turn.person_text, turn.history)))
+            features = read_features(turn.person_text, turn.history, item.has_tools)
+            rows.append(Row(item, features, read_features(turn.person_text, _hide_calls(turn.history), False)))
     return rows
+
+
+def _hide_calls(history: History) -> History:
+    return history._replace(last=tuple(turn._replace(calls=0, edits=0) for turn in history.last))
 
 
 def fingerprint_of(paths: Sequence[Path]) -> str:
@@ -69,6 +76,7 @@ def train(rows: Sequence[Row], fingerprint: str, growth: Growth, report: Callabl
     """The weights, as they are written to their file."""
     sessions = [row for row in rows if row.item.is_session] or list(rows)
     clear = [row for row in sessions if row.item.is_clear]
+    bare = [replace(row, features=row.words) for row in rows]
     return {
         "version": VERSION,
         "trained_on": {
@@ -79,7 +87,7 @@ def train(rows: Sequence[Row], fingerprint: str, growth: Growth, report: Callabl
         },
         "base_rate": round(sum(row.label for row in clear) / len(clear), 4),
         "sessions": write_forest(_fit_calibrated(sessions, _ALL_PLACES, growth, report, "sessions"), Features._fields),
-        "words": write_forest(_fit_calibrated(rows, _WORD_PLACES, growth, report, "words"), Features._fields),
+        "words": write_forest(_fit_calibrated(bare, _WORD_PLACES, growth, report, "words"), Features._fields),
     }
 
 

@@ -1,7 +1,8 @@
 """A turn in numbers, for the trained reading: the person's words and the session's finished turns.
 
-Counts of structure and of concepts, alike in every language. Only the last paragraph is read, so that a book costs no more
-than a page and nothing that stands above the words can speak for them. Training and serving both call this.
+Counts of structure and of concepts, alike in every language. Only the end of the text is read, so that a book costs no more
+than a page and what is put before the words can hardly speak for them: the last sentence of a session's turn, the last line
+of one that has only its words. Training and serving both call this.
 """
 
 import re
@@ -12,7 +13,11 @@ from router.contract.features import Features
 from router.contract.signals import FinishedTurn, History
 from router.sense.lexicon import ANY_PART, CONCEPTS, PARTS, SMALL_EDITS, WORDS
 
-_READ_CHARS, _BEFORE_CHARS = 500, 200
+_READ_CHARS, _BARE_CHARS, _BEFORE_CHARS = 300, 200, 200
+_SENTENCE_WORDS, _SENTENCE_CHARS = 12, 160
+_TELLING_WORDS = 4
+_OPENING_CHARS, _OPENING_WORDS, _MOST_OPENINGS = 16, 2, 3
+_STOPPED = re.compile(r"[.!?]\s|[。！？]")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _MOST_CALLS, _MOST_EDITS, _MOST_TURNS = 40, 20, 20
 """Past these a turn is as long, and a session as old, as one can be."""
@@ -25,8 +30,6 @@ _FILE = re.compile(r"\.[a-z]\w{0,4}\b")
 _LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
 _LINE = re.compile(r":\d")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-_UNSPACED_CHARS = 160
-"""What is read of a script without spaces, from both ends: it says in one sign what others say in a word."""
 _MODEL_WORDS = frozenset("model tier lane llm mode".split())
 _SIZE_WORDS = frozenset(
     "fast deep slow quick strong weak cheap small large big smart powerful capable expensive premium".split()
@@ -40,38 +43,82 @@ _CLAIM = re.compile(
     r"|\[/?(?:system|admin|router|routing|inst|developer)\b|<\|"
 )
 """Words that claim a tier, and tags that play the system. They are evidence of nothing, so their sentence is not read."""
+_LEAD_IN = re.compile(r"(?:\b(?:please|use|using|switch|go|with|on|via|to|the|a|an|your)\s+)*$")
 _SETTING = re.compile("[=:]")
 _CLAIM_REST_CHARS = 40
 _SENTENCE = re.compile(r"[^.!?。！？\n]*[.!?。！？\n]*")
 _STOPS = ("?", "？", "؟")
 _ALL = range(len(CONCEPTS))
+_CONSENT = CONCEPTS.index("consent")
 _BEFORE = tuple(CONCEPTS.index(name) for name in ("question", "make", "change", "operate", "plan"))
 
 
-def read_features(text: str, history: History) -> Features:
+def read_features(text: str, history: History, offers_tools: bool) -> Features:
     """Measure a turn. The same words after the same turns are measured once: a tool loop repeats them on every call."""
-    last = _BLANK_LINE.split(text.rstrip()[-_READ_CHARS:])[-1]
-    return _measure(last, min(history.turns, _MOST_TURNS), history.last)
+    is_session = offers_tools or any(turn.calls for turn in history.last)
+    return _measure(text.rstrip()[-_READ_CHARS:], min(history.turns, _MOST_TURNS), history.last, is_session)
 
 
 @lru_cache(maxsize=512)
-def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...]) -> Features:
+def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...], is_session: bool) -> Features:
     lower = text.lower().strip()
     words = _WORD.findall(lower)
-    if _may_claim(lower, words) and _CLAIM.search(lower):
-        kept = "".join(map(_drop_claim, _SENTENCE.findall(lower))).strip()
-        lower, words = kept, _WORD.findall(kept)
+    if _may_claim(lower, words):
+        lower = _drop_claims(lower)
+    paragraph = _BLANK_LINE.split(lower)[-1] if "\n" in lower else lower
+    names_small_edit = not SMALL_EDITS.isdisjoint(words) and _names_small_edit(_WORD.findall(paragraph))
+    line = paragraph.rsplit("\n", 1)[-1]
+    sentence, consents = _read_sentence(line)
+    # Without a session there is nothing else to go by, so more is read: the line, or the paragraph where that says little.
+    lower = sentence if is_session else (line if len(line.split()) >= _TELLING_WORDS else paragraph)[-_BARE_CHARS:]
+    words = _WORD.findall(lower)
     said = _count_concepts(lower, words)
+    said[_CONSENT] = max(said[_CONSENT], consents)
     return Features._make(
         [
+            int(is_session),
             turns,
             *_measure_history(last),
             *_measure_marks(lower),
-            int(len(words) <= _SHORT_WORDS and not SMALL_EDITS.isdisjoint(words)),
+            int(names_small_edit),
             *[min(said[place], 6) for place in _ALL],
             *_measure_before(last[-1].words[:_BEFORE_CHARS].lower() if last else None, words),
         ]
     )
+
+
+def _read_sentence(line: str) -> tuple[str, int]:
+    """The end of a line's last sentence, and how many of its sentences open with consent: that holds for what follows."""
+    body = line.rstrip(" .!?。！？")
+    sentences = _STOPPED.split(body)
+    consents = sum([_opens_with_consent(sentence.lstrip()[:_OPENING_CHARS]) for sentence in sentences])
+    last = " ".join(sentences[-1].split()[-_SENTENCE_WORDS:]) + line[len(body) :]
+    return last[-_SENTENCE_CHARS:], min(consents, _MOST_OPENINGS)
+
+
+def _opens_with_consent(opening: str) -> int:
+    """How many of the first two words agree to something."""
+    words = _WORD.findall(opening)[:_OPENING_WORDS]
+    if opening.isascii():
+        return sum([WORDS.get(word) == _CONSENT for word in words])
+    return _count_concepts(opening, words)[_CONSENT]
+
+
+def _names_small_edit(words: list[str]) -> bool:
+    return len(words) <= _SHORT_WORDS and not SMALL_EDITS.isdisjoint(words)
+
+
+def _drop_claims(lower: str) -> str:
+    """The text without its claims, wherever they stand."""
+    if not _CLAIM.search(lower):
+        return lower
+    return "".join(map(_drop_claim, _SENTENCE.findall(lower))).strip() or _cut_claims(lower)
+
+
+def _cut_claims(lower: str) -> str:
+    """What stands before the claims, or else after them, where the whole text is one sentence with them."""
+    parts = _CLAIM.split(lower)
+    return _LEAD_IN.sub("", parts[0]).strip() or parts[-1].strip(" .!>]|")
 
 
 def _may_claim(lower: str, words: list[str]) -> bool:
@@ -134,8 +181,6 @@ def _measure_history(last: tuple[FinishedTurn, ...]) -> tuple[int, ...]:
 def _count_concepts(lower: str, words: list[str]) -> Counter[int | None]:
     said = Counter(map(WORDS.get, words))
     if not lower.isascii() and _UNSPACED.search(lower):
-        if len(lower) > 2 * _UNSPACED_CHARS:
-            lower = lower[:_UNSPACED_CHARS] + lower[-_UNSPACED_CHARS:]
         said.update(map(PARTS.__getitem__, ANY_PART.findall(lower)))
     return said
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from router.contract.request import RequestView
 from router.contract.signals import Alias, Signals, Turn
 from router.contract.target import Standing
+from router.contract.words import Feature
 from router.sense.calibration import Calibration
 from router.sense.features import read_features
 from router.sense.tokens import estimate_prompt
@@ -14,6 +15,8 @@ _SMALL_TOKENS = 4_000
 _ROOMS_TOKENS = (0, 8_000)
 """What a window policy may keep free for the answer: nothing, or its default."""
 
+_TOOLS = frozenset({Feature.TOOLS, Feature.CUSTOM_TOOLS})
+
 
 def read_signals(
     view: RequestView, turn: Turn, alias: Alias, standings: Mapping[str, Standing], calibration: Calibration
@@ -22,7 +25,7 @@ def read_signals(
     prompt = estimate_prompt(view)
     if prompt.tokens > _SMALL_TOKENS:
         prompt = calibration.narrow(view.caller, turn.session, prompt)
-    features = read_features(turn.person_text, turn.history) if turn.person_text else None
+    features = read_features(turn.person_text, turn.history, not _TOOLS.isdisjoint(view.needs)) if turn.person_text else None
     return Signals(turn=turn, prompt=prompt, alias=alias, standings=standings, effort=view.effort, features=features)
 
 

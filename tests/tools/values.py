@@ -66,7 +66,7 @@ def make_signals(
         prompt=TokenCount(tokens, tokens, tokens),
         alias=more.pop("alias", Alias("auto")),
         standings={standing.target.name: standing for standing in chosen},
-        features=read_features(text, history) if text else None,
+        features=read_features(text, history, more.pop("offers_tools", False)) if text else None,
         **more,
     )
 
