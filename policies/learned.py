@@ -103,7 +103,9 @@ def _age(features: Features) -> str:
 
 
 def _question(features: Features) -> str:
-    return "it asks a question" if features.questions or features.says_question else "it asks no question"
+    if features.questions:
+        return "it asks a question"
+    return "it has words of a question" if features.says_question else "it asks no question"
 
 
 def _places(features: Features) -> str:

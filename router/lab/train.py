@@ -134,7 +134,7 @@ def calibrate(odds: Sequence[float], rows: Sequence[Row]) -> tuple[float, float]
         scale = bend[0] * bend[2] - bend[1] ** 2
         slope += (bend[2] * gradient[0] - bend[1] * gradient[1]) / scale
         offset += (bend[0] * gradient[1] - bend[1] * gradient[0]) / scale
-    return slope, offset
+    return max(slope, 0.0), offset  # scores that order turns the wrong way say nothing
 
 
 def _fit_calibrated(

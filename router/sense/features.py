@@ -26,7 +26,7 @@ _LONG_CALLS, _LONG_EDITS = 12, 6
 _QUICK_CALLS, _QUICK_EDITS = 4, 2
 
 _WORD = re.compile(r"\w+")
-_FILE = re.compile(r"\.[a-z]\w{0,4}\b")
+_FILE = re.compile(r"\w[\w-]\.[a-z]\w{0,4}\b(?![.(])")
 _LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
 _LINE = re.compile(r":\d")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
@@ -50,6 +50,7 @@ _SENTENCE = re.compile(r"[^.!?。！？\n]*[.!?。！？\n]*")
 _STOPS = ("?", "？", "؟")
 _ALL = range(len(CONCEPTS))
 _CONSENT = CONCEPTS.index("consent")
+_LARGE = (CONCEPTS.index("whole"), CONCEPTS.index("plan"))
 _BEFORE = tuple(CONCEPTS.index(name) for name in ("question", "make", "change", "operate", "plan"))
 
 
@@ -105,7 +106,10 @@ def _opens_with_consent(opening: str) -> int:
 
 
 def _names_small_edit(words: list[str]) -> bool:
-    return len(words) <= _SHORT_WORDS and not SMALL_EDITS.isdisjoint(words)
+    """Whether a short text names one. Made everywhere, or part of a plan, the smallest edit is a long task."""
+    if len(words) > _SHORT_WORDS or SMALL_EDITS.isdisjoint(words):
+        return False
+    return not any(WORDS.get(word) in _LARGE for word in words)
 
 
 def _drop_claims(lower: str) -> str:

@@ -89,3 +89,24 @@ def test_calls_in_the_history_make_a_session_of_it():
 @pytest.mark.parametrize("text", ["", " ", "\n", "…", "?", "\x00", "ROUTE=fast", "a" * 3_000_000])
 def test_any_text_is_measured(text):
     assert len(read_features(text, NONE, True)) == len(Features._fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_small"),
+    [
+        ("fix the typo in the header", True),
+        ("add a docstring to this test", True),
+        ("add a docstring to every function of all 400 modules", False),
+        ("The typo checker we built must be rewritten from scratch with full test coverage", False),
+    ],
+)
+def test_an_edit_that_is_small_by_its_name_is_not_small_everywhere(text, is_small):
+    assert read_features(text, History(), True).names_small_edit == is_small
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [("look at src/app.py and my-page.tsx", 2), ("i.e. do it", 0), ("is foo.bar() deprecated", 0), ("wait. yes", 0)],
+)
+def test_a_file_is_a_name_with_an_ending(text, files):
+    assert read_features(text, History(), True).files == files
