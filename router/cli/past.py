@@ -9,7 +9,7 @@ from router.cli.common import complain
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.lab.cases import Case, cases_of, join
-from router.lab.ledger import LedgerTally, LedgerUnreadable, count_asks, read_ledger
+from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
 from router.lab.logs import LogFile, find_logs, read_logs, usual_places
 from router.lab.logs.lines import Tally
 
@@ -32,17 +32,17 @@ class PastFiles:
     logs: list[LogFile] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     ledger: Path | None = None
-    ledger_asks: int = 0
+    recorded: list[Case] = field(default_factory=list)
+    """The turns of the ledger."""
     ledger_tally: LedgerTally = field(default_factory=LedgerTally)
 
     def cases(self, name: str) -> Iterator[Case]:
         """Every turn, under a progress bar: bytes of logs, or turns of a ledger."""
         has_logs = bool(self.logs)
-        with Progress(name, sum(log.size_bytes for log in self.logs) if has_logs else self.ledger_asks) as progress:
-            recorded = [] if self.ledger is None else list(read_ledger(self.ledger, self.ledger_tally))
+        with Progress(name, sum(log.size_bytes for log in self.logs) if has_logs else len(self.recorded)) as progress:
             self.tally.advance = progress.advance
             told = cases_of(read_logs(self.logs, self.tally))
-            for turns, case in enumerate(join(told, recorded), start=1):
+            for turns, case in enumerate(join(told, self.recorded), start=1):
                 progress.note = f"{turns} turns"
                 progress.advance(0 if has_logs else 1)
                 yield case
@@ -53,7 +53,7 @@ class PastFiles:
             seen = self.ledger_tally
             complain(f"read {seen.entries} entries of {len(seen.sessions)} sessions in {self.ledger}")
             if seen.unreadable:
-                complain(f"passed over {seen.unreadable} entries whose decision cannot be read")
+                complain(f"passed over {seen.unreadable} entries that cannot be read")
         if self.logs:
             self._say_logs()
 
@@ -102,7 +102,7 @@ def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> bool:
         complain("the config keeps no ledger\n  hint: name one with --ledger FILE, or set ledger.path")
         return False
     try:
-        found.ledger_asks = count_asks(path)
+        found.recorded = read_ledger(path, found.ledger_tally)
         found.ledger = path
     except LedgerUnreadable as error:
         complain(str(error))

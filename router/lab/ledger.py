@@ -1,29 +1,41 @@
 """The ledger as a history: the turns of each session out of its entries, with what became of them."""
 
 import contextlib
+import math
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
 from router.contract.errors import TandemError
 from router.contract.opinions import Lean
-from router.contract.request import Json, JsonObject
-from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
-from router.decide.choose import PERSONAL
+from router.contract.request import Json, JsonObject, RequestView
+from router.contract.words import Dialect, Feature, Operation, Outcome, Tier, TurnKind
+from router.decide.choose import ESTIMATE, PERSONAL
 from router.dialects.requests import Arrival, read_request
 from router.lab.cases import Case, Kept, Regret
+from router.lab.logs.lines import as_count, as_list, as_object, as_text
 from router.lab.past import Size, size_of_work
 from router.lab.regrets import is_asked_again
-from router.sessions.turns import read_turn
+from router.lab.requests import write_headers
+from router.sessions.clients import CLIENTS
 
 _KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _OUTCOMES = (Outcome.SERVED, Outcome.ABANDONED, Outcome.CUT_SHORT)
 """Those in which a model worked. A refused or failed request is sent again, and would count twice."""
 _WISHES = "override"
 """The policy that speaks for the person."""
+_STAYS = "this session was asked to stay on"
+_FOR_SESSION = (_STAYS, "a first line asks for")
+"""How that policy words a wish that holds for all that follows in a session."""
+_CALLERS_OF_TOOLS = frozenset(client.name for client in CLIENTS) - {"aider"}
+"""Clients that always offer tools. aider takes edits out of the answer, and calls none."""
+_MOST_LOG_ODDS = 20.0
+"""More than this no policy may say."""
 _QUERY = """
     SELECT caller, session, turn_kind, client, at, dialect, outcome, tier, decision, prompt_text FROM entries
     WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?) ORDER BY sequence
@@ -32,6 +44,21 @@ _QUERY = """
 
 class LedgerUnreadable(Exception):
     """The file is no ledger, or not there."""
+
+
+class _Row(NamedTuple):
+    """An entry as it stands in the file, which anybody may have written to."""
+
+    caller: object
+    session: object
+    kind: str
+    client: object
+    at: object
+    dialect: object
+    outcome: str
+    tier: object
+    decision: object
+    prompt_text: object
 
 
 @dataclass(slots=True)
@@ -43,13 +70,23 @@ class _Turn:
     at: float
     tier: Tier | None
     kept: Kept
-    is_forced: bool
+    is_wished: bool
+    """Whether the person asked for its tier, for this one request."""
     arrival: Arrival | None
     words: str
+    offers_tools: bool
     calls: int = 0
     is_abandoned: bool = False
+    is_cut_short: bool = False
     has_moved_up: bool = False
     """Whether the router itself moved the running turn from fast to deep."""
+
+    def go_on(self, row: _Row) -> None:
+        """Count one call more."""
+        self.calls += 1
+        self.is_abandoned |= row.outcome == Outcome.ABANDONED
+        self.is_cut_short = row.outcome == Outcome.CUT_SHORT
+        self.has_moved_up |= row.tier == Tier.DEEP and self.tier is Tier.FAST
 
 
 @dataclass(slots=True)
@@ -62,31 +99,16 @@ class LedgerTally:
     sessions: set[str] = field(default_factory=set)
 
 
-def count_asks(path: Path) -> int:
-    """How many entries begin a turn. Raises `LedgerUnreadable`."""
+def read_ledger(path: Path, tally: LedgerTally) -> list[Case]:
+    """Every turn, in the order in which they began. Raises `LedgerUnreadable`."""
+    running: dict[tuple[str, str], list[_Turn | None]] = {}
     with _open(path) as database:
-        count = database.execute("SELECT count(*) FROM entries WHERE turn_kind IN (?, ?)", _KINDS[:2]).fetchone()
-        return int(count[0])
-
-
-def read_ledger(path: Path, tally: LedgerTally) -> Iterator[Case]:
-    """Every turn, in the order in which they began. Only the last turn of each session is held back, for its next ask."""
-    running: dict[tuple[str, str], list[_Turn]] = {}
-    with _open(path) as database:
-        for caller, session, kind, *rest in database.execute(_QUERY, (*_KINDS, *_OUTCOMES)):
+        for row in map(_Row._make, database.execute(_QUERY, (*_KINDS, *_OUTCOMES))):
             tally.entries += 1
-            tally.sessions.add(session)
-            turns = running.setdefault((caller, session), [])
-            if kind == TurnKind.TOOL_LOOP and turns:
-                turns[-1].calls += 1
-                turns[-1].is_abandoned |= rest[3] == Outcome.ABANDONED
-                turns[-1].has_moved_up |= rest[4] == Tier.DEEP and turns[-1].tier is Tier.FAST
-                continue
-            turn = _read_turn(session, kind, rest, tally)
-            if turn is not None:
-                turns.append(turn)
+            tally.sessions.add(str(row.session))
+            _note(row, running.setdefault((str(row.caller), str(row.session)), []), tally)
     cases = [case for turns in running.values() for case in _as_cases(turns)]
-    yield from sorted(cases, key=lambda case: case.at or 0.0)
+    return sorted(cases, key=lambda case: case.at or 0.0)
 
 
 @contextlib.contextmanager
@@ -94,79 +116,117 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
     """Read only: a file that is not there must not be made by someone who merely looks."""
     try:
         with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5.0)) as database:
+            database.text_factory = lambda text: text.decode("utf-8", "replace")
             yield database
     except sqlite3.Error as error:
         raise LedgerUnreadable(f"{path} is no ledger that can be read: {error}") from error
 
 
-def _read_turn(session: str, kind: str, rest: list[object], tally: LedgerTally) -> _Turn | None:
-    client, at, dialect, outcome, tier, decision, prompt_text = rest
+def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally) -> None:
+    """Take an entry into its session. None stands for a turn that cannot be read: its calls are no other turn's."""
+    explained = _read_decision(row.decision)
+    last = turns[-1] if turns else None
+    if last is not None and last.tier == row.tier and _read_wish(explained).startswith(_STAYS):
+        last.is_wished = False  # what was asked for there holds here too: it was asked for the session
+    if row.kind == TurnKind.TOOL_LOOP and turns:
+        if last is not None:
+            last.go_on(row)
+        return
     try:
-        explained = orjson.loads(str(decision))
-        kept = _read_kept(explained, TurnKind(kind))
-    except (orjson.JSONDecodeError, ValueError, TypeError, AttributeError):
+        turn = _read_turn(row, explained)
+    except ValueError:
+        turns.append(None)
         tally.unreadable += 1
-        return None
-    arrival, words = _read_text(prompt_text, str(dialect))
-    tally.with_text += arrival is not None
-    evidence = explained.get("evidence") or []
+        return
+    turns.append(turn)
+    tally.with_text += turn.arrival is not None
+
+
+def _read_decision(text: object) -> JsonObject:
+    """The decision that was kept; nothing where it cannot be read."""
+    try:
+        return as_object(orjson.loads(str(text)))
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
+    """Raises `ValueError` where an entry is none of ours."""
+    if not explained:
+        raise ValueError("no decision")
+    at = float(str(row.at))
+    if not math.isfinite(at):
+        raise ValueError("no time")
+    arrival, view = _read_text(row, Dialect(str(row.dialect)))
+    kept = _read_kept(explained, TurnKind(row.kind))
+    wish = _read_wish(explained)
     return _Turn(
-        session=session,
-        client=str(client or "unknown"),
-        at=float(str(at)),
-        tier=Tier(str(tier)) if tier else None,
+        session=str(row.session),
+        client=str(row.client or "unknown"),
+        at=at,
+        tier=Tier(str(row.tier)) if row.tier else None,
         kept=kept,
-        is_forced=any(_is_wish(_object(item)) for item in evidence),
-        arrival=arrival,
-        words=words,
-        is_abandoned=outcome == Outcome.ABANDONED,
+        is_wished=bool(wish) and not wish.startswith(_FOR_SESSION),
+        # What insisted or ruled out then is not in the text alone: such a turn stays what it was.
+        arrival=arrival if kept.decided_by == ESTIMATE else None,
+        words=as_text(explained.get("person_text")),
+        offers_tools=view is not None and not view.needs.isdisjoint((Feature.TOOLS, Feature.CUSTOM_TOOLS)),
+        is_abandoned=row.outcome == Outcome.ABANDONED,
+        is_cut_short=row.outcome == Outcome.CUT_SHORT,
     )
 
 
-def _is_wish(evidence: Mapping[str, Json]) -> bool:
-    """Whether the person asked for a tier. Other policies insist too: that a turn stays where it began is nobody's wish."""
-    return evidence.get("kind") == "insist" and evidence.get("policy") == _WISHES
+def _read_wish(explained: JsonObject) -> str:
+    """How the person asked for a tier, or nothing. Other policies insist too: that a turn stays is nobody's wish."""
+    evidence = map(as_object, as_list(explained.get("evidence")))
+    wishes = (item for item in evidence if item.get("kind") == "insist" and item.get("policy") == _WISHES)
+    return as_text(next(wishes, {}).get("because"))
 
 
 def _read_kept(explained: JsonObject, kind: TurnKind) -> Kept:
-    leans = []
-    evidence = explained.get("evidence")
-    for item in evidence if isinstance(evidence, list) else []:
-        entry = _object(item)
-        odds = entry.get("log_odds")
-        if entry.get("kind") == "lean" and isinstance(odds, (int, float)) and entry.get("policy") != PERSONAL:
-            leans.append(Lean(float(odds), str(entry.get("because", ""))))
-    tokens = explained.get("prompt_tokens")
+    evidence = map(as_object, as_list(explained.get("evidence")))
+    leans = [item for item in evidence if item.get("kind") == "lean" and item.get("policy") != PERSONAL]
     return Kept(
-        opinions=tuple(leans),
-        prompt_tokens=int(tokens) if isinstance(tokens, (int, float)) else 0,
+        opinions=tuple(Lean(_read_odds(item), str(item.get("because", ""))) for item in leans),
+        prompt_tokens=as_count(explained.get("prompt_tokens")),
         decided_by=str(explained.get("decided_by", "")),
         kind=kind,
     )
 
 
-def _read_text(prompt_text: object, dialect: str) -> tuple[Arrival | None, str]:
-    """The request itself, where `ledger.keep_text` kept the whole of it."""
-    if not isinstance(prompt_text, str):
-        return None, ""
-    arrival = Arrival("req_replay", Dialect(dialect), Operation.CREATE, {}, prompt_text.encode("utf-8", "replace"))
+def _read_odds(evidence: Mapping[str, Json]) -> float:
+    odds = evidence.get("log_odds")
+    if not isinstance(odds, (int, float)) or not abs(odds) <= _MOST_LOG_ODDS:
+        raise ValueError("no log-odds")
+    return float(odds)
+
+
+def _read_text(row: _Row, dialect: Dialect) -> tuple[Arrival | None, RequestView | None]:
+    """The request itself, where `ledger.keep_text` kept the whole of it, with the headers by which its client is known."""
+    if not isinstance(row.prompt_text, str):
+        return None, None
+    headers = write_headers(str(row.client), str(row.session))
+    arrival = Arrival("req_replay", dialect, Operation.CREATE, headers, row.prompt_text.encode("utf-8", "replace"))
     try:
-        return arrival, read_turn(read_request(arrival)).person_text or ""
+        return arrival, read_request(arrival)
     except TandemError:
-        return None, ""
+        return None, None
 
 
-def _as_cases(turns: list[_Turn]) -> Iterator[Case]:
+def _as_cases(turns: Sequence[_Turn | None]) -> Iterator[Case]:
+    known = [turn for turn in turns if turn is not None]
     # Who asks for a tier in every turn has a habit; who does so now and then was not content with the choice.
-    corrects = any(turn.is_forced for turn in turns) and not all(turn.is_forced for turn in turns)
-    for index, turn in enumerate(turns):
-        following = turns[index + 1] if index + 1 < len(turns) else None
+    corrects = any(turn.is_wished for turn in known) and not all(turn.is_wished for turn in known)
+    may_call = any(_may_call(turn) for turn in known)
+    for turn, following in zip_longest(turns, turns[1:]):
+        if turn is None:
+            continue
         regrets = tuple(_find_regrets(turn, following, corrects=corrects))
         yield Case(
             session=turn.session,
             client=turn.client,
             at=turn.at,
-            size=_size(turn, regrets),
+            size=_size(turn, regrets, may_call=may_call),
             regrets=regrets,
             words=turn.words,
             was=turn.tier,
@@ -175,8 +235,14 @@ def _as_cases(turns: list[_Turn]) -> Iterator[Case]:
         )
 
 
+def _may_call(turn: _Turn) -> bool:
+    """Whether tools could be called. Without its text an entry does not say whether the client offered any."""
+    is_loop = turn.calls > 0 or turn.kept.kind is TurnKind.TOOL_LOOP
+    return is_loop or turn.offers_tools or turn.client in _CALLERS_OF_TOOLS
+
+
 def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> Iterator[Regret]:
-    if turn.is_forced and corrects:
+    if turn.is_wished and corrects:
         yield Regret.OVERRODE
     if turn.is_abandoned:
         yield Regret.INTERRUPTED
@@ -186,20 +252,19 @@ def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> It
         return
     if turn.words and following.words and is_asked_again(turn.words, following.words):
         yield Regret.ASKED_AGAIN
-    is_sent_up = following.is_forced and corrects and turn.tier is Tier.FAST and following.tier is Tier.DEEP
+    is_sent_up = following.is_wished and corrects and turn.tier is Tier.FAST and following.tier is Tier.DEEP
     if is_sent_up and not turn.has_moved_up:
         yield Regret.ESCALATED
 
 
-def _size(turn: _Turn, regrets: tuple[Regret, ...]) -> Size | None:
-    """By the person's own word where there is one, else by the calls that followed. Edits are not in the ledger."""
+def _size(turn: _Turn, regrets: tuple[Regret, ...], *, may_call: bool) -> Size | None:
+    """By the person's own word where there is one, else by the calls that followed. Edits are not in the ledger.
+
+    Where no call could follow, or the work broke off, few calls say nothing.
+    """
     if Regret.OVERRODE in regrets:
         return Size.LONG if turn.tier is Tier.DEEP else Size.QUICK
     size = size_of_work(turn.calls, 0)
     if size is Size.LONG or Regret.ESCALATED in regrets or Regret.ASKED_AGAIN in regrets:
         return Size.LONG
-    return None if Regret.INTERRUPTED in regrets else size
-
-
-def _object(value: Json) -> Mapping[str, Json]:
-    return value if isinstance(value, dict) else {}
+    return size if may_call and not turn.is_abandoned and not turn.is_cut_short else None

@@ -9,12 +9,15 @@ from router.contract.words import Dialect, Operation
 from router.dialects.requests import Arrival
 from router.lab.past import PastSession, PastTurn
 from router.sense.tokens import estimate_tokens
+from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
 
-_AGENTS = {"codex": "codex_cli_rs", "claude-code": "claude-cli/"}
 _AIDER_SYSTEM = "Act as an expert software developer. "
 _MOST_TURNS = 200
 _MOST_EARLIER_WORDS = 2_000
 _MOST_FILLING_CHARS = 4 << 20
+_MOST_UNCOUNTED_TOKENS = 100_000
+"""The longest prompt where a log counts no tokens: clients compact before the window is full, and not all of them log it."""
+_MOST_SESSION_CHARS = 200
 _FILLING = "The text of tools, files and answers that stood here, as much of it as there was. "
 _TOKENS_PER_CHAR = estimate_tokens(_FILLING.encode() * 100) / (len(_FILLING) * 100)
 _PLANNING = "\n<system-reminder>Plan mode is active</system-reminder>"
@@ -34,8 +37,15 @@ def write_request(session: PastSession, index: int) -> Arrival:
         body["tools"] = _TOOLS
     if turn.effort:
         body["reasoning_effort"] = turn.effort
-    headers = {"user-agent": _AGENTS.get(session.client, ""), "x-tandem-session": f"replay-{session.id}"[:200]}
+    headers = write_headers(session.client, session.id)
     return Arrival("req_replay", Dialect.CHAT, Operation.CREATE, headers, orjson.dumps(body))
+
+
+def write_headers(client: str, session: str) -> dict[str, str]:
+    """The headers by which a client is recognised again, and its session is its own."""
+    agents = BY_NAME.get(client, UNKNOWN_CLIENT).agents
+    name = "".join(filter(str.isprintable, f"replay-{session}"))[:_MOST_SESSION_CHARS]
+    return {"user-agent": agents[0] if agents else "", "x-tandem-session": name}
 
 
 def _write_turn(turn: PastTurn) -> Sequence[JsonObject]:
@@ -52,6 +62,9 @@ def _write_turn(turn: PastTurn) -> Sequence[JsonObject]:
 
 def _fill(turn: PastTurn, written_chars: int) -> str:
     """Text in place of all that the log need not keep in memory: the length of a prompt counts, its wording does not."""
-    wanted = turn.text_chars if turn.prompt_tokens is None else round(turn.prompt_tokens / _TOKENS_PER_CHAR)
+    if turn.prompt_tokens is None:
+        wanted = min(turn.text_chars, round(_MOST_UNCOUNTED_TOKENS / _TOKENS_PER_CHAR))
+    else:
+        wanted = round(turn.prompt_tokens / _TOKENS_PER_CHAR)
     length = min(max(0, wanted - written_chars), _MOST_FILLING_CHARS)
     return (_FILLING * (length // len(_FILLING) + 1))[:length]

@@ -1,6 +1,8 @@
 """The logs that clients leave on disk: where they are, whose they are, and one reader for each kind."""
 
+import math
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -13,6 +15,9 @@ from router.lab.past import PastSession
 _AIDER_FILE = ".aider.chat.history.md"
 _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
 _HEAD_LINES = 60
+_ODDITIES = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What a file that others wrote may bring about."""
+_BEGINNING_CHARS = 80
 _READERS: dict[str, Callable[[Path, Tally], Iterator[PastSession]]] = {
     "codex": codex.read,
     "claude-code": claude_code.read,
@@ -36,7 +41,10 @@ def usual_places() -> tuple[Path, ...]:
 
 
 def find_logs(places: Iterable[Path], tally: Tally) -> list[LogFile]:
-    """The files at these places, oldest first. Folders are walked; links to folders are not, so no walk is endless."""
+    """The files at these places: a client's own logs before what SpecStory took down of it, and the oldest first.
+
+    Folders are walked; links to folders are not, so no walk is endless.
+    """
     found: dict[Path, tuple[float, LogFile]] = {}
     for place in places:
         for path in _walk(place):
@@ -46,8 +54,12 @@ def find_logs(places: Iterable[Path], tally: Tally) -> list[LogFile]:
             except (OSError, RuntimeError):
                 tally.unreadable_files += 1
                 continue
+            if not stat.S_ISREG(state.st_mode):  # a pipe would be waited for
+                tally.unreadable_files += 1
+                continue
             found.setdefault(real, (state.st_mtime, LogFile(path, state.st_size)))
-    return [log for _, log in sorted(found.values(), key=lambda entry: (entry[0], str(entry[1].path)))]
+    in_order = sorted(found.values(), key=lambda entry: (entry[1].path.suffix == ".md", entry[0], str(entry[1].path)))
+    return [log for _, log in in_order]
 
 
 def _walk(place: Path) -> Iterator[Path]:
@@ -64,20 +76,27 @@ def _walk(place: Path) -> Iterator[Path]:
 
 def read_logs(files: Iterable[LogFile], tally: Tally) -> Iterator[PastSession]:
     """The sessions of all files, one at a time. A turn that an earlier file told already is left out."""
-    told: set[tuple[str, float, int]] = set()
+    told: set[tuple[str, int, str]] = set()
     for log in files:
-        try:
-            kind = recognise(log.path)
-            if kind is None:
-                tally.unknown_files += 1
-            else:
-                tally.files[kind] = tally.files.get(kind, 0) + 1
-                for session in _READERS[kind](log.path, tally):
-                    fresh = _leave_out_told(session, told, tally)
-                    tally.sessions += bool(fresh.turns)
-                    yield fresh
-        except OSError:
-            tally.unreadable_files += 1
+        for session in _read_log(log.path, tally):
+            fresh = _leave_out_told(session, told, tally)
+            tally.sessions += any(not turn.is_repeated for turn in fresh.turns)
+            yield fresh
+
+
+def _read_log(path: Path, tally: Tally) -> list[PastSession]:
+    """The sessions of one file. Whatever is odd in it costs that file alone."""
+    try:
+        kind = recognise(path)
+        sessions = list(_READERS[kind](path, tally)) if kind is not None else []
+    except _ODDITIES:
+        tally.unreadable_files += 1
+        return []
+    if kind is None:
+        tally.unknown_files += 1
+    else:
+        tally.files[kind] = tally.files.get(kind, 0) + 1
+    return sessions
 
 
 def recognise(path: Path) -> str | None:
@@ -96,13 +115,16 @@ def recognise(path: Path) -> str | None:
     return "specstory" if specstory.looks_like(head) else None
 
 
-def _leave_out_told(session: PastSession, told: set[tuple[str, float, int]], tally: Tally) -> PastSession:
-    """Clients copy a session's beginning into the file of its continuation. Only an exact time makes a turn the same."""
+def _leave_out_told(session: PastSession, told: set[tuple[str, int, str]], tally: Tally) -> PastSession:
+    """Clients copy a session's beginning into the file of its continuation, and SpecStory takes down what they log too.
+
+    The same second and the same beginning make a turn the same: SpecStory writes whole seconds, and may lay words out anew.
+    """
     repeated = set()
     for index, turn in enumerate(session.turns):
         if turn.at is None or session.client == "aider":
             continue
-        key = (session.client, turn.at, hash(turn.words))
+        key = (session.client, math.floor(turn.at), " ".join(turn.words.split())[:_BEGINNING_CHARS])
         if key in told:
             repeated.add(index)
         told.add(key)

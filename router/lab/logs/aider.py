@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from router.lab.logs.lines import Tally, read_texts
+from router.lab.logs.lines import Tally, as_count, read_texts
 from router.lab.past import PastSession, Scribe
 
 _START = "# aider chat started at "
 _ASKING_COMMANDS = ("/ask ", "/code ", "/architect ")
 """Commands whose rest is words for the model. All others are for aider itself."""
-_TOKENS = re.compile(r"^> (?:Tokens: )?([\d.,]+)(k|M)? (?:sent|prompt tokens)\b")
+_TOKENS = re.compile(r"^> (?:Tokens: )?([0-9][0-9,]*(?:\.[0-9]+)?)(k|M)? (?:sent|prompt tokens)\b")
 _MODEL = re.compile(r"^> (?:Main model|Models?): (\S+)")
 _EDIT = "> Applied edit to "
 _INTERRUPTED = "> ^C"
@@ -67,7 +67,7 @@ def _note(scribe: Scribe, line: str, answers: int) -> int:
     """One line of what followed. Answers 1 for the end of an answer: a second one to the same words is a further call."""
     tokens = _TOKENS.match(line)
     if tokens:
-        scribe.count(int(float(tokens.group(1).replace(",", "")) * _SCALES.get(tokens.group(2) or "", 1)))
+        scribe.count(as_count(float(tokens.group(1).replace(",", "")) * _SCALES.get(tokens.group(2) or "", 1)))
         if answers:
             scribe.call("reflection")
         scribe.hear(0, is_answer=True)
@@ -86,5 +86,5 @@ def _note(scribe: Scribe, line: str, answers: int) -> int:
 def _read_start(line: str) -> float | None:
     try:
         return datetime.fromisoformat(line.removeprefix(_START).strip()).timestamp()  # aider writes local time
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return None

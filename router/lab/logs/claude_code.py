@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from router.contract.request import JsonObject, Message
-from router.lab.logs.lines import Tally, as_count, as_list, as_object, as_text, read_objects, read_time, texts_in
+from router.lab.logs.lines import Tally, as_count, as_list, as_object, as_text, length_of, read_objects, read_time, texts_in
 from router.lab.past import PastSession, Scribe
 from router.sessions.clients import CLIENTS
 from router.sessions.words import words_of
@@ -76,6 +76,6 @@ def _note_answer(scribe: Scribe, line: JsonObject) -> None:
         block = as_object(value)
         if block.get("type") == "tool_use":
             scribe.call(as_text(block.get("name")), at, call_id=as_text(block.get("id")))
-            scribe.hear(len(str(block.get("input") or "")), at)
+            scribe.hear(length_of(block.get("input")), at)
         elif block.get("type") == "text":
             scribe.hear(len(as_text(block.get("text"))), at, is_answer=True)

@@ -60,7 +60,7 @@ def _note_context(scribe: Scribe, context: JsonObject) -> None:
 
 
 def _note_item(scribe: Scribe, item: JsonObject, at: float | None) -> None:
-    kind = item.get("type")
+    kind = as_text(item.get("type"))
     if kind == "message":
         texts = texts_in(item.get("content"))
         if item.get("role") == "user" and (words := words_of(Message("user", texts), _CLIENT)):
@@ -69,7 +69,7 @@ def _note_item(scribe: Scribe, item: JsonObject, at: float | None) -> None:
             scribe.hear(sum(map(len, texts)), at, is_answer=item.get("role") == "assistant")
     elif kind in _CALLS:
         arguments = as_text(item.get("arguments")) or as_text(item.get("input"))
-        name = as_text(item.get("name")) or str(kind)
+        name = as_text(item.get("name")) or kind
         # A patch that travels inside a shell command changes files just as the tool of that name does.
         edits = True if _PATCH_MARK in arguments else None
         scribe.call(name, at, call_id=as_text(item.get("call_id")), edits=edits)

@@ -10,6 +10,10 @@ import orjson
 from router.contract.request import Json, JsonObject
 
 _MOST_LINE_BYTES = 32 << 20
+_MOST_COUNT = 10**9
+_MOST_SECONDS = 1e11
+"""A count or a time beyond these is a slip of whoever wrote it, and says nothing."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(slots=True)
@@ -33,6 +37,10 @@ class Tally:
 def read_lines(path: Path, tally: Tally) -> Iterator[bytes]:
     """The lines of a file. One beyond all reason is passed over and counted."""
     with path.open("rb") as file:
+        if file.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK:
+            tally.advance(len(_BYTE_ORDER_MARK))
+        else:
+            file.seek(0)
         while line := file.readline(_MOST_LINE_BYTES):
             tally.advance(len(line))
             if len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
@@ -68,7 +76,8 @@ def read_texts(path: Path, tally: Tally) -> Iterator[str]:
 def read_time(value: Json) -> float | None:
     """Seconds since 1970 of an ISO time, or of a number; None for anything else."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value) / (1_000 if value > 1e11 else 1)
+        seconds = float(value) / (1_000 if value > _MOST_SECONDS else 1)
+        return seconds if abs(seconds) <= _MOST_SECONDS else None
     if not isinstance(value, str) or not value:
         return None
     try:
@@ -91,7 +100,17 @@ def as_text(value: Json) -> str:
 
 
 def as_count(value: Json) -> int:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else 0
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return 0
+    return int(value) if 0 <= value <= _MOST_COUNT else 0
+
+
+def length_of(value: Json) -> int:
+    """How long a value is when it is written out. One that is nested beyond all reason counts as nothing."""
+    try:
+        return len(str(value)) if value else 0
+    except RecursionError:
+        return 0
 
 
 def texts_in(content: Json) -> tuple[str, ...]:

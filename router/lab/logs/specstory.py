@@ -65,8 +65,7 @@ def _read_at(heading: re.Match[str]) -> float | None:
 
 
 def _read_model(heading: re.Match[str]) -> str:
-    inside = _TIME.sub("", heading.group(2)).strip(" ()")
-    return inside.split()[0] if inside else ""
+    return next(iter(_TIME.sub("", heading.group(2)).strip(" ()").split()), "")
 
 
 def _note_tool(scribe: Scribe, line: str, at: float | None, *, is_in_tool: bool) -> bool:

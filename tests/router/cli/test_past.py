@@ -3,7 +3,9 @@
 import json
 import os
 import random
+import sqlite3
 import sys
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -83,6 +85,30 @@ def test_replay_of_the_ledger_says_what_it_could_not_read(here, capsys):
     told = capsys.readouterr()
     assert told.out == "no turns\n"
     assert "read 0 entries of 0 sessions" in told.err
+
+
+@pytest.mark.parametrize("command", ["replay", "tune"])
+def test_a_ledger_that_lacks_columns_is_refused_in_one_line(here, capsys, command):
+    with closing(sqlite3.connect(here / "odd.db")) as database:
+        database.execute("CREATE TABLE entries (sequence INTEGER PRIMARY KEY, turn_kind TEXT)")
+
+    assert main([command, "--ledger", "odd.db"]) == 2
+    err = capsys.readouterr().err
+    assert "odd.db is no ledger that can be read: no such column" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["replay", "tune"])
+def test_one_odd_line_never_ends_the_command(here, capsys, command):
+    write_home(here, TURNS)
+    (here / "odd.jsonl").write_text(claude_log([Told("fix it", ("Bash",), prompt_tokens=778)]).replace("777", "1e308"))
+    (here / "rollout-2.jsonl").write_text(
+        codex_log(TURNS, id="two") + '{"type": "response_item", "payload": {"type": ["function_call"]}}\n'
+    )
+    (here / ".aider.chat.history.md").write_text(aider_log([Told("fix it", answer="> ... sent by the server")]))
+
+    assert main([command, "."]) == 0
+    assert "read 5 logs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from router.contract.entry import Dispatched
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.requests import Arrival
 from router.lab.cases import Case, Regret, cases_of
-from router.lab.ledger import LedgerTally, LedgerUnreadable, count_asks, read_ledger
+from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
 from router.lab.past import PastSession, PastTurn, Size
 from router.lab.replay import choose_again, measure, quiet
 from router.lab.report import Report, regret_of
@@ -163,7 +163,7 @@ RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
 def read(house, tmp_path) -> tuple[list[Case], LedgerTally]:
     house.ledger.close()
     tally = LedgerTally()
-    return list(read_ledger(tmp_path / "test.db", tally)), tally
+    return read_ledger(tmp_path / "test.db", tally), tally
 
 
 async def test_an_entry_without_text_is_decided_again_as_it_was(open_house, tmp_path):
@@ -230,7 +230,7 @@ async def test_a_turn_that_was_moved_up_while_it_ran_was_long(open_house, tmp_pa
 async def test_a_tier_asked_for_in_every_turn_is_a_habit_and_no_label(open_house, tmp_path):
     house = open_house(with_ledger=True)
     for _ in range(2):
-        await serve(house, "fix the typo", headers={"x-tandem-tier": "deep"})
+        await serve(house, "fix the typo", headers={"x-tandem-tier": "deep", "user-agent": "claude-cli/2"})
 
     cases, _ = read(house, tmp_path)
 
@@ -273,7 +273,7 @@ async def test_an_entry_that_cannot_be_read_is_counted(open_house, tmp_path):
 
 def test_a_ledger_that_is_not_there_is_not_made(tmp_path):
     with pytest.raises(LedgerUnreadable):
-        count_asks(tmp_path / "none.db")
+        read_ledger(tmp_path / "none.db", LedgerTally())
 
     assert not (tmp_path / "none.db").exists()
 

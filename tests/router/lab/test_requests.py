@@ -60,3 +60,20 @@ def test_without_a_count_the_text_before_the_turn_is_its_length():
     view = read_request(write_request(session(PastTurn("fix it", text_chars=100_000)), 0))
 
     assert len(view.raw) == pytest.approx(100_000, rel=0.02)
+
+
+def test_without_a_count_a_prompt_grows_no_longer_than_clients_keep_it():
+    view = read_request(write_request(session(PastTurn("fix it", text_chars=50_000_000)), 0))
+
+    assert estimate_prompt(view).tokens == pytest.approx(100_000, rel=0.1)
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex", "opencode", "qwen-code", "cline", "continue"])
+def test_every_client_that_names_itself_is_recognised_again(client):
+    assert read_turn(read_request(write_request(session(FIRST, client=client), 0))).client == client
+
+
+def test_a_session_whose_id_no_header_can_carry_is_read_all_the_same():
+    past = PastSession("a\nb\x00" + "c" * 300, "codex", (FIRST,))
+
+    assert read_turn(read_request(write_request(past, 0))).session.startswith("x:replay-abc")

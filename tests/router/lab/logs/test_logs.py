@@ -1,13 +1,20 @@
 """The logs of every client, read into the same form."""
 
+import json
 import os
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
 
+from router.dialects.requests import read_request
+from router.lab.cases import cases_of
 from router.lab.logs import find_logs, read_logs, recognise, usual_places
 from router.lab.logs.lines import Tally, read_time
-from tests.tools.histories import LONG, QUICK, Told, aider_log, claude_log, codex_log, specstory_log, write_home
+from router.sessions.turns import read_turn
+from tests.tools.histories import BEGAN, LONG, QUICK, Told, aider_log, claude_log, codex_log, specstory_log, write_home
 
 TURNS = [QUICK, LONG, Told("it is still wrong", ("Bash",)), Told("thanks")]
 FORMATS = {
@@ -245,6 +252,7 @@ def test_the_usual_places_are_those_of_the_clients(tmp_path, monkeypatch):
         ("1970-01-01 00:01:00", 60),
         (60, 60),
         (60_000_000_000_000, 6e10),
+        (1e308, None),
         ("soon", None),
         (True, None),
         (None, None),
@@ -252,3 +260,152 @@ def test_the_usual_places_are_those_of_the_clients(tmp_path, monkeypatch):
 )
 def test_times_are_read_whatever_their_form(value, seconds):
     assert read_time(value) == seconds
+
+
+def test_a_session_that_specstory_took_down_too_is_told_once(tmp_path):
+    # SpecStory writes whole seconds, and its file may be the older one.
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history/one.md").write_text(specstory_log([QUICK]))
+    os.utime(tmp_path / "history/one.md", (1, 1))
+    (tmp_path / "one.jsonl").write_text(claude_log([QUICK], BEGAN + timedelta(milliseconds=640)))
+    tally = Tally()
+
+    first, second = read_logs(find_logs([tmp_path], tally), tally)
+
+    assert (tally.repeated_turns, tally.sessions) == (1, 1)
+    assert first.id == "one", "the client's own log knows more"
+    assert not first.turns[0].is_repeated
+    assert second.turns[0].is_repeated
+
+
+def test_other_words_within_the_same_second_are_another_turn(tmp_path):
+    _, tally = read(tmp_path, ("one.jsonl", claude_log([QUICK])), ("two.jsonl", claude_log([LONG])))
+
+    assert tally.repeated_turns == 0
+
+
+@pytest.mark.parametrize("line", ["> ... sent by the server", "> , sent", "> 1.2.3k sent", f"> {'9' * 400} sent"])
+def test_a_line_that_only_looks_like_a_count_is_none(tmp_path, line):
+    (session,), tally = read(tmp_path, (".aider.chat.history.md", aider_log([Told("fix it", answer=line)])))
+
+    assert [(turn.words, turn.prompt_tokens) for turn in session.turns] == [("fix it", 700)]
+    assert tally.unreadable_files == 0
+
+
+def test_a_payload_whose_type_is_no_text_is_passed_over(tmp_path):
+    odd = json.dumps({"type": "response_item", "payload": {"type": ["function_call"]}})
+
+    (session,), _ = read(tmp_path, ("rollout-1.jsonl", f"{codex_log(TURNS)}{odd}\n"))
+
+    assert len(session.turns) == len(TURNS)
+
+
+def test_numbers_beyond_all_reason_say_nothing(tmp_path):
+    text = claude_log([replace(QUICK, prompt_tokens=777)]).replace("776", "1e308")
+
+    sessions, _ = read(tmp_path, ("one.jsonl", text))
+
+    assert sessions[0].turns[0].prompt_tokens == 1
+    assert len(list(cases_of(sessions))) == 1
+
+
+def test_a_call_nested_beyond_all_reason_costs_nothing_else(tmp_path):
+    text = claude_log([QUICK]).replace('"input": {}', '"input": ' + '{"a":' * 1000 + "1" + "}" * 1000)
+
+    (session,), tally = read(tmp_path, ("one.jsonl", text))
+
+    assert session.turns[0].calls == ("Read", "Edit")
+    assert (tally.broken_lines, tally.unreadable_files) == (0, 0)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_byte_order_mark_costs_no_line(tmp_path, name):
+    file, write = FORMATS[name]
+
+    (session,), tally = read(tmp_path, (file, "\ufeff" + write(TURNS).lstrip()))
+
+    assert len(session.turns) == len(TURNS)
+    assert tally.broken_lines == 0
+
+
+@pytest.mark.parametrize("fault", [ValueError, TypeError, KeyError, OverflowError, RecursionError])
+def test_a_file_that_brings_its_reader_down_is_left_out_and_counted(tmp_path, fault):
+    (tmp_path / "a.jsonl").write_text(codex_log(TURNS))
+    (tmp_path / "b.jsonl").write_text(claude_log(TURNS))
+    os.utime(tmp_path / "a.jsonl", (1, 1))
+    steps = iter([fault("unforeseen")])
+
+    def stumble_once(_: int) -> None:
+        for trouble in steps:
+            raise trouble
+
+    tally = Tally(advance=stumble_once)
+
+    sessions = list(read_logs(find_logs([tmp_path], tally), tally))
+
+    assert [session.client for session in sessions] == ["claude-code"]
+    assert (tally.unreadable_files, tally.files) == (1, {"claude-code": 1})
+
+
+def test_a_pipe_is_no_log_and_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    tally = Tally()
+
+    assert find_logs([tmp_path], tally) == []
+    assert tally.unreadable_files == 1
+
+
+ODD_VALUES = some.recursive(
+    some.none()
+    | some.booleans()
+    | some.integers()
+    | some.floats(allow_nan=False, allow_infinity=False)
+    | some.text(max_size=5),
+    lambda inner: (
+        some.lists(inner, max_size=3) | some.dictionaries(some.sampled_from(["type", "text", "content", "id"]), inner)
+    ),
+    max_leaves=5,
+)
+
+
+def change_value(value, draw):
+    """Put something odd in the place of one value, wherever that stands."""
+    if isinstance(value, dict) and value and draw(some.integers(0, 3)):
+        key = draw(some.sampled_from(sorted(value)))
+        return {**value, key: change_value(value[key], draw)}
+    if isinstance(value, list) and value and draw(some.integers(0, 3)):
+        return [change_value(value[0], draw), *value[1:]]
+    return draw(ODD_VALUES)
+
+
+@some.composite
+def odd_logs(draw):
+    """A small log of any kind, of which one line is changed: a value of it, or its letters."""
+    name = draw(some.sampled_from(sorted(FORMATS)))
+    file, write = FORMATS[name]
+    lines = write([replace(QUICK, prompt_tokens=900), Told("it is still wrong", is_interrupted=True, compacts=True)]).split(
+        "\n"
+    )
+    place = draw(some.integers(0, len(lines) - 1))
+    line = lines[place]
+    if file.endswith(".jsonl") and line and draw(some.booleans()):
+        lines[place] = json.dumps(change_value(json.loads(line), draw))
+    else:
+        cut, end = sorted((draw(some.integers(0, len(line))), draw(some.integers(0, len(line)))))
+        odd = draw(some.text(max_size=4) | some.sampled_from(["(", ")", "**_", "> ", "9.9", ",", "k sent", "\t", "0001-01-01"]))
+        lines[place] = line[:cut] + odd + line[end:]
+    return file, "\n".join(lines)
+
+
+@given(odd_logs())
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_no_odd_line_ends_the_reading_or_costs_the_file(tmp_path, odd):
+    file, text = odd
+    (tmp_path / file).write_bytes(text.encode("utf-8", "replace"))
+    tally = Tally()
+
+    sessions = list(read_logs(find_logs([tmp_path / file], tally), tally))
+
+    for case in cases_of(sessions):
+        read_turn(read_request(case.arrival))
+    assert tally.unreadable_files == 0

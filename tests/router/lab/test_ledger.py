@@ -1,0 +1,241 @@
+"""The ledger as a history: what its entries say of a turn, and what they do not."""
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+
+from router.config.load import check_config
+from router.contract.entry import Dispatched
+from router.contract.words import Dialect, Operation, Outcome, Tier
+from router.dialects.requests import Arrival
+from router.lab.cases import Regret
+from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
+from router.lab.past import Size
+from router.lab.replay import choose_again, quiet
+from router.lab.report import Report
+from router.ledger.entries import write_entry
+from router.wiring import build_house, known_names
+from tests.conftest import SIMULATED
+
+AGENT = {"user-agent": "claude-cli/2.1"}
+TOOLS = [{"type": "function", "function": {"name": "Bash", "parameters": {"type": "object"}}}]
+CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "Bash"}}]}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
+
+
+@pytest.fixture
+async def house(tmp_path):
+    built = build_house(check_config(SIMULATED, "test", tmp_path, known_names()), with_ledger=True)
+    yield built.house
+    await built.close()
+
+
+@pytest.fixture
+def read(house, tmp_path):
+    """Everything that was recorded, read back."""
+
+    def read_it(change: str = ""):
+        house.ledger.close()
+        with closing(sqlite3.connect(tmp_path / "test.db")) as database:
+            database.executescript(change)
+        tally = LedgerTally()
+        return read_ledger(tmp_path / "test.db", tally), tally
+
+    return read_it
+
+
+async def serve(house, content, *, more=(), headers=(), tools=(), keeps_text=False, outcome=Outcome.SERVED):
+    """One entry of one session, as if the request had been served."""
+    body = {"model": "auto", "messages": [{"role": "user", "content": content}, *more], "tools": [*tools]}
+    head = {"x-tandem-session": "s", **dict(headers)}
+    raw = json.dumps(body if tools else {name: body[name] for name in ("model", "messages")}).encode()
+    arrival = Arrival(f"req_{time.monotonic_ns()}", Dialect.CHAT, Operation.CREATE, head, raw)
+    view, decision = await house.decide(arrival)
+    if view.wishes.for_session or view.wishes.line:
+        recalled = house.memory.recall(view, decision.turn)
+        house.memory.note_answer(recalled, view, decision.turn, decision.tier, house.targets[decision.targets[0]])
+        house.memory.save(recalled)
+    entry = write_entry(
+        request_id=arrival.id,
+        caller="local",
+        dialect=arrival.dialect,
+        view=view,
+        decision=decision,
+        record=Dispatched(outcome=outcome, status=200, target=f"simulated-{decision.tier}"),
+        began=0.0,
+        decided=0.1,
+        ended=0.2,
+        targets=house.targets,
+        keeps_text=keeps_text,
+    )
+    house.ledger.record(entry)
+    return decision
+
+
+async def test_a_turn_with_text_is_read_as_its_client_wrote_it(house, read):
+    blocks = [
+        {"type": "text", "text": "The opened file:\n\nImplement everything from scratch, with all of the tests"},
+        {"type": "text", "text": "what is the port?"},
+    ]
+    then = await serve(house, blocks, headers=AGENT, tools=TOOLS, keeps_text=True)
+
+    ((case,), _) = read()
+
+    again = await choose_again(quiet(house), case)
+    assert case.words == "what is the port?"
+    assert case.arrival is not None
+    assert again.score == pytest.approx(then.score)
+
+
+@pytest.mark.parametrize("keeps_text", [True, False])
+@pytest.mark.parametrize("tier", ["fast", "deep"])
+async def test_a_tier_that_was_asked_for_stays_with_and_without_text(house, read, keeps_text, tier):
+    headers = {"x-tandem-tier": tier}
+    await serve(house, "fix the typo", headers=headers, keeps_text=keeps_text)
+    await serve(house, "Implement the whole parser from scratch, step by step", headers=headers, keeps_text=keeps_text)
+
+    cases, _ = read()
+
+    report = Report("as recorded", "test")
+    for case in cases:
+        choice = await choose_again(quiet(house), case)
+        assert choice.tier is case.was is Tier(tier)
+        report.add(case, case.was, choice, {})
+    assert report.without_text == 2, "both kinds are said to be what could not be read again"
+
+
+async def test_the_words_of_a_turn_that_stays_are_known_all_the_same(house, read):
+    await serve(house, "fix the parser", headers={"x-tandem-tier": "fast"}, keeps_text=True)
+    await serve(house, "it is still wrong", keeps_text=True)
+
+    cases, _ = read()
+
+    assert cases[0].words == "fix the parser"
+    assert Regret.ASKED_AGAIN in cases[0].regrets
+
+
+@pytest.mark.parametrize("wish", ["header", "line"])
+async def test_a_wish_for_the_session_is_no_label_of_its_turns(house, read, wish):
+    pin = {"x-tandem-tier": "deep", "x-tandem-scope": "session"} if wish == "header" else {}
+    first = {"role": "user", "content": "fix the typo"}
+    await serve(house, "fix the typo", headers=AGENT)
+    line = "tier: deep\n" if wish == "line" else ""
+    await serve(house, f"{line}fix the other typo", headers={**AGENT, **pin})
+    pinned = await serve(house, "fix the name", more=(CALL, RESULT, first), headers=AGENT)
+    await serve(house, "fix the name", more=(CALL, RESULT, first, CALL, RESULT), headers=AGENT)
+
+    cases, _ = read()
+
+    assert "stay on deep" in pinned.because
+    assert [case.regrets for case in cases] == [(), (), ()]
+    assert [case.size for case in cases] == [Size.QUICK] * 3
+    assert [(await choose_again(quiet(house), case)).tier for case in cases[1:]] == [Tier.DEEP] * 2
+
+
+async def test_a_wish_for_one_request_against_that_of_the_session_is_a_label(house, read):
+    await serve(house, "plan the parser", headers={**AGENT, "x-tandem-tier": "deep", "x-tandem-scope": "session"})
+    await serve(house, "Implement it", headers=AGENT)
+    await serve(house, "rename it", headers={**AGENT, "x-tandem-tier": "fast"})
+
+    cases, _ = read()
+
+    assert [case.regrets for case in cases] == [(), (), (Regret.OVERRODE,)]
+    assert cases[2].size is Size.QUICK
+
+
+async def test_without_tools_nothing_is_known_of_a_turns_size(house, read):
+    await serve(house, "what is a monad?")
+
+    ((case,), _) = read()
+
+    assert case.size is None
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [{"headers": AGENT}, {"tools": TOOLS, "keeps_text": True}, {"more": (CALL, RESULT)}],
+    ids=["client", "text", "loop"],
+)
+async def test_with_tools_a_turn_without_calls_was_quick(house, read, offer):
+    await serve(house, "what is a monad?", **offer)
+    await serve(house, "and a functor?")
+
+    cases, _ = read()
+
+    assert cases[-1].size is Size.QUICK
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CUT_SHORT, Outcome.ABANDONED])
+async def test_work_that_broke_off_is_not_known_to_have_been_quick(house, read, outcome):
+    await serve(house, "fix the typo", headers=AGENT)
+    await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, outcome=outcome)
+
+    ((case,), _) = read()
+
+    assert case.size is None
+
+
+async def test_work_that_went_on_after_it_was_cut_short_counts(house, read):
+    await serve(house, "fix the typo", headers=AGENT, outcome=Outcome.CUT_SHORT)
+    await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT)
+
+    ((case,), _) = read()
+
+    assert case.size is Size.QUICK
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "tier = 'medium'",
+        "at = 'soon'",
+        "at = 'inf'",
+        "dialect = 'latin'",
+        "decision = '{'",
+        "decision = '[]'",
+        "decision = x'ff'",
+        """decision = '{"evidence": [{"kind": "lean", "log_odds": 1e308}]}'""",
+    ],
+)
+async def test_an_entry_that_cannot_be_read_is_left_out_with_its_calls(house, read, change):
+    await serve(house, "fix the name", headers=AGENT)
+    await serve(house, "fix the typo", headers=AGENT)
+    for _ in range(13):
+        await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT)
+
+    cases, tally = read(f"UPDATE entries SET {change} WHERE sequence = 2")
+
+    assert [case.size for case in cases] == [Size.QUICK], "its calls are no other turn's"
+    assert (tally.entries, tally.unreadable) == (15, 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "client = 7, session = 9",
+        "client = NULL",
+        "tier = NULL",
+        "decision = '{\"evidence\": 3}'",
+        "decision = '{\"prompt_tokens\": 1e308}'",
+        "prompt_text = '{'",
+        "prompt_text = cast(x'ff' AS TEXT)",
+    ],
+)
+async def test_an_entry_that_is_only_odd_is_read(house, read, change):
+    await serve(house, "fix the typo", keeps_text=True)
+
+    ((case,), tally) = read(f"UPDATE entries SET {change}")
+
+    assert tally.unreadable == 0
+    assert await choose_again(quiet(house), case) is not None
+
+
+@pytest.mark.parametrize("column", ["client", "prompt_text", "decision"])
+async def test_a_ledger_without_one_of_our_columns_cannot_be_read(house, read, column):
+    await serve(house, "fix the typo")
+
+    with pytest.raises(LedgerUnreadable, match=column):
+        read(f"ALTER TABLE entries DROP COLUMN {column}")
