@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     history.say()
     print(orjson.dumps(_as_json(report), option=orjson.OPT_INDENT_2).decode() if arguments.json else _readable(report))
     if arguments.show and not report.examples and report.without_text:
-        print("there are no words to show: the ledger keeps none without ledger.keep_text", file=sys.stderr)
+        print("no turn that changes has words to show: the ledger keeps none without ledger.keep_text", file=sys.stderr)
     return 0
 
 
@@ -135,8 +135,8 @@ def _notes(report: Report) -> list[str]:
         )
     if report.without_text:
         notes.append(
-            f"{report.without_text} turns were kept without their text: their estimate was made anew from what the policies"
-            " said then.\nChanged policies, and tiers that were asked for or ruled out, could not be read again."
+            f"{report.without_text} turns were kept without their text, or with a tier that was asked for or ruled out:"
+            " their estimate was made\nanew from what the policies said then. Changed policies could not be read again."
         )
     if report.unservable:
         notes.append(f"{report.unservable} turns could not be served under one of the configs, and are not counted.")
