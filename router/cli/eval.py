@@ -2,25 +2,30 @@
 
 import argparse
 import asyncio
+import http.client
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import orjson
 
 from router.cli.common import add_config_argument, complain, load_or_report
 from router.config.load import LoadedConfig
-from router.contract.errors import TandemError
+from router.contract.decision import Decision
+from router.contract.errors import BadRequest, RequestError, TandemError
 from router.contract.request import Json, JsonObject
 from router.contract.words import Preference, Tier
 from router.lab.items import BadData, Item, arrival_of, load_items
-from router.lab.measure import Figures, Judged, cost_curve, measure, reliability
+from router.lab.measure import Figures, Judged, cost_curve, measure, reliability, split_by_source
 from router.lab.plots import draw_cost_curve, draw_reliability
 from router.wiring import build_house
 
 _TIMEOUT_SECONDS = 30.0
+_REFUSALS = (400, 413)
+"""With these a router refuses one request, such as one that is too long. Any other status is no answer to what was asked."""
 _COLUMNS = (
     ("items", "items", "{:d}"),
     ("long", "long_share", "{:.2f}"),
@@ -45,6 +50,14 @@ of long tasks. length: AUROC of the prompt's length alone. Only clear items coun
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """The items that were judged, and why others were refused."""
+
+    judged: list[Judged] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
@@ -58,6 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge every clear item and print the figures."""
+    if arguments.url and arguments.preference:
+        complain("--preference is decided here by the config, so it says nothing of the router at --url: give one of the two")
+        return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:
         return 2
@@ -69,73 +85,112 @@ def run(arguments: argparse.Namespace) -> int:
     if not items:
         complain("these files hold no clear items")
         return 2
+    fault = _make_folder(arguments.plots) if arguments.plots else ""
+    if fault:
+        complain(fault)
+        return 2
     if arguments.without_calls:
         items = [replace(item, has_tools=False, calls=(), edits=()) for item in items]
     complain(f"judging {len(items)} clear items")
     try:
-        judged = _ask(arguments.url, items) if arguments.url else judge_here(loaded, items)
-    except (OSError, TandemError, ValueError) as error:
+        verdicts = _ask_all(arguments.url, items) if arguments.url else _judge_all(loaded, items)
+    except (TandemError, ValueError) as error:
         complain(f"cannot judge: {error}")
         return 1
-    sets = _split(judged)
+    if not verdicts.judged:
+        complain(f"cannot judge: every item is refused, the first with: {verdicts.refusals[0]}")
+        return 1
     preferences = {name: judge_here(_preferring(loaded, name), items) for name in Preference} if arguments.preference else {}
-    if arguments.plots:
-        _draw(arguments.plots, sets, preferences)
-    if arguments.json:
-        print(orjson.dumps(_as_json(sets, preferences), option=orjson.OPT_INDENT_2).decode())
-    else:
-        _print(sets, preferences)
+    _tell(arguments, verdicts, preferences)
     return 0
 
 
 def judge_here(loaded: LoadedConfig, items: list[Item]) -> list[Judged]:
-    """Every item by the road's own code, with this config."""
+    """Every item by the road's own code, with this config. One that it refuses is left out."""
+    return _judge_all(loaded, items).judged
+
+
+def _judge_all(loaded: LoadedConfig, items: list[Item]) -> Verdicts:
     built = build_house(loaded, with_ledger=False)
-
-    async def decide_all() -> list[Judged]:
-        found = []
-        for item in items:
-            _, decision = await built.house.decide(arrival_of(item))
-            found.append(_judged(item, decision.score, decision.tier is Tier.FAST))
-        return found
-
     try:
-        return asyncio.run(decide_all())
+        with asyncio.Runner() as runner:
+            # One run for each item: inside a run, Ctrl-C is heard only where something waits, and a decision hardly does.
+            return _collect(items, lambda item: _choose(runner.run(built.house.decide(arrival_of(item)))[1]))
     finally:
         built.counter.close()
+
+
+def _choose(decision: Decision) -> tuple[float, bool]:
+    return decision.score, decision.tier is Tier.FAST
+
+
+def _collect(items: list[Item], judge: Callable[[Item], tuple[float, bool]]) -> Verdicts:
+    """Every item with its score and whether it goes to fast. A request that is refused is told, and the others go on."""
+    found = Verdicts()
+    for item in items:
+        try:
+            score, is_fast = judge(item)
+        except RequestError as error:
+            found.refusals.append(str(error))
+        else:
+            found.judged.append(Judged(item.source, item.repo, item.is_long, score, is_fast, len(item.prompt)))
+    return found
 
 
 def _preferring(loaded: LoadedConfig, preference: Preference) -> LoadedConfig:
     return replace(loaded, config=loaded.config.model_copy(update={"preference": preference}))
 
 
-def _ask(url: str, items: list[Item]) -> list[Judged]:
+def _ask_all(url: str, items: list[Item]) -> Verdicts:
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"--url must begin with http:// or https://: {url}")
-    found = []
-    for item in items:
+    return _collect(items, lambda item: _ask(url, item))
+
+
+def _ask(url: str, item: Item) -> tuple[float, bool]:
+    """What a running router makes of an item. Whatever else may answer there, the error names the URL."""
+    try:
         request = urllib.request.Request(  # noqa: S310  the scheme was checked
             f"{url.rstrip('/')}/tandem/explain?dialect=chat", arrival_of(item).raw, {"content-type": "application/json"}
         )
-        try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310  the same request
-                told = orjson.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            raise ValueError(f"{url} answered {error.code}") from error
-        found.append(_judged(item, float(told["score"]), told["tier"] == "fast"))
-    return found
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310  the same request
+            told = orjson.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        if error.code in _REFUSALS:
+            raise BadRequest(f"status {error.code}") from error
+        raise ValueError(f"{url} answered {error.code}") from error
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"{url} answered with something other than JSON") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise ValueError(f"{url} cannot be asked: {getattr(error, 'reason', error)}") from error
+    score, tier = (told.get("score"), told.get("tier")) if isinstance(told, dict) else (None, None)
+    if not isinstance(score, (int, float)) or tier not in tuple(Tier):
+        raise ValueError(f"{url} answered without a score and a tier: is it a Tandem router?")
+    return float(score), tier == Tier.FAST
 
 
-def _judged(item: Item, score: float, is_fast: bool) -> Judged:
-    return Judged(item.source, item.repo, item.is_long, score, is_fast, len(item.prompt))
+def _make_folder(folder: Path) -> str:
+    """Make the folder before the work that fills it, or say why it cannot be."""
+    if folder.exists() and not folder.is_dir():
+        return f"--plots {folder}: is not a folder"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return f"--plots {folder}: {error.strerror}"
+    return "" if os.access(folder, os.W_OK) else f"--plots {folder}: cannot be written to"
 
 
-def _split(judged: list[Judged]) -> dict[str, list[Judged]]:
-    """Agent sessions first: they are what a router sees. Then each source, then all."""
-    sets: dict[str, list[Judged]] = {}
-    for source in sorted({entry.source for entry in judged}, key=lambda name: (not name.startswith("agent_session"), name)):
-        sets[source] = [entry for entry in judged if entry.source == source]
-    return {**sets, "all": judged} if len(sets) > 1 else sets
+def _tell(arguments: argparse.Namespace, verdicts: Verdicts, preferences: dict[Preference, list[Judged]]) -> None:
+    sets, refusals = split_by_source(verdicts.judged), verdicts.refusals
+    if arguments.plots:
+        _draw(arguments.plots, sets, preferences)
+    if arguments.json:
+        told = {**_as_json(sets, preferences), "left_out": len(refusals)}
+        print(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print(sets, preferences)
+    if refusals:
+        complain(f"left out {len(refusals)} of the items, which the router refuses, the first with: {refusals[0]}")
 
 
 def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]]) -> None:
@@ -186,7 +241,6 @@ def _draw(folder: Path, sets: dict[str, list[Judged]], preferences: dict[Prefere
         "reliability.svg": lambda: draw_reliability(reliability(judged)),
         "cost-curve.svg": lambda: draw_cost_curve(cost_curve(judged), figures.regret_always_deep, chosen),
     }
-    folder.mkdir(parents=True, exist_ok=True)
     for name, draw in pictures.items():
         (folder / name).write_text(draw(), encoding="utf-8")
         complain(f"wrote {folder / name}")

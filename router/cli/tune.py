@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import itertools
 from pathlib import Path
 
 import orjson
@@ -12,7 +13,7 @@ from router.config.edit import CannotEdit, set_values
 from router.config.load import ConfigError, LoadedConfig, check_config, find_config
 from router.contract.request import JsonObject
 from router.lab.replay import choose_again, quiet
-from router.lab.tune import LEAST_TURNS, Change, Fit, Sample, Tuning, as_sample, tune
+from router.lab.tune import Change, Fit, Sample, Tuning, as_sample, say_what_lacks, tune
 from router.telemetry import events
 from router.wiring import build_house, known_names
 
@@ -35,36 +36,45 @@ def run(arguments: argparse.Namespace) -> int:
     history = find_history(arguments, loaded, joins=True)
     if history is None:
         return 2
-    samples = asyncio.run(_read_samples(history, loaded))
+    samples = _read_samples(history, loaded)
     history.say()
     decision = loaded.config.decision
-    tuning = tune(samples, Fit(decision.base_rate, decision.personal_log_odds))
+    present = Fit(decision.base_rate, decision.personal_log_odds)
+    tuning = tune(samples, present)
     if tuning is None:
-        complain(
-            f"too little history: {len(samples)} turns are known to have been quick or long, and {LEAST_TURNS} in several"
-            " sessions are needed. Nothing is changed"
-        )
+        lacking = f"too little history: {say_what_lacks(samples)}"
+        complain(f"{lacking}. Nothing is changed")
+        if arguments.json:
+            _print_json({"present": _fit_json(present), "fitted": None, "known_turns": len(samples), "because": lacking})
         return 1 if arguments.apply else 0
-    print(orjson.dumps(_as_json(tuning), option=orjson.OPT_INDENT_2).decode() if arguments.json else _readable(tuning))
+    if arguments.json:
+        _print_json(_as_json(tuning))
+    else:
+        print(_readable(tuning))
     return _apply(arguments, tuning) if arguments.apply else 0
 
 
-async def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
+def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
     built = build_house(loaded, with_ledger=False)
     house, samples = quiet(built.house), []
-    try:
-        for case in history.cases("tuning"):
-            choice = await choose_again(house, case)
-            sample = as_sample(case, choice) if choice is not None else None
-            if sample is not None:
-                samples.append(sample)
-    finally:
-        await built.close()
+    with asyncio.Runner() as runner:
+        try:
+            # One run for each turn: inside a run, Ctrl-C is heard only where something waits, and reading a log never does.
+            for case in history.cases("tuning"):
+                choice = runner.run(choose_again(house, case))
+                sample = as_sample(case, choice) if choice is not None else None
+                if sample is not None:
+                    samples.append(sample)
+        finally:
+            runner.run(built.close())
     return samples
 
 
 def _apply(arguments: argparse.Namespace, tuning: Tuning) -> int:
     """Write the two values into the file, if they do no harm that can be seen."""
+    if tuning.fitted == tuning.present:
+        complain("nothing is written: the config has these values already")
+        return 0
     if tuning.regret_per_100.may_harm and not arguments.force:
         complain("not applied: on the held-out part the change may do harm\n  hint: more history, or --force")
         return 1
@@ -74,10 +84,10 @@ def _apply(arguments: argparse.Namespace, tuning: Tuning) -> int:
         return 2
     values = {"base_rate": tuning.fitted.base_rate, "personal_log_odds": tuning.fitted.personal_log_odds}
     try:
-        old = path.read_text(encoding="utf-8")
-        new = set_values(old, "decision", values)
+        old = path.read_bytes()
+        new = set_values(old.decode("utf-8"), "decision", values)
         check_config(new, str(path), path.resolve().parent, known_names())
-        _write(path, old, new)
+        kept = _write(path, old, new.encode("utf-8"))
     except (CannotEdit, ConfigError) as error:
         faults = "; ".join(str(fault) for fault in error.faults) if isinstance(error, ConfigError) else str(error)
         complain(f"not applied: {faults}")
@@ -85,19 +95,39 @@ def _apply(arguments: argparse.Namespace, tuning: Tuning) -> int:
     except OSError as error:
         complain(f"not applied: {error.filename}: {error.strerror}")
         return 1
-    complain(f"wrote {path}; the old file is {path.name}.bak. A running router takes it up when it is started anew")
+    complain(f"wrote {path}; the old file is {kept.name}. A running router takes it up when it is started anew")
     return 0
 
 
-def _write(path: Path, old: str, new: str) -> None:
-    """Keep the old text beside it, then put the new file in its place in one step, with the rights of the old."""
-    path.with_name(f"{path.name}.bak").write_text(old, encoding="utf-8")
+def _write(path: Path, old: bytes, new: bytes) -> Path:
+    """Keep the old file beside it, then put the new one in its place in one step, both with the rights of the old."""
     real = path.resolve()
+    mode = real.stat().st_mode & 0o777
+    kept = _free_backup(path)
+    _write_private(kept, old, mode)
     fresh = real.with_name(f".{real.name}.new")
-    fresh.touch(mode=0o600)
-    fresh.chmod(real.stat().st_mode & 0o777)
-    fresh.write_text(new, encoding="utf-8")
+    _write_private(fresh, new, mode)
     fresh.replace(real)
+    return kept
+
+
+def _free_backup(path: Path) -> Path:
+    """`.bak`, or `.bak.1` and so on where that is taken: an older backup is the way back to the untuned file."""
+    if not (first := path.with_name(f"{path.name}.bak")).exists():
+        return first
+    numbered = (path.with_name(f"{path.name}.bak.{number}") for number in itertools.count(1))
+    return next(backup for backup in numbered if not backup.exists())
+
+
+def _write_private(path: Path, content: bytes, mode: int) -> None:
+    """Write a file that at no moment may be read by more than its mode says."""
+    path.touch(mode=0o600)
+    path.chmod(mode)
+    path.write_bytes(content)
+
+
+def _print_json(result: JsonObject) -> None:
+    print(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
 
 
 def _as_json(tuning: Tuning) -> JsonObject:

@@ -1,6 +1,5 @@
 """Changing single settings in the text of a config: comments, order and everything else stay as they are."""
 
-import re
 from collections.abc import Mapping
 
 import yaml
@@ -13,39 +12,38 @@ class CannotEdit(Exception):
 def set_values(text: str, block: str, values: Mapping[str, float]) -> str:
     """Set numbers inside one top-level block. A setting without a line gets one; a block that is absent is added at the end.
 
-    Raises `CannotEdit` for a block that is written in one line with others' settings, as `{…}`.
+    Raises `CannotEdit` for a block that is written in one line with others' settings, as `{…}`, and for what is not YAML.
     """
-    for name, value in values.items():
-        text = _set_value(text, block, name, f"{value:g}")
+    try:
+        for name, value in values.items():
+            text = _set_value(text, block, name, f"{value:g}")
+    except yaml.YAMLError as error:
+        raise CannotEdit("the file is not YAML") from error
     return text
 
 
 def _set_value(text: str, block: str, name: str, value: str) -> str:
-    place = _find(text, block, name)
-    if place is not None:
-        start, end = place
-        return text[:start] + value + text[end:]
-    header = re.search(rf"^{re.escape(block)}:[ \t]*(#.*)?$", text, re.MULTILINE)
-    if header:
-        inner = re.compile(r"^([ ]+)\S", re.MULTILINE).search(text, header.end())
-        indent = inner.group(1) if inner else "  "
-        return f"{text[: header.end()]}\n{indent}{name}: {value}{text[header.end() :]}"
-    if re.search(rf"^{re.escape(block)}:", text, re.MULTILINE):
-        raise CannotEdit(f"{block} stands in one line: write its settings one below the other, then try again")
-    return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}\n{block}:\n  {name}: {value}\n"
+    """Put the value where the parser's own marks say."""
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    header, inner = _entry(yaml.compose(text, Loader=yaml.SafeLoader), block)
+    if header is None or inner is None:
+        gap = "" if text.endswith("\n") or not text else line_end
+        return f"{text}{gap}{line_end}{block}:{line_end}  {name}: {value}{line_end}"
+    _, found = _entry(inner, name)
+    if isinstance(found, yaml.ScalarNode):
+        return text[: found.start_mark.index] + value + text[found.end_mark.index :]
+    if isinstance(inner, yaml.MappingNode) and not inner.flow_style:
+        first = inner.value[0][0].start_mark
+        begin = first.index - first.column
+        return f"{text[:begin]}{' ' * first.column}{name}: {value}{line_end}{text[begin:]}"
+    if inner.start_mark.index == inner.end_mark.index:
+        begin = text.find("\n", header.end_mark.index) + 1
+        before, after = (text[:begin], text[begin:]) if begin else (text + line_end, "")
+        return f"{before}  {name}: {value}{line_end}{after}"
+    raise CannotEdit(f"{block} stands in one line: write its settings one below the other, then try again")
 
 
-def _find(text: str, block: str, name: str) -> tuple[int, int] | None:
-    """Where the value of a setting stands, by the parser's own marks."""
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    inner = _child(root, block)
-    found = _child(inner, name)
-    if not isinstance(found, yaml.ScalarNode):
-        return None
-    return found.start_mark.index, found.end_mark.index
-
-
-def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
-    if not isinstance(node, yaml.MappingNode):
-        return None
-    return next((value for key, value in node.value if isinstance(key, yaml.ScalarNode) and key.value == name), None)
+def _entry(node: yaml.Node | None, name: str) -> tuple[yaml.Node | None, yaml.Node | None]:
+    """The key and the value of a setting."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    return next(((key, value) for key, value in pairs if isinstance(key, yaml.ScalarNode) and key.value == name), (None, None))

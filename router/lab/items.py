@@ -59,8 +59,12 @@ def _load(path: Path) -> Iterator[Item]:
         if line.strip():
             try:
                 yield _read_item(orjson.loads(line))
-            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-                raise BadData(f"{path} line {number}: {type(error).__name__} {error}") from error
+            except orjson.JSONDecodeError as error:
+                raise BadData(f"{path} line {number}: is not JSON: {error}") from error
+            except KeyError as error:
+                raise BadData(f'{path} line {number}: "{error.args[0]}" is missing') from error
+            except (TypeError, ValueError) as error:
+                raise BadData(f"{path} line {number}: {error}") from error
 
 
 def _read_item(found: Json) -> Item:

@@ -44,6 +44,14 @@ class Figures:
     auroc_of_length: float | None
 
 
+def split_by_source(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+    """Agent sessions first: they are what a router sees. Then each other source, then all."""
+    sets: dict[str, list[Judged]] = {}
+    for source in sorted({entry.source for entry in judged}, key=lambda name: (not name.startswith("agent_session"), name)):
+        sets[source] = [entry for entry in judged if entry.source == source]
+    return {**sets, "all": list(judged)} if len(sets) > 1 else sets
+
+
 def measure(judged: Sequence[Judged]) -> Figures:
     """All figures of a set that is not empty."""
     count = len(judged)

@@ -12,7 +12,7 @@ from router.lab.past import Size
 from router.lab.replay import Choice
 from router.lab.report import regret_of
 
-LEAST_TURNS = 30
+_LEAST_TURNS = 30
 """With fewer that are known to have been quick or long, nothing is fitted."""
 _PRIOR_TURNS = 50.0
 """What the shipped values weigh: little history changes little."""
@@ -91,7 +91,7 @@ def as_sample(case: Case, choice: Choice) -> Sample | None:
 def tune(samples: Sequence[Sample], present: Fit) -> Tuning | None:
     """Fit and measure. None with too little history to do either."""
     learned, held_out = split(samples)
-    if len(samples) < LEAST_TURNS or not learned or not held_out:
+    if len(samples) < _LEAST_TURNS or not learned or not held_out:
         return None
     fitted = fit(learned)
     sessions: dict[str, list[Sample]] = {}
@@ -108,6 +108,17 @@ def tune(samples: Sequence[Sample], present: Fit) -> Tuning | None:
         regret_per_100=_compare(groups, present, fitted, _regret_per_100),
         log_loss=_compare(groups, present, fitted, _log_loss),
     )
+
+
+def say_what_lacks(samples: Sequence[Sample]) -> str:
+    """Why nothing could be fitted to a history, for a person."""
+    known, sessions = len(samples), len({sample.session for sample in samples})
+    turns = f"{known} turns are known to have been quick or long"
+    if known < _LEAST_TURNS:
+        return f"{turns}, and {_LEAST_TURNS} in at least two sessions are needed"
+    if sessions < 2:
+        return f"{turns}, but all in one session: at least two are needed, so that one is left to show the change on"
+    return f"{turns}, but most of them in the last of {sessions} sessions: none is left to show the change on"
 
 
 def split(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:

@@ -1,5 +1,7 @@
 """Changing single settings while everything else in the text stays."""
 
+import re
+
 import pytest
 import yaml
 
@@ -7,6 +9,10 @@ from router.config.edit import CannotEdit, set_values
 from router.config.load import default_text
 
 VALUES = {"base_rate": 0.31, "personal_log_odds": -0.42}
+
+
+def line_ends(text: str) -> list[str]:
+    return re.findall(r"\r?\n", text)
 
 
 def test_in_the_default_config_only_the_two_values_change():
@@ -31,6 +37,13 @@ def test_in_the_default_config_only_the_two_values_change():
         '"decision":\n  "base_rate": 0.5\n  personal_log_odds: 1\n',
         "decision:\n",
         "decision:\nz: 1\n",
+        "decision:",
+        "decision:\n    # mine, and deeper\n  hop_seconds: 2\n",
+        "decision:\n# mine, and not indented\n\n    hop_seconds: 2\n",
+        "decision:\n      # mine, and alone\nz: 1\n",
+        "decision: # mine\r\n  hop_seconds: 2\r\nz: 1\r\n",
+        "decision: # mine\r\nz: 1\r\n",
+        "z: 1\r\n",
     ],
 )
 def test_the_values_are_there_and_nothing_else_is_lost(text):
@@ -40,9 +53,15 @@ def test_the_values_are_there_and_nothing_else_is_lost(text):
 
     expected = {**before, "decision": {**(before.get("decision") or {}), **VALUES}}
     assert after == expected
+    assert set(line_ends(set_values(text, "decision", VALUES))) == (set(line_ends(text)) or {"\n"})
     assert all(mark in set_values(text, "decision", VALUES) for mark in ("# mine", "# half") if mark in text)
 
 
 def test_a_block_in_one_line_that_lacks_a_setting_is_refused():
     with pytest.raises(CannotEdit, match="one below the other"):
         set_values("decision: {hop_seconds: 2}\n", "decision", VALUES)
+
+
+def test_what_is_not_yaml_is_refused():
+    with pytest.raises(CannotEdit, match="not YAML"):
+        set_values("decision: [\n", "decision", VALUES)

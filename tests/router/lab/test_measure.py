@@ -1,6 +1,6 @@
 import pytest
 
-from router.lab.measure import Judged, auroc, cost_curve, measure, regret, reliability
+from router.lab.measure import Judged, auroc, cost_curve, measure, regret, reliability, split_by_source
 
 
 def judged(*entries: tuple[bool, float, bool]) -> list[Judged]:
@@ -36,3 +36,11 @@ def test_the_curve_runs_from_always_deep_to_always_fast():
 
 def test_reliability_counts_every_item_once():
     assert sum(count for _, _, count in reliability(judged((True, 1.0, False), (False, 0.0, True), (True, 0.55, False)))) == 3
+
+
+def test_sessions_come_before_other_sources_and_all_of_them_last():
+    entries = [Judged(source, "r", True, 0.5, False, 1) for source in ("a_book", "agent_session_x", "quiz")]
+
+    assert list(split_by_source(entries)) == ["agent_session_x", "a_book", "quiz", "all"]
+    assert list(split_by_source(entries[:1])) == ["a_book"]
+    assert split_by_source([]) == {}

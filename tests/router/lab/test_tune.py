@@ -1,12 +1,13 @@
 """Fitting to a history: a planted offset is found, little history changes little, harm is seen."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from router.contract.words import Tier
 from router.lab.past import Size
-from router.lab.tune import Fit, Sample, fit, sigmoid, split, tier_under, tune
+from router.lab.tune import Fit, Sample, fit, say_what_lacks, sigmoid, split, tier_under, tune
 
 SHIPPED = Fit(0.45, 0.0)
 
@@ -77,6 +78,17 @@ def test_too_few_turns_fit_nothing():
 
 def test_a_single_session_cannot_be_split_and_fits_nothing():
     assert tune(history(200, -1.0, per_session=200), SHIPPED) is None
+
+
+def test_what_lacks_is_said():
+    few, one = history(29, -1.0), history(200, -1.0, per_session=200)
+    last = [replace(sample, session="first" if sample.at < 40 else "last") for sample in history(200, -1.0)]
+
+    assert tune(last, SHIPPED) is None
+    assert "29 turns" in say_what_lacks(few)
+    assert "30 in at least two sessions are needed" in say_what_lacks(few)
+    assert "all in one session" in say_what_lacks(one)
+    assert "most of them in the last of 2 sessions" in say_what_lacks(last)
 
 
 def test_the_split_is_by_time_and_keeps_sessions_whole():
