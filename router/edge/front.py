@@ -27,7 +27,7 @@ from router.edge.doors import (
 from router.edge.gate import Gate
 from router.edge.head import RequestHead
 from router.telemetry import events
-from router.telemetry.tasks import spawn
+from router.telemetry.tasks import spawn_started
 
 _HOT_STARTS = tuple(f"POST {path}{end}".encode() for path in DOORS for end in (" ", "?"))
 _LONGEST_START = max(map(len, _HOT_STARTS))
@@ -180,7 +180,7 @@ class HotConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.discard(self)
-        if self._task is None:
+        if self._sink is None:
             self._go_out()
         self._deadline = _NEVER
         if self._timer is not None:
@@ -204,7 +204,7 @@ class HotConnection(asyncio.Protocol):
         self._deadline = _NEVER
         if self._sink is not None:
             self._sink.choke(is_choked=False)
-        elif self._task is None and self._head is None and not self._is_deaf:
+        elif self._head is None and not self._is_deaf:
             self._wait_for_next()
 
     def _check_reader(self) -> None:
@@ -219,19 +219,19 @@ class HotConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
             return
-        if self._task is not None:
+        if self._sink is not None:
             self._buffer += data
             if len(self._buffer) > _MOST_PIPELINED_BYTES:
-                self._hold_back()
+                self._hold_back(self._sink)
         elif self._head is not None:
             self._take_body(data)
         else:
             self._buffer = self._buffer + data if self._buffer else data
             self._take_head()
 
-    def _hold_back(self) -> None:
+    def _hold_back(self, sink: ClientSink) -> None:
         """Too much has come behind a request that is still served."""
-        if self._sink is not None and self._sink.is_over:
+        if sink.is_over:
             self._transport.pause_reading()  # the answer is out and only its record is not: this is the next request
         else:
             self._transport.abort()  # not paused: a caller whose bytes are not read cannot be seen to leave
@@ -239,7 +239,7 @@ class HotConnection(asyncio.Protocol):
     def shutdown(self) -> None:
         """Stop after what is under way; uvicorn asks every connection to."""
         self._is_stopping = True
-        if self._task is None:
+        if self._sink is None:
             self._transport.close()
 
     # Reading a request.
@@ -324,12 +324,16 @@ class HotConnection(asyncio.Protocol):
         closes = self._is_stopping or not head.keeps_alive or is_old
         arrival = Arrival(self._request_id, door.dialect, door.operation, head.headers, body)
         self._sink = sink = ClientSink(self, self._transport, closes=closes, may_chunk=not is_old)
-        self._task = task = spawn(self._gate.serve(arrival, sink), name=arrival.id)
-        self._tasks.add(task)
-        task.add_done_callback(self._served)
+        self._task = task = spawn_started(self._gate.serve(arrival, sink), name=arrival.id)
+        if task is None:
+            self._loop.call_soon(self._served)  # not here: requests that wait behind this one would pile up on the stack
+        else:
+            self._tasks.add(task)
+            task.add_done_callback(self._served)
 
-    def _served(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
+    def _served(self, task: "asyncio.Task[None] | None" = None) -> None:
+        if task is not None:
+            self._tasks.discard(task)
         self._go_out()
         sink, self._sink, self._task = self._sink, None, None
         if self._transport.is_closing():

@@ -1,7 +1,7 @@
 """Tasks that run beside a request. A task that nobody holds may be collected while it runs, so these are held."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 STOPPING = "the router stops"
@@ -14,6 +14,46 @@ def spawn(work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
     _running.add(task)
     task.add_done_callback(_running.discard)
     return task
+
+
+def spawn_started(work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None] | None:
+    """Run work at once up to where it first waits, and spawn the rest; None if it never waited.
+
+    What Python 3.12 calls an eager task: whoever asks for something waits for no turn of the loop.
+    """
+    try:
+        waits_for = work.send(None)
+    except StopIteration:
+        return None
+    return spawn(_Started(work, waits_for), name=name)
+
+
+class _Started(Coroutine[Any, Any, None]):
+    """The rest of work that waits already. Only the first step differs: it tells the loop what is waited for.
+
+    Not a generator: one that is cancelled before its first step never runs, and the work would not hear of it.
+    """
+
+    __slots__ = ("_is_told", "_waits_for", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, None], waits_for: Any) -> None:
+        self._work, self._waits_for, self._is_told = work, waits_for, False
+
+    def send(self, value: Any) -> Any:
+        if self._is_told:
+            return self._work.send(value)
+        self._is_told = True
+        return self._waits_for
+
+    def throw(self, *error: Any) -> Any:
+        self._is_told = True
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._work.__await__()
 
 
 async def stop_all(within_seconds: float) -> None:
