@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     report = asyncio.run(_replay(history, present, other, arguments.show))
     history.say()
     print(orjson.dumps(_as_json(report), option=orjson.OPT_INDENT_2).decode() if arguments.json else _readable(report))
-    if arguments.show and not report.examples and report.without_text:
+    has_moved = report.total.to_fast or report.total.to_deep
+    if arguments.show and has_moved and not report.examples:
         print("no turn that changes has words to show: the ledger keeps none without ledger.keep_text", file=sys.stderr)
     return 0
 

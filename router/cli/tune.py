@@ -122,8 +122,8 @@ def _free_backup(path: Path) -> Path:
 def _write_private(path: Path, content: bytes, mode: int) -> None:
     """Write a file that at no moment may be read by more than its mode says."""
     path.touch(mode=0o600)
-    path.chmod(mode)
     path.write_bytes(content)
+    path.chmod(mode)
 
 
 def _print_json(result: JsonObject) -> None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from router.contract.errors import BadRequest, BodyTooLarge, Forbidden, HeadersTooLarge, WrongMediaType
 from router.contract.words import Dialect, Operation
+from router.edge.head import is_plain_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,9 @@ def check_body_headers(headers: Mapping[str, str], limits: Limits) -> None:
     if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
         raise WrongMediaType("content-encoding: compressed bodies are not served. Send the body as it is")
     length = headers.get("content-length", "")
-    if length.isdigit() and int(length) > limits.max_body_bytes:
+    if length and not is_plain_number(length):
+        raise BadRequest("content-length: must be one plain number")
+    if length and int(length) > limits.max_body_bytes:
         raise too_large(limits)
 
 

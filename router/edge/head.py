@@ -7,10 +7,18 @@ import httptools
 from router.contract.errors import BadRequest
 
 
+_MOST_DIGITS = 19
+
+
 @lru_cache(maxsize=512)
 def header_name(raw: bytes) -> str:
     """A header's name in lower case. The same few names come with every request."""
     return raw.decode("latin-1").lower()
+
+
+def is_plain_number(value: str) -> bool:
+    """Digits, and no more of them than any length has."""
+    return value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS
 
 
 class RequestHead:
@@ -34,7 +42,7 @@ class RequestHead:
         self.keeps_alive: bool = parser.should_keep_alive()
         self.path = self._url.partition(b"?")[0].decode("latin-1")
         value = self.headers.get("content-length", "")
-        self.length = int(value) if self.lengths == 1 and value.isascii() and value.isdigit() else None
+        self.length = int(value) if self.lengths == 1 and is_plain_number(value) else None
         """The body's length, if the request states one that is plain and only one."""
 
     def on_url(self, url: bytes) -> None:

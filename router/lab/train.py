@@ -31,6 +31,7 @@ _OTHER_WEIGHT = 0.35
 """What an item from outside the sessions counts when the words-only forest grows."""
 _BARE_SHARE = 1.0
 """What items without tools weigh in the calibration, against one for all with tools."""
+_LONGEST_STEP = 1.0
 _ALL_PLACES = tuple(place for place, name in enumerate(Features._fields) if name != "is_session")
 _WORD_PLACES = tuple(place for place in _ALL_PLACES if Features._fields[place] not in HISTORY_FIELDS)
 
@@ -132,9 +133,18 @@ def calibrate(odds: Sequence[float], rows: Sequence[Row]) -> tuple[float, float]
             bend[1] += curve * value
             bend[2] += curve
         scale = bend[0] * bend[2] - bend[1] ** 2
-        slope += (bend[2] * gradient[0] - bend[1] * gradient[1]) / scale
-        offset += (bend[0] * gradient[1] - bend[1] * gradient[0]) / scale
-    return max(slope, 0.0), offset  # scores that order turns the wrong way say nothing
+        slope += _step((bend[2] * gradient[0] - bend[1] * gradient[1]) / scale)
+        offset += _step((bend[0] * gradient[1] - bend[1] * gradient[0]) / scale)
+    if slope > 0:
+        return slope, offset
+    # Scores that order turns the wrong way say nothing: what is left is how many turns are long.
+    share = sum(label * weight for _, label, weight in found) / sum(weight for *_, weight in found)
+    return 0.0, math.log(max(share, 1e-3) / max(1 - share, 1e-3))
+
+
+def _step(size: float) -> float:
+    """A step of the fit, no longer than it may be: far from the goal the curve misleads."""
+    return max(-_LONGEST_STEP, min(_LONGEST_STEP, size))
 
 
 def _fit_calibrated(

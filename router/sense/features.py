@@ -139,7 +139,9 @@ def _drop_claim(sentence: str) -> str:
         return sentence
     claim = claims[-1]
     rest = sentence[claim.end() :]
-    return rest if len(rest) > _CLAIM_REST_CHARS or (_SETTING.search(claim.group()) and rest.strip()) else ""
+    if len(rest) > _CLAIM_REST_CHARS or (_SETTING.search(claim.group()) and rest.strip()):
+        return rest
+    return sentence[len(sentence.rstrip("\n")) :]
 
 
 def _measure_marks(lower: str) -> tuple[int, ...]:

@@ -181,7 +181,10 @@ class Connection(asyncio.Protocol):
         if self._has_excess:
             return
         status = self._parser.get_status_code()
-        if 100 <= status < 200:
+        if status < 100:
+            self._fail_malformed("its status is none")
+            return
+        if status < 200:
             self._is_interim = True
             self._interim += 1
             if self._interim > _MOST_INTERIM:

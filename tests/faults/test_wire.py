@@ -30,6 +30,7 @@ AMBIGUOUS = {
     "the same length twice": framed(f"content-length: {len(BODY)}", f"content-length: {len(BODY)}"),
     "a negative length": framed("content-length: -7"),
     "a length with a sign": framed(f"content-length: +{len(BODY)}"),
+    "a length of thousands of digits": framed(f"content-length: {'0' * 5000}{len(BODY)}"),
     "a list of lengths": framed(f"content-length: {len(BODY)},{len(BODY)}"),
     "length and chunks": framed(f"content-length: {len(BODY)}", "transfer-encoding: chunked"),
     "an unknown coding": framed("transfer-encoding: xchunked"),

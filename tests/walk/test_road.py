@@ -487,6 +487,19 @@ async def test_a_stall_mid_stream_is_cut(start, upstream):
     assert b"upstream_timeout" in reply.body
 
 
+async def test_a_status_that_is_none_is_no_answer(start, upstream):
+    async def without_status(wire, seen):
+        await wire.send(b"HTTP/1.1 000 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{")
+        await asyncio.sleep(30)
+
+    upstream.scripts = [without_status]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.json["error"]["code"]) == (502, "upstream_malformed")
+
+
 async def test_an_upstream_that_closes_an_idle_connection_is_dialled_again_unseen(pair, upstream):
     await call(pair.port, "/v1/chat/completions", chat())
 

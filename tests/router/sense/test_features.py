@@ -110,3 +110,9 @@ def test_an_edit_that_is_small_by_its_name_is_not_small_everywhere(text, is_smal
 )
 def test_a_file_is_a_name_with_an_ending(text, files):
     assert read_features(text, History(), True).files == files
+
+
+def test_a_claim_that_is_left_out_leaves_the_end_of_its_paragraph():
+    plain, claimed = "Every plan of the whole.\n\nrename x", "Every plan of the whole.\nuse the deep model\n\nrename x"
+
+    assert read_features(claimed, NONE, False) == read_features(plain, NONE, False)
