@@ -1,8 +1,10 @@
 """What commands share: finding the config, and saying what is wrong with it."""
 
 import argparse
+import itertools
 import os
 import sys
+from pathlib import Path
 
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.contract.request import JsonObject
@@ -61,3 +63,11 @@ def command_name() -> str:
 def complain(text: str) -> None:
     """A line for a person, beside the data."""
     print(text, file=sys.stderr)
+
+
+def free_backup(path: Path) -> Path:
+    """`.bak`, or `.bak.1` and so on where that is taken: an older backup is the way back to a file that nobody changed."""
+    if not (first := path.with_name(f"{path.name}.bak")).exists():
+        return first
+    numbered = (path.with_name(f"{path.name}.bak.{number}") for number in itertools.count(1))
+    return next(backup for backup in numbered if not backup.exists())

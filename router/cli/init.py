@@ -9,7 +9,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.cli.common import command_name, complain
+from router.cli.common import command_name, complain, free_backup
 from router.config.load import ConfigError, check_config, default_text
 from router.contract.words import Tier
 from router.wiring import known_names
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         complain(f"{output.parent} is not a folder")
         return 2
     if output.exists():
-        backup = output.with_name(f"{output.name}.bak")
+        backup = free_backup(output)
         output.replace(backup)
         complain(f"kept the old file as {backup}")
     output.write_text(written, encoding="utf-8")

@@ -2,12 +2,11 @@
 
 import argparse
 import asyncio
-import itertools
 from pathlib import Path
 
 import orjson
 
-from router.cli.common import add_config_argument, command_name, complain, load_or_report
+from router.cli.common import add_config_argument, command_name, complain, free_backup, load_or_report
 from router.cli.past import PastFiles, add_history_arguments, find_history
 from router.config.edit import CannotEdit, set_values
 from router.config.load import ConfigError, LoadedConfig, check_config, find_config
@@ -103,20 +102,12 @@ def _write(path: Path, old: bytes, new: bytes) -> Path:
     """Keep the old file beside it, then put the new one in its place in one step, both with the rights of the old."""
     real = path.resolve()
     mode = real.stat().st_mode & 0o777
-    kept = _free_backup(path)
+    kept = free_backup(path)
     _write_private(kept, old, mode)
     fresh = real.with_name(f".{real.name}.new")
     _write_private(fresh, new, mode)
     fresh.replace(real)
     return kept
-
-
-def _free_backup(path: Path) -> Path:
-    """`.bak`, or `.bak.1` and so on where that is taken: an older backup is the way back to the untuned file."""
-    if not (first := path.with_name(f"{path.name}.bak")).exists():
-        return first
-    numbered = (path.with_name(f"{path.name}.bak.{number}") for number in itertools.count(1))
-    return next(backup for backup in numbered if not backup.exists())
 
 
 def _write_private(path: Path, content: bytes, mode: int) -> None:

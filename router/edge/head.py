@@ -6,7 +6,6 @@ import httptools
 
 from router.contract.errors import BadRequest
 
-
 _MOST_DIGITS = 19
 
 

@@ -125,7 +125,9 @@ def test_init_writes_a_config_for_the_keys_that_are_here_and_never_over_another(
     assert "not touched" in capsys.readouterr().err
     mine = (here / "config.yaml").read_text()
     assert main(["init", "--force"]) == 0
+    assert main(["init", "--force"]) == 0
     assert (here / "config.yaml.bak").read_text() == mine
+    assert (here / "config.yaml.bak.1").exists()
 
 
 def test_init_that_finds_nothing_leaves_an_existing_file_alone(here, capsys):
