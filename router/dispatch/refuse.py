@@ -13,6 +13,7 @@ def refuse(error: TandemError, dialect: Dialect, request_id: str, sink: Sink, re
     is_targets_fault = isinstance(error, UpstreamError) and not passes_unchanged(error)
     record.outcome = Outcome.FAILED if is_targets_fault or error.status >= 500 else Outcome.REFUSED
     record.status, record.error = error.status, error
+    error.__traceback__ = None  # the frames that it came through hold the request, and it is held by them
     headers = [(REQUEST_ID, request_id), ("x-request-id", request_id), *refusal_headers(error)]
     if isinstance(error, UpstreamRefused) and passes_unchanged(error):
         body, kind = error.body, error.content_type

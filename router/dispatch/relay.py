@@ -261,7 +261,12 @@ class Relay:
         return self._tail.frames_seen if self._tail is not None else self._held_bytes // 4
 
     def close(self) -> None:
-        """Nothing more is relayed: the answer is over, or its caller is gone."""
+        """Nothing more is relayed: the answer is over, or its caller is gone.
+
+        Who pushes and who is pushed to know each other. Let go here, a request is freed at once, with its body of megabytes, and
+        not when the collector comes by.
+        """
+        self._flow = None
         if self._heart is not None:
             self._heart.cancel()
 

@@ -89,6 +89,7 @@ class AsgiSink:
                     self._is_paused = False
                     self._flow.resume()
             if self._is_over:
+                self._flow = None
                 return
             self._ready.clear()
             await self._ready.wait()

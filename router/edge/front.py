@@ -104,6 +104,10 @@ class ClientSink:
         self.is_over = True
         self._transport.close()
 
+    def let_go(self) -> None:
+        """Nobody pushes any more."""
+        self._flow = None
+
     def choke(self, *, is_choked: bool) -> None:
         """The caller reads more slowly than the target writes, or has caught up."""
         if self._flow is not None:
@@ -339,9 +343,11 @@ class HotConnection(asyncio.Protocol):
             self._tasks.discard(task)
         self._go_out()
         sink, self._sink, self._task = self._sink, None, None
+        assert sink is not None
+        sink.let_go()
         if self._transport.is_closing():
             return
-        if sink is None or not sink.has_ended or sink.closes or self._is_stopping:
+        if not sink.has_ended or sink.closes or self._is_stopping:
             self._transport.close()
             return
         if not self.is_choked:

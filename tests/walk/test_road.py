@@ -1,14 +1,18 @@
 """Whole requests over loopback against a scripted upstream."""
 
 import asyncio
+import gc
 import json
 import sqlite3
 import time
 
 import pytest
 
+from router.contract.request import RequestView
+from router.dispatch.relay import Relay
 from router.telemetry.tasks import stop_all
 from tests.tools.http import call, chat, read_reply, request_bytes
+from tests.tools.raw import Caller
 from tests.tools.running import two_targets
 from tests.tools.upstream import (
     CHAT_ANSWER,
@@ -640,6 +644,28 @@ async def test_pipelined_requests_on_one_connection_are_answered_in_order(simula
     assert "data" in replies[0].json
     assert replies[1].json["object"] == replies[3].json["object"] == "chat.completion"
     assert "estimates" in replies[2].json
+
+
+@pytest.mark.parametrize("by_shim", [False, True], ids=["hot", "shim"])
+async def test_a_request_is_freed_with_its_answer_and_not_when_the_collector_comes_by(pair, upstream, by_shim):
+    upstream.scripts = [answer_json(CHAT_ANSWER), stream(*GOOD_CHAT_STREAM), answer_json({"error": {}}, 400)]
+
+    def held() -> int:
+        return sum(isinstance(each, RequestView | Relay) for each in gc.get_objects())
+
+    gc.collect()
+    before = held()
+    gc.disable()
+    try:
+        async with Caller(pair.port, by_shim=by_shim) as caller:
+            for streams in (False, True, False):
+                await caller.send(request_bytes("/v1/chat/completions", chat(stream=streams)))
+                await caller.reply()
+        await pair.entries(3)
+        await asyncio.sleep(0.05)
+        assert held() == before
+    finally:
+        gc.enable()
 
 
 async def test_live_speed_feeds_the_next_estimate(pair, upstream):
