@@ -263,8 +263,8 @@ class Relay:
     def close(self) -> None:
         """Nothing more is relayed: the answer is over, or its caller is gone.
 
-        Who pushes and who is pushed to know each other. Let go here, a request is freed at once, with its body of megabytes, and
-        not when the collector comes by.
+        Who pushes and who is pushed to know each other. Let go here, a request is freed at once with its body of megabytes,
+        and not when the collector comes by.
         """
         self._flow = None
         if self._heart is not None:
