@@ -16,9 +16,10 @@ from router.contract.opinions import Lean
 from router.contract.request import Json, JsonObject, RequestView
 from router.contract.words import Dialect, Feature, Operation, Outcome, Tier, TurnKind
 from router.decide.choose import ESTIMATE, PERSONAL
+from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import Arrival, read_request
 from router.lab.cases import Case, Kept, Regret
-from router.lab.logs.lines import as_count, as_list, as_object, as_text
+from router.lab.logs.lines import as_count
 from router.lab.past import Size, size_of_work
 from router.lab.regrets import is_asked_again
 from router.lab.requests import write_headers

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from router.contract.request import Json, JsonObject, Message
-from router.lab.logs.lines import Tally, as_count, as_list, as_object, as_text, read_objects, read_time, texts_in
+from router.dialects.fields import as_list, as_object, as_text
+from router.lab.logs.lines import Tally, as_count, read_objects, read_time, texts_in
 from router.lab.past import PastSession, Scribe
 from router.sessions.clients import CLIENTS
 from router.sessions.words import words_of

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 
 from router.contract.request import Json, JsonObject
+from router.dialects.fields import as_list, as_object, as_text
 
 _MOST_LINE_BYTES = 32 << 20
 _MOST_COUNT = 10**9
@@ -85,18 +86,6 @@ def read_time(value: Json) -> float | None:
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
-
-
-def as_object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
-
-
-def as_text(value: Json) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def as_count(value: Json) -> int:

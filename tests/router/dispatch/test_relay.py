@@ -27,7 +27,7 @@ class Caller:
         return self.written.count(b": heartbeat\n\n")
 
 
-def begun(caller: Caller, first: bytes = FRAME) -> Relay:
+def headed(caller: Caller, tell=lambda: None) -> Relay:
     relay = Relay(
         caller,
         target="spark",
@@ -36,11 +36,16 @@ def begun(caller: Caller, first: bytes = FRAME) -> Relay:
         is_streaming=True,
         most_bytes=1 << 20,
         head=tuple,
-        begun=lambda: None,
+        begun=tell,
         clock=time.perf_counter,
         heartbeat_seconds=0.04,
     )
     relay.start(200, (("content-type", "text/event-stream"),))
+    return relay
+
+
+def begun(caller: Caller, first: bytes = FRAME) -> Relay:
+    relay = headed(caller)
     relay.write(first)
     return relay
 
@@ -89,18 +94,7 @@ async def test_a_caller_that_does_not_read_is_sent_no_comments():
 
 async def test_that_an_answer_has_begun_is_told_right_behind_its_first_bytes():
     caller, seen = Caller(), []
-    relay = Relay(
-        caller,
-        target="spark",
-        dialect=Dialect.CHAT,
-        request_id="req_1",
-        is_streaming=True,
-        most_bytes=1 << 20,
-        head=tuple,
-        begun=lambda: seen.append(list(caller.written)),
-        clock=time.perf_counter,
-    )
-    relay.start(200, (("content-type", "text/event-stream"),))
+    relay = headed(caller, lambda: seen.append(list(caller.written)))
     assert seen == []
     relay.write(FRAME)
     relay.write(FRAME)

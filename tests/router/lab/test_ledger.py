@@ -8,7 +8,6 @@ from contextlib import closing
 import pytest
 
 from router.config.load import check_config
-from router.contract.entry import Dispatched
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.requests import Arrival
 from router.lab.cases import Regret
@@ -16,9 +15,9 @@ from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
 from router.lab.past import Size
 from router.lab.replay import choose_again, quiet
 from router.lab.report import Report
-from router.ledger.entries import write_entry
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
+from tests.tools.entries import keep_entry
 
 AGENT = {"user-agent": "claude-cli/2.1"}
 TOOLS = [{"type": "function", "function": {"name": "Bash", "parameters": {"type": "object"}}}]
@@ -58,20 +57,7 @@ async def serve(house, content, *, more=(), headers=(), tools=(), keeps_text=Fal
         recalled = house.memory.recall(view, decision.turn)
         house.memory.note_answer(recalled, view, decision.turn, decision.tier, house.targets[decision.targets[0]])
         house.memory.save(recalled)
-    entry = write_entry(
-        request_id=arrival.id,
-        caller="local",
-        dialect=arrival.dialect,
-        view=view,
-        decision=decision,
-        record=Dispatched(outcome=outcome, status=200, target=f"simulated-{decision.tier}"),
-        began=0.0,
-        decided=0.1,
-        ended=0.2,
-        targets=house.targets,
-        keeps_text=keeps_text,
-    )
-    house.ledger.record(entry)
+    keep_entry(house, view, decision, outcome=outcome, keeps_text=keeps_text)
     return decision
 
 

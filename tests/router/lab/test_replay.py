@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from router.config.load import check_config
-from router.contract.entry import Dispatched
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.requests import Arrival
 from router.lab.cases import Case, Regret, cases_of
@@ -18,9 +17,9 @@ from router.lab.past import PastSession, PastTurn, Size
 from router.lab.replay import choose_again, measure, quiet
 from router.lab.report import Report, regret_of
 from router.lab.tune import Fit, as_sample, tier_under
-from router.ledger.entries import write_entry
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
+from tests.tools.entries import keep_entry
 
 WORDS = (
     "fix the typo",
@@ -134,21 +133,7 @@ async def serve(
     head = {"x-tandem-session": session, **(headers or {})}
     arrival = Arrival(f"req_{time.monotonic_ns()}", Dialect.CHAT, Operation.CREATE, head, json.dumps(body).encode())
     view, decision = await house.decide(arrival)
-    record = Dispatched(outcome=outcome, status=200, target=f"simulated-{tier or decision.tier}")
-    entry = write_entry(
-        request_id=arrival.id,
-        caller="local",
-        dialect=arrival.dialect,
-        view=view,
-        decision=decision,
-        record=record,
-        began=0.0,
-        decided=0.1,
-        ended=0.2,
-        targets=house.targets,
-        keeps_text=keeps_text,
-    )
-    house.ledger.record(entry)
+    keep_entry(house, view, decision, outcome=outcome, tier=tier, keeps_text=keeps_text)
     return decision
 
 
