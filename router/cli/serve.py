@@ -20,7 +20,7 @@ from router.wiring import build_edge, build_house
 if TYPE_CHECKING:
     import socket
 
-_COLLECT_AFTER = 20_000
+_COLLECT_AFTER = 2_000
 _PATHS = {Dialect.CHAT: "/chat/completions", Dialect.RESPONSES: "/responses", Dialect.MESSAGES: "/messages"}
 
 
