@@ -43,7 +43,7 @@ wheel: $(READY)  ## Build a wheel into dist/
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 lock: $(READY)  ## Resolve pyproject.toml anew into requirements.lock (needs uv; nothing younger than seven days)
-	uv pip compile pyproject.toml --group dev --extra litellm --extra uvloop --universal --python-version 3.11 \
+	uv pip compile pyproject.toml --group dev --extra litellm --extra train --extra uvloop --universal --python-version 3.11 \
 	  --generate-hashes --no-header --upgrade --exclude-newer "$$(date -u -d '7 days ago' +%F 2>/dev/null || date -u -v-7d +%F)" \
 	  --output-file requirements.lock
 

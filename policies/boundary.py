@@ -6,8 +6,11 @@ from pydantic import Field
 
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
-from router.contract.signals import Signals
+from router.contract.signals import Signals, Trajectory
 from router.contract.words import Tier, TurnKind
+
+_CHARS_PER_TOKEN = 4
+_TOLD_COLD_TOKENS = 1_000
 
 
 class BoundaryConfig(PolicyConfig):
@@ -17,6 +20,14 @@ class BoundaryConfig(PolicyConfig):
     """Tool calls that failed since one went well, or failed test runs, after which a turn on fast is decided anew."""
     repeats_to_reopen: int = Field(default=4, ge=2, le=50)
     """The same call made so often, among the last ten, reopens it too while calls fail."""
+    edits_to_move: int = Field(default=5, ge=1, le=1_000)
+    """So many changes to files in one turn on fast are more than a quick ask promises: it is moved up, once."""
+    files_to_move: int = Field(default=4, ge=1, le=1_000)
+    """So many files changed are, too."""
+    written_tokens_to_move: int = Field(default=6_000, ge=100, le=1_000_000)
+    """So much written into files is, too."""
+    calls_to_move: int = Field(default=60, ge=1, le=10_000)
+    """Reading and searching alone move a turn after so many calls, not before: fast looks around faster."""
     longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
     """A turn whose tier must be waited for longer than this is decided anew."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
@@ -35,6 +46,8 @@ class BoundaryPolicy:
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Insist on the running turn's tier, unless it is in trouble there or has just come out of it."""
         turn, place = signals.turn, signals.turn.place
+        if turn.goes_on and place.tier is not Tier.DEEP and not place.was_asked_for and (grown := self._find_growth(signals)):
+            return (Insist(grown, Rank.RUNNING_TURN, tier=Tier.DEEP, yields=True),)
         if place.tier is None:
             return ()
         if turn.kind is TurnKind.COMPACTION:
@@ -50,6 +63,21 @@ class BoundaryPolicy:
             return (Lean(self._config.green_log_odds, "the tests just turned green"),)
         return (_stay(place.tier, f"call {trajectory.calls} of a turn that began on {place.tier}"),)
 
+    def _find_growth(self, signals: Signals) -> str:
+        """What makes a running turn more than its ask promised, and what moving it costs.
+
+        Nothing where it is not, or where nobody on deep would take it soon.
+        """
+        trajectory, config = signals.turn.trajectory, self._config
+        if not (
+            trajectory.edits >= config.edits_to_move
+            or trajectory.files >= config.files_to_move
+            or trajectory.written_chars >= config.written_tokens_to_move * _CHARS_PER_TOKEN
+            or trajectory.calls >= config.calls_to_move
+        ) or self._is_closed(signals, Tier.DEEP):
+            return ""
+        return f"moved up at call {trajectory.calls}: {_say_work(trajectory)}, more than its ask promised{_say_cost(signals)}"
+
     def _is_closed(self, signals: Signals, tier: Tier) -> bool:
         """Whether nobody on that tier would take the call soon: then the estimate decides, with the wait in it."""
         waits = [standing.wait_seconds for standing in signals.standings.values() if standing.target.tier is tier]
@@ -62,6 +90,22 @@ class BoundaryPolicy:
             or trajectory.red_runs >= config.failures_to_reopen
             or (trajectory.repeats >= config.repeats_to_reopen and trajectory.failures > 0)
         )
+
+
+def _say_work(trajectory: Trajectory) -> str:
+    if not trajectory.edits:
+        return "so much to look at"
+    edits = f"{trajectory.edits} edit{'s' if trajectory.edits > 1 else ''}"
+    return f"{edits} in {trajectory.files} files" if trajectory.files > 1 else edits
+
+
+def _say_cost(signals: Signals) -> str:
+    """What the hop costs: the conversation is read anew where it is not warm."""
+    deep = next((standing for standing in signals.standings.values() if standing.target.tier is Tier.DEEP), None)
+    if deep is None:
+        return ""
+    cold = max(0, signals.prompt.tokens - signals.turn.place.warm.get(deep.target.name, 0))
+    return f"; {cold / 1000:.0f}k tokens to read anew" if cold >= _TOLD_COLD_TOKENS else ""
 
 
 def _stay(tier: Tier, because: str) -> Insist:

@@ -11,7 +11,7 @@ from router.contract.words import TurnKind
 
 
 class EffortConfig(PolicyConfig):
-    """Read reasoning effort and plan mode. Effort is often a client's default, so the common levels weigh little."""
+    """Read reasoning effort and plan mode. Only an effort other than the client's default, or a change of it, leans."""
 
     none: float = Field(default=-0.8, ge=-10.0, le=10.0)
     """Log-odds for effort `none` and `minimal`."""
@@ -48,9 +48,21 @@ class EffortPolicy:
         if signals.turn.kind in (TurnKind.SIDE, TurnKind.PREWARM):
             return ()
         opinions: list[Opinion] = []
-        log_odds = self._levels.get(signals.effort or "", 0.0)
-        if log_odds:
-            opinions.append(Lean(log_odds, f"reasoning effort is {signals.effort}"))
+        effort, before = signals.effort or "", signals.turn.place.effort
+        if before is not None and effort and effort != before:
+            log_odds = self._level(effort) - self._level(before)
+            if log_odds:
+                opinions.append(Lean(log_odds, f"reasoning effort was set from {_short(before)} to {_short(effort)}"))
+        elif effort not in signals.turn.usual_efforts and (log_odds := self._level(effort)):
+            opinions.append(Lean(log_odds, f"reasoning effort is {effort}"))
         if signals.turn.is_planning and self._plan_mode:
             opinions.append(Lean(self._plan_mode, "the client is in plan mode"))
         return tuple(opinions)
+
+    def _level(self, effort: str) -> float:
+        return self._levels.get(effort, 0.0)
+
+
+def _short(effort: str) -> str:
+    """An effort as a person may read it: it is the caller's own word, of any length."""
+    return effort if effort.isascii() and effort.isalnum() and len(effort) <= 10 else "another"

@@ -34,4 +34,4 @@ class SideRequestPolicy:
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Lean to fast when the request is no turn of the person's."""
         name = _NAMES.get(signals.turn.kind)
-        return (Lean(self._log_odds, name),) if name else ()
+        return (Lean(self._log_odds, name, names_turn=True),) if name else ()

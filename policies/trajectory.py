@@ -9,6 +9,8 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.words import Tier, TurnKind
 
+_QUICK_CALLS = 4
+
 
 class TrajectoryConfig(PolicyConfig):
     """Read how the running turn goes."""
@@ -21,6 +23,8 @@ class TrajectoryConfig(PolicyConfig):
     """For the same call, or a change of the same file, four times among the last ten calls, when calls fail."""
     asked_again_log_odds: float = Field(default=1.2, ge=0.0, le=10.0)
     """For the same ask again after fast had it."""
+    correction_log_odds: float = Field(default=2.0, ge=0.0, le=10.0)
+    """For words that say that it is still wrong, after fast had it."""
 
 
 class TrajectoryPolicy:
@@ -37,6 +41,8 @@ class TrajectoryPolicy:
         turn, config = signals.turn, self._config
         if turn.kind is TurnKind.ASK and turn.place.tier is Tier.FAST and _is_asked_again(signals):
             return (Lean(config.asked_again_log_odds, "the same is asked again, after fast had it"),)
+        if _is_correction(signals):
+            return (Lean(config.correction_log_odds, "the last turn is called wrong"),)
         trajectory = turn.trajectory
         if not trajectory.failures and not trajectory.red_runs:
             return ()
@@ -49,6 +55,15 @@ class TrajectoryPolicy:
         if not found:
             return ()
         return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(words for _, words in found)),)
+
+
+def _is_correction(signals: Signals) -> bool:
+    """Whether the words call the last turn wrong, and fast had that: as it is remembered, or by how little it took."""
+    turn, features = signals.turn, signals.features
+    if features is None or not features.is_correction or turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
+        return False
+    last = turn.history.last[-1:]
+    return turn.place.tier is Tier.FAST or (turn.place.tier is None and any(past.calls <= _QUICK_CALLS for past in last))
 
 
 def _is_circling(signals: Signals) -> bool:

@@ -151,7 +151,7 @@ class House:
         assert recalled is not None
 
         def begun(target: Target) -> None:
-            self.memory.note_answer(recalled, view, decision.turn, decision.tier, target)
+            self.memory.note_answer(recalled, view, decision.turn, decision.tier, target, was_asked_for=decision.was_asked_for)
 
         errand = Errand(decision, sink, self._head(passage, recalled, view, decision), begun, record)
         if passage.arrival.operation is Operation.COMPACT:

@@ -9,6 +9,7 @@ from policies.capability import CapabilityPolicy
 from policies.effort import EffortPolicy
 from policies.learned import LearnedPolicy
 from policies.override import OverridePolicy
+from policies.rules import RulesPolicy
 from policies.side_request import SideRequestPolicy
 from policies.trajectory import TrajectoryPolicy
 from policies.window import WindowPolicy
@@ -17,6 +18,7 @@ POLICIES = {
     policy.name: policy
     for policy in (
         OverridePolicy,
+        RulesPolicy,
         CapabilityPolicy,
         WindowPolicy,
         SideRequestPolicy,

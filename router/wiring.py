@@ -1,8 +1,10 @@
 """The composition root: a config → a house with everything in it. The only place that knows every room."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from router.config.faults import Known, KnownAdapter
@@ -14,6 +16,7 @@ from router.contract.request import JsonObject
 from router.contract.transcript import TranscriptStore
 from router.decide.choose import Rules
 from router.decide.estimate import Economics, TurnSize
+from router.decide.ratios import learn_ratios
 from router.decide.wording import explain
 from router.dispatch.attempts import Dispatcher
 from router.dispatch.live import LiveStatistics
@@ -27,6 +30,7 @@ from router.house import House
 from router.ledger.sessions import NoSessions, SqliteSessions
 from router.ledger.sqlite import NoLedger, SqliteLedger
 from router.ledger.transcripts import SqliteTranscripts
+from router.ledger.work import read_finished_work
 from router.registry import ADAPTERS, POLICIES
 from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
@@ -38,6 +42,7 @@ from router.telemetry.tasks import stop_all
 from router.upstream.pool import Pool
 
 _SETTLE_SECONDS = 1.0
+_LEARN_SECONDS = 600.0
 
 
 def known_names() -> Known:
@@ -59,12 +64,25 @@ class Built:
     pool: Pool
     counter: ExactCounter
     adapters: tuple[Adapter, ...]
+    ledger_path: Path | None = None
 
     def warm(self) -> None:
         """Let adapters load what is costly to load, now that requests are served."""
         for adapter in self.adapters:
             if isinstance(adapter, Warmable):
                 adapter.warm()
+
+    def learn(self) -> None:
+        """Take from the ledger how much work each target makes of a turn."""
+        if self.ledger_path is not None and self.ledger_path.is_file():
+            work = read_finished_work(self.ledger_path, time.time())
+            self.house.live.learn(learn_ratios(work, self.house.rules.economics))
+
+    async def keep_learning(self) -> None:
+        """The same now and then, off the loop."""
+        while True:
+            await asyncio.to_thread(self.learn)
+            await asyncio.sleep(_LEARN_SECONDS)
 
     async def close(self) -> None:
         """Flush and let go, in the order in which nothing is lost."""
@@ -98,6 +116,7 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
             economics=_economics(loaded),
             spill_over=config.spill_over,
             config_fingerprint=loaded.fingerprint,
+            weights_fingerprint=loaded.weights_fingerprint,
         ),
         models=ModelNames(config.models, tuple(targets)),
         targets=targets,
@@ -117,7 +136,7 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
         keeps_text=config.ledger.keep_text,
         heeds_lines=config.in_band_line,
     )
-    return Built(house, pool, counter, tuple(entry.adapter for entry in reachable.values()))
+    return Built(house, pool, counter, tuple(entry.adapter for entry in reachable.values()), loaded.ledger_path)
 
 
 def build_edge(house: House, loaded: LoadedConfig, is_ready: Callable[[], bool]) -> tuple[Gate, Shim]:

@@ -2,10 +2,13 @@
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from router.cli import main
+from router.cli.serve import LONG_EXAMPLE, QUICK_EXAMPLE
 from router.config.load import check_config
 from router.wiring import known_names
 
@@ -39,6 +42,31 @@ def test_links_lead_somewhere(page):
 def test_yaml_examples_are_good_configs(page):
     for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL):
         assert check_config(block, page.name, page.parent, known_names()).targets
+
+
+EXAMPLES = [
+    pytest.param(line, tier, id=f"{page.name}: {line[:40]}")
+    for page in PAGES
+    for line, tier in re.findall(r"^\s*(?:\.venv/bin/)?tandem (explain .*?)\s+# (fast|deep)", page.read_text(), re.MULTILINE)
+]
+
+
+def test_the_readme_and_the_tutorial_show_quick_and_long_examples():
+    assert {example.values[1] for example in EXAMPLES} == {"fast", "deep"}
+    assert len(EXAMPLES) >= 10
+
+
+@pytest.mark.parametrize(("line", "tier"), EXAMPLES)
+def test_an_example_goes_where_its_page_says(line, tier, capsys):
+    assert main(shlex.split(line)) == 0
+
+    assert capsys.readouterr().out.split()[0] == tier
+
+
+def test_the_examples_that_serve_prints_go_where_it_says(capsys):
+    for words, tier in ((QUICK_EXAMPLE, "fast"), (LONG_EXAMPLE, "deep")):
+        assert main(["explain", words]) == 0
+        assert capsys.readouterr().out.split()[0] == tier
 
 
 def test_the_policy_of_the_how_to_is_a_policy():

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,6 +27,17 @@ def test_the_lock_names_versions_and_hashes_and_no_address():
     assert not re.search(r"^(--|-i |-f )", text, re.MULTILINE)
 
 
+def test_the_lock_holds_what_every_extra_needs():
+    """`make setup` installs the lock alone, and the tests use every extra."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pins = set(re.findall(r"^([a-z0-9._-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+
+    needed = {re.match(r"[a-z0-9._-]+", entry).group() for entries in extras.values() for entry in entries}
+
+    assert {"litellm", "scikit-learn"} <= needed
+    assert needed <= pins
+
+
 def test_the_locked_litellm_is_none_of_the_compromised_ones():
     versions = re.findall(r"^litellm==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
 
@@ -43,6 +55,19 @@ def test_serving_imports_neither_litellm_nor_any_sdk():
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
     assert printed.strip() == "[]"
+
+
+def test_a_command_that_does_not_train_imports_nothing_that_only_training_needs():
+    code = (
+        "import sys; from router.cli import main;"
+        "code = main(['explain', 'fix the typo', '--json']);"
+        "import router.cli.train, router.lab.train;"
+        "print(code, [m for m in ('numpy', 'scipy', 'sklearn', 'joblib') if m in sys.modules])"
+    )
+
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+    assert printed.splitlines()[-1] == "0 []"
 
 
 def test_litellm_is_imported_only_once_the_router_serves_a_target_that_needs_it():

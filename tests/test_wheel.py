@@ -26,9 +26,20 @@ def test_the_wheel_holds_the_default_config_and_no_tests(wheel):
 
     assert "router/config/default.yaml" in names
     assert "router/ledger/schema.sql" in names
-    assert "policies/learned.json" in names
+    assert "policies/learned.weights" in names
     assert not [name for name in names if name.startswith(("tests/", "docs/"))]
     assert {name.split("/")[0] for name in names if "dist-info" not in name} == {"router", "policies", "adapters"}
+
+
+def test_what_training_needs_is_an_extra_that_nobody_else_must_install(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        lines = archive.read(name).decode().splitlines()
+
+    needed = [line for line in lines if line.startswith("Requires-Dist: scikit-learn")]
+    assert "Provides-Extra: train" in lines
+    assert len(needed) == 1
+    assert needed[0].endswith("extra == 'train'")
 
 
 @pytest.mark.timeout(300)

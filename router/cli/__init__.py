@@ -10,6 +10,8 @@ COMMANDS = {
     "init": "write a config.yaml for the keys and local servers that are here",
     "check": "check the config and print every fault at once",
     "explain": "say where a request would go, and why, without sending it",
+    "why": "say why the last turn went where it did",
+    "wrong": "mark the last turn as misjudged, for tune to learn from",
     "replay": "decide your own past turns again, and say what would change",
     "tune": "fit the prior and your own offset to your past turns",
     "eval": "measure the decision on labelled turns, here or on a running router",

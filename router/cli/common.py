@@ -9,6 +9,8 @@ from pathlib import Path
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.contract.request import JsonObject
 from router.contract.words import Dialect, Tier
+from router.ledger.files import LedgerUnusable
+from router.ledger.turns import RecordedTurn, find_turn
 from router.wiring import known_names
 
 _DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
@@ -49,6 +51,22 @@ def example_body(dialect: Dialect, words: str) -> JsonObject:
     if dialect is Dialect.MESSAGES:
         body["max_tokens"] = 1024
     return {"model": "auto", "prompt": words} if dialect is Dialect.COMPLETIONS else body
+
+
+def find_recorded_turn(loaded: LoadedConfig, request_id: str | None) -> RecordedTurn | None:
+    """A turn of the config's ledger, or None after it was said why there is none."""
+    path = loaded.ledger_path
+    if path is None:
+        complain("the config keeps no ledger\n  hint: set ledger.path")
+        return None
+    try:
+        turn = find_turn(path, request_id)
+    except LedgerUnusable as error:
+        complain(str(error))
+        return None
+    if turn is None:
+        complain(f"{path} holds no request {request_id}" if request_id else f"{path} holds no turn yet")
+    return turn
 
 
 def command_name() -> str:

@@ -19,7 +19,7 @@ from router.contract.errors import BadRequest, RequestError, TandemError
 from router.contract.request import Json, JsonObject
 from router.contract.words import Preference, Tier
 from router.lab.items import BadData, Item, arrival_of, load_items
-from router.lab.measure import Figures, Judged, cost_curve, measure, reliability, split_by_source
+from router.lab.measure import Figures, Judged, cost_curve, measure, reliability, split_by_set
 from router.lab.plots import draw_cost_curve, draw_reliability
 from router.wiring import build_house
 
@@ -28,25 +28,33 @@ _REFUSALS = (400, 413)
 """With these a router refuses one request, such as one that is too long. Any other status is no answer to what was asked."""
 _COLUMNS = (
     ("items", "items", "{:d}"),
-    ("long", "long_share", "{:.2f}"),
     ("AUROC", "auroc", "{:.3f}"),
+    ("quick on fast", "quick_recall", "{:.3f}"),
+    ("long on deep", "long_recall", "{:.3f}"),
+)
+_ALL_COLUMNS = (
+    *_COLUMNS,
+    ("regret", "regret", "{:.3f}"),
+    ("long", "long_share", "{:.2f}"),
     ("within", "auroc_within", "{:.3f}"),
     ("accuracy", "accuracy", "{:.3f}"),
-    ("regret", "regret", "{:.3f}"),
     ("deep", "regret_always_deep", "{:.3f}"),
     ("fast", "regret_always_fast", "{:.3f}"),
     ("to fast", "fast_share", "{:.2f}"),
     ("precision", "quick_precision", "{:.3f}"),
-    ("recall", "quick_recall", "{:.3f}"),
     ("prec@28%", "quick_precision_at_28", "{:.3f}"),
     ("off by", "calibration_error", "{:.3f}"),
     ("length", "auroc_of_length", "{:.3f}"),
 )
 _LEGEND = """
-within: AUROC inside one repository. regret: mean cost of a choice, where a long task sent to fast costs 3 and a quick
-edit sent to deep costs 1; deep and fast: the same for always-deep and always-fast. precision, recall: of quick edits sent
-to fast; prec@28%: precision if the 28 % with the lowest scores went there. off by: mean distance between score and share
-of long tasks. length: AUROC of the prompt's length alone. Only clear items count.
+AUROC: the chance that a long task scores above a quick one. Only clear items count.
+"""
+_WHOLE_LEGEND = """
+AUROC: the chance that a long task scores above a quick one; within: inside one repository. regret: mean cost of a choice,
+where a long task sent to fast costs 3 and a quick edit sent to deep costs 1; deep and fast: the same for always-deep and
+always-fast. long: the share of long tasks. precision: of quick edits sent to fast; prec@28%: the same if the 28 % with the
+lowest scores went there. off by: mean distance between score and share of long tasks. length: AUROC of the prompt's length
+alone. Only clear items count.
 """
 
 
@@ -66,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without-calls", action="store_true", help="hide tools and tool calls, as a chat-style editor would")
     parser.add_argument("--preference", action="store_true", help="also show what each preference would choose")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write reliability.svg and cost-curve.svg there")
+    parser.add_argument("--all", action="store_true", help="print every figure, not only the four that tell most")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
@@ -133,7 +142,7 @@ def _collect(items: list[Item], judge: Callable[[Item], tuple[float, bool]]) -> 
         except RequestError as error:
             found.refusals.append(str(error))
         else:
-            found.judged.append(Judged(item.source, item.repo, item.is_long, score, is_fast, len(item.prompt)))
+            found.judged.append(Judged(item.set_name, item.repo, item.is_long, score, is_fast, len(item.prompt)))
     return found
 
 
@@ -181,34 +190,39 @@ def _make_folder(folder: Path) -> str:
 
 
 def _tell(arguments: argparse.Namespace, verdicts: Verdicts, preferences: dict[Preference, list[Judged]]) -> None:
-    sets, refusals = split_by_source(verdicts.judged), verdicts.refusals
+    sets, refusals = split_by_set(verdicts.judged), verdicts.refusals
     if arguments.plots:
         _draw(arguments.plots, sets, preferences)
     if arguments.json:
         told = {**_as_json(sets, preferences), "left_out": len(refusals)}
         print(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
     else:
-        _print(sets, preferences)
+        _print(sets, preferences, shows_all=arguments.all)
     if refusals:
         complain(f"left out {len(refusals)} of the items, which the router refuses, the first with: {refusals[0]}")
 
 
-def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]]) -> None:
-    print(_row("", [title for title, _, _ in _COLUMNS]))
+def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]], *, shows_all: bool) -> None:
+    columns = _ALL_COLUMNS if shows_all else _COLUMNS
+    print(_row("", [title for title, _, _ in columns], columns))
     for name, judged in sets.items():
-        print(_row(name, _cells(measure(judged))))
+        print(_row(name, _cells(measure(judged), columns), columns))
     for preference, judged in preferences.items():
-        print(_row(f"preference: {preference}", _cells(measure(judged))))
-    complain(_LEGEND.rstrip())
+        print(_row(f"preference: {preference}", _cells(measure(judged), columns), columns))
+    complain((_WHOLE_LEGEND if shows_all else _LEGEND).rstrip())
 
 
-def _cells(figures: Figures) -> list[str]:
+_Columns = tuple[tuple[str, str, str], ...]
+
+
+def _cells(figures: Figures, columns: _Columns) -> list[str]:
     found = asdict(figures)
-    return ["-" if found[field] is None else form.format(found[field]) for _, field, form in _COLUMNS]
+    return ["-" if found[field] is None else form.format(found[field]) for _, field, form in columns]
 
 
-def _row(name: str, cells: list[str]) -> str:
-    return f"{name:<24}" + "".join(f"{cell:>10}" for cell in cells)
+def _row(name: str, cells: list[str], columns: _Columns) -> str:
+    widths = [max(10, len(title) + 2) for title, _, _ in columns]
+    return f"{name:<32}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
 
 
 def _as_json(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]]) -> JsonObject:

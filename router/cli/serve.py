@@ -15,6 +15,7 @@ from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
 from router.ledger.files import LedgerUnusable
 from router.telemetry import events
+from router.telemetry.tasks import spawn
 from router.wiring import build_edge, build_house
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _COLLECT_AFTER = 2_000
 _PATHS = {Dialect.CHAT: "/chat/completions", Dialect.RESPONSES: "/responses", Dialect.MESSAGES: "/messages"}
+QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
+LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +81,8 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
                 url=url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
             )
             built.warm()
+            if with_ledger:
+                spawn(built.keep_learning(), name="learn")
             for warning in loaded.warnings:
                 events.config_warned(warning=warning)
             if not as_json:
@@ -129,9 +134,9 @@ def _welcome(loaded: LoadedConfig, url: str) -> str:
         f"Base URL    {url}/v1          (Claude Code and Anthropic SDKs: {url})",
         "",
         "A quick edit:",
-        _curl(url, dialect, "Fix the typo in this line: retrun x"),
+        _curl(url, dialect, QUICK_EXAMPLE),
         "A long task:",
-        _curl(url, dialect, "Implement an expression parser with tests and docs, step by step, until everything passes"),
+        _curl(url, dialect, LONG_EXAMPLE),
         "",
     ]
     return "\n".join(lines)

@@ -50,27 +50,32 @@ def run(arguments: argparse.Namespace) -> int:
         _print_json(_as_json(tuning))
     else:
         print(_readable(tuning))
-    return _apply(arguments, tuning) if arguments.apply else 0
+    return _apply(arguments, tuning, loaded.weights_fingerprint) if arguments.apply else 0
 
 
 def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
     built = build_house(loaded, with_ledger=False)
-    house, samples = quiet(built.house), []
+    house, samples, outdated = quiet(built.house), [], 0
     with asyncio.Runner() as runner:
         try:
             # One run for each turn: inside a run, Ctrl-C is heard only where something waits, and reading a log never does.
             for case in history.cases("tuning"):
+                if case.arrival is None and case.kept is not None and case.kept.weights != loaded.weights_fingerprint:
+                    outdated += 1  # what the words said then was said by other weights
+                    continue
                 choice = runner.run(choose_again(house, case))
                 sample = as_sample(case, choice) if choice is not None else None
                 if sample is not None:
                     samples.append(sample)
         finally:
             runner.run(built.close())
+    if outdated:
+        complain(f"passed over {outdated} turns of the ledger that were read by other weights, and whose text was not kept")
     return samples
 
 
-def _apply(arguments: argparse.Namespace, tuning: Tuning) -> int:
-    """Write the two values into the file, if they do no harm that can be seen."""
+def _apply(arguments: argparse.Namespace, tuning: Tuning, weights: str) -> int:
+    """Write the two values into the file, and the weights that they belong to, if they do no harm that can be seen."""
     if tuning.fitted == tuning.present:
         complain("nothing is written: the config has these values already")
         return 0
@@ -81,7 +86,11 @@ def _apply(arguments: argparse.Namespace, tuning: Tuning) -> int:
     if path is None:
         complain(f"there is no config file to write to\n  hint: {command_name()} init writes one")
         return 2
-    values = {"base_rate": tuning.fitted.base_rate, "personal_log_odds": tuning.fitted.personal_log_odds}
+    values: dict[str, float | str] = {
+        "base_rate": tuning.fitted.base_rate,
+        "personal_log_odds": tuning.fitted.personal_log_odds,
+        "fitted_to": weights,
+    }
     try:
         old = path.read_bytes()
         new = set_values(old.decode("utf-8"), "decision", values)

@@ -9,14 +9,14 @@ class CannotEdit(Exception):
     """The text has a form in which the setting has no line of its own."""
 
 
-def set_values(text: str, block: str, values: Mapping[str, float]) -> str:
-    """Set numbers inside one top-level block. A setting without a line gets one; a block that is absent is added at the end.
+def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
+    """Set values inside one top-level block. A setting without a line gets one; a block that is absent is added at the end.
 
     Raises `CannotEdit` for a block that is written in one line with others' settings, as `{…}`, and for what is not YAML.
     """
     try:
         for name, value in values.items():
-            text = _set_value(text, block, name, f"{value:g}")
+            text = _set_value(text, block, name, f'"{value}"' if isinstance(value, str) else f"{value:g}")
     except yaml.YAMLError as error:
         raise CannotEdit("the file is not YAML") from error
     return text

@@ -13,12 +13,14 @@ import yaml
 from pydantic import ValidationError
 
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
-from router.config.models import Config, LimitsSettings, TargetSettings
+from router.config.models import Config, DecisionSettings, LimitsSettings, TargetSettings
 from router.config.targets import TargetPlan, check_target, check_targets
 from router.contract.opinions import PolicyConfig
 from router.contract.secret import Secret
 from router.contract.words import Tier
 
+_RULES = "rules"
+"""The policy that follows `rules:`."""
 _MOST_BYTES = 1 << 20
 _MOST_BRACKETS = 5_000
 """A parser's time grows with nesting; no config of a person's comes near this."""
@@ -44,6 +46,11 @@ class LoadedConfig:
     targets: tuple[TargetPlan, ...]
     policies: tuple[tuple[str, PolicyConfig], ...]
     warnings: tuple[str, ...]
+
+    @property
+    def weights_fingerprint(self) -> str:
+        """Which weights read the words; empty where none do."""
+        return _fingerprint_of(self.policies)
 
     @property
     def is_simulated(self) -> bool:
@@ -132,12 +139,22 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         faults = [as_fault(entry) for entry in _telling(error.errors())]
         _check_what_can_be(content, folder, known, faults)
         raise ConfigError(source, faults) from error
-    policies = _check_policies(config.policies, known, faults)
+    policies = _check_policies(config.policies, folder, known, faults)
+    _check_rules(config.rules, policies, known, faults)
     targets = check_targets(config, folder, known, faults)
     _check_models(config, faults)
     _check_store(config, folder, faults)
     if faults:
         raise ConfigError(source, faults)
+    warnings = _warnings(config)
+    if not _fits(config, policies):
+        defaults = DecisionSettings()
+        ours = {"base_rate": defaults.base_rate, "personal_log_odds": defaults.personal_log_odds}
+        config = config.model_copy(update={"decision": config.decision.model_copy(update=ours)})
+        warnings.append(
+            "decision.base_rate and decision.personal_log_odds: fitted to other weights of the reading, so they are not used;"
+            " tandem tune --apply fits them anew"
+        )
     return LoadedConfig(
         config=config,
         source=source,
@@ -145,7 +162,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         fingerprint=hashlib.blake2b(orjson.dumps(config.model_dump(mode="json")), digest_size=6).hexdigest(),
         targets=tuple(targets),
         policies=tuple(policies),
-        warnings=tuple(_warnings(config)),
+        warnings=tuple(warnings),
     )
 
 
@@ -182,7 +199,10 @@ def _check_what_can_be(content: Mapping[str, object], folder: Path, known: Known
     """Check the parts of a faulty file that are well formed, so that nobody mends one fault only to meet the next."""
     policies = content.get("policies")
     if isinstance(policies, list):
-        _check_policies([entry for entry in policies if isinstance(entry, (str, dict))], known, faults)
+        _check_policies([entry for entry in policies if isinstance(entry, (str, dict))], folder, known, faults)
+    rules = content.get("rules")
+    if isinstance(rules, list):
+        _check_rules([entry for entry in rules if isinstance(entry, dict)], [], known, faults)
     tiers = content.get("tiers")
     for tier in Tier:
         block = tiers.get(str(tier)) if isinstance(tiers, dict) else None
@@ -195,7 +215,7 @@ def _check_what_can_be(content: Mapping[str, object], folder: Path, known: Known
             check_target(tier, settings, LimitsSettings(), folder, known, f"tiers.{tier}.targets[{index}]", faults)
 
 
-def _check_policies(entries: Sequence[Any], known: Known, faults: list[Fault]) -> list[tuple[str, PolicyConfig]]:
+def _check_policies(entries: Sequence[Any], folder: Path, known: Known, faults: list[Fault]) -> list[tuple[str, PolicyConfig]]:
     found: list[tuple[str, PolicyConfig]] = []
     for index, entry in enumerate(entries):
         name, content = (entry, None) if isinstance(entry, str) else next(iter(entry.items()), ("", None))
@@ -210,8 +230,41 @@ def _check_policies(entries: Sequence[Any], known: Known, faults: list[Fault]) -
         else:
             settings = check_block(known.policies[name], content, f"{path}.{name}", faults)
             if isinstance(settings, PolicyConfig):
-                found.append((name, settings))
+                found.append((name, settings.rooted(folder)))
+                _check_weights(found[-1][1], f"{path}.{name}", faults)
     return found
+
+
+def _check_weights(settings: PolicyConfig, path: str, faults: list[Fault]) -> None:
+    try:
+        _ = settings.fingerprint
+    except ValueError as error:
+        faults.append(Fault(f"{path}.weights", str(error), "tandem train writes them"))
+
+
+def _check_rules(
+    rules: Sequence[Mapping[str, object]], policies: list[tuple[str, PolicyConfig]], known: Known, faults: list[Fault]
+) -> None:
+    """Hand the rules to the policy that follows them. It is asked wherever there are rules, listed or not."""
+    if not rules:
+        return
+    if any(name == _RULES and settings != known.policies[_RULES]() for name, settings in policies):
+        faults.append(Fault("rules", "are given here and under policies", "keep them here"))
+    settings = check_block(known.policies[_RULES], {"rules": list(rules)}, "", faults)
+    if isinstance(settings, PolicyConfig):
+        policies[:] = [*(entry for entry in policies if entry[0] != _RULES), (_RULES, settings)]
+
+
+def _fits(config: Config, policies: Sequence[tuple[str, PolicyConfig]]) -> bool:
+    """Whether what `tandem tune` fitted belongs to the weights in use."""
+    decision, defaults = config.decision, DecisionSettings()
+    is_fitted = decision.personal_log_odds != defaults.personal_log_odds or decision.base_rate != defaults.base_rate
+    return not is_fitted or decision.fitted_to == _fingerprint_of(policies)
+
+
+def _fingerprint_of(policies: Sequence[tuple[str, PolicyConfig]]) -> str:
+    """Which weights read the words; empty where none do."""
+    return next((settings.fingerprint for _, settings in policies if settings.fingerprint), "")
 
 
 def _check_models(config: Config, faults: list[Fault]) -> None:

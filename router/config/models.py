@@ -185,10 +185,13 @@ class DecisionSettings(Settings):
     """A quick edit."""
     long: TurnSizeSettings = TurnSizeSettings(calls=26, output_tokens=9_000)
     """A long task."""
-    base_rate: float = Field(default=0.545, gt=0.001, lt=0.999)
-    """The share of long tasks among all turns, before anything is known of one."""
+    base_rate: float = Field(default=0.5, gt=0.001, lt=0.999)
+    """The share of long tasks among all turns, before anything is known of one. `tandem tune` fits it."""
     personal_log_odds: float = Field(default=0.0, ge=-3.0, le=3.0)
     """Your own offset, added to every turn of yours: positive leans to deep, negative to fast. `tandem tune` fits it."""
+    fitted_to: str = ""
+    """The weights that base_rate and personal_log_odds were fitted to. With other weights in use the two are not applied, and
+    `tandem check` says so. `tandem tune` writes it."""
 
 
 class LimitsSettings(Settings):
@@ -260,8 +263,11 @@ class Config(Settings):
     """The two tiers and their targets."""
     decision: DecisionSettings = DecisionSettings()
     """The economics of the choice."""
+    rules: tuple[dict[str, object], ...] = ()
+    """Your own say, read where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or lean: 2.0."""
     policies: tuple[str | dict[str, dict[str, object] | None], ...] = (
         "override",
+        "rules",
         "capability",
         "window",
         "side_request",

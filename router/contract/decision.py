@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from router.contract.signals import Turn
+from router.contract.target import WorkRatio
 from router.contract.words import Tier
 
 
@@ -27,6 +28,8 @@ class Estimate(NamedTuple):
     cost_usd: float
     wait_seconds: float
     redo_seconds: float
+    ratio: WorkRatio = WorkRatio()
+    """How this target's past turns compare to what was expected of them: counted in."""
 
 
 class Flip(NamedTuple):
@@ -62,3 +65,7 @@ class Decision(NamedTuple):
     prompt_tokens: int
     prompt_is_exact: bool
     config_fingerprint: str
+    weights_fingerprint: str = ""
+    """Which weights read the words: what is fitted on top of the evidence belongs to them."""
+    was_asked_for: bool = False
+    """Whether somebody with the right to say so asked for the tier: a person, or the operator's rule."""

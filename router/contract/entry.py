@@ -81,6 +81,15 @@ class Entry(NamedTuple):
     answer_text: str | None = None
 
 
+class FinishedWork(NamedTuple):
+    """A turn that one target finished by itself, and that nobody had asked for there: what was expected, and what it took."""
+
+    target: str
+    score: float
+    calls: int
+    output_tokens: int
+
+
 class Ledger(Protocol):
     """Keeps entries. Recording never blocks and never fails the request."""
 

@@ -1,74 +1,79 @@
 """What the trained reading looks at, as numbers: filled in by `sense`, weighed by the policy, fitted by the lab."""
 
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+TABLE_BITS = 18
+TABLE_SIZE = 1 << TABLE_BITS
+"""How many places the table of weights has. A word, or two that follow each other, is known by its place there."""
+SHOWN_CHARS = 3_000
+"""A text longer than this counts as this long."""
+
+MARKS: Mapping[str, tuple[int, ...]] = {
+    "words": (2, 3, 4, 6, 8, 11, 15, 20, 28, 40, 60, 90, 140),
+    "characters": (8, 15, 25, 40, 60, 90, 130, 200, 300, 500, 900, 1_500, SHOWN_CHARS),
+    "files": (1, 2, 3, 4),
+    "commas": (1, 2, 3, 4, 5, 6),
+    "lines": (1, 2, 4, 8, 15, 30),
+    "list_items": (1, 2, 3, 4, 5, 6),
+    "ticks": (2, 4, 6, 8),
+    "urls": (1, 2),
+    "camel_case": (1, 2, 3, 4),
+    "underscores": (1, 2, 3),
+    "brackets": (1, 3, 8, 16),
+    "slashes": (1, 2, 3, 4),
+    "quotes": (1, 2, 3, 4, 5),
+    "sentences": (1, 2, 3, 4, 5),
+    "colons": (1, 2, 3),
+    "questions": (1, 2, 3),
+    "ends_with_question": (1,),
+    "code_fence": (1,),
+    "trace": (1,),
+    "arrow": (1,),
+}
+"""The shape of a text: what is counted in it, and the counts at which the next step begins."""
+
+_CALLS = (0, 1, 2, 3, 5, 8, 12, 18, 26, 40)
+_EDITS = (0, 1, 2, 3, 6, 10)
+HISTORY: Mapping[str, tuple[int, ...]] = {
+    "turns": (1, 2, 3, 5, 8, 13, 20),
+    "calls_1": _CALLS,
+    "calls_2": _CALLS,
+    "calls_3": _CALLS,
+    "edits_1": _EDITS,
+    "edits_2": _EDITS,
+    "calls_most": _CALLS,
+    "calls_least": _CALLS,
+    "calls_mean": _CALLS,
+}
+"""The finished turns, the last first, in steps. The first step stands for a turn that never was."""
+
+
+Concept = tuple[str, tuple[int, ...]]
+"""An idea that the words name, in whatever language, as a phrase of ours, and the pieces that named it."""
 
 
 class Features(NamedTuple):
-    """One turn in numbers that hold nothing of its text. Every count is capped; -1 stands for a turn that never was.
+    """One turn in numbers that hold nothing of its text.
 
-    `calls_1` to `calls_3` and `edits_1` to `edits_3` are the finished turns, the last first. A field that begins with
-    `says_` counts words of one concept in many languages; `says_consent` also knows those that open an earlier sentence;
-    `before_` counts them in what the person said before.
-    `names_small_edit` is 1 when a short text names an edit that is small by its name. How long a text is, and how it
-    opens, is left out: anything put before it would change that, and it told nothing that the rest does not.
-    `is_session` is 1 where tools are offered or were called. It says which of the two readings a turn belongs to; neither
-    weighs it.
+    `pieces` are places in the table of weights, each once; `marks` and `history` are steps, one for each of `MARKS` and
+    `HISTORY`; a first turn has no history. `length` is the logarithm of the text's length.
     """
 
-    is_session: int
-    turns: int
-    calls_1: int
-    calls_2: int
-    calls_3: int
-    calls_sum: int
-    calls_most: int
-    calls_least: int
-    edits_1: int
-    edits_2: int
-    edits_sum: int
-    long_turns: int
-    quick_turns: int
-    idle_turns: int
-    list_items: int
-    questions: int
-    ends_with_question: int
-    ends_with_colon: int
-    ends_with_stop: int
-    files: int
-    slashes: int
-    ticks: int
-    brackets: int
-    urls: int
-    errors: int
-    places: int
-    names_small_edit: int
-    says_consent: int
-    says_question: int
-    says_explain: int
-    says_make: int
-    says_change: int
-    says_operate: int
-    says_whole: int
-    says_trouble: int
-    says_plan: int
-    says_test: int
-    says_document: int
-    says_analyse: int
-    says_detail: int
-    before_characters: int
-    before_asks: int
-    before_question: int
-    before_make: int
-    before_change: int
-    before_operate: int
-    before_plan: int
-    shared_words: int
+    pieces: tuple[int, ...]
+    marks: tuple[int, ...]
+    length: float
+    history: tuple[int, ...] = ()
+    concepts: tuple[Concept, ...] = ()
+    has_task: bool = True
+    """False for words that ask for nothing: a greeting, thanks, "ok"."""
+    follows: bool = False
+    """Whether these are the words of the turn before: the person's own ("go on", "fix it") do not say what is to be done."""
+    is_correction: bool = False
+    """Whether the words say that the work before is wrong."""
 
 
-HISTORY_FIELDS = frozenset(
-    {
-        *("calls_1", "calls_2", "calls_3", "calls_sum", "calls_most", "calls_least"),
-        *("edits_1", "edits_2", "edits_sum", "long_turns", "quick_turns", "idle_turns"),
-    }
-)
-"""What a client that works without tools never shows: the words-only reading does without these."""
+def steps_of(kinds: Mapping[str, Sequence[int]], counts: Sequence[float]) -> tuple[int, ...]:
+    """The step that each count has reached, in the order of the kinds."""
+    return tuple(map(bisect_right, kinds.values(), counts))

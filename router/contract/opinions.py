@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, NamedTuple, Protocol
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -53,6 +54,8 @@ class Lean(NamedTuple):
 
     log_odds: float
     because: str
+    names_turn: bool = False
+    """Whether `because` says what the turn looks like: the decision's sentence begins with that."""
 
 
 Opinion = Insist | RuleOut | Lean
@@ -62,6 +65,19 @@ class PolicyConfig(BaseModel):
     """The settings of one policy, as they stand under its name in `config.yaml`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    paths: ClassVar[tuple[str, ...]] = ()
+    """The settings that name files."""
+
+    def rooted(self, folder: Path) -> Self:
+        """The same with its paths made whole: they are relative to the file that names them."""
+        named = {name: getattr(self, name) for name in self.paths}
+        return self.model_copy(update={name: str(folder / Path(path).expanduser()) for name, path in named.items() if path})
+
+    @property
+    def fingerprint(self) -> str:
+        """Which weights the policy reads; empty for one that reads none. Raises `ValueError` where they cannot be read."""
+        return ""
 
 
 class Policy(Protocol):

@@ -38,6 +38,10 @@ class Trajectory(NamedTuple):
     """Whether the last test run passed, after one that had failed."""
     same_file_edits: int = 0
     """How often the same file was changed, of the one changed most."""
+    files: int = 0
+    """How many files were changed."""
+    written_chars: int = 0
+    """How much was written into them."""
 
 
 class Place(NamedTuple):
@@ -51,6 +55,10 @@ class Place(NamedTuple):
     """Whether the running turn was moved up: then it stays."""
     warm: Mapping[str, int] = {}
     """Tokens of the conversation that each target still has warm."""
+    was_asked_for: bool = False
+    """Whether somebody asked for the running turn's tier: then nothing moves it."""
+    effort: str | None = None
+    """The reasoning effort that the session began with."""
 
 
 class Turn(NamedTuple):
@@ -78,6 +86,8 @@ class Turn(NamedTuple):
     place: Place = Place()
     heeds_line: bool = True
     """Whether a first line counts: one that is older than a wish for the session does not."""
+    usual_efforts: tuple[str, ...] = ()
+    """The reasoning efforts that the client asks for by itself."""
 
 
 class TokenCount(NamedTuple):

@@ -53,10 +53,18 @@ class Target:
         return dialect if dialect in self.speaks or dialect is Dialect.COMPLETIONS else min(self.speaks)
 
 
+class WorkRatio(NamedTuple):
+    """How much more a target takes for a turn than was expected: calls, and tokens written. 1 until something is known."""
+
+    calls: float = 1.0
+    output: float = 1.0
+
+
 class Standing(NamedTuple):
-    """A target as it is now: its recent pace, how long a new request would wait, and what it is busy with."""
+    """A target as it is now: its recent pace, how long a new request would wait, what it is busy with, and how it works."""
 
     target: Target
     pace: Pace
     wait_seconds: float = 0.0
     in_flight: int = 0
+    ratio: WorkRatio = WorkRatio()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from router.contract.decision import Decision, Estimate, Flip
 from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong
-from router.contract.opinions import Insist, Lean, Policy, RuleOut
+from router.contract.opinions import Insist, Lean, Policy, Rank, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.words import PERSONS_KINDS, Tier
@@ -28,6 +28,7 @@ class Rules:
     economics: Economics
     spill_over: bool
     config_fingerprint: str
+    weights_fingerprint: str = ""
 
 
 def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
@@ -41,7 +42,7 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     prospects = _foresee_tiers(signals, ruled_out, score, economics)
     open_targets = {tier: tuple([prospect.target for prospect in open_ones]) for tier, open_ones in prospects.items()}
     estimates = _estimate(prospects, score, economics)
-    tier, targets, because, decided_by, may_spill = _pick(request, signals, hearing, ruled_out, open_targets, estimates, score)
+    tier, targets, because, decided_by, may_spill = _pick(request, signals, hearing, ruled_out, open_targets, estimates)
     return Decision(
         tier=tier,
         targets=targets,
@@ -58,7 +59,15 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
         prompt_tokens=signals.prompt.tokens,
         prompt_is_exact=signals.prompt.is_exact,
         config_fingerprint=rules.config_fingerprint,
+        weights_fingerprint=rules.weights_fingerprint,
+        was_asked_for=_is_asked_for(hearing),
     )
+
+
+def _is_asked_for(hearing: Hearing) -> bool:
+    """Whether the strongest that insisted is more than the running turn's habit."""
+    first = hearing.insists[0].opinion if hearing.insists else None
+    return isinstance(first, Insist) and first.rank > Rank.RUNNING_TURN
 
 
 def _fold_rule_outs(hearing: Hearing) -> dict[str, RuleOut]:
@@ -116,7 +125,6 @@ def _pick(
     ruled_out: Mapping[str, RuleOut],
     open_targets: Mapping[Tier, tuple[str, ...]],
     estimates: Mapping[Tier, Estimate],
-    score: float,
 ) -> tuple[Tier, tuple[str, ...], str, str, bool]:
     """Tier, targets, the sentence, who decided, and whether a failed attempt may go to the other tier."""
     if hearing.insists:
@@ -145,7 +153,7 @@ def _pick(
         return tier, open_targets[tier], because_only_tier(tier, reason), "rule_out", False
     tier = Tier.FAST if estimates[Tier.FAST].cost_usd < estimates[Tier.DEEP].cost_usd else Tier.DEEP
     warm = _warm_lead(signals, estimates, tier)
-    return tier, open_targets[tier], because_estimate(tier, estimates, score, hearing, warm), ESTIMATE, True
+    return tier, open_targets[tier], because_estimate(tier, estimates, hearing, warm), ESTIMATE, True
 
 
 def _warm_lead(signals: Signals, estimates: Mapping[Tier, Estimate], tier: Tier) -> int:

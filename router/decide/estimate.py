@@ -1,7 +1,7 @@
 """Expected time and money to done, for each tier, and where the choice would flip.
 
-`calls` and `output` are the same mix for both tiers, `(1-p)·quick + p·long`, so every figure is a polynomial in p. That
-keeps the flip in closed form.
+`calls` and `output` are the same mix for both tiers, `(1-p)·quick + p·long`, times each target's own learned ratio, so every
+figure is a polynomial in p. That keeps the flip in closed form.
 """
 
 import math
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from router.contract.decision import Estimate, Flip
-from router.contract.target import Price, Standing
+from router.contract.target import Price, Standing, WorkRatio
 
 MILLION = 1_000_000.0
+_AS_EXPECTED = WorkRatio()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +53,26 @@ class Prospect(NamedTuple):
     usd: float
     usd_slope: float
     has_price: bool
+    ratio: WorkRatio = WorkRatio()
 
 
 def foresee(
     standing: Standing, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
 ) -> Prospect:
     """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
-    target, (ttft, speed, prefill), wait, _ = standing
+    target, (ttft, speed, prefill), wait, _, ratio = standing
     quick, long = economics.quick, economics.long
+    if ratio != _AS_EXPECTED:
+        quick, long = (TurnSize(size.calls * ratio.calls, size.output_tokens * ratio.output) for size in (quick, long))
     cold_tokens = max(0, prompt_tokens - warm_tokens)
     seconds = wait + hop_seconds + cold_tokens / prefill + quick.calls * ttft + quick.output_tokens / speed
     slope = (long.calls - quick.calls) * ttft + (long.output_tokens - quick.output_tokens) / speed
     price = target.price
     if price is None:
-        return Prospect(target.name, wait, seconds, slope, 0.0, 0.0, has_price=False)
+        return Prospect(target.name, wait, seconds, slope, 0.0, 0.0, has_price=False, ratio=ratio)
     usd = _money(price, prompt_tokens, cold_tokens, quick)
     more = _money(price, prompt_tokens, cold_tokens, long) - usd
-    return Prospect(target.name, wait, seconds, slope, usd, more, has_price=True)
+    return Prospect(target.name, wait, seconds, slope, usd, more, has_price=True, ratio=ratio)
 
 
 def _money(price: Price, prompt_tokens: int, cold_tokens: int, size: TurnSize) -> float:
@@ -81,26 +85,26 @@ def _money(price: Price, prompt_tokens: int, cold_tokens: int, size: TurnSize) -
 
 def weigh(prospect: Prospect, p: float, economics: Economics) -> Estimate:
     """The estimate of a target whose work needs no redo."""
-    target, wait, seconds, slope, usd, usd_slope, has_price = prospect
+    target, wait, seconds, slope, usd, usd_slope, has_price, ratio = prospect
     seconds += slope * p
     usd += usd_slope * p
-    return Estimate(target, seconds, usd if has_price else None, seconds * economics.usd_per_second + usd, wait, 0.0)
+    return Estimate(target, seconds, usd if has_price else None, seconds * economics.usd_per_second + usd, wait, 0.0, ratio)
 
 
 def weigh_with_redo(prospect: Prospect, deep: Estimate, p: float, economics: Economics) -> Estimate:
     """The estimate of fast: with the chance of a long task, deep does it again, after it was found and undone."""
-    target, wait, seconds, slope, usd, usd_slope, has_price = prospect
+    target, wait, seconds, slope, usd, usd_slope, has_price, ratio = prospect
     redo = p * economics.redo_factor * deep.seconds
     seconds += slope * p + redo
     usd += usd_slope * p + p * (deep.money_usd or 0.0)
-    return Estimate(target, seconds, usd if has_price else None, seconds * economics.usd_per_second + usd, wait, redo)
+    return Estimate(target, seconds, usd if has_price else None, seconds * economics.usd_per_second + usd, wait, redo, ratio)
 
 
 def find_flip(fast: Prospect, deep: Prospect, p: float, economics: Economics) -> Flip:
     """The chance of a long task, and the wait on fast, at which both tiers cost the same. None where there is none."""
     rate, factor = economics.usd_per_second, economics.redo_factor
-    _, wait, seconds, slope, usd, usd_slope, _ = fast
-    _, _, deep_seconds, deep_slope, deep_usd, deep_usd_slope, _ = deep
+    _, wait, seconds, slope, usd, usd_slope, _, _ = fast
+    _, _, deep_seconds, deep_slope, deep_usd, deep_usd_slope, _, _ = deep
     # cost(fast) - cost(deep) = square·p² + linear·p + constant
     square = rate * factor * deep_slope + deep_usd_slope
     linear = rate * (slope - deep_slope + factor * deep_seconds) + usd_slope - deep_usd_slope + deep_usd

@@ -3,12 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from router.contract.decision import Decision, Estimate, Evidence
-from router.contract.opinions import Insist, RuleOut
+from router.contract.opinions import Insist, Lean, RuleOut
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
 from router.decide.opinions import Hearing
 
+_MOST_CHARS = 120
 _TOLD_WARM_TOKENS = 8_000
+_TOLD_WAIT_SECONDS = 1.0
+_TOLD_LOG_ODDS = 0.25
+_LOOKS_LONG = -0.85
+"""Log-odds: a score of 0.3, where tiers usually change."""
 
 
 def because_insist(opinion: Insist) -> str:
@@ -21,26 +26,43 @@ def because_only_tier(tier: Tier, reason: str) -> str:
     return f"only {tier} can serve this: {reason}"
 
 
-def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], score: float, hearing: Hearing, warm_lead: int = 0) -> str:
-    """Both could; this one will be done sooner. Names the weightiest evidence that points the same way, and a warm cache."""
-    here, there = estimates[tier].seconds, estimates[tier.other].seconds
-    words = f"about {_seconds(here)} to done on {tier}, {_seconds(there)} on {tier.other}"
-    points = [held for held in hearing.leans if (getattr(held.opinion, "log_odds", 0.0) > 0) == (tier is Tier.DEEP)]
-    evidence = f"; {points[0].opinion.because}" if points else ""
-    warm = f"; {warm_lead // 1000}k tokens are warm there" if warm_lead >= _TOLD_WARM_TOKENS else ""
-    return f"{words}; {score:.0%} long task{warm}{evidence}"
+def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], hearing: Hearing, warm_lead: int = 0) -> str:
+    """Both could; this one will be done sooner.
+
+    Begins with what the turn looks like; adds the weightiest other evidence that points the same way, and where the choice
+    goes against the looks, what made it: a warm cache, a queue, or how little there is to gain.
+    """
+    is_deep = tier is Tier.DEEP
+    leans = [held.opinion for held in hearing.leans if isinstance(held.opinion, Lean)]
+    looks = next((lean for lean in leans if lean.names_turn), None)
+    pointing = [
+        lean for lean in leans if lean is not looks and (lean.log_odds > 0) == is_deep and abs(lean.log_odds) >= _TOLD_LOG_ODDS
+    ]
+    words = [looks.because if looks else "nothing tells how long it is", *[lean.because for lean in pointing[:1]]]
+    if looks is None or (looks.log_odds > _LOOKS_LONG) is not is_deep:
+        if warm_lead >= _TOLD_WARM_TOKENS:
+            words.append(f"{warm_lead // 1000}k tokens are warm there")
+        elif looks is not None and len(words) == 1:
+            words.append(_say_against_looks(tier, estimates))
+    sentence = words[0]
+    for word in words[1:]:
+        if len(sentence) + len(word) + 2 <= _MOST_CHARS:
+            sentence = f"{sentence}; {word}"
+    return sentence
+
+
+def _say_against_looks(tier: Tier, estimates: Mapping[Tier, Estimate]) -> str:
+    """Why a turn does not go where it looks to belong."""
+    other = estimates[tier.other]
+    if other.wait_seconds >= _TOLD_WAIT_SECONDS:
+        return f"{tier.other} has a queue"
+    return "fast would not be done much sooner" if tier is Tier.DEEP else "fast is done sooner even so"
 
 
 def no_target_error(insist: Insist | None, reasons: Sequence[RuleOut]) -> str:
     """What was asked for, and why each target cannot."""
     asked = f"{insist.because}, but no target there can serve this request" if insist else "no target can serve this request"
     return f"{asked}: {'; '.join(dict.fromkeys(f'{r.target}: {r.because}' for r in reasons)) or 'none is configured'}"
-
-
-def _seconds(value: float) -> str:
-    if value < 10:
-        return f"{value:.1f} s"
-    return f"{value:.0f} s" if value < 180 else f"{value / 60:.0f} min"
 
 
 def explain(decision: Decision) -> JsonObject:
@@ -69,6 +91,7 @@ def explain(decision: Decision) -> JsonObject:
         },
         "skipped": [{"policy": entry.policy, "reason": entry.reason} for entry in decision.skipped],
         "config": decision.config_fingerprint,
+        "weights": decision.weights_fingerprint,
     }
 
 
@@ -89,6 +112,8 @@ def _estimate_json(estimate: Estimate) -> JsonObject:
         "cost_usd": round(estimate.cost_usd, 6),
         "wait_seconds": round(estimate.wait_seconds, 3),
         "redo_seconds": round(estimate.redo_seconds, 3),
+        "calls_ratio": round(estimate.ratio.calls, 3),
+        "output_ratio": round(estimate.ratio.output, 3),
     }
 
 

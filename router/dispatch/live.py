@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from router.contract.target import Pace, Standing, Target
+from router.contract.target import Pace, Standing, Target, WorkRatio
 
 _KEPT_SAMPLES = 15
 _HALF_LIFE_SECONDS = 10.0
@@ -46,6 +46,7 @@ class _Live:
         self.unanswered: dict[int, float] = {}
         self.in_flight = 0
         self.closed_until = 0.0
+        self.ratio = WorkRatio()
 
     def stand(self, now: float) -> Standing:
         pace = Pace(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
@@ -53,7 +54,7 @@ class _Live:
         if self.unanswered:
             # A request that waits for its first token shows a queue before any sample can.
             wait = max(wait, now - next(iter(self.unanswered.values())) - pace.ttft_seconds)
-        return Standing(self.target, pace, wait, self.in_flight)
+        return Standing(self.target, pace, wait, self.in_flight, self.ratio)
 
 
 class LiveStatistics:
@@ -71,6 +72,11 @@ class LiveStatistics:
             self._stood_at = now
             self._standings = {name: live.stand(now) for name, live in self._live.items()}
         return self._standings
+
+    def learn(self, ratios: Mapping[str, WorkRatio]) -> None:
+        """How much work each target makes of a turn, as the ledger shows it. One of which nothing is known is as expected."""
+        for name, live in self._live.items():
+            live.ratio = ratios.get(name, WorkRatio())
 
     def began(self, target: str, now: float, *, is_streaming: bool) -> int:
         """A call was opened. Returns its number, for the calls below. Only a stream shows when its first token is late."""

@@ -32,6 +32,8 @@ class Kept:
     prompt_tokens: int
     decided_by: str
     kind: TurnKind
+    weights: str = ""
+    """The weights by which the words were read then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Case:
     at: float | None
     size: Size | None = None
     regrets: tuple[Regret, ...] = ()
+    weight: int = 1
+    """How many turns it counts for in a fit."""
     words: str = ""
     was: Tier | None = None
     """The tier that served it, where a ledger says so."""
@@ -66,9 +70,9 @@ def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
             continue
         other = min(near, key=lambda other: abs((other.at or 0.0) - at))
         others.remove(other)
-        is_wish = Regret.OVERRODE in other.regrets or Regret.ESCALATED in other.regrets
+        is_wish = other.weight > 1 or Regret.OVERRODE in other.regrets or Regret.ESCALATED in other.regrets
         regrets = tuple(dict.fromkeys((*case.regrets, *other.regrets)))
-        yield replace(case, was=other.was, regrets=regrets, size=other.size if is_wish else case.size)
+        yield replace(case, was=other.was, regrets=regrets, size=other.size if is_wish else case.size, weight=other.weight)
     for others in waiting.values():
         yield from others
 

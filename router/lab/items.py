@@ -1,7 +1,14 @@
-"""Labelled turns from JSON lines, and each as the chat body that a router would have seen at that moment."""
+"""Labelled turns from JSON lines, and each as the chat body that a router would have seen at that moment.
 
+Four kinds of line are known by their fields: recorded turns (`prompt`), written asks (`text`), a second label for turns of
+another file (`id`, `file`), and commits (`words`).
+"""
+
+import gzip
+import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import orjson
@@ -15,6 +22,15 @@ from router.sessions.turns import read_turn
 _UNKNOWN_WORDS = "(earlier message)"
 _MOST_EARLIER, _MOST_CALLS = 20, 60
 _TOOL_NAMES = ("read_file", "edit_file")
+_MOST_WEIGHT = 100.0
+_LABELS = ("quick", "long", "unclear")
+_BLOCK_ITEMS = 50
+"""Written asks next to each other are often about one thing: so many stay together when data is divided."""
+_WORK = {"quick": ((1, 1), (2, 1), (0, 0), (3, 1)), "long": ((18, 7), (26, 9), (14, 6), (33, 12))}
+"""Calls and edits of a turn before, of which only its size is known."""
+
+ASKS, MEANING, COMMITS = "asks", "meaning", "commits"
+"""Sources that were not recorded as turns with the work that followed."""
 
 
 class BadData(Exception):
@@ -23,9 +39,10 @@ class BadData(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One turn of a person, what stood before it, and what became of it.
+    """One turn of a person, what stood before it, and what it was.
 
-    `is_clear` is false for turns between the rules for quick and long; scores are taken on the clear ones.
+    `is_clear` is false for turns between the rules for quick and long, and for asks that could be either; scores are taken on
+    the clear ones. `group` is what must stay together when data is divided: a repository, or a block of a file.
     """
 
     source: str
@@ -33,16 +50,34 @@ class Item:
     prompt: str
     is_long: bool
     is_clear: bool
-    has_tools: bool
-    prior_turns: int
-    calls: tuple[int, ...]
-    edits: tuple[int, ...]
-    previous: str
+    has_tools: bool = False
+    prior_turns: int = 0
+    calls: tuple[int, ...] = ()
+    edits: tuple[int, ...] = ()
+    previous: str = ""
+    group: str = ""
+    id: str = ""
+    weight: float = 1.0
+    """What it counts in a fit, against others of its kind."""
+    kind: str = ""
+    """`asks`, `meaning` or `commits`; empty for a recorded turn, whose label is the work that followed."""
 
     @property
     def is_session(self) -> bool:
-        """Whether it was cut out of somebody's session with an agent, so that its history is real."""
-        return self.source.startswith("agent_session")
+        """Whether it was cut out of somebody's session with an agent, and is judged by the work that followed."""
+        return not self.kind and self.source.startswith("agent_session")
+
+    @property
+    def set_name(self) -> str:
+        """The name under which its figures are shown."""
+        if self.kind == ASKS:
+            place = (
+                "later turns" if self.prior_turns else "first asks with tools" if self.has_tools else "first asks without tools"
+            )
+            return f"asks: {place}"
+        if self.kind == MEANING:
+            return "real prompts: later turns" if self.prior_turns else "real prompts: first turns"
+        return self.kind or self.source
 
 
 def load_items(paths: Iterable[Path]) -> list[Item]:
@@ -51,14 +86,10 @@ def load_items(paths: Iterable[Path]) -> list[Item]:
 
 
 def _load(path: Path) -> Iterator[Item]:
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise BadData(f"{path}: {error.strerror}") from error
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(_read_lines(path), 1):
         if line.strip():
             try:
-                yield _read_item(orjson.loads(line))
+                yield _read_item(orjson.loads(line), path, number)
             except orjson.JSONDecodeError as error:
                 raise BadData(f"{path} line {number}: is not JSON: {error}") from error
             except KeyError as error:
@@ -67,28 +98,114 @@ def _load(path: Path) -> Iterator[Item]:
                 raise BadData(f"{path} line {number}: {error}") from error
 
 
-def _read_item(found: Json) -> Item:
+def _read_lines(path: Path) -> list[bytes]:
+    try:
+        content = path.read_bytes()
+        return (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
+    except OSError as error:
+        raise BadData(f"{path}: {error.strerror or error}") from error
+    except (EOFError, zlib.error) as error:
+        raise BadData(f"{path}: is not a gzip file: {error}") from error
+
+
+def _read_item(found: Json, path: Path, number: int) -> Item:
     if not isinstance(found, dict):
         raise TypeError("a line must hold an object")
+    if found["label"] not in _LABELS:
+        raise ValueError('label must be "quick", "long" or "unclear"')
+    if "text" in found:
+        return _read_ask(found, path, number)
+    if "words" in found:
+        return _read_commit(found)
+    if "file" in found and "prompt" not in found:
+        return _read_meaning(found, path)
+    return _read_turn(found)
+
+
+def _read_turn(found: JsonObject) -> Item:
     context = found.get("context")
     context = context if isinstance(context, dict) else {}
-    label, prompt = found["label"], found["prompt"]
-    if label not in ("quick", "long") or not isinstance(prompt, str):
+    prompt, repo = found["prompt"], str(found.get("repo", "unknown"))
+    if found["label"] == "unclear" or not isinstance(prompt, str):
         raise ValueError('label must be "quick" or "long", and prompt a text')
     calls = _numbers(context.get("prior_tool_calls"))
     previous = context.get("prev_prompt")
     return Item(
         source=str(found.get("source", "unknown")),
-        repo=str(found.get("repo", "unknown")),
+        repo=repo,
         prompt=prompt,
-        is_long=label == "long",
+        is_long=found["label"] == "long",
         is_clear=found.get("band", "clear") == "clear",
         has_tools=bool(context.get("has_tools")),
         prior_turns=max(_number(context.get("prior_turns")), len(calls)),
         calls=calls,
         edits=_numbers(context.get("prior_edits")),
         previous=previous if isinstance(previous, str) else "",
+        group=repo,
+        id=str(found.get("id", "")),
     )
+
+
+def _read_ask(found: JsonObject, path: Path, line: int) -> Item:
+    text, name, previous = found["text"], str(found.get("id", "")), found.get("previous")
+    if not isinstance(text, str):
+        raise TypeError("text must be a text")
+    number = int("".join(filter(str.isdecimal, name)) or line)
+    has_tools = found.get("setting") == "agent"
+    work: tuple[int, int] | None = None
+    if previous:
+        size = str(found.get("previous_size", "quick"))
+        if size not in _WORK:
+            raise ValueError('previous_size must be "quick" or "long"')
+        work = _WORK[size][number % len(_WORK[size])] if has_tools else (0, 0)
+    return Item(
+        source=ASKS,
+        repo=path.stem,
+        prompt=text,
+        is_long=found["label"] == "long",
+        is_clear=found["label"] != "unclear",
+        has_tools=has_tools,
+        prior_turns=int(work is not None),
+        calls=(work[0],) if work else (),
+        edits=(work[1],) if work else (),
+        previous=str(previous) if previous else "",
+        group=f"{path.stem} {number // _BLOCK_ITEMS}",
+        id=name,
+        weight=_weight(found.get("weight")),
+        kind=ASKS,
+    )
+
+
+def _read_meaning(found: JsonObject, path: Path) -> Item:
+    """A turn of another file, beside this one, under what its words mean."""
+    if (path.parent / str(found["file"])).resolve() == path.resolve():
+        raise ValueError("file must name another file")
+    turn = _index(path.parent / str(found["file"])).get(str(found["id"]))
+    if turn is None:
+        raise ValueError(f"{found['file']} holds no item {found['id']}")
+    return replace(turn, is_long=found["label"] == "long", is_clear=found["label"] != "unclear", kind=MEANING)
+
+
+@lru_cache(maxsize=8)
+def _index(path: Path) -> dict[str, Item]:
+    return {item.id: item for item in _load(path)}
+
+
+def _read_commit(found: JsonObject) -> Item:
+    words, repo = found["words"], str(found.get("repo", "unknown"))
+    if not isinstance(words, str):
+        raise TypeError("words must be a text")
+    is_clear = found.get("band", "clear") == "clear" and found["label"] != "unclear"
+    name = str(found.get("id", ""))
+    return Item(COMMITS, repo, words, found["label"] == "long", is_clear, group=repo, id=name, kind=COMMITS)
+
+
+def _weight(value: Json) -> float:
+    if value is None:
+        return 1.0
+    if not isinstance(value, (int, float)) or not 0 < value <= _MOST_WEIGHT:
+        raise ValueError(f"weight must be a number above 0, up to {_MOST_WEIGHT:g}")
+    return float(value)
 
 
 def _number(value: Json) -> int:

@@ -13,8 +13,8 @@ import orjson
 
 from router.contract.errors import TandemError
 from router.contract.opinions import Lean
-from router.contract.request import Json, JsonObject, RequestView
-from router.contract.words import Dialect, Feature, Operation, Outcome, Tier, TurnKind
+from router.contract.request import Json, JsonObject
+from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.choose import ESTIMATE, PERSONAL
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import Arrival, read_request
@@ -23,7 +23,6 @@ from router.lab.logs.lines import as_count
 from router.lab.past import Size, size_of_work
 from router.lab.regrets import is_asked_again
 from router.lab.requests import write_headers
-from router.sessions.clients import CLIENTS
 
 _KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _OUTCOMES = (Outcome.SERVED, Outcome.ABANDONED, Outcome.CUT_SHORT)
@@ -33,12 +32,12 @@ _WISHES = "override"
 _STAYS = "this session was asked to stay on"
 _FOR_SESSION = (_STAYS, "a first line asks for")
 """How that policy words a wish that holds for all that follows in a session."""
-_CALLERS_OF_TOOLS = frozenset(client.name for client in CLIENTS) - {"aider"}
-"""Clients that always offer tools. aider takes edits out of the answer, and calls none."""
+_MISJUDGED_WEIGHT = 10
+"""What a turn counts that the person marked as misjudged: nothing says it more plainly."""
 _MOST_LOG_ODDS = 20.0
 """More than this no policy may say."""
 _QUERY = """
-    SELECT caller, session, turn_kind, client, at, dialect, outcome, tier, decision, prompt_text FROM entries
+    SELECT caller, session, turn_kind, client, at, dialect, outcome, tier, decision, prompt_text, output_tokens, id FROM entries
     WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?) ORDER BY sequence
 """
 
@@ -60,6 +59,8 @@ class _Row(NamedTuple):
     tier: object
     decision: object
     prompt_text: object
+    output_tokens: object
+    id: object
 
 
 @dataclass(slots=True)
@@ -75,8 +76,12 @@ class _Turn:
     """Whether the person asked for its tier, for this one request."""
     arrival: Arrival | None
     words: str
-    offers_tools: bool
-    calls: int = 0
+    id: str = ""
+    output_tokens: int = 0
+    lacks_output: bool = False
+    """Whether some answer came without a count of its tokens: then it is not known how much was written."""
+    misjudged: Tier | None = None
+    """The tier that the person said it should have had."""
     is_abandoned: bool = False
     is_cut_short: bool = False
     has_moved_up: bool = False
@@ -84,10 +89,17 @@ class _Turn:
 
     def go_on(self, row: _Row) -> None:
         """Count one call more."""
-        self.calls += 1
+        self.count(row)
         self.is_abandoned |= row.outcome == Outcome.ABANDONED
         self.is_cut_short = row.outcome == Outcome.CUT_SHORT
         self.has_moved_up |= row.tier == Tier.DEEP and self.tier is Tier.FAST
+
+    def count(self, row: _Row) -> None:
+        """Add what one answer wrote."""
+        if isinstance(row.output_tokens, int):
+            self.output_tokens += max(0, row.output_tokens)
+        else:
+            self.lacks_output = True
 
 
 @dataclass(slots=True)
@@ -104,10 +116,11 @@ def read_ledger(path: Path, tally: LedgerTally) -> list[Case]:
     """Every turn, in the order in which they began. Raises `LedgerUnreadable`."""
     running: dict[tuple[str, str], list[_Turn | None]] = {}
     with _open(path) as database:
+        misjudged = _read_misjudged(database)
         for row in map(_Row._make, database.execute(_QUERY, (*_KINDS, *_OUTCOMES))):
             tally.entries += 1
             tally.sessions.add(str(row.session))
-            _note(row, running.setdefault((str(row.caller), str(row.session)), []), tally)
+            _note(row, running.setdefault((str(row.caller), str(row.session)), []), tally, misjudged)
     cases = [case for turns in running.values() for case in _as_cases(turns)]
     return sorted(cases, key=lambda case: case.at or 0.0)
 
@@ -123,7 +136,16 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
         raise LedgerUnreadable(f"{path} is no ledger that can be read: {error}") from error
 
 
-def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally) -> None:
+def _read_misjudged(database: sqlite3.Connection) -> dict[str, Tier]:
+    """What `tandem wrong` marked: by request, the tier that would have been right. An older ledger has no such table."""
+    try:
+        rows = database.execute("SELECT request_id, should_be FROM misjudged").fetchall()
+    except sqlite3.OperationalError:
+        return {}
+    return {str(name): Tier(tier) for name, tier in rows if tier in tuple(Tier)}
+
+
+def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally, misjudged: Mapping[str, Tier]) -> None:
     """Take an entry into its session. None stands for a turn that cannot be read: its calls are no other turn's."""
     explained = _read_decision(row.decision)
     last = turns[-1] if turns else None
@@ -139,6 +161,7 @@ def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally) -> None:
         turns.append(None)
         tally.unreadable += 1
         return
+    turn.misjudged = misjudged.get(turn.id)
     turns.append(turn)
     tally.with_text += turn.arrival is not None
 
@@ -158,10 +181,10 @@ def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
     at = float(str(row.at))
     if not math.isfinite(at):
         raise ValueError("no time")
-    arrival, view = _read_text(row, Dialect(str(row.dialect)))
+    arrival = _read_text(row, Dialect(str(row.dialect)))
     kept = _read_kept(explained, TurnKind(row.kind))
     wish = _read_wish(explained)
-    return _Turn(
+    turn = _Turn(
         session=str(row.session),
         client=str(row.client or "unknown"),
         at=at,
@@ -171,10 +194,12 @@ def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
         # What insisted or ruled out then is not in the text alone: such a turn stays what it was.
         arrival=arrival if kept.decided_by == ESTIMATE else None,
         words=as_text(explained.get("person_text")),
-        offers_tools=view is not None and not view.needs.isdisjoint((Feature.TOOLS, Feature.CUSTOM_TOOLS)),
+        id=str(row.id),
         is_abandoned=row.outcome == Outcome.ABANDONED,
         is_cut_short=row.outcome == Outcome.CUT_SHORT,
     )
+    turn.count(row)
+    return turn
 
 
 def _read_wish(explained: JsonObject) -> str:
@@ -192,6 +217,7 @@ def _read_kept(explained: JsonObject, kind: TurnKind) -> Kept:
         prompt_tokens=as_count(explained.get("prompt_tokens")),
         decided_by=str(explained.get("decided_by", "")),
         kind=kind,
+        weights=as_text(explained.get("weights")),
     )
 
 
@@ -202,23 +228,23 @@ def _read_odds(evidence: Mapping[str, Json]) -> float:
     return float(odds)
 
 
-def _read_text(row: _Row, dialect: Dialect) -> tuple[Arrival | None, RequestView | None]:
+def _read_text(row: _Row, dialect: Dialect) -> Arrival | None:
     """The request itself, where `ledger.keep_text` kept the whole of it, with the headers by which its client is known."""
     if not isinstance(row.prompt_text, str):
-        return None, None
+        return None
     headers = write_headers(str(row.client), str(row.session))
     arrival = Arrival("req_replay", dialect, Operation.CREATE, headers, row.prompt_text.encode("utf-8", "replace"))
     try:
-        return arrival, read_request(arrival)
+        read_request(arrival)
     except TandemError:
-        return None, None
+        return None
+    return arrival
 
 
 def _as_cases(turns: Sequence[_Turn | None]) -> Iterator[Case]:
     known = [turn for turn in turns if turn is not None]
     # Who asks for a tier in every turn has a habit; who does so now and then was not content with the choice.
     corrects = any(turn.is_wished for turn in known) and not all(turn.is_wished for turn in known)
-    may_call = any(_may_call(turn) for turn in known)
     for turn, following in zip_longest(turns, turns[1:]):
         if turn is None:
             continue
@@ -227,19 +253,14 @@ def _as_cases(turns: Sequence[_Turn | None]) -> Iterator[Case]:
             session=turn.session,
             client=turn.client,
             at=turn.at,
-            size=_size(turn, regrets, may_call=may_call),
+            size=_size(turn, regrets),
+            weight=_MISJUDGED_WEIGHT if turn.misjudged is not None else 1,
             regrets=regrets,
             words=turn.words,
             was=turn.tier,
             arrival=turn.arrival,
             kept=turn.kept,
         )
-
-
-def _may_call(turn: _Turn) -> bool:
-    """Whether tools could be called. Without its text an entry does not say whether the client offered any."""
-    is_loop = turn.calls > 0 or turn.kept.kind is TurnKind.TOOL_LOOP
-    return is_loop or turn.offers_tools or turn.client in _CALLERS_OF_TOOLS
 
 
 def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> Iterator[Regret]:
@@ -258,14 +279,16 @@ def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> It
         yield Regret.ESCALATED
 
 
-def _size(turn: _Turn, regrets: tuple[Regret, ...], *, may_call: bool) -> Size | None:
-    """By the person's own word where there is one, else by the calls that followed. Edits are not in the ledger.
+def _size(turn: _Turn, regrets: tuple[Regret, ...]) -> Size | None:
+    """By the person's own word where there is one, else by what was written. Edits are not in the ledger.
 
-    Where no call could follow, or the work broke off, few calls say nothing.
+    Where the work broke off, or nobody counted what was written, little says nothing.
     """
+    if turn.misjudged is not None:
+        return Size.LONG if turn.misjudged is Tier.DEEP else Size.QUICK
     if Regret.OVERRODE in regrets:
         return Size.LONG if turn.tier is Tier.DEEP else Size.QUICK
-    size = size_of_work(turn.calls, 0)
+    size = size_of_work(0, turn.output_tokens)
     if size is Size.LONG or Regret.ESCALATED in regrets or Regret.ASKED_AGAIN in regrets:
         return Size.LONG
-    return size if may_call and not turn.is_abandoned and not turn.is_cut_short else None
+    return size if not turn.lacks_output and not turn.is_abandoned and not turn.is_cut_short else None

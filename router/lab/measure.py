@@ -38,18 +38,24 @@ class Figures:
     fast_share: float
     quick_precision: float | None
     quick_recall: float | None
+    long_recall: float | None
     quick_precision_at_28: float | None
     calibration_error: float
     brier: float
     auroc_of_length: float | None
 
 
-def split_by_source(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
-    """Agent sessions first: they are what a router sees. Then each other source, then all."""
+def split_by_set(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+    """Real prompts first, then agent sessions: they are what a router sees. Then each other set, then all."""
     sets: dict[str, list[Judged]] = {}
-    for source in sorted({entry.source for entry in judged}, key=lambda name: (not name.startswith("agent_session"), name)):
+    for source in sorted({entry.source for entry in judged}, key=_order):
         sets[source] = [entry for entry in judged if entry.source == source]
     return {**sets, "all": list(judged)} if len(sets) > 1 else sets
+
+
+def _order(name: str) -> tuple[int, str]:
+    starts = ("real prompts", "agent_session")
+    return next((place for place, start in enumerate(starts) if name.startswith(start)), len(starts)), name
 
 
 def measure(judged: Sequence[Judged]) -> Figures:
@@ -71,6 +77,7 @@ def measure(judged: Sequence[Judged]) -> Figures:
         fast_share=len(fast) / count,
         quick_precision=quick_on_fast / len(fast) if fast else None,
         quick_recall=quick_on_fast / (count - long) if count > long else None,
+        long_recall=1 - (len(fast) - quick_on_fast) / long if long else None,
         quick_precision_at_28=sum(not entry.is_long for entry in by_score) / len(by_score),
         calibration_error=_calibration_error(judged),
         brier=sum((entry.score - entry.is_long) ** 2 for entry in judged) / count,

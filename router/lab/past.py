@@ -8,8 +8,10 @@ from router.sessions.clients import BOOKKEEPING_TOOLS
 from router.sessions.history import is_edit
 
 _MOST_WORDS = 20_000
-_LONG_CALLS, _LONG_EDITS = 12, 6
-_QUICK_CALLS, _QUICK_EDITS = 4, 2
+_LONG_EDITS, _LONG_TOKENS = 6, 6_000
+_QUICK_EDITS, _QUICK_TOKENS = 2, 2_000
+"""Places changed and tokens written. Calls alone say nothing: agents look around before a one-line edit."""
+_CHARS_PER_TOKEN = 4
 
 
 class Size(StrEnum):
@@ -28,6 +30,8 @@ class PastTurn:
     at: float | None = None
     calls: tuple[str, ...] = ()
     edits: int = 0
+    answer_chars: int = 0
+    """Of all that the model wrote for it, as far as the log holds it."""
     seconds: float | None = None
     model: str = ""
     effort: str | None = None
@@ -56,11 +60,11 @@ class PastSession:
     turns: tuple[PastTurn, ...]
 
 
-def size_of_work(calls: int, edits: int) -> Size:
-    """What that much work makes of a turn."""
-    if calls >= _LONG_CALLS or edits >= _LONG_EDITS:
+def size_of_work(edits: int, output_tokens: float) -> Size:
+    """What that much work makes of a turn: places changed, and tokens written."""
+    if edits >= _LONG_EDITS or output_tokens >= _LONG_TOKENS:
         return Size.LONG
-    return Size.QUICK if calls <= _QUICK_CALLS and edits <= _QUICK_EDITS else Size.MIDDLE
+    return Size.QUICK if edits <= _QUICK_EDITS and output_tokens <= _QUICK_TOKENS else Size.MIDDLE
 
 
 def size_of_turn(turn: PastTurn) -> Size | None:
@@ -68,7 +72,7 @@ def size_of_turn(turn: PastTurn) -> Size | None:
 
     Work that had to be asked for again was more than it looked. Work that was broken off would have been more.
     """
-    size = size_of_work(len(turn.calls), turn.edits)
+    size = size_of_work(turn.edits, turn.answer_chars / _CHARS_PER_TOKEN)
     if size is Size.LONG or turn.was_asked_again:
         return Size.LONG
     return size if turn.was_answered and not turn.was_interrupted else None
@@ -85,7 +89,7 @@ class Scribe:
         self._turns: list[PastTurn] = []
         self._open: PastTurn | None = None
         self._calls: list[str] = []
-        self._edits = 0
+        self._edits = self._answer_chars = 0
         self._seen: set[str] = set()
         self._chars = self._remembers_from = 0
         self._last_at: float | None = None
@@ -114,6 +118,7 @@ class Scribe:
         self._chars += chars
         self._note(at)
         if is_answer:
+            self._answer_chars += chars
             self._answer()
 
     def count(self, prompt_tokens: int) -> None:
@@ -165,5 +170,7 @@ class Scribe:
         if turn is None:
             return
         seconds = None if turn.at is None or self._last_at is None else max(0.0, self._last_at - turn.at)
-        self._turns.append(replace(turn, calls=tuple(self._calls), edits=self._edits, seconds=seconds))
-        self._open, self._calls, self._edits, self._seen, self._is_settled = None, [], 0, set(), False
+        done = replace(turn, calls=tuple(self._calls), edits=self._edits, answer_chars=self._answer_chars, seconds=seconds)
+        self._turns.append(done)
+        self._open, self._calls, self._seen, self._is_settled = None, [], set(), False
+        self._edits = self._answer_chars = 0

@@ -33,6 +33,8 @@ class Sample:
     threshold: float | None
     tier: Tier
     size: Size
+    weight: int = 1
+    """How many turns it counts for: one that was marked as misjudged counts for more."""
 
     @property
     def is_long(self) -> bool:
@@ -85,7 +87,7 @@ def as_sample(case: Case, choice: Choice) -> Sample | None:
     """A sample, if it is known what the turn was."""
     if case.size not in (Size.QUICK, Size.LONG):
         return None
-    return Sample(case.session, case.at or 0.0, choice.evidence, choice.threshold, choice.tier, case.size)
+    return Sample(case.session, case.at or 0.0, choice.evidence, choice.threshold, choice.tier, case.size, case.weight)
 
 
 def tune(samples: Sequence[Sample], present: Fit) -> Tuning | None:
@@ -139,15 +141,15 @@ def fit(samples: Sequence[Sample]) -> Fit:
 
     Both are shrunk: the prior as a share, and their sum, which is what a turn feels, as log-odds.
     """
-    long = sum(sample.is_long for sample in samples)
-    base_rate = (long + _PRIOR_TURNS * _SHIPPED_BASE_RATE) / (len(samples) + _PRIOR_TURNS)
+    long, turns = sum(sample.weight * sample.is_long for sample in samples), sum(sample.weight for sample in samples)
+    base_rate = (long + _PRIOR_TURNS * _SHIPPED_BASE_RATE) / (turns + _PRIOR_TURNS)
     prior = _logit(base_rate)
     shift = prior - _logit(_SHIPPED_BASE_RATE)
     # A turn's share in what is known of an offset is p(1-p), a quarter at most: the prior counts as so many turns of that.
     pull = _PRIOR_TURNS / 4
 
     def slope(offset: float) -> float:
-        wrong = math.fsum(sigmoid(prior + offset + sample.evidence) - sample.is_long for sample in samples)
+        wrong = math.fsum(sample.weight * (sigmoid(prior + offset + sample.evidence) - sample.is_long) for sample in samples)
         return wrong + pull * (shift + offset)
 
     low, high = -_MOST_OFFSET, _MOST_OFFSET

@@ -1,205 +1,180 @@
-"""A turn in numbers, for the trained reading: the person's words and the session's finished turns.
+"""A turn in numbers, for the trained reading: what the person typed, its shape, and the session's finished turns.
 
-Counts of structure and of concepts, alike in every language. Only the end of the text is read, so that a book costs no more
-than a page and what is put before the words can hardly speak for them: the last sentence of a session's turn, the last line
-of one that has only its words. Training and serving both call this.
+All that was typed is read, up to its first 600 and last 300 characters, so that a book costs no more than a page. Training and
+serving both call this.
 """
 
+import math
 import re
-from collections import Counter
 from functools import lru_cache
+from zlib import crc32
 
-from router.contract.features import Features
+from router.contract.features import HISTORY, MARKS, SHOWN_CHARS, TABLE_SIZE, Concept, Features, steps_of
 from router.contract.signals import FinishedTurn, History
-from router.sense.lexicon import ANY_PART, CONCEPTS, PARTS, SMALL_EDITS, WORDS
+from router.sense.claims import drop_claims
+from router.sense.lexicon import PAIRS, STILL_WRONG, UNSPACED, asks_for_nothing, find_parts, find_phrase, is_vague
 
-_READ_CHARS, _BARE_CHARS, _BEFORE_CHARS = 300, 200, 200
-_SENTENCE_WORDS, _SENTENCE_CHARS = 12, 160
-_TELLING_WORDS = 4
-_OPENING_CHARS, _OPENING_WORDS, _MOST_OPENINGS = 16, 2, 3
-_STOPPED = re.compile(r"[.!?]\s|[。！？]")
-_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
-_MOST_CALLS, _MOST_EDITS, _MOST_TURNS = 40, 20, 20
+_HEAD_CHARS, _TAIL_CHARS = 600, 300
+_MOST_TYPED = 4_000
+"""Claims are looked for in no more than this of either end."""
+_MOST_CALLS, _MOST_EDITS, _MOST_TURNS = 60, 30, 20
 """Past these a turn is as long, and a session as old, as one can be."""
-_SHORT_WORDS = 20
-_LONG_CALLS, _LONG_EDITS = 12, 6
-_QUICK_CALLS, _QUICK_EDITS = 4, 2
+_MOST_CONCEPTS = 24
+_MOST_VAGUE_CHARS = 80
+_BEGINNING_CHARS, _ENDING_CHARS = 4, 3
+_MOST_DIGITS = 4
+"""A number is read by how many digits it has: "3 places" and "300 places" are different tasks."""
+_LAST_PLACE = TABLE_SIZE - 1
+_SPREAD = 2_731
+"""An odd number whose product with a word's place is far from the place itself. Small: products of large ones cost more."""
+_OPENS, _CLOSES, _UNSPOKEN = (crc32(sign) & _LAST_PLACE for sign in (b"^", b"$", b"~"))
+_GAPS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
+"""What parts words in plain text: the same as `_WORD`, at a tenth of the time."""
 
 _WORD = re.compile(r"\w+")
-_FILE = re.compile(r"\w[\w-]\.[a-z]\w{0,4}\b(?![.(])")
+_FILE = re.compile(
+    r"\.(?:py|js|ts|tsx|jsx|go|rs|rb|java|kt|c|h|cpp|cc|hpp|cs|php|md|json|ya?ml|toml|html|css|scss|vue|sh|sql|txt|ini|cfg|lock"
+    r"|xml|svelte|swift|exs?|lua|r|env|conf|tf|proto|ipynb|csv)\b"
+)
 _LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
-_LINE = re.compile(r":\d")
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-_MODEL_WORDS = frozenset("model tier lane llm mode".split())
-_SIZE_WORDS = frozenset(
-    "fast deep slow quick strong weak cheap small large big smart powerful capable expensive premium".split()
-)
-_ROUTE_WORDS = frozenset("route routed routing router tier tandem".split())
-_TAGS = ("<|", "<system", "<admin", "<rout", "<developer", "<inst", "[system", "[admin", "[rout", "[inst", "[/inst")
-_CLAIM = re.compile(
-    r"\b(?:fast|deep|slow|quick|strong|weak|cheap|small|large|big|smart|powerful|capable|expensive|premium)(?:er|est)?[ -]"
-    r"(?:model|tier|lane|llm|mode)\b|\b(?:route|routing|router|tier|x-tandem-\w+|tandem)\s*[=:]\s*\w*"
-    r"|\brout(?:e|ed|ing) (?:this|it|me|to)\b|</?(?:system|admin|router|routing|developer|instructions?|s|inst)\b"
-    r"|\[/?(?:system|admin|router|routing|inst|developer)\b|<\|"
-)
-"""Words that claim a tier, and tags that play the system. They are evidence of nothing, so their sentence is not read."""
-_LEAD_IN = re.compile(r"(?:\b(?:please|use|using|switch|go|with|on|via|to|the|a|an|your)\s+)*$")
-_SETTING = re.compile("[=:]")
-_CLAIM_REST_CHARS = 40
-_SENTENCE = re.compile(r"[^.!?。！？\n]*[.!?。！？\n]*")
-_STOPS = ("?", "？", "؟")
-_ALL = range(len(CONCEPTS))
-_CONSENT = CONCEPTS.index("consent")
-_LARGE = (CONCEPTS.index("whole"), CONCEPTS.index("plan"))
-_BEFORE = tuple(CONCEPTS.index(name) for name in ("question", "make", "change", "operate", "plan"))
+_CAMEL_CASE = re.compile(r"[a-z][A-Z]")
+_QUESTION_MARKS = ("?", "？", "؟")
 
 
-def read_features(text: str, history: History, offers_tools: bool) -> Features:
-    """Measure a turn. The same words after the same turns are measured once: a tool loop repeats them on every call."""
-    is_session = offers_tools or any(turn.calls for turn in history.last)
-    return _measure(text.rstrip()[-_READ_CHARS:], min(history.turns, _MOST_TURNS), history.last, is_session)
+def read_features(text: str, history: History, *, offers_tools: bool, follows: bool = False) -> Features:
+    """Measure a turn. The same words after the same turns are measured once: a tool loop repeats them on every call.
+
+    A client that offers no tools, and whose turns made no calls, shows no history: there, no calls means nothing.
+    """
+    shows_work = offers_tools or any(turn.calls for turn in history.last)
+    return _measure(text, min(history.turns, _MOST_TURNS) if shows_work else 0, history.last, follows)
+
+
+def leaves_open(text: str) -> bool:
+    """Whether words ask for something without saying what: "fix it", "same for the others"."""
+    return len(text) <= _MOST_VAGUE_CHARS and is_vague(_WORD.findall(text.lower()))
 
 
 @lru_cache(maxsize=512)
-def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...], is_session: bool) -> Features:
-    lower = text.lower().strip()
-    words = _WORD.findall(lower)
-    if _may_claim(lower, words):
-        lower = _drop_claims(lower)
-    paragraph = _BLANK_LINE.split(lower)[-1] if "\n" in lower else lower
-    names_small_edit = not SMALL_EDITS.isdisjoint(words) and _names_small_edit(_WORD.findall(paragraph))
-    line = paragraph.rsplit("\n", 1)[-1]
-    sentence, consents = _read_sentence(line)
-    # Without a session there is nothing else to go by, so more is read: the line, or the paragraph where that says little.
-    lower = sentence if is_session else (line if len(line.split()) >= _TELLING_WORDS else paragraph)[-_BARE_CHARS:]
-    words = _WORD.findall(lower)
-    said = _count_concepts(lower, words)
-    said[_CONSENT] = max(said[_CONSENT], consents)
-    return Features._make(
-        [
-            int(is_session),
-            turns,
-            *_measure_history(last),
-            *_measure_marks(lower),
-            int(names_small_edit),
-            *[min(said[place], 6) for place in _ALL],
-            *_measure_before(last[-1].words[:_BEFORE_CHARS].lower() if last else None, words),
-        ]
+def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...], follows: bool) -> Features:
+    typed = drop_claims(_ends(text.strip(), _MOST_TYPED, _MOST_TYPED))
+    length = len(text) if len(text) > 2 * _MOST_TYPED else len(typed)
+    shown = _ends(typed, _HEAD_CHARS, _TAIL_CHARS)
+    lower = shown.lower()
+    is_plain = lower.isascii()
+    words = lower.translate(_GAPS).split() if is_plain else _WORD.findall(lower)
+    pieces, concepts = _read_words(words, is_plain=is_plain)
+    return Features(
+        pieces=tuple(dict.fromkeys(pieces)),
+        marks=steps_of(MARKS, _count_marks(shown, lower, len(words), length)),
+        length=math.log1p(min(length, SHOWN_CHARS)) / 3 - 1,
+        history=steps_of(HISTORY, _count_history(turns, last)) if turns else (),
+        concepts=tuple(concepts[:_MOST_CONCEPTS]),
+        has_task=not asks_for_nothing(words),
+        follows=follows,
+        is_correction=any(phrase == STILL_WRONG for phrase, _ in concepts),
     )
 
 
-def _read_sentence(line: str) -> tuple[str, int]:
-    """The end of a line's last sentence, and how many of its sentences open with consent: that holds for what follows."""
-    body = line.rstrip(" .!?。！？")
-    sentences = _STOPPED.split(body)
-    consents = sum([_opens_with_consent(sentence.lstrip()[:_OPENING_CHARS]) for sentence in sentences])
-    last = " ".join(sentences[-1].split()[-_SENTENCE_WORDS:]) + line[len(body) :]
-    return last[-_SENTENCE_CHARS:], min(consents, _MOST_OPENINGS)
+def _ends(text: str, head: int, tail: int) -> str:
+    return text if len(text) <= head + tail else f"{text[:head]}\n{text[-tail:]}"
 
 
-def _opens_with_consent(opening: str) -> int:
-    """How many of the first two words agree to something."""
-    words = _WORD.findall(opening)[:_OPENING_WORDS]
-    if opening.isascii():
-        return sum([WORDS.get(word) == _CONSENT for word in words])
-    return _count_concepts(opening, words)[_CONSENT]
+def _read_words(words: list[str], *, is_plain: bool) -> tuple[list[int], list[Concept]]:
+    """The places of all words, pairs, beginnings and endings, and the concepts that they name."""
+    pieces: list[int] = []
+    concepts: list[Concept] = []
+    before, before_word, before_own = _OPENS, "", ()  # type: int, str, tuple[int, ...]
+    for word in words:
+        if not is_plain and not word.isascii() and UNSPACED.search(word):
+            pieces += _signs_of(word)
+            for run in UNSPACED.findall(word):
+                concepts += [(phrase, tuple(_signs_of(part))) for part, phrase in find_parts(run)]
+            before, before_word, before_own = _UNSPOKEN, "", ()
+            continue
+        own, phrase = _know_word(word)
+        pair = before * _SPREAD & _LAST_PLACE ^ own[0]
+        pieces += own
+        pieces.append(pair)
+        follows = PAIRS.get(before_word)
+        if follows is not None and (joint := follows.get(word)) is not None:
+            concepts.append((joint, (*before_own, pair, *own)))
+        elif phrase is not None:
+            concepts.append((phrase, (*own, pair)))
+        before, before_word, before_own = own[0], word, own
+    pieces.append(before * _SPREAD & _LAST_PLACE ^ _CLOSES)
+    return pieces, concepts
 
 
-def _names_small_edit(words: list[str]) -> bool:
-    """Whether a short text names one. Made everywhere, or part of a plan, the smallest edit is a long task."""
-    if len(words) > _SHORT_WORDS or SMALL_EDITS.isdisjoint(words):
-        return False
-    return not any(WORDS.get(word) in _LARGE for word in words)
+@lru_cache(maxsize=8192)
+def _know_word(word: str) -> tuple[tuple[int, ...], str | None]:
+    """A word's places (its own, that of its beginning, that of its ending), and the phrase that it stands for."""
+    phrase = find_phrase(word)
+    if word.isdigit():
+        word = "0" * min(len(word), _MOST_DIGITS)
+    elif "_" in word and len(word) > 1:
+        word = "~id"
+    own, size = _place("w", word), len(word)
+    if size <= _BEGINNING_CHARS:
+        return (own,), phrase
+    beginning = _place("p", word[:_BEGINNING_CHARS])
+    if size <= _BEGINNING_CHARS + 1:
+        return (own, beginning), phrase
+    return (own, beginning, _place("s", word[-_ENDING_CHARS:])), phrase
 
 
-def _drop_claims(lower: str) -> str:
-    """The text without its claims, wherever they stand."""
-    if not _CLAIM.search(lower):
-        return lower
-    return "".join(map(_drop_claim, _SENTENCE.findall(lower))).strip() or _cut_claims(lower)
+def _signs_of(word: str) -> list[int]:
+    """The places of single signs and of pairs, in scripts that do not part words; of other letters among them, whole."""
+    places: list[int] = []
+    for run in UNSPACED.findall(word):
+        places += [_place("c", sign) for sign in run]
+        places += [_place("c", run[index : index + 2]) for index in range(len(run) - 1)]
+    return places + [_place("w", rest) for rest in UNSPACED.sub(" ", word).split()]
 
 
-def _cut_claims(lower: str) -> str:
-    """What stands before the claims, or else after them, where the whole text is one sentence with them."""
-    parts = _CLAIM.split(lower)
-    return _LEAD_IN.sub("", parts[0]).strip() or parts[-1].strip(" .!>]|")
+def _place(kind: str, text: str) -> int:
+    return crc32(f"{kind}{text}".encode("utf-8", "replace")) & _LAST_PLACE
 
 
-def _may_claim(lower: str, words: list[str]) -> bool:
-    """Whether a closer look for claims is worth its time."""
-    if not _ROUTE_WORDS.isdisjoint(words) or (not _MODEL_WORDS.isdisjoint(words) and not _SIZE_WORDS.isdisjoint(words)):
-        return True
-    return ("<" in lower or "[" in lower) and any(tag in lower for tag in _TAGS)
-
-
-def _drop_claim(sentence: str) -> str:
-    """A sentence without its claim, and without what leads up to it. A short rest belongs to the claim."""
-    claims = list(_CLAIM.finditer(sentence))
-    if not claims:
-        return sentence
-    claim = claims[-1]
-    rest = sentence[claim.end() :]
-    if len(rest) > _CLAIM_REST_CHARS or (_SETTING.search(claim.group()) and rest.strip()):
-        return rest
-    return sentence[len(sentence.rstrip("\n")) :]
-
-
-def _measure_marks(lower: str) -> tuple[int, ...]:
-    """Structure: what stands between the words."""
-    count, end = lower.count, lower[-1:]
+def _count_marks(shown: str, lower: str, words: int, length: int) -> tuple[int, ...]:
+    """Shape: what is between the words, in the order of `MARKS`."""
+    count, lines = lower.count, lower.count("\n")
     return (
-        min(len(_LIST_ITEM.findall(f"\n{lower}")), 12) if "\n" in lower else 0,
-        min(count("?") if lower.isascii() else count("?") + count("？") + count("؟"), 5),
-        int(end in _STOPS),
-        int(end in (":", "：")),
-        int(end in (".", "。")),
-        min(len(_FILE.findall(lower)), 8) if "." in lower else 0,
-        min(count("/"), 12),
-        min(count("`"), 12),
-        min(count("(") + count("{") + count("[") + count("=") + count(";") + count("<"), 40),
-        min(count("http"), 3),
-        min(count("error") + count("exception") + count("traceback") + count("failed") + count("\n    at "), 6),
-        min(len(_LINE.findall(lower)) + count("line "), 6),
+        words,
+        length,
+        len(_FILE.findall(lower)) if "." in lower else 0,
+        count(",") + count("、") + count("，"),
+        lines,
+        len(_LIST_ITEM.findall(lower)) if lines else 0,
+        count("`"),
+        count("http"),
+        len(_CAMEL_CASE.findall(shown)),
+        count("_"),
+        count("(") + count("{") + count("[") + count("=") + count(";") + count("<"),
+        count("/"),
+        count('"') + count("'"),
+        count(". ") + count("。") + count("! "),
+        count(":"),
+        count("?") + count("？") + count("؟"),
+        int(lower.rstrip()[-1:] in _QUESTION_MARKS),
+        int("```" in lower),
+        int("traceback" in lower or "\n    at " in lower or "exception" in lower),
+        int("->" in lower or "→" in lower or "=>" in lower),
     )
 
 
-def _measure_history(last: tuple[FinishedTurn, ...]) -> tuple[int, ...]:
-    calls = [min(turn.calls, _MOST_CALLS) for turn in last]
-    edits = [min(turn.edits, _MOST_EDITS) for turn in last]
-    if not calls:
-        return (-1,) * 9 + (0, 0, 0)
+def _count_history(turns: int, last: tuple[FinishedTurn, ...]) -> tuple[float, ...]:
+    """The finished turns, in the order of `HISTORY`. -1 stands for a turn that never was."""
+    calls = [min(turn.calls, _MOST_CALLS) for turn in reversed(last)]
+    edits = [min(turn.edits, _MOST_EDITS) for turn in reversed(last)]
+    known = (*calls, -1, -1, -1)
     return (
-        calls[-1],
-        calls[-2] if len(calls) > 1 else -1,
-        calls[-3] if len(calls) > 2 else -1,
-        sum(calls) * 3 // len(calls),
-        max(calls),
-        min(calls),
-        edits[-1],
-        edits[-2] if len(edits) > 1 else -1,
-        sum(edits),
-        sum(made >= _LONG_CALLS or changed >= _LONG_EDITS for made, changed in zip(calls, edits, strict=True)),
-        sum(made <= _QUICK_CALLS and changed <= _QUICK_EDITS for made, changed in zip(calls, edits, strict=True)),
-        calls.count(0),
-    )
-
-
-def _count_concepts(lower: str, words: list[str]) -> Counter[int | None]:
-    said = Counter(map(WORDS.get, words))
-    if not lower.isascii() and _UNSPACED.search(lower):
-        said.update(map(PARTS.__getitem__, ANY_PART.findall(lower)))
-    return said
-
-
-def _measure_before(lower: str | None, words: list[str]) -> tuple[int, ...]:
-    """What the person said before this, and how many of its words come again."""
-    if lower is None:
-        return (-1,) * (len(_BEFORE) + 3)
-    earlier = _WORD.findall(lower)
-    said = _count_concepts(lower, earlier)
-    return (
-        len(lower),
-        int(lower.rstrip()[-1:] in _STOPS),
-        *[min(said[place], 4) for place in _BEFORE],
-        min(len(set(earlier).intersection(words)), 12),
+        turns,
+        known[0],
+        known[1],
+        known[2],
+        *(*edits, -1, -1)[:2],
+        max(calls, default=-1),
+        min(calls, default=-1),
+        sum(calls) / len(calls) if calls else -1,
     )

@@ -5,16 +5,15 @@ from collections.abc import Mapping
 from router.contract.request import RequestView
 from router.contract.signals import Alias, Signals, Turn
 from router.contract.target import Standing
-from router.contract.words import Feature
+from router.contract.words import Feature, TurnKind
 from router.sense.calibration import Calibration
-from router.sense.features import read_features
+from router.sense.features import leaves_open, read_features
 from router.sense.tokens import estimate_prompt
 
 _SMALL_TOKENS = 4_000
 """No model's window is near this."""
 _ROOMS_TOKENS = (0, 8_000)
 """What a window policy may keep free for the answer: nothing, or its default."""
-
 _TOOLS = frozenset({Feature.TOOLS, Feature.CUSTOM_TOOLS})
 
 
@@ -25,8 +24,25 @@ def read_signals(
     prompt = estimate_prompt(view)
     if prompt.tokens > _SMALL_TOKENS:
         prompt = calibration.narrow(view.caller, turn.session, prompt)
-    features = read_features(turn.person_text, turn.history, not _TOOLS.isdisjoint(view.needs)) if turn.person_text else None
+    text, follows = _find_words(turn)
+    features = None
+    if text:
+        features = read_features(text, turn.history, offers_tools=not _TOOLS.isdisjoint(view.needs), follows=follows)
     return Signals(turn=turn, prompt=prompt, alias=alias, standings=standings, effort=view.effort, features=features)
+
+
+def _find_words(turn: Turn) -> tuple[str | None, bool]:
+    """The words to read: the person's, or what a subagent was given.
+
+    Words that do not say what is to be done stand for those of the turn before; then the second is True.
+    """
+    if turn.kind is TurnKind.SUBAGENT:
+        return turn.ask_text, False
+    if turn.kind is TurnKind.FOLLOW_UP:
+        return turn.ask_text or turn.person_text, True
+    if turn.person_text and turn.history.last and leaves_open(turn.person_text):
+        return turn.history.last[-1].words, True
+    return turn.person_text, False
 
 
 def is_near_a_limit(signals: Signals) -> bool:

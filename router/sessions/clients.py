@@ -28,15 +28,18 @@ class Client:
     """What a tool result looks like when it travels as a user's text."""
     takes_last_block: bool = False
     """Whether only the last block of a message is the person's: the others are context that it adds."""
+    default_efforts: tuple[str, ...] = ()
+    """The reasoning effort that it asks for while nobody has chosen one, by model: no wish of the person's."""
 
 
 CLIENTS = (
-    Client("codex", agents=("codex",), session_headers=("thread-id", "session-id")),
+    Client("codex", agents=("codex",), session_headers=("thread-id", "session-id"), default_efforts=("medium",)),
     Client(
         "claude-code",
         agents=("claude-cli/",),
         session_headers=("x-claude-code-agent-id", "x-claude-code-session-id"),
         takes_last_block=True,
+        default_efforts=("medium", "high"),
     ),
     Client("opencode", agents=("opencode/", "ai-sdk/"), systems=("You are opencode",), session_headers=("x-session-id",)),
     Client("qwen-code", agents=("QwenCode/",), systems=("You are Qwen Code",), takes_last_block=True),
@@ -56,6 +59,8 @@ CLIENTS = (
 
 UNKNOWN_CLIENT = Client("unknown")
 BY_NAME = {client.name: client for client in (*CLIENTS, UNKNOWN_CLIENT)}
+NICKNAMES = {"claude": "claude-code", "qwen": "qwen-code"}
+"""What people call a client when they type."""
 SESSION_HEADERS = tuple((name, client) for client in CLIENTS for name in client.session_headers)
 
 HARNESS_TAGS = (
@@ -74,6 +79,9 @@ HARNESS_TAGS = (
     "turn_aborted",
 )
 """Tags whose content nobody typed, wherever they stand in a user's message."""
+
+WORDS_BEGIN_AFTER = ("## My request for Codex:",)
+"""Marks of an editor's own context: what the person typed follows the last of them."""
 
 HARNESS_STARTS = (
     "Another language model started to solve this problem",
@@ -122,13 +130,17 @@ CODEX_SOURCES = {"subagent": TurnKind.SUBAGENT, "thread_title": TurnKind.SIDE}
 PLAN_MARKS = ("Plan mode is active", "# Plan Mode - System Reminder", "# Current Mode\nPLAN MODE")
 """Anywhere in the text that a client puts around the last message."""
 
-FOLLOW_UPS = frozenset(
+GOING_ON = frozenset(
     """
-    yes y yep yeah yup sure ok okay continue go proceed next resume again retry more please do it on ahead keep going
-    carry that so sounds good looks lgtm perfect great thanks thank you weiter ja los mach oui vas-y continuez stp sí
-    si vale adelante continúa sigue sim continua да продолжай давай はい 続けて お願いします 继续 好 好的 是 是的 可以 계속 네
+    yes y yep yeah yup sure continue go proceed next resume again retry more do carry keep weiter ja los mach oui vas-y
+    continuez sí si adelante continúa sigue sim continua да продолжай давай はい 続けて お願いします 继续 是 是的 可以 계속 네
     """.split()
 )
+"""Words of a "go on": it inherits what the turn before was about."""
+AROUND_GOING_ON = frozenset(
+    "ok okay please it on ahead going that so sounds good looks lgtm perfect great thanks thank you stp vale 好 好的".split()
+)
+"""What may stand beside them. Alone these ask for nothing."""
 FOLLOW_UP_MOST_WORDS = 4
 
 EDIT_MARKS = ("edit", "write", "patch", "str_replace", "create_file", "replace_in_file", "insert", "delete_file", "rename")

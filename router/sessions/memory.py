@@ -44,6 +44,10 @@ class Remembered:
     target: str | None = None
     turn: str = ""
     has_escalated: bool = False
+    was_asked_for: bool = False
+    """Whether somebody asked for the running turn's tier."""
+    effort: str | None = None
+    """The reasoning effort of the session's first turn."""
     wish: str | None = None
     wish_at: int = 0
     """How long the conversation was when the wish was made: a line further down is newer."""
@@ -85,7 +89,14 @@ class SessionMemory:
             carried = turn_state.read(view.headers, view.body, key, _turn_mark(turn))
             if carried is not None:
                 tier, is_running = carried, True
-        place = Place(tier, is_running, known.has_escalated and is_running, self._find_warm(view, known))
+        place = Place(
+            tier,
+            is_running,
+            known.has_escalated and is_running,
+            self._find_warm(view, known),
+            known.was_asked_for and is_running,
+            known.effort,
+        )
         return Recalled(key, known, place, _name_makers(view, known), heeds_line=heeds_line)
 
     @staticmethod
@@ -133,7 +144,9 @@ class SessionMemory:
         tier = recalled.place.tier if _is_aside(recalled, view) else _higher(decided, served)
         return turn_state.mint(recalled.key, _turn_mark(turn), tier) if tier is not None else None
 
-    def note_answer(self, recalled: Recalled, view: RequestView, turn: Turn, decided: Tier, target: Target) -> None:
+    def note_answer(
+        self, recalled: Recalled, view: RequestView, turn: Turn, decided: Tier, target: Target, *, was_asked_for: bool = False
+    ) -> None:
         """An answer begins: from now on what is new in this session's next request is this target's own.
 
         Not when it ends: a client goes on at the last event, which may come before that, and what a cut answer said comes
@@ -145,7 +158,8 @@ class SessionMemory:
             known.wish, known.wish_at = str(wish) if wish else None, len(view.conversation)
         if turn.kind in _REMEMBERED:
             if not _is_aside(recalled, view):
-                self._note_turn(recalled, turn, _higher(decided, target.tier))
+                self._note_turn(recalled, turn, _higher(decided, target.tier), was_asked_for=was_asked_for)
+                known.effort = known.effort or view.effort
             known.makers = _newest(recalled.makers)
             known.target, known.count = target.name, len(view.conversation)
             if turn.is_guessed:
@@ -153,10 +167,11 @@ class SessionMemory:
         self._touch(recalled)
 
     @staticmethod
-    def _note_turn(recalled: Recalled, turn: Turn, tier: Tier) -> None:
+    def _note_turn(recalled: Recalled, turn: Turn, tier: Tier, *, was_asked_for: bool) -> None:
         known, is_running = recalled.known, recalled.place.is_running
         rose = is_running and recalled.place.tier is Tier.FAST and tier is Tier.DEEP
         known.has_escalated = rose or (is_running and recalled.place.has_escalated)
+        known.was_asked_for = was_asked_for or (is_running and recalled.place.was_asked_for)
         known.turn, known.tier = _turn_mark(turn), str(tier)
 
     def note_served(self, recalled: Recalled, view: RequestView, turn: Turn, target: str, tokens: int) -> None:

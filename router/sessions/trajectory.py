@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 import orjson
 
@@ -14,6 +15,8 @@ from router.sessions.words import opening_words
 _READ_CALLS = 10
 """The last calls with their results: trouble that is older was overcome, or is still there."""
 _READ_MESSAGES = 60
+_READ_CHANGES = 24
+"""Calls that changed files: a turn that made so many has grown long in any case."""
 _COUNTED_MESSAGES = 400
 _HEAD, _TAIL = 400, 1_200
 _FAILED = re.compile(
@@ -39,18 +42,36 @@ def read_trajectory(conversation: Conversation, client: Client) -> Trajectory:
     """Read the running turn: from the person's last words to the end."""
     start = _find_start(conversation, client)
     calls = edits = 0
+    changed: list[int] = []
     for index in range(start, len(conversation)):
         for name in conversation.glance(index).calls:
             if name not in BOOKKEEPING_TOOLS:
                 calls += 1
-                edits += is_edit(name)
+                if is_edit(name):
+                    edits += 1
+                    changed.append(index)
     if not calls:
         return Trajectory()
+    files, written_chars = _measure_changes(conversation, changed)
     first, seen = len(conversation), 0
     while first > max(start, len(conversation) - _READ_MESSAGES) and seen < _READ_CALLS:
         first -= 1
         seen += len(conversation.glance(first).calls)
-    return _read_last([conversation[index] for index in range(first, len(conversation))], calls, edits)
+    last = _read_last([conversation[index] for index in range(first, len(conversation))])
+    return last._replace(calls=calls, edits=edits, files=files, written_chars=written_chars)
+
+
+def _measure_changes(conversation: Conversation, places: list[int]) -> tuple[int, int]:
+    """How many files the changes of a turn touched, and how much they wrote. The first of them tell enough."""
+    files: set[str] = set()
+    written = 0
+    for index in dict.fromkeys(places[:_READ_CHANGES]):
+        for call in conversation[index].calls:
+            if is_edit(call.name):
+                arguments = _as_text(call.arguments)
+                written += len(arguments)
+                files.update(_files_of(arguments))
+    return len(files), written
 
 
 def _find_start(conversation: Conversation, client: Client) -> int:
@@ -61,7 +82,7 @@ def _find_start(conversation: Conversation, client: Client) -> int:
     return max(0, len(conversation) - _COUNTED_MESSAGES)
 
 
-def _read_last(messages: list[Message], calls: int, edits: int) -> Trajectory:
+def _read_last(messages: list[Message]) -> Trajectory:
     made: Counter[str] = Counter()
     changed: Counter[str] = Counter()
     names: dict[str, str] = {}
@@ -89,8 +110,6 @@ def _read_last(messages: list[Message], calls: int, edits: int) -> Trajectory:
             elif verdict in ("green", "fine"):
                 failures = 0
     return Trajectory(
-        calls=calls,
-        edits=edits,
         failures=failures,
         repeats=max(made.values(), default=0),
         red_runs=red_runs,
@@ -120,10 +139,15 @@ def _as_text(arguments: Json) -> str:
 
 
 _FILE = re.compile(
-    r'"(?:file_?path|path|filename|target_file|file)"\s*:\s*"([^"]{1,300})"|\*\*\* (?:Update|Add) File: ([^\n\\]{1,300})'
+    r'"(?:file_?path|path|filename|target_file|file)"\s*:\s*"([^"]{1,300})"|\*\*\* (?:Update|Add|Delete) File: ([^\n\\]{1,300})'
 )
 
 
 def _file_of(arguments: str) -> str:
-    found = _FILE.search(arguments[:4_000])
-    return (found.group(1) or found.group(2)) if found else ""
+    return next(_files_of(arguments[:4_000]), "")
+
+
+def _files_of(arguments: str) -> Iterator[str]:
+    """Every file that a change names: a patch may name many."""
+    for found in _FILE.finditer(arguments[:40_000]):
+        yield found.group(1) or found.group(2)

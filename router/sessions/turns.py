@@ -26,13 +26,13 @@ def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
     metadata = _turn_metadata(view)
     words = None if view.dialect is Dialect.COMPLETIONS else person_text(view.conversation, client)
     kind = _read_kind(view, client, metadata, words)
-    if kind is TurnKind.TOOL_LOOP:
-        words = earlier_words(view.conversation, client)
-    session = _read_session(view, client, metadata)
-    is_persons = kind in PERSONS_KINDS
     goes_on = kind is TurnKind.TOOL_LOOP or (
         kind is TurnKind.SUBAGENT and _structural_kind(view, client, words) is TurnKind.TOOL_LOOP
     )
+    if kind is TurnKind.TOOL_LOOP or (kind is TurnKind.SUBAGENT and words is None):
+        words = earlier_words(view.conversation, client)
+    session = _read_session(view, client, metadata)
+    is_persons = kind in PERSONS_KINDS
     return Turn(
         kind=kind,
         session=session or f"{client.name}:{_fingerprint(view, client)}",
@@ -46,11 +46,14 @@ def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
         is_guessed=not session,
         history=read_history(view.conversation, client) if is_persons else History(),
         trajectory=read_trajectory(view.conversation, client) if goes_on else Trajectory(),
+        usual_efforts=client.default_efforts,
     )
 
 
 def _find_ask(view: RequestView, client: Client, kind: TurnKind, words: str | None) -> str | None:
-    """What the turn is about: past every "go on", the words that asked for something."""
+    """What the turn is about: past every "go on", the words that asked for something; for a subagent, what it was given."""
+    if kind is TurnKind.SUBAGENT:
+        return words
     if kind not in PERSONS_KINDS:
         return None
     for skip in range(_MOST_FOLLOW_UPS):
@@ -143,7 +146,9 @@ def is_follow_up(words: str) -> bool:
     if len(words) > 40:
         return False
     parts = words.lower().strip(" .!,…。！\"'").replace(",", " ").replace(".", " ").split()
-    return 0 < len(parts) <= clients.FOLLOW_UP_MOST_WORDS and all(part in clients.FOLLOW_UPS for part in parts)
+    if not 0 < len(parts) <= clients.FOLLOW_UP_MOST_WORDS or clients.GOING_ON.isdisjoint(parts):
+        return False
+    return all(part in clients.GOING_ON or part in clients.AROUND_GOING_ON for part in parts)
 
 
 def _says_plan(view: RequestView) -> bool:

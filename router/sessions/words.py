@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from router.contract.request import Conversation, Message
-from router.sessions.clients import BY_NAME, HARNESS_STARTS, HARNESS_TAGS, PLAN_MARKS, Client
+from router.sessions.clients import BY_NAME, HARNESS_STARTS, HARNESS_TAGS, PLAN_MARKS, WORDS_BEGIN_AFTER, Client
 
 _HARNESS = re.compile(rf"<({'|'.join(HARNESS_TAGS)})\b[^>]{{0,200}}>.*?(?:</\1>|\Z)", re.DOTALL)
 _LOOK_BACK_MESSAGES = 8
@@ -90,6 +90,9 @@ def _strip_any(text: str, client: Client) -> str:
             return inside.strip()
     if len(text) > _MOST_CHARS:
         text = text[: _MOST_CHARS // 2] + text[-_MOST_CHARS // 2 :]
+    for mark in WORDS_BEGIN_AFTER:
+        if mark in text:
+            text = text.rpartition(mark)[2]
     for mark in client.words_end_at:
         text = text.partition(mark)[0]
     if "<" in text:

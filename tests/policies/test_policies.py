@@ -201,3 +201,97 @@ def test_a_first_line_outranks_a_session_and_a_header_outranks_the_line():
     )
     assert OVERRIDE.judge(line, make_signals(tier_wish=Tier.FAST))[0].tier is Tier.DEEP
     assert OVERRIDE.judge(ask()._replace(wishes=Wishes(line=InBand(None))), make_signals(tier_wish=Tier.FAST)) == ()
+
+
+@pytest.mark.parametrize(
+    ("effort", "usual", "before", "sign"),
+    [
+        ("high", ("medium", "high"), None, 0),
+        ("medium", ("medium",), None, 0),
+        ("xhigh", ("medium", "high"), None, 1),
+        ("low", ("medium", "high"), None, -1),
+        ("high", ("medium", "high"), "medium", 1),
+        ("medium", ("medium", "high"), "high", -1),
+        ("high", (), "high", 1),
+        ("", (), "high", 0),
+        (None, ("medium",), "medium", 0),
+    ],
+)
+def test_only_another_effort_than_the_clients_default_or_a_change_of_it_leans(effort, usual, before, sign):
+    signals = make_signals(effort=effort, usual_efforts=usual, place=Place(effort=before))
+
+    opinions = EffortPolicy(EffortConfig()).judge(ask(), signals)
+
+    assert sum(opinion.log_odds for opinion in opinions) * sign > 0 or (sign == 0 and not opinions)
+
+
+def test_a_changed_effort_is_told_without_the_callers_own_words():
+    signals = make_signals(effort="high", place=Place(effort="sk-canary-12345 <script>"))
+
+    (opinion,) = EffortPolicy(EffortConfig()).judge(ask(), signals)
+
+    assert opinion.because == "reasoning effort was set from another to high"
+
+
+def grown(tier: Tier | None, trajectory: Trajectory, **place):
+    signals = make_signals(kind=TurnKind.TOOL_LOOP, tokens=80_000)
+    turn = signals.turn._replace(place=Place(tier, tier is not None, **place), trajectory=trajectory, goes_on=True)
+    return signals._replace(turn=turn)
+
+
+@pytest.mark.parametrize(
+    "trajectory",
+    [
+        Trajectory(calls=9, edits=5, files=2),
+        Trajectory(calls=9, edits=2, files=4),
+        Trajectory(calls=3, edits=1, files=1, written_chars=24_000),
+        Trajectory(calls=60),
+    ],
+)
+@pytest.mark.parametrize("tier", [Tier.FAST, None])
+def test_a_turn_that_has_grown_beyond_its_ask_is_moved_up(trajectory, tier):
+    (opinion,) = BOUNDARY.judge(ask(), grown(tier, trajectory))
+
+    assert (opinion.tier, opinion.yields, opinion.rank) == (Tier.DEEP, True, Rank.RUNNING_TURN)
+    assert opinion.because.startswith(f"moved up at call {trajectory.calls}: ")
+    assert opinion.because.endswith("80k tokens to read anew")
+    assert len(opinion.because) <= 120
+
+
+@pytest.mark.parametrize(
+    "trajectory", [Trajectory(calls=59), Trajectory(calls=45, edits=2, files=2), Trajectory(calls=4, edits=4)]
+)
+def test_looking_around_and_a_few_edits_move_nothing(trajectory):
+    (opinion,) = BOUNDARY.judge(ask(), grown(Tier.FAST, trajectory))
+
+    assert opinion.tier is Tier.FAST
+
+
+def test_a_turn_whose_tier_was_asked_for_is_not_moved():
+    (opinion,) = BOUNDARY.judge(ask(), grown(Tier.FAST, Trajectory(calls=90, edits=40), was_asked_for=True))
+
+    assert opinion.tier is Tier.FAST
+
+
+def test_a_grown_turn_stays_while_deep_keeps_callers_waiting():
+    signals = grown(Tier.FAST, Trajectory(calls=9, edits=9))
+    busy = stand(make_target("sage", Tier.DEEP), wait=300)
+
+    (opinion,) = BOUNDARY.judge(ask(), signals._replace(standings={**signals.standings, "sage": busy}))
+
+    assert opinion.tier is Tier.FAST
+
+
+@pytest.mark.parametrize(("tier", "leans"), [(Tier.FAST, True), (Tier.DEEP, False), (None, False)])
+def test_words_that_say_it_is_still_wrong_lean_up_after_fast_had_it(tier, leans):
+    opinions = TRAJECTORY.judge(ask(), make_signals(text="it still doesn't work", place=Place(tier)))
+
+    assert bool(opinions) is leans
+    assert all(opinion.log_odds > 1 for opinion in opinions)
+
+
+@pytest.mark.parametrize(("calls", "leans"), [(2, True), (26, False)])
+def test_without_a_memory_a_small_last_turn_is_taken_for_one_of_fast(calls, leans):
+    history = History(1, (FinishedTurn("rename it", calls, 1),))
+
+    assert bool(TRAJECTORY.judge(ask(), make_signals(text="that's wrong", history=history))) is leans

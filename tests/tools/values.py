@@ -58,7 +58,7 @@ def make_signals(
         "test",
         text,
         text,
-        **{key: more.pop(key) for key in ("is_planning", "tier_wish") if key in more},
+        **{key: more.pop(key) for key in ("is_planning", "tier_wish", "usual_efforts", "place") if key in more},
         history=history,
     )
     return Signals(
@@ -66,7 +66,9 @@ def make_signals(
         prompt=TokenCount(tokens, tokens, tokens),
         alias=more.pop("alias", Alias("auto")),
         standings={standing.target.name: standing for standing in chosen},
-        features=read_features(text, history, more.pop("offers_tools", False)) if text else None,
+        features=read_features(text, history, offers_tools=more.pop("offers_tools", False), follows=more.pop("follows", False))
+        if text
+        else None,
         **more,
     )
 

@@ -286,15 +286,32 @@ async def test_a_picture_a_full_window_and_a_busy_host_move_a_turn_and_nothing_i
     assert 400 not in fast.statuses + deep.statuses
 
 
-async def test_a_tool_loop_of_sixty_calls_without_trouble_never_changes_its_tier(tmp_path, upstream, other_upstream, hosts):
+async def test_a_tool_loop_of_fifty_calls_that_only_looks_around_never_changes_its_tier(
+    tmp_path, upstream, other_upstream, hosts
+):
     (fast, _deep), client = hosts, Claude()
     async with running(config(upstream.base_url, other_upstream.base_url, "messages"), tmp_path) as tandem:
-        fast.plan = ["tool"] * 60
+        fast.plan = ["tool"] * 50
         client.ask(QUICK)
 
         tiers = await go_on(tandem, client, "3 passed")
 
-    assert tiers == ["fast"] * 61
+    assert tiers == ["fast"] * 51
+
+
+async def test_a_tool_loop_that_has_grown_beyond_its_ask_is_moved_up_once_and_stays(tmp_path, upstream, other_upstream, hosts):
+    (fast, deep), client = hosts, Claude()
+    async with running(config(upstream.base_url, other_upstream.base_url, "messages"), tmp_path) as tandem:
+        fast.plan, deep.plan = ["tool"] * 70, ["tool"] * 5
+        client.ask(QUICK)
+
+        tiers = await go_on(tandem, client, "3 passed")
+        client.ask(QUICK + " again, please")
+        after = await go_on(tandem, client, "3 passed")
+
+    assert tiers[:60] == ["fast"] * 60
+    assert set(tiers[60:]) == {"deep"}
+    assert after[0] == "fast"
 
 
 @pytest.mark.parametrize("failure", ["Process exited with code 1\nboom", "==== 2 failed, 1 passed in 0.1s ===="])

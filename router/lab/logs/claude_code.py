@@ -77,6 +77,6 @@ def _note_answer(scribe: Scribe, line: JsonObject) -> None:
         block = as_object(value)
         if block.get("type") == "tool_use":
             scribe.call(as_text(block.get("name")), at, call_id=as_text(block.get("id")))
-            scribe.hear(length_of(block.get("input")), at)
+            scribe.hear(length_of(block.get("input")), at, is_answer=True)
         elif block.get("type") == "text":
             scribe.hear(len(as_text(block.get("text"))), at, is_answer=True)

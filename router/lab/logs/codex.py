@@ -74,7 +74,7 @@ def _note_item(scribe: Scribe, item: JsonObject, at: float | None) -> None:
         # A patch that travels inside a shell command changes files just as the tool of that name does.
         edits = True if _PATCH_MARK in arguments else None
         scribe.call(name, at, call_id=as_text(item.get("call_id")), edits=edits)
-        scribe.hear(len(arguments), at)
+        scribe.hear(len(arguments), at, is_answer=True)
     elif kind in _OUTPUTS:
         scribe.hear(_length(item.get("output")), at)
 

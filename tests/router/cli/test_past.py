@@ -15,6 +15,8 @@ from tests.conftest import SIMULATED
 from tests.tools.histories import BEGAN, LONG, QUICK, Told, aider_log, claude_log, codex_log, specstory_log, write_home
 
 TURNS = [QUICK, LONG, Told("it is still wrong", ("Bash",))]
+UNSURE = f"{SIMULATED}policies: [override, {{learned: {{strength: 0.3}}}}]\n"
+"""The words alone are not believed much, so that a person's own history can outweigh them."""
 NETWORK = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "socket.sendmsg")
 
 
@@ -33,7 +35,7 @@ def write_history(folder, sessions: int = 100, seed: int = 3) -> None:
     """A person who asks for long things in words that sound quick: the shipped values send too much to fast."""
     chance = random.Random(seed)
     for number in range(sessions):
-        turns = [Told(f"fix the typo in part {number}", ("Bash",) * (14 if chance.random() < 0.8 else 1))]
+        turns = [Told(f"fix the typo in part {number}", ("Edit",) * (7 if chance.random() < 0.8 else 1))]
         path = folder / f"rollout-{number}.jsonl"
         path.write_text(codex_log(turns, BEGAN + timedelta(hours=number), id=f"s{number}"))
         os.utime(path, (1_000 + number, 1_000 + number))
@@ -65,8 +67,8 @@ def test_replay_against_the_same_config_changes_nothing(here, capsys):
 
 
 def test_replay_against_another_config_says_what_would_change_and_shows_it_when_asked(here, capsys):
-    write_home(here, TURNS)
-    (here / "other.yaml").write_text(f"preference: quality\ndecision: {{personal_log_odds: 3}}\n{SIMULATED}")
+    write_home(here, [QUICK, LONG])
+    (here / "other.yaml").write_text(f"policies: [override]\n{SIMULATED}")
 
     assert main(["replay", "--against", "other.yaml", "--show", "1"]) == 0
     out = capsys.readouterr().out
@@ -152,21 +154,23 @@ def test_tune_shows_the_change_and_writes_nothing_until_told_to(here, capsys):
     logs = here / "logs"
     logs.mkdir()
     write_history(logs)
+    (here / "config.yaml").write_text(UNSURE)
 
     assert main(["tune", "logs"]) == 0
     out = capsys.readouterr().out
 
     assert "decision.personal_log_odds  0 → " in out
+    assert "tier changes    0 of" not in out
     assert "No harm is to be seen on the held-out part." in out
-    assert (here / "config.yaml").read_text() == SIMULATED
+    assert (here / "config.yaml").read_text() == UNSURE
 
 
-def test_tune_apply_writes_two_values_and_keeps_the_old_file(here, capsys):
+def test_tune_apply_writes_the_fitted_values_and_keeps_the_old_file(here, capsys):
     logs = here / "logs"
     logs.mkdir()
     write_history(logs)
     (here / "config.yaml").chmod(0o640)
-    (here / "config.yaml").write_text(f"# mine\n{SIMULATED}decision:\n  base_rate: 0.45  # shipped\n")
+    (here / "config.yaml").write_text(f"# mine\n{UNSURE}decision:\n  base_rate: 0.5  # shipped\n")
     assert main(["replay", "logs", "--json"]) == 0
     before = json.loads(capsys.readouterr().out)["total"]["after"]
 
@@ -177,7 +181,7 @@ def test_tune_apply_writes_two_values_and_keeps_the_old_file(here, capsys):
     assert text.startswith("# mine\n")
     assert f"base_rate: {result['fitted']['base_rate']:g}  # shipped" in text
     assert f"personal_log_odds: {result['fitted']['personal_log_odds']:g}" in text
-    assert "base_rate: 0.45" in (here / "config.yaml.bak").read_text()
+    assert "base_rate: 0.5  # shipped" in (here / "config.yaml.bak").read_text()
     assert (here / "config.yaml").stat().st_mode & 0o777 == 0o640
     assert main(["check"]) == 0
     capsys.readouterr()
@@ -190,13 +194,14 @@ def test_tune_refuses_what_may_do_harm_unless_forced(here, capsys):
     logs = here / "logs"
     logs.mkdir()
     write_history(logs, 70)
+    (here / "config.yaml").write_text(UNSURE)
     for number in range(70, 100):
         turns = [Told(f"fix the typo in part {number}")]
         (logs / f"rollout-{number}.jsonl").write_text(codex_log(turns, BEGAN + timedelta(hours=number), id=f"s{number}"))
 
     assert main(["tune", "logs", "--apply"]) == 1
     assert "may do harm" in capsys.readouterr().err
-    assert (here / "config.yaml").read_text() == SIMULATED
+    assert (here / "config.yaml").read_text() == UNSURE
     assert main(["tune", "logs", "--apply", "--force"]) == 0
     assert "personal_log_odds" in (here / "config.yaml").read_text()
 

@@ -2,15 +2,21 @@
 
 import json
 import signal
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
 from router.cli import main
 from router.cli.past import PastFiles
-from router.config.load import default_text
+from router.config.load import default_text, load_config
+from router.config.models import DecisionSettings
+from router.wiring import known_names
 from tests.conftest import SIMULATED
+from tests.router.cli.recorded import record_turns
 from tests.tools.histories import BEGAN, Told, codex_log
 
 
@@ -27,7 +33,7 @@ def config(tmp_path, monkeypatch) -> Path:
 
 def write_sessions(folder: Path, sessions: int, turns: int = 1) -> None:
     for number in range(sessions):
-        told = [Told(f"fix the typo in part {number} of {turn}", ("Bash",) * 14) for turn in range(turns)]
+        told = [Told(f"fix the typo in part {number} of {turn}", ("Edit",) * 7) for turn in range(turns)]
         (folder / f"rollout-{number}.jsonl").write_text(codex_log(told, BEGAN + timedelta(hours=number), id=f"s{number}"))
 
 
@@ -69,17 +75,51 @@ def test_a_later_backup_leaves_the_untuned_file_where_it_is(config, capsys):
     assert config.with_name("config.yaml.bak.1").read_bytes() == tuned
 
 
-def test_in_a_file_with_crlf_only_the_two_lines_change(config):
+def test_in_a_file_with_crlf_two_lines_change_and_one_is_added(config):
     old = default_text().replace("\n", "\r\n").encode()
     config.write_bytes(old)
 
     assert apply() == 0
 
-    pairs = zip(old.split(b"\n"), config.read_bytes().split(b"\n"), strict=True)
-    changed = [new for before, new in pairs if before != new]
-    assert [line.split(b":")[0].strip() for line in changed] == [b"base_rate", b"personal_log_odds"]
-    assert all(line.endswith(b"\r") for line in changed)
+    before, after = old.splitlines(keepends=True), config.read_bytes().splitlines(keepends=True)
+    gone, new = ([line for line in one if line not in other] for one, other in ((before, after), (after, before)))
+    assert [line.split(b":")[0].strip() for line in gone] == [b"base_rate", b"personal_log_odds"]
+    assert sorted(line.split(b":")[0].strip() for line in new) == [b"base_rate", b"fitted_to", b"personal_log_odds"]
+    assert len(after) == len(before) + 1
+    assert all(line.endswith(b"\r\n") for line in after)
     assert config.with_name("config.yaml.bak").read_bytes() == old
+
+
+def read_decision(config: Path) -> DecisionSettings:
+    """The values that a router would decide by."""
+    return load_config(config, known_names()).config.decision
+
+
+def test_the_weights_that_the_values_were_fitted_to_are_written_with_them(config, capsys):
+    weights = load_config(config, known_names()).weights_fingerprint
+
+    assert main(["tune", "logs", "--apply", "--force", "--json"]) == 0
+
+    fitted = json.loads(capsys.readouterr().out)["fitted"]
+    decision = read_decision(config)
+    assert yaml.safe_load(config.read_text())["decision"]["fitted_to"] == weights != ""
+    assert (decision.base_rate, decision.personal_log_odds) == (fitted["base_rate"], fitted["personal_log_odds"])
+    assert main(["check"]) == 0
+    assert "fitted to other weights" not in "".join(capsys.readouterr())
+
+
+def test_values_that_were_fitted_to_other_weights_are_fitted_anew(config, capsys):
+    assert apply() == 0
+    tuned = config.read_text()
+    weights = load_config(config, known_names()).weights_fingerprint
+    config.write_text(tuned.replace(weights, "000000000000"))
+    assert read_decision(config).personal_log_odds == 0.0
+    capsys.readouterr()
+
+    assert apply() == 0
+
+    assert "decision.personal_log_odds  0 → " in capsys.readouterr().out
+    assert config.read_text() == tuned
 
 
 def test_a_comment_that_is_indented_deeper_does_not_hinder(config):
@@ -99,7 +139,7 @@ def test_too_little_history_is_told_to_programs_too(config, capsys):
     assert main(["tune", "logs", "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)
-    assert (told["fitted"], told["known_turns"], told["present"]["base_rate"]) == (None, 5, 0.545)
+    assert (told["fitted"], told["known_turns"], told["present"]["base_rate"]) == (None, 5, 0.5)
     assert told["because"].startswith("too little history: 5 turns")
 
 
@@ -126,3 +166,15 @@ def test_tune_ends_at_the_turn_at_which_it_is_interrupted(config, monkeypatch):
 
     assert main(["tune", "logs"]) == 130
     assert len(given) == 3
+
+
+def test_turns_that_other_weights_read_are_passed_over_and_counted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    record_turns(tmp_path, "fix the typo", "rename it to b")
+    with closing(sqlite3.connect(tmp_path / "test.db")) as database, database:
+        database.execute("UPDATE entries SET decision = json_set(decision, '$.weights', 'others')")
+
+    assert main(["tune", "--ledger"]) == 0
+
+    assert "passed over 2 turns of the ledger that were read by other weights" in capsys.readouterr().err

@@ -22,7 +22,22 @@ def test_in_the_default_config_only_the_two_values_change():
 
     changed = [(a, b) for a, b in zip(old.splitlines(), new.splitlines(), strict=True) if a != b]
     assert [b.split("#")[0].strip() for _, b in changed] == ["base_rate: 0.31", "personal_log_odds: -0.42"]
-    assert changed[1][1].endswith("# fitted to your own history by `tandem tune`")
+    assert changed[1][1].endswith("# both are fitted to your own history by `tandem tune`")
+
+
+def test_a_text_is_written_in_quotes_so_that_digits_stay_a_text():
+    old = "decision:\n  hop_seconds: 2  # mine\n"
+
+    new = set_values(old, "decision", {"base_rate": 0.5, "fitted_to": "123456789012"})
+
+    assert yaml.safe_load(new)["decision"] == {"hop_seconds": 2, "base_rate": 0.5, "fitted_to": "123456789012"}
+    assert new.endswith("  hop_seconds: 2  # mine\n")
+
+
+def test_a_text_takes_the_place_of_an_older_one():
+    old = "decision:\n  fitted_to: 'old'  # mine\n"
+
+    assert set_values(old, "decision", {"fitted_to": "new"}) == 'decision:\n  fitted_to: "new"  # mine\n'
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
+import json
 import time
 from pathlib import Path
 
 import pytest
 
+import policies
 from router.config.load import ConfigError, check_config, default_text, find_config, load_config
+from router.config.models import DecisionSettings
 from router.wiring import known_names
 from tests.conftest import SIMULATED
 from tests.tools.running import two_targets
@@ -230,3 +233,165 @@ def test_the_fingerprint_changes_with_the_config():
     two = check_config(SIMULATED + "preference: speed\n", "t", Path("."), known_names()).fingerprint
 
     assert one != two
+
+
+def load(extra: str, folder: Path = Path(".")):
+    return check_config(SIMULATED + extra, "test", folder, known_names())
+
+
+def faults_in(extra: str, folder: Path) -> dict[str, str]:
+    with pytest.raises(ConfigError) as caught:
+        load(extra, folder)
+    return {fault.path: fault.problem for fault in caught.value.faults}
+
+
+@pytest.mark.parametrize("listed", ["", "policies: [override]\n", "policies: [rules, override]\n"])
+def test_rules_are_asked_wherever_there_are_some_listed_or_not(listed):
+    loaded = load(f"rules: [{{when: {{words: bump}}, tier: fast}}]\n{listed}")
+
+    ((_, settings),) = [entry for entry in loaded.policies if entry[0] == "rules"]
+    assert [(rule.when.words, rule.tier) for rule in settings.rules] == [(("bump",), "fast")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "said"),
+    [
+        ("{when: {words: bump}, tier: turbo}", "rules[0].tier", "'fast' or 'deep', not 'turbo'"),
+        ("{when: {words: bump}}", "rules[0]", "give either tier: fast, tier: deep or lean: NUMBER"),
+        ("{when: {words: bump}, tier: fast, lean: 1}", "rules[0]", "give either"),
+        ("{when: {}, tier: fast}", "rules[0].when", "name at least one of words, client, turn, has, more_than_tokens"),
+        ("{tier: fast}", "rules[0].when", "missing"),
+        ("{when: {wrds: bump}, tier: fast}", "rules[0].when.wrds", "no such setting"),
+        ("{when: {words: '--'}, tier: fast}", "rules[0].when.words", "holds no word"),
+        ("{when: {turn: lunch}, tier: fast}", "rules[0].when.turn", "not 'lunch'"),
+        ("{when: {turn: ask}, lean: 11}", "rules[0].lean", "less than or equal to 10"),
+    ],
+)
+def test_a_rule_that_cannot_be_followed_is_a_fault_with_its_place(rule, path, said):
+    faults = faults_of(f"{SIMULATED}rules: [{rule}]\n")
+
+    assert set(faults) == {path}
+    assert said in faults[path]
+
+
+def test_a_bad_rule_is_told_together_with_every_other_fault():
+    faults = faults_of(f"{SIMULATED}spill_over: maybe\nrules: [{{when: {{turn: ask}}}}]\npolicies: [lerned]\n")
+
+    assert set(faults) == {"spill_over", "rules[0]", "policies[0]"}
+
+
+@pytest.fixture
+def own_weights(tmp_path) -> bytes:
+    """The shipped weights in a folder of one's own, with another note of what they were trained on: other bytes."""
+    shipped = (Path(policies.__file__).parent / "learned.weights").read_bytes()
+    line, _, table = shipped.partition(b"\n")
+    content = json.dumps({**json.loads(line), "trained_on": {"data": "mine"}}).encode() + b"\n" + table
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "mine.weights").write_bytes(content)
+    return content
+
+
+OWN = "policies: [override, {learned: {weights: own/mine.weights}}]\n"
+
+
+def test_weights_are_found_relative_to_the_file_that_names_them(own_weights, tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+
+    loaded = load(OWN, tmp_path)
+
+    assert loaded.weights_fingerprint not in ("", load("").weights_fingerprint)
+
+
+def test_without_the_reading_no_weights_are_in_use():
+    assert load("policies: [override]\n").weights_fingerprint == ""
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda content: None, "No such file"),
+        (lambda content: b"not weights", "these are no weights"),
+        (lambda content: content[:-1], "damaged"),
+        (lambda content: content.replace(b'"format": 2', b'"format": 1', 1), "format 1"),
+        (lambda content: b'{"format": 2}\n' + bytes(262_144), "no weights of this version"),
+    ],
+    ids=["missing", "text", "cut short", "older", "empty"],
+)
+def test_weights_that_cannot_be_read_are_a_fault_with_the_path_of_the_file(own_weights, tmp_path, damage, said):
+    path = tmp_path / "own" / "mine.weights"
+    content = damage(own_weights)
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+
+    faults = faults_in(OWN, tmp_path)
+
+    assert set(faults) == {"policies[1].learned.weights"}
+    assert str(path) in faults["policies[1].learned.weights"]
+    assert said in faults["policies[1].learned.weights"]
+
+
+def test_weights_that_cannot_be_read_are_told_together_with_every_other_fault(tmp_path):
+    assert set(faults_in(f"spill_over: maybe\n{OWN}", tmp_path)) == {"spill_over", "policies[1].learned.weights"}
+
+
+FITTED = "decision: {{base_rate: 0.3, personal_log_odds: 1.5, fitted_to: '{}', hop_seconds: 3}}\n"
+
+
+def test_values_that_were_fitted_to_the_weights_in_use_count():
+    loaded = load(FITTED.format(load("").weights_fingerprint))
+
+    assert (loaded.config.decision.base_rate, loaded.config.decision.personal_log_odds) == (0.3, 1.5)
+    assert loaded.warnings == ()
+
+
+@pytest.mark.parametrize("fitted_to", ["", "000000000000"])
+def test_values_that_were_fitted_to_other_weights_give_way_to_the_defaults_with_a_warning(fitted_to):
+    loaded = load(FITTED.format(fitted_to))
+
+    decision, defaults = loaded.config.decision, DecisionSettings()
+    assert (decision.base_rate, decision.personal_log_odds) == (defaults.base_rate, defaults.personal_log_odds) == (0.5, 0.0)
+    assert decision.hop_seconds == 3, "the other settings stay"
+    assert len(loaded.warnings) == 1
+    assert "decision.base_rate" in loaded.warnings[0]
+    assert "tandem tune --apply" in loaded.warnings[0]
+
+
+def test_values_that_were_fitted_to_the_shipped_weights_do_not_fit_ones_own(own_weights, tmp_path):
+    shipped = load("").weights_fingerprint
+
+    loaded = load(FITTED.format(shipped) + OWN, tmp_path)
+
+    assert loaded.config.decision.personal_log_odds == 0.0
+    assert load(FITTED.format(loaded.weights_fingerprint) + OWN, tmp_path).config.decision.personal_log_odds == 1.5
+
+
+@pytest.mark.parametrize("decision", ["", "decision: {hop_seconds: 3}\n", "decision: {base_rate: 0.5, fitted_to: old}\n"])
+def test_where_nothing_was_fitted_there_is_nothing_to_warn_of(decision):
+    assert load(decision).warnings == ()
+
+
+def test_values_tuned_without_any_weights_are_applied(tmp_path):
+    text = "decision: {base_rate: 0.3, personal_log_odds: 0.5}\npolicies: [override]\n" + TIERS_ONLY
+
+    loaded = check_config(text, "test", tmp_path, known_names())
+
+    assert loaded.config.decision.personal_log_odds == 0.5
+    assert loaded.warnings == ()
+
+
+def test_rules_in_two_places_are_a_fault(tmp_path):
+    rule = "{when: {words: bump}, tier: fast}"
+    text = f"rules: [{rule}]\npolicies: [{{rules: {{rules: [{rule}]}}}}]\n" + TIERS_ONLY
+
+    with pytest.raises(ConfigError) as caught:
+        check_config(text, "test", tmp_path, known_names())
+
+    assert [fault.path for fault in caught.value.faults] == ["rules"]
+
+
+TIERS_ONLY = """
+tiers:
+  fast: {targets: [{name: quick, adapter: simulated}]}
+  deep: {targets: [{name: thorough, adapter: simulated}]}
+"""

@@ -1,3 +1,4 @@
+from router.contract.target import WorkRatio
 from router.contract.words import Tier
 from router.dispatch.live import LiveStatistics
 from tests.tools.values import make_target
@@ -65,3 +66,31 @@ def test_speed_is_the_median_of_what_was_seen():
         live.ended("spark", live.began("spark", 0.0, is_streaming=True), 1.0, speed)
 
     assert live.standings(1.0)["spark"].pace.tokens_per_second == 900
+
+
+def test_until_something_is_learnt_every_target_works_as_expected():
+    standings = make_live().standings(0.0)
+
+    assert [standing.ratio for standing in standings.values()] == [WorkRatio(1.0, 1.0)] * 2
+
+
+def test_what_is_learnt_of_a_target_shows_in_its_standing_alone():
+    live = make_live()
+
+    live.learn({"spark": WorkRatio(1.4, 0.8), "nobody": WorkRatio(3.0, 3.0)})
+
+    standings = live.standings(0.0)
+    assert standings["spark"].ratio == WorkRatio(1.4, 0.8)
+    assert standings["sage"].ratio == WorkRatio()
+    assert set(standings) == {"spark", "sage"}
+
+
+def test_a_target_of_which_nothing_is_known_any_more_works_as_expected_again():
+    live = make_live()
+    live.learn({"spark": WorkRatio(1.4, 0.8)})
+
+    live.learn({"sage": WorkRatio(2.0, 2.0)})
+
+    standings = live.standings(0.0)
+    assert standings["spark"].ratio == WorkRatio()
+    assert standings["sage"].ratio == WorkRatio(2.0, 2.0)

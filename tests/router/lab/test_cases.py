@@ -1,5 +1,7 @@
 """Logs and ledger joined: each turn once, with what each of the two knows of it."""
 
+from dataclasses import replace
+
 from router.contract.words import Tier
 from router.lab.cases import Case, Regret, join
 from router.lab.past import Size
@@ -35,3 +37,11 @@ def test_turns_of_one_side_alone_are_all_there():
     cases = list(join([told(None), told(500.0), told(100.0, session="codex:other")], [recorded(100.0), recorded(900.0)]))
 
     assert len(cases) == 5
+
+
+def test_a_turn_that_was_called_misjudged_brings_its_size_and_weight():
+    marked = replace(recorded(101.0, Size.LONG), weight=10)
+
+    (case,) = join([told(100.0, Size.QUICK)], [marked])
+
+    assert (case.size, case.weight, case.words) == (Size.LONG, 10, "fix it")

@@ -17,7 +17,7 @@ from router.lab.replay import choose_again, quiet
 from router.lab.report import Report
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
-from tests.tools.entries import keep_entry
+from tests.router.lab.served import keep_served
 
 AGENT = {"user-agent": "claude-cli/2.1"}
 TOOLS = [{"type": "function", "function": {"name": "Bash", "parameters": {"type": "object"}}}]
@@ -46,7 +46,9 @@ def read(house, tmp_path):
     return read_it
 
 
-async def serve(house, content, *, more=(), headers=(), tools=(), keeps_text=False, outcome=Outcome.SERVED):
+async def serve(
+    house, content, *, more=(), headers=(), tools=(), keeps_text=False, outcome=Outcome.SERVED, output_tokens: int | None = 100
+):
     """One entry of one session, as if the request had been served."""
     body = {"model": "auto", "messages": [{"role": "user", "content": content}, *more], "tools": [*tools]}
     head = {"x-tandem-session": "s", **dict(headers)}
@@ -57,7 +59,7 @@ async def serve(house, content, *, more=(), headers=(), tools=(), keeps_text=Fal
         recalled = house.memory.recall(view, decision.turn)
         house.memory.note_answer(recalled, view, decision.turn, decision.tier, house.targets[decision.targets[0]])
         house.memory.save(recalled)
-    keep_entry(house, view, decision, outcome=outcome, keeps_text=keeps_text)
+    keep_served(house, view, decision, output_tokens, outcome=outcome, keeps_text=keeps_text)
     return decision
 
 
@@ -132,26 +134,98 @@ async def test_a_wish_for_one_request_against_that_of_the_session_is_a_label(hou
     assert cases[2].size is Size.QUICK
 
 
-async def test_without_tools_nothing_is_known_of_a_turns_size(house, read):
-    await serve(house, "what is a monad?")
+@pytest.mark.parametrize(
+    ("output_tokens", "size"),
+    [(0, Size.QUICK), (2_000, Size.QUICK), (2_001, Size.MIDDLE), (5_999, Size.MIDDLE), (6_000, Size.LONG)],
+)
+async def test_a_turn_is_as_long_as_what_was_written_for_it(house, read, output_tokens, size):
+    await serve(house, "fix the typo", output_tokens=output_tokens)
+
+    ((case,), _) = read()
+
+    assert case.size is size
+
+
+async def test_the_answers_of_all_calls_of_a_turn_count_together(house, read):
+    await serve(house, "fix the typo", headers=AGENT, output_tokens=3_000)
+    await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=3_000)
+
+    ((case,), _) = read()
+
+    assert case.size is Size.LONG
+
+
+async def test_many_calls_that_wrote_little_are_a_quick_turn(house, read):
+    await serve(house, "fix the typo", headers=AGENT)
+    for _ in range(19):
+        await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT)
+
+    ((case,), _) = read()
+
+    assert case.size is Size.QUICK
+
+
+@pytest.mark.parametrize("counts", [(None, 100), (100, None)])
+async def test_where_one_answer_was_not_counted_nothing_is_known_of_a_turns_size(house, read, counts):
+    await serve(house, "fix the typo", headers=AGENT, output_tokens=counts[0])
+    await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=counts[1])
 
     ((case,), _) = read()
 
     assert case.size is None
 
 
-@pytest.mark.parametrize(
-    "offer",
-    [{"headers": AGENT}, {"tools": TOOLS, "keeps_text": True}, {"more": (CALL, RESULT)}],
-    ids=["client", "text", "loop"],
-)
-async def test_with_tools_a_turn_without_calls_was_quick(house, read, offer):
-    await serve(house, "what is a monad?", **offer)
-    await serve(house, "and a functor?")
+async def test_enough_that_was_counted_makes_a_turn_long_whatever_was_not(house, read):
+    await serve(house, "fix the typo", headers=AGENT, output_tokens=7_000)
+    await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=None)
 
-    cases, _ = read()
+    ((case,), _) = read()
 
-    assert cases[-1].size is Size.QUICK
+    assert case.size is Size.LONG
+
+
+def misjudge(sequence: int, tier: str) -> str:
+    """What `tandem wrong` leaves in the file, for the entry of that number."""
+    return f"INSERT INTO misjudged SELECT id, at, '{tier}' FROM entries WHERE sequence = {sequence}"
+
+
+@pytest.mark.parametrize(("tier", "size"), [("deep", Size.LONG), ("fast", Size.QUICK)])
+@pytest.mark.parametrize("output_tokens", [100, 9_000, None])
+async def test_a_turn_that_was_called_misjudged_is_what_the_person_said_and_counts_ten_times(
+    house, read, tier, size, output_tokens
+):
+    await serve(house, "fix the typo", output_tokens=output_tokens)
+    await serve(house, "fix the name")
+
+    (marked, other), _ = read(misjudge(1, tier))
+
+    assert (marked.size, marked.weight) == (size, 10)
+    assert (other.size, other.weight) == (Size.QUICK, 1)
+
+
+async def test_the_word_on_a_turn_outweighs_the_tier_that_was_asked_for(house, read):
+    await serve(house, "fix the typo", headers={"x-tandem-tier": "deep"})
+    await serve(house, "fix the name")
+
+    (marked, _), _ = read(misjudge(1, "fast"))
+
+    assert (marked.regrets, marked.size) == ((Regret.OVERRODE,), Size.QUICK)
+
+
+async def test_a_ledger_from_before_turns_could_be_called_misjudged_is_read(house, read):
+    await serve(house, "fix the typo")
+
+    ((case,), _) = read("DROP TABLE misjudged")
+
+    assert (case.size, case.weight) == (Size.QUICK, 1)
+
+
+async def test_a_word_that_names_no_tier_is_not_heard(house, read):
+    await serve(house, "fix the typo")
+
+    ((case,), _) = read(misjudge(1, "turbo"))
+
+    assert (case.size, case.weight) == (Size.QUICK, 1)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CUT_SHORT, Outcome.ABANDONED])
@@ -190,7 +264,7 @@ async def test_an_entry_that_cannot_be_read_is_left_out_with_its_calls(house, re
     await serve(house, "fix the name", headers=AGENT)
     await serve(house, "fix the typo", headers=AGENT)
     for _ in range(13):
-        await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT)
+        await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=1_000)
 
     cases, tally = read(f"UPDATE entries SET {change} WHERE sequence = 2")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from router.lab.measure import Judged, auroc, cost_curve, measure, regret, reliability, split_by_source
+from router.lab.measure import Judged, auroc, cost_curve, measure, regret, reliability, split_by_set
 
 
 def judged(*entries: tuple[bool, float, bool]) -> list[Judged]:
@@ -38,9 +38,34 @@ def test_reliability_counts_every_item_once():
     assert sum(count for _, _, count in reliability(judged((True, 1.0, False), (False, 0.0, True), (True, 0.55, False)))) == 3
 
 
-def test_sessions_come_before_other_sources_and_all_of_them_last():
-    entries = [Judged(source, "r", True, 0.5, False, 1) for source in ("a_book", "agent_session_x", "quiz")]
+def test_real_prompts_come_first_then_sessions_then_other_sets_and_all_of_them_last():
+    names = ("a_book", "agent_session_x", "quiz", "real prompts: later turns", "real prompts: first turns")
+    entries = [Judged(name, "r", True, 0.5, False, 1) for name in names]
 
-    assert list(split_by_source(entries)) == ["agent_session_x", "a_book", "quiz", "all"]
-    assert list(split_by_source(entries[:1])) == ["a_book"]
-    assert split_by_source([]) == {}
+    assert list(split_by_set(entries)) == [
+        "real prompts: first turns",
+        "real prompts: later turns",
+        "agent_session_x",
+        "a_book",
+        "quiz",
+        "all",
+    ]
+    assert list(split_by_set(entries[:1])) == ["a_book"]
+    assert split_by_set([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("on_fast", "share"),
+    [((), 1.0), ((0,), 0.75), ((0, 1, 2, 3), 0.0)],
+)
+def test_long_recall_is_the_share_of_long_tasks_that_went_to_deep(on_fast, share):
+    long = [(True, 0.5, number in on_fast) for number in range(4)]
+
+    figures = measure(judged(*long, (False, 0.5, True), (False, 0.5, False)))
+
+    assert figures.long_recall == share
+    assert figures.quick_recall == 0.5
+
+
+def test_without_long_tasks_there_is_no_share_of_them():
+    assert measure(judged((False, 0.1, True))).long_recall is None

@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from router.config.load import check_config
-from router.contract.words import Dialect, Operation, Outcome, Tier
+from router.contract.opinions import Lean
+from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.dialects.requests import Arrival
-from router.lab.cases import Case, Regret, cases_of
+from router.lab.cases import Case, Kept, Regret, cases_of
 from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
 from router.lab.past import PastSession, PastTurn, Size
 from router.lab.replay import choose_again, measure, quiet
@@ -19,7 +20,7 @@ from router.lab.report import Report, regret_of
 from router.lab.tune import Fit, as_sample, tier_under
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
-from tests.tools.entries import keep_entry
+from tests.router.lab.served import keep_served
 
 WORDS = (
     "fix the typo",
@@ -71,12 +72,18 @@ async def test_the_same_config_changes_nothing(open_house, past, client):
     assert total.before == total.after
 
 
+def kept_case(log_odds: float, size: Size) -> Case:
+    """A turn of which the ledger kept no text: only how far it leaned to deep."""
+    kept = Kept((Lean(log_odds, "test"),), prompt_tokens=1_000, decided_by="estimate", kind=TurnKind.ASK)
+    return Case("s", "codex", 1.0, size, kept=kept)
+
+
 async def test_what_one_config_saves_over_another_the_other_loses(open_house):
     house, quick = quiet(open_house()), quiet(open_house(SPEED))
     there, back = Report("shipped", "speed"), Report("speed", "shipped")
-    long = [PastTurn(words, calls=("Bash",) * 20, prompt_tokens=1_000) for words in WORDS]
+    long = [kept_case(step / 4, Size.LONG) for step in range(-12, 13)]
 
-    for case in cases_of([PastSession("s", "codex", tuple(long))]):
+    for case in long:
         careful, hasty = await choose_again(house, case), await choose_again(quick, case)
         there.add(case, careful.tier, hasty, measure(house, hasty, case.size))
         back.add(case, hasty.tier, careful, measure(house, careful, case.size))
@@ -108,9 +115,11 @@ async def test_another_preference_moves_turns_one_way_only(open_house):
 
 
 @pytest.mark.parametrize("offset", [-2.5, -1.0, -0.2, 0.2, 1.0, 2.5])
-async def test_tuning_foresees_the_tier_that_the_new_values_give(open_house, offset):
+async def test_tuning_foresees_the_tier_that_the_new_values_give(open_house, tmp_path, offset):
     house = quiet(open_house())
-    tuned = quiet(open_house(f"decision: {{base_rate: 0.3, personal_log_odds: {offset}}}\n{SIMULATED}"))
+    weights = check_config(SIMULATED, "test", tmp_path, known_names()).weights_fingerprint
+    decision = f"decision: {{base_rate: 0.3, personal_log_odds: {offset}, fitted_to: '{weights}'}}"
+    tuned = quiet(open_house(f"{decision}\n{SIMULATED}"))
     past = [PastTurn(words, prompt_tokens=tokens, was_answered=True) for words in WORDS for tokens in (1_000, 60_000, 127_000)]
 
     for case in cases_of([PastSession("s", "codex", tuple(past))]):
@@ -126,14 +135,23 @@ async def test_a_turn_that_no_target_can_take_is_said_to_be_unservable(open_hous
 
 
 async def serve(
-    house, words: str, session: str = "s", *, more=(), headers=None, tier=None, keeps_text=False, outcome=Outcome.SERVED
+    house,
+    words: str,
+    session: str = "s",
+    *,
+    more=(),
+    headers=None,
+    tier=None,
+    keeps_text=False,
+    outcome=Outcome.SERVED,
+    output_tokens: int | None = 100,
 ):
     """One entry, as if the request had been served."""
     body = {"model": "auto", "messages": [{"role": "user", "content": words}, *more]}
     head = {"x-tandem-session": session, **(headers or {})}
     arrival = Arrival(f"req_{time.monotonic_ns()}", Dialect.CHAT, Operation.CREATE, head, json.dumps(body).encode())
     view, decision = await house.decide(arrival)
-    keep_entry(house, view, decision, outcome=outcome, tier=tier, keeps_text=keeps_text)
+    keep_served(house, view, decision, output_tokens, outcome=outcome, tier=tier, keeps_text=keeps_text)
     return decision
 
 
@@ -180,7 +198,7 @@ async def test_tool_loops_are_the_work_of_the_turn_before_them(open_house, tmp_p
     house = open_house(with_ledger=True)
     await serve(house, "fix the parser")
     for _ in range(13):
-        await serve(house, "fix the parser", more=(CALL, RESULT))
+        await serve(house, "fix the parser", more=(CALL, RESULT), output_tokens=500)
     await serve(house, "fix the typo")
 
     (long, quick), _ = read(house, tmp_path)

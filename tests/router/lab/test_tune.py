@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from router.contract.words import Tier
+from router.config.models import DecisionSettings
+from router.contract.words import Tier, TurnKind
+from router.lab.cases import Case
 from router.lab.past import Size
-from router.lab.tune import Fit, Sample, fit, say_what_lacks, sigmoid, split, tier_under, tune
+from router.lab.replay import Choice
+from router.lab.tune import Fit, Sample, as_sample, fit, say_what_lacks, sigmoid, split, tier_under, tune
 
 SHIPPED = Fit(0.45, 0.0)
 
@@ -109,3 +112,24 @@ def test_what_no_score_can_change_stays():
 
 def test_the_same_history_gives_the_same_band():
     assert tune(history(200, -1.0), SHIPPED) == tune(history(200, -1.0), SHIPPED)
+
+
+def test_a_turn_that_counts_ten_times_is_fitted_like_ten_turns():
+    (heavy,) = history(1, 0.0)
+    others = history(60, 0.0, seed=2)
+
+    assert fit([*others, replace(heavy, weight=10)]) == fit([*others, *[heavy] * 10])
+    assert fit([*others, replace(heavy, weight=10)]) != fit([*others, heavy])
+
+
+def test_a_sample_counts_as_much_as_its_case():
+    choice = Choice(Tier.FAST, 0.1, -2.0, 0.3, TurnKind.ASK, "test", {}, 100)
+    case = Case("s", "codex", 1.0, Size.LONG, weight=10)
+
+    assert as_sample(case, choice).weight == 10
+    assert as_sample(replace(case, size=Size.MIDDLE), choice) is None
+    assert as_sample(replace(case, size=None), choice) is None
+
+
+def test_with_no_history_the_prior_is_the_shipped_one():
+    assert fit([]) == Fit(DecisionSettings().base_rate, 0.0)

@@ -409,3 +409,12 @@ def test_no_odd_line_ends_the_reading_or_costs_the_file(tmp_path, odd):
     for case in cases_of(sessions):
         read_turn(read_request(case.arrival))
     assert tally.unreadable_files == 0
+
+
+@pytest.mark.parametrize("name", ["codex", "claude-code"])
+def test_what_a_model_writes_through_its_tools_counts_as_written(tmp_path, name):
+    file, write = FORMATS[name]
+    text = write([Told("add it", ("Edit",) * 3), Told("thanks")])
+    (session,), _ = read(tmp_path, (file, text.replace('"input": {}', '"input": {"new_string": "def f(): ..."}')))
+
+    assert session.turns[0].answer_chars > session.turns[1].answer_chars

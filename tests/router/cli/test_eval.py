@@ -1,6 +1,7 @@
+"""`tandem eval` as a person meets it, here and against a running router."""
+
 import importlib.util
 import json
-import os
 import signal
 import sys
 import threading
@@ -54,6 +55,51 @@ def test_eval_prints_figures_for_people_and_for_programs(data, capsys):
     assert figures["sets"]["agent_session_x"]["auroc"] == 1.0
     assert {path.name for path in Path("plots").iterdir()} == {"reliability.svg", "cost-curve.svg"}
     assert all(path.read_text().startswith("<svg") for path in Path("plots").iterdir())
+
+
+def test_four_columns_tell_most_and_all_of_them_are_shown_when_asked(data, capsys):
+    assert main(["eval", str(data)]) == 0
+    few = capsys.readouterr()
+    assert main(["eval", str(data), "--all"]) == 0
+    every = capsys.readouterr()
+
+    header, row = few.out.splitlines()
+    assert header.split() == ["items", "AUROC", "quick", "on", "fast", "long", "on", "deep"]
+    assert row.split()[:3] == ["agent_session_x", "60", "1.000"]
+    assert every.out.splitlines()[0].startswith(header)
+    assert {"regret", "within", "accuracy", "precision", "prec@28%"} <= set(every.out.split())
+    assert "regret: mean cost of a choice" in every.err
+    assert "regret" not in few.out + few.err
+
+
+def test_each_set_has_its_own_row_and_real_prompts_come_first(data, capsys):
+    meaning = data.with_name("meaning.jsonl")
+    first = json.loads(data.read_text().splitlines()[0])
+    data.with_name("named.jsonl").write_text(json.dumps({**first, "id": "n1"}))
+    meaning.write_text('{"id": "n1", "file": "named.jsonl", "label": "long"}')
+    data.with_name("asks.jsonl").write_text('{"text": "rename it", "label": "quick", "setting": "agent"}')
+
+    assert main(["eval", str(data), "asks.jsonl", "meaning.jsonl", "--json"]) == 0
+
+    sets = json.loads(capsys.readouterr().out)["sets"]
+    assert {name: figures["items"] for name, figures in sets.items()} == {
+        "real prompts: later turns": 1,
+        "agent_session_x": 60,
+        "asks: first asks with tools": 1,
+        "all": 62,
+    }
+    assert list(sets) == ["real prompts: later turns", "agent_session_x", "asks: first asks with tools", "all"]
+
+
+def test_asks_that_could_be_either_are_not_judged(tmp_path, capsys):
+    path = tmp_path / "asks.jsonl"
+    path.write_text('{"text": "look at it", "label": "unclear"}\n{"text": "rename it", "label": "quick"}')
+
+    assert main(["eval", str(path), "--json"]) == 0
+
+    told = capsys.readouterr()
+    assert "judging 1 clear items" in told.err
+    assert json.loads(told.out)["sets"]["asks: first asks without tools"]["long_recall"] is None
 
 
 def test_without_calls_the_history_tells_nothing(data, capsys):
@@ -175,90 +221,6 @@ def test_eval_ends_at_the_item_at_which_it_is_interrupted(data, monkeypatch):
 
     assert main(["eval", str(data)]) == 130
     assert len(decided) == 3
-
-
-def test_training_is_repeatable_and_writes_weights(data, capsys):
-    arguments = ["train", str(data), "--dev", str(data), "--trees", "4", "--force"]
-
-    assert main([*arguments, "--out", "one.json"]) == 0
-    assert main([*arguments, "--out", "two.json"]) == 0
-
-    assert Path("one.json").read_bytes() == Path("two.json").read_bytes()
-    assert json.loads(Path("one.json").read_bytes())["trained_on"]["items"] == 60
-
-
-def test_training_refuses_to_write_what_is_worse_and_what_nobody_judged(data, tmp_path, capsys):
-    judges = write_data(tmp_path / "judges.jsonl")
-    wrong = judges.read_text().replace('"long"', '"?"').replace('"quick"', '"long"').replace('"?"', '"quick"')
-    (tmp_path / "wrong.jsonl").write_text(wrong)
-
-    assert main(["train", "wrong.jsonl", "--dev", str(judges), "--trees", "4", "--out", "w.json"]) == 1
-    assert "not written" in capsys.readouterr().err
-    assert main(["train", str(data), "--out", "w.json"]) == 2
-    assert not Path("w.json").exists()
-
-
-def test_training_needs_both_kinds(tmp_path, capsys):
-    path = tmp_path / "one.jsonl"
-    path.write_text('{"label": "long", "prompt": "x", "repo": "a"}')
-
-    assert main(["train", str(path), "--force"]) == 2
-    assert "too little data" in capsys.readouterr().err
-
-
-def test_training_needs_clear_turns_to_be_judged_by(data, tmp_path, capsys):
-    judges = tmp_path / "middle.jsonl"
-    judges.write_text('{"label": "long", "prompt": "x", "band": "middle"}')
-
-    assert main(["train", str(data), "--dev", str(judges), "--out", "w.json"]) == 2
-
-    err = capsys.readouterr().err
-    assert "middle.jsonl: holds no clear turns to judge the weights by" in err
-    assert "fitting" not in err
-
-
-@pytest.mark.parametrize(("out", "said"), [("missing/w.json", "missing is not a folder"), (".", "is a folder")])
-def test_weights_that_could_not_be_written_are_not_fitted(data, capsys, out, said):
-    assert main(["train", str(data), "--force", "--out", out]) == 2
-
-    err = capsys.readouterr().err
-    assert said in err
-    assert "fitting" not in err
-
-
-@pytest.mark.parametrize("trees", ["0", "-3", "many"])
-def test_a_forest_has_at_least_one_tree(data, capsys, trees):
-    with pytest.raises(SystemExit) as end:
-        main(["train", str(data), "--force", "--out", "w.json", "--trees", trees])
-
-    assert end.value.code == 2
-    assert "--trees: must be a whole number from 1 on" in capsys.readouterr().err
-
-
-def test_training_refuses_a_pipe_whose_fingerprint_would_be_of_nothing(tmp_path, capsys):
-    os.mkfifo(tmp_path / "pipe")
-
-    assert main(["train", str(tmp_path / "pipe"), "--force", "--out", str(tmp_path / "w.json")]) == 2
-    assert "pipe: is not a regular file" in capsys.readouterr().err
-
-
-def test_training_says_what_its_figures_are_taken_on_sessions_first(data, tmp_path, capsys):
-    judges = write_data(tmp_path / "judges.jsonl")
-    with judges.open("a") as file:
-        file.write('\n{"source": "a_book", "label": "long", "prompt": "x"}\n{"label": "long", "prompt": "x", "band": "middle"}')
-
-    assert main(["train", str(data), "--dev", str(judges), "--trees", "4", "--force", "--out", "w.json"]) == 0
-
-    told = capsys.readouterr()
-    assert "judged on the 61 clear turns of --dev by the weights alone, fast below a score of 0.3" in told.err
-    assert [line.split()[:2] for line in told.out.splitlines()] == [
-        ["agent_session_x", "new"],
-        ["agent_session_x", "in"],
-        ["a_book", "new"],
-        ["a_book", "in"],
-        ["all", "new"],
-        ["all", "in"],
-    ]
 
 
 @pytest.mark.shared

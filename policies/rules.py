@@ -1,0 +1,124 @@
+"""The operator's own say: rules of `config.yaml` that name a tier, or lean, where a turn begins."""
+
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
+from router.contract.request import RequestView
+from router.contract.signals import Signals
+from router.contract.words import Feature, Tier, TurnKind
+
+_MOST_READ_CHARS = 4_000
+_HAS = {"image": Feature.IMAGES, "file": Feature.FILES, "tools": Feature.TOOLS}
+_NOT_READ = (TurnKind.TOOL_LOOP, TurnKind.COMPACTION)
+"""What goes on with something that began before."""
+
+
+class Conditions(BaseModel):
+    """When a rule counts. All that are given must hold."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    words: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
+    """Any of these whole words or phrases is in what the person typed; case is ignored."""
+    client: str | None = None
+    """The client, as `tandem explain` names it: codex, claude-code, opencode, …"""
+    turn: Literal["ask", "follow_up", "subagent", "side", "prewarm"] | None = None
+    """The kind of turn."""
+    has: Literal["image", "file", "tools"] | None = None
+    """What the request holds."""
+    more_than_tokens: int | None = Field(default=None, ge=0)
+    """The prompt is longer than this."""
+
+    @field_validator("words", mode="before")
+    @classmethod
+    def _is_a_list(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("words")
+    @classmethod
+    def _say_something(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for words in value:
+            if not any(map(str.isalnum, words)):
+                raise ValueError(f"{words!r} holds no word")
+        return value
+
+    @model_validator(mode="after")
+    def _ask_for_something(self) -> "Conditions":
+        if self == Conditions.model_construct():
+            raise ValueError("name at least one of words, client, turn, has, more_than_tokens")
+        return self
+
+
+class Rule(BaseModel):
+    """One rule: when it counts, and what it then says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    when: Conditions
+    """The conditions."""
+    tier: Literal["fast", "deep"] | None = None
+    """The tier that takes the turn. The first rule with one counts."""
+    lean: float | None = Field(default=None, ge=-10.0, le=10.0)
+    """Log-odds to add: positive leans to deep, negative to fast. Every rule with one adds."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Rule":
+        if (self.tier is None) == (self.lean is None):
+            raise ValueError("give either tier: fast, tier: deep or lean: NUMBER")
+        return self
+
+
+class RulesConfig(PolicyConfig):
+    """Follow the rules under `rules:`."""
+
+    rules: tuple[Rule, ...] = Field(default=(), max_length=200)
+    """Read in their order."""
+
+
+class RulesPolicy:
+    """Ranks below every wish of the person, and yields where its tier cannot serve."""
+
+    name: ClassVar[str] = "rules"
+    Config: ClassVar[type[PolicyConfig]] = RulesConfig
+
+    def __init__(self, config: RulesConfig) -> None:
+        self._rules = [(place, rule, _pattern_of(rule.when.words)) for place, rule in enumerate(config.rules, 1)]
+
+    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
+        """The first tier that a rule names, and every lean. A turn that is under way is left alone."""
+        if not self._rules or signals.turn.kind in _NOT_READ or signals.turn.goes_on:
+            return ()
+        text = (signals.turn.person_text or signals.turn.ask_text or "")[:_MOST_READ_CHARS]
+        opinions: list[Opinion] = []
+        has_tier = False
+        for place, rule, words in self._rules:
+            if not _holds(rule.when, words, text, request, signals):
+                continue
+            if rule.lean is not None:
+                opinions.append(Lean(rule.lean, f"rule {place} of the config leans so"))
+            elif rule.tier is not None and not has_tier:
+                has_tier = True
+                because = f"rule {place} of the config asks for {rule.tier}"
+                opinions.append(Insist(because, Rank.OPERATOR_RULE, tier=Tier(rule.tier), yields=True))
+        return tuple(opinions)
+
+
+def _pattern_of(words: tuple[str, ...]) -> "re.Pattern[str] | None":
+    """Whole words and phrases; any white space stands for any other. Scripts without spaces have no ends of words."""
+    if not words:
+        return None
+    return re.compile("|".join(r"(?<!\w)" + r"\s+".join(map(re.escape, phrase.split())) + r"(?!\w)" if phrase.isascii()
+        else r"\s+".join(map(re.escape, phrase.split())) for phrase in words), re.IGNORECASE)  # fmt: skip
+
+
+def _holds(when: Conditions, words: "re.Pattern[str] | None", text: str, request: RequestView, signals: Signals) -> bool:
+    return (
+        (when.client is None or when.client == signals.turn.client)
+        and (when.turn is None or when.turn == signals.turn.kind)
+        and (when.has is None or _HAS[when.has] in request.needs)
+        and (when.more_than_tokens is None or signals.prompt.tokens > when.more_than_tokens)
+        and (words is None or words.search(text) is not None)
+    )

@@ -1,0 +1,85 @@
+"""A decision for a person's eyes: what `explain` and `why` print."""
+
+from router.contract.request import Json, JsonObject
+
+_NOBODYS_SESSION = "x:replay-"
+"""How the session begins of a request that was only written to be explained."""
+
+
+def write_explanation(decision: JsonObject) -> str:
+    """The decision in lines: tier and reason, evidence, both estimates, and what would have changed it."""
+    lines = [f"{decision['tier']}  {decision['because']}", ""]
+    lines.append(f"turn        {_turn(decision)}")
+    exact = "counted" if decision["prompt_tokens_exact"] else "estimated"
+    lines.append(f"prompt      {decision['prompt_tokens']} tokens ({exact})")
+    lines.append(f"long task   {_number(decision['score']):.0%}")
+    lines.append("evidence")
+    lines += [f"  {_evidence(item)}" for item in _list(decision["evidence"])] or ["  none"]
+    lines.append("estimates")
+    for tier, estimate in _object(decision["estimates"]).items():
+        lines.append(f"  {tier:<5} {_estimate(_object(estimate))}")
+    flip = _object(decision["flip"])
+    lines.append(f"would flip  {_flip(flip, str(decision['decided_by']))}")
+    for target, lost in _object(decision.get("drops")).items():
+        lines.append(f"drops       {', '.join(map(str, _list(lost)))} ({target})")
+    for skipped in _list(decision["skipped"]):
+        lines.append(f"skipped     {_object(skipped)['policy']}: {_object(skipped)['reason']}")
+    return "\n".join(lines)
+
+
+def _turn(decision: JsonObject) -> str:
+    """The kind of turn; client and session where they have a name."""
+    parts = [str(decision["turn_kind"])]
+    if decision["client"] != "unknown":
+        parts.append(f"client {decision['client']}")
+    if "~" not in str(decision["session"]) and not str(decision["session"]).startswith(_NOBODYS_SESSION):
+        parts.append(f"session {decision['session']}")
+    return ", ".join(parts)
+
+
+def _evidence(item: Json) -> str:
+    entry = _object(item)
+    share = f"{_number(entry['log_odds']):+.2f}" if entry.get("log_odds") is not None else str(entry["kind"])
+    target = f" ({entry['target']})" if entry.get("target") else ""
+    return f"{share:<9} {entry['policy']}: {entry['because']}{target}"
+
+
+def _estimate(estimate: JsonObject) -> str:
+    redo = _number(estimate["redo_seconds"])
+    again = f", {redo:.1f} s of it for doing it again" if redo else ""
+    money = estimate["money_usd"]
+    price = "" if money is None else f", {_number(money):.4f} USD"
+    return f"{_number(estimate['seconds']):.1f} s{again}{price} ({estimate['target']}{_ratio(estimate)})"
+
+
+def _ratio(estimate: JsonObject) -> str:
+    """How this target's past turns compare to what was expected of them, where that is known."""
+    calls, output = (_number(estimate.get(name, 1.0)) for name in ("calls_ratio", "output_ratio"))
+    return (
+        ""
+        if calls == output == 1.0
+        else f"; its turns take {calls:.2f} times the calls, {output:.2f} times the output expected"
+    )
+
+
+def _flip(flip: JsonObject, decided_by: str) -> str:
+    if decided_by == "rule_out":
+        return "by nothing: no other tier can serve this"
+    parts = []
+    if flip.get("score") is not None:
+        parts.append(f"at {_number(flip['score']):.0%} long task")
+    if flip.get("fast_wait_seconds") is not None:
+        parts.append(f"with {_number(flip['fast_wait_seconds']):.1f} s of waiting on fast")
+    return " or ".join(parts) or "by nothing but another wish"
+
+
+def _number(value: Json) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,35 @@
+"""`tandem why`."""
+
+import argparse
+
+import orjson
+
+from router.cli.common import add_config_argument, complain, find_recorded_turn, load_or_report
+from router.cli.explanation import write_explanation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_config_argument(parser)
+    parser.add_argument("request", nargs="?", metavar="REQUEST", help="a request's id (default: the last turn of a person)")
+    parser.add_argument("--json", action="store_true", help="print the decision as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the whole explanation of a turn out of the ledger."""
+    loaded = load_or_report(arguments.config)
+    if loaded is None:
+        return 2
+    turn = find_recorded_turn(loaded, arguments.request)
+    if turn is None:
+        return 1
+    if arguments.json:
+        print(orjson.dumps(turn.decision, option=orjson.OPT_INDENT_2).decode())
+        return 0
+    try:
+        print(write_explanation(turn.decision))
+    except KeyError as error:
+        complain(f"the decision of {turn.id} lacks {error}: another version wrote it\n  hint: --json prints it as it is")
+        return 1
+    print(f"request     {turn.id}, served by {turn.target or 'nobody'}")
+    return 0

@@ -1,0 +1,55 @@
+"""`tandem wrong`."""
+
+import argparse
+
+from router.cli.common import add_config_argument, complain, find_recorded_turn, load_or_report
+from router.contract.words import Tier
+from router.ledger.files import LedgerUnusable
+from router.ledger.turns import find_beginning, mark_misjudged
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_config_argument(parser)
+    parser.add_argument(
+        "what",
+        nargs="*",
+        metavar="[fast|deep] [REQUEST]",
+        help="the tier that would have been right (default: the other one), and a request's id (default: the last turn)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Mark a turn as misjudged, for `tandem tune`. Nothing but its id is kept."""
+    tiers = [Tier(word) for word in arguments.what if word in tuple(Tier)]
+    requests = [word for word in arguments.what if word not in tuple(Tier)]
+    if len(tiers) > 1 or len(requests) > 1:
+        complain("give at most one tier and one request, as in tandem wrong fast")
+        return 2
+    loaded = load_or_report(arguments.config)
+    if loaded is None:
+        return 2
+    turn = find_recorded_turn(loaded, requests[0] if requests else None)
+    if turn is None:
+        return 1
+    assert loaded.ledger_path is not None
+    if requests:
+        turn = find_beginning(loaded.ledger_path, requests[0])
+        if turn is None:
+            complain(f"{requests[0]} belongs to no turn of a person: nothing is marked")
+            return 1
+    if not tiers and turn.tier is None:
+        complain(f"{turn.id} was served by no tier\n  hint: say which was right, as in tandem wrong fast {turn.id}")
+        return 2
+    should_be = tiers[0] if tiers else turn.tier.other if turn.tier else Tier.DEEP
+    if should_be is turn.tier:
+        complain(f"{turn.id} did go to {should_be}: nothing is marked")
+        return 1
+    try:
+        mark_misjudged(loaded.ledger_path, turn, should_be)
+    except LedgerUnusable as error:
+        complain(str(error))
+        return 1
+    print(f"{turn.id} went to {turn.tier or 'nobody'} and should have gone to {should_be}: {turn.decision.get('because', '')}")
+    complain("tandem tune counts it ten times")
+    return 0

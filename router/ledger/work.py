@@ -1,0 +1,67 @@
+"""Finished turns out of the ledger: who did them, what was expected, and what they took."""
+
+import contextlib
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from router.contract.entry import FinishedWork
+from router.contract.words import Outcome, TurnKind
+
+_MOST_ENTRIES = 20_000
+_LEAST_QUIET_SECONDS = 600.0
+"""A session that has been silent for so long has finished its turn."""
+_ESTIMATE = "estimate"
+"""Who decided, where nobody asked for a tier."""
+_QUERY = f"""
+    SELECT session, caller, at, turn_kind, outcome, target, score, output_tokens,
+        CASE WHEN turn_kind != '{TurnKind.TOOL_LOOP}' AND json_valid(decision) THEN json_extract(decision, '$.decided_by') END
+    FROM entries WHERE session IS NOT NULL AND score IS NOT NULL AND turn_kind IN (?, ?, ?)
+    ORDER BY sequence DESC LIMIT {_MOST_ENTRIES}
+"""  # noqa: S608  fixed names
+
+
+@dataclass(slots=True)
+class _Running:
+    """A turn while its entries come by. Spoilt once it holds something that says nothing of its target's own way of working."""
+
+    target: str
+    score: float
+    at: float
+    calls: int = 0
+    output_tokens: int = 0
+    is_spoilt: bool = False
+
+    def add(self, at: float, outcome: str, target: str | None, output_tokens: int | None) -> None:
+        self.calls += 1
+        self.at = at
+        self.output_tokens += output_tokens or 0
+        self.is_spoilt |= outcome != Outcome.SERVED or target != self.target or output_tokens is None
+
+
+def read_finished_work(path: Path, now: float) -> list[FinishedWork]:
+    """The newest finished turns. Nothing where there is no ledger, or it cannot be read: an estimate can do without."""
+    kinds = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=1.0)) as database:
+            rows = database.execute(_QUERY, kinds).fetchall()
+    except sqlite3.Error:
+        return []
+    running: dict[tuple[str, str], _Running] = {}
+    finished: list[FinishedWork] = []
+    for session, caller, at, kind, outcome, target, score, output_tokens, decided_by in reversed(rows):
+        key = (caller, session)
+        if kind != TurnKind.TOOL_LOOP:
+            _finish(running.pop(key, None), finished)
+            running[key] = _Running(target or "", score, at, is_spoilt=decided_by != _ESTIMATE)
+        if key in running:
+            running[key].add(at, outcome, target, output_tokens)
+    for turn in running.values():
+        if now - turn.at > _LEAST_QUIET_SECONDS:
+            _finish(turn, finished)
+    return finished
+
+
+def _finish(turn: _Running | None, finished: list[FinishedWork]) -> None:
+    if turn is not None and not turn.is_spoilt:
+        finished.append(FinishedWork(turn.target, turn.score, turn.calls, turn.output_tokens))

@@ -1,0 +1,37 @@
+"""A ledger of turns that were decided and served, for commands that look back."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from router.config.load import load_config
+from router.contract.words import Dialect, Operation, Outcome
+from router.dialects.requests import Arrival
+from router.wiring import build_house, known_names
+from tests.conftest import SIMULATED
+from tests.router.lab.served import keep_served
+
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c", "type": "function", "function": {"name": "shell", "arguments": "{}"}}],
+}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
+
+
+def record_turns(folder: Path, *asks: str, calls: int = 0, headers: dict[str, str] | None = None) -> list[str]:
+    """Write a config with a ledger, and the turns of one session into it. Answers their ids; calls follow the last one."""
+    (folder / "config.yaml").write_text(SIMULATED)
+    bodies = [(f"req_{number}", [{"role": "user", "content": words}]) for number, words in enumerate(asks, 1)]
+    bodies += [(f"req_call_{number}", [*bodies[-1][1], CALL, RESULT]) for number in range(1, calls + 1)]
+    asyncio.run(_record(folder, bodies, {"x-tandem-session": "s", **(headers or {})}))
+    return [name for name, _ in bodies]
+
+
+async def _record(folder: Path, bodies: list, headers: dict[str, str]) -> None:
+    built = build_house(load_config(folder / "config.yaml", known_names()))
+    for name, messages in bodies:
+        raw = json.dumps({"model": "auto", "messages": messages}).encode()
+        view, decision = await built.house.decide(Arrival(name, Dialect.CHAT, Operation.CREATE, headers, raw))
+        keep_served(built.house, view, decision, 100, outcome=Outcome.SERVED)
+    await built.close()

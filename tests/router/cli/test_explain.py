@@ -1,0 +1,139 @@
+"""`tandem explain`: the words, the client that would send them, and the turns before them."""
+
+import io
+import json
+
+import pytest
+
+from router.cli import main
+from tests.conftest import SIMULATED
+from tests.router.ledger.rows import write_ledger
+from tests.tools.running import one_dialect
+
+LONG = "Implement the whole parser from scratch, with tests and docs"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    (tmp_path / "config.yaml").write_text(SIMULATED)
+    return tmp_path
+
+
+@pytest.fixture
+def explain(here, capsys):
+    """The decision on some arguments, as a program gets it."""
+
+    def explain_it(*arguments: str) -> dict:
+        assert main(["explain", *arguments, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return explain_it
+
+
+def test_words_need_no_quotes(explain):
+    assert explain("fix", "the", "typo", "in", "it")["person_text"] == "fix the typo in it"
+
+
+def piped(content: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="strict")
+
+
+def test_bytes_that_are_no_text_are_read_as_far_as_they_go(explain, monkeypatch):
+    monkeypatch.setattr("sys.stdin", piped(b"fix the typo \xff"))
+
+    assert explain("-")["person_text"] == "fix the typo \ufffd"
+
+
+def test_words_can_be_piped_in(explain, monkeypatch):
+    monkeypatch.setattr("sys.stdin", piped(b"fix the typo\nin the second line\n"))
+
+    assert explain("-")["person_text"] == "fix the typo\nin the second line"
+
+
+def test_nothing_piped_in_is_no_text(here, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", piped(b" \n"))
+
+    assert main(["explain", "-"]) == 2
+    assert "give a text" in capsys.readouterr().err
+
+
+def test_half_a_character_is_replaced_and_not_stumbled_over(explain):
+    assert explain("fix \udcff it")["person_text"] == "fix ? it"
+
+
+@pytest.mark.parametrize(
+    ("given", "client"),
+    [("codex", "codex"), ("claude-code", "claude-code"), ("claude", "claude-code"), ("qwen", "qwen-code"), ("aider", "aider")],
+)
+def test_the_words_are_read_as_a_client_would_send_them(explain, given, client):
+    decision = explain("fix the typo", "--as", given)
+
+    assert (decision["client"], decision["person_text"], decision["turn_kind"]) == (client, "fix the typo", "ask")
+
+
+def test_a_client_that_nobody_knows_is_refused_with_those_that_are_known(here, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["explain", "x", "--as", "telepathy"])
+
+    assert caught.value.code == 2
+    assert "claude-code" in capsys.readouterr().err
+
+
+def test_a_go_on_is_what_was_asked_for_before_it(explain):
+    after_long, after_quick = explain("go on", "--after", LONG), explain("go on", "--after", "fix the typo")
+
+    assert after_long["turn_kind"] == after_quick["turn_kind"] == "follow_up"
+    assert after_quick["score"] < after_long["score"]
+
+
+def test_what_comes_before_may_be_several_turns_in_their_order(explain):
+    lately_long = explain("go on", "--after", "fix the typo", "--after", LONG)
+    lately_quick = explain("go on", "--after", LONG, "--after", "fix the typo")
+
+    assert lately_quick["score"] < lately_long["score"]
+
+
+def test_a_request_header_counts_with_a_client_too(explain):
+    assert explain("fix the typo", "--as", "codex", "--header", "x-tandem-tier: deep")["tier"] == "deep"
+
+
+@pytest.mark.parametrize("more", [["--as", "codex"], ["--after", "x"]])
+def test_a_whole_request_has_its_own_client_and_turns(here, capsys, more):
+    (here / "request.json").write_text(json.dumps({"model": "auto", "input": "fix the typo"}))
+
+    assert main(["explain", "--file", "request.json", *more]) == 2
+    assert "without --as and --after" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
+def test_a_client_can_be_tried_with_targets_of_any_dialect(here, explain, dialect):
+    (here / "config.yaml").write_text(one_dialect(dialect, "http://127.0.0.1:1"))
+
+    assert explain("fix the typo", "--as", "claude")["targets"] == ["quick"]
+
+
+@pytest.mark.parametrize(("client", "tier"), [("codex", "fast"), ("claude", "deep")])
+def test_a_rule_of_the_config_counts_where_all_its_conditions_hold(here, explain, client, tier):
+    (here / "config.yaml").write_text(f"{SIMULATED}rules: [{{when: {{words: parser, client: codex}}, tier: fast}}]\n")
+
+    assert explain(LONG, "--as", client)["tier"] == tier
+
+
+def test_what_the_ledger_shows_of_a_target_is_counted_in_and_said(here, capsys):
+    turns = [{"session": f"s{number}", "target": "simulated-fast", "output_tokens": 4_000} for number in range(60)]
+    write_ledger(here / "test.db", *turns)
+
+    assert main(["explain", "fix the typo"]) == 0
+
+    (fast,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  fast "))
+    assert "its turns take" in fast
+    assert "times the output expected" in fast
+
+
+def test_explaining_makes_no_ledger(here, explain):
+    explain("fix the typo", "--as", "codex", "--after", "x")
+
+    assert {path.name for path in here.iterdir()} == {"config.yaml"}

@@ -1,0 +1,101 @@
+"""A decision for a person's eyes: every part of it in a line, and none that says nothing."""
+
+import pytest
+
+from router.cli.explanation import write_explanation
+
+DECISION = {
+    "tier": "fast",
+    "because": "looks like a quick edit",
+    "turn_kind": "ask",
+    "client": "codex",
+    "session": "codex:abc",
+    "prompt_tokens": 120,
+    "prompt_tokens_exact": False,
+    "score": 0.126,
+    "decided_by": "estimate",
+    "evidence": [
+        {"policy": "learned", "kind": "lean", "log_odds": -1.5, "because": "looks like a quick edit", "target": None},
+        {"policy": "window", "kind": "rule_out", "log_odds": None, "because": "too long", "target": "spark"},
+    ],
+    "estimates": {
+        "fast": {
+            "target": "spark",
+            "seconds": 4.26,
+            "money_usd": 0.0123,
+            "redo_seconds": 1.5,
+            "calls_ratio": 1.0,
+            "output_ratio": 1.0,
+        },
+        "deep": {
+            "target": "sage",
+            "seconds": 9.0,
+            "money_usd": None,
+            "redo_seconds": 0.0,
+            "calls_ratio": 1.25,
+            "output_ratio": 0.8,
+        },
+    },
+    "flip": {"score": 0.3, "fast_wait_seconds": 7.94},
+    "skipped": [],
+}
+
+
+def lines_of(**change) -> list[str]:
+    return write_explanation({**DECISION, **change}).splitlines()
+
+
+def test_a_decision_is_told_from_its_reason_to_what_would_change_it():
+    assert lines_of() == [
+        "fast  looks like a quick edit",
+        "",
+        "turn        ask, client codex, session codex:abc",
+        "prompt      120 tokens (estimated)",
+        "long task   13%",
+        "evidence",
+        "  -1.50     learned: looks like a quick edit",
+        "  rule_out  window: too long (spark)",
+        "estimates",
+        "  fast  4.3 s, 1.5 s of it for doing it again, 0.0123 USD (spark)",
+        "  deep  9.0 s (sage; its turns take 1.25 times the calls, 0.80 times the output expected)",
+        "would flip  at 30% long task or with 7.9 s of waiting on fast",
+    ]
+
+
+def test_a_session_that_was_only_guessed_and_an_unknown_client_are_not_named():
+    assert "turn        ask" in lines_of(client="unknown", session="unknown:~8f3a")
+
+
+def test_tokens_that_were_counted_are_said_to_be():
+    assert "prompt      120 tokens (counted)" in lines_of(prompt_tokens_exact=True)
+
+
+def test_without_evidence_there_is_none():
+    lines = lines_of(evidence=[])
+
+    assert lines[lines.index("evidence") + 1] == "  none"
+
+
+@pytest.mark.parametrize(
+    ("flip", "decided_by", "said"),
+    [
+        ({"score": 0.3, "fast_wait_seconds": None}, "estimate", "at 30% long task"),
+        ({"score": None, "fast_wait_seconds": 2.0}, "estimate", "with 2.0 s of waiting on fast"),
+        ({"score": None, "fast_wait_seconds": None}, "insist", "by nothing but another wish"),
+        ({"score": None, "fast_wait_seconds": None}, "rule_out", "by nothing: no other tier can serve this"),
+    ],
+)
+def test_what_would_change_the_decision_is_said_in_each_case(flip, decided_by, said):
+    assert f"would flip  {said}" in lines_of(flip=flip, decided_by=decided_by)
+
+
+def test_what_a_target_would_not_be_sent_and_who_was_not_heard_are_told():
+    lines = lines_of(drops={"spark": ["seed", "logprobs"]}, skipped=[{"policy": "oracle", "reason": "ValueError"}])
+
+    assert lines[-2:] == ["drops       seed, logprobs (spark)", "skipped     oracle: ValueError"]
+
+
+def test_an_estimate_from_before_ratios_were_learnt_is_told_without_them():
+    old = {"target": "sage", "seconds": 9.0, "money_usd": None, "redo_seconds": 0.0}
+
+    assert "  deep  9.0 s (sage)" in lines_of(estimates={"deep": old})

@@ -1,0 +1,106 @@
+"""`tandem why`: the explanation of a turn that was served, out of the ledger."""
+
+import json
+
+import pytest
+
+from router.cli import main
+from tests.router.cli.recorded import record_turns
+
+LONG = "Implement the whole parser from scratch, with tests and docs"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    return tmp_path
+
+
+def test_the_last_turn_is_explained_as_a_dry_run_would_be(here, capsys):
+    record_turns(here, LONG, "fix the typo", calls=2)
+
+    assert main(["why"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("fast  looks like a quick edit")
+    assert [line.split()[0] for line in lines if line and not line.startswith(" ")] == [
+        "fast",
+        "turn",
+        "prompt",
+        "long",
+        "evidence",
+        "estimates",
+        "would",
+        "request",
+    ]
+    assert lines[-1] == "request     req_2, served by simulated-fast"
+
+
+def test_an_older_turn_is_explained_by_its_id(here, capsys):
+    record_turns(here, LONG, "fix the typo")
+
+    assert main(["why", "req_1"]) == 0
+
+    out = capsys.readouterr().out
+    assert out.startswith("deep  looks like a long task")
+    assert "request     req_1, served by simulated-deep" in out
+
+
+def test_a_call_within_a_turn_can_be_explained_too(here, capsys):
+    record_turns(here, "fix the typo", calls=1)
+
+    assert main(["why", "req_call_1"]) == 0
+    assert "turn        tool_loop" in capsys.readouterr().out
+
+
+def test_the_decision_is_given_to_programs_whole(here, capsys):
+    record_turns(here, "fix the typo")
+
+    assert main(["why", "--json"]) == 0
+
+    decision = json.loads(capsys.readouterr().out)
+    assert (decision["tier"], decision["decided_by"], decision["turn_kind"]) == ("fast", "estimate", "ask")
+    assert {"evidence", "estimates", "flip", "score"} <= set(decision)
+
+
+def test_nothing_that_was_typed_is_shown(here, capsys):
+    record_turns(here, "fix the typo in zanzibar.py")
+
+    assert main(["why"]) == 0
+    assert main(["why", "--json"]) == 0
+    assert "zanzibar" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "said"),
+    [
+        ("ledger: {path: test.db}", ["req_9"], "test.db holds no request req_9"),
+        ("ledger: {path: none.db}", [], "none.db: there is no ledger yet"),
+        ("ledger: {path: ''}", [], "the config keeps no ledger\n  hint: set ledger.path"),
+    ],
+)
+def test_where_there_is_nothing_to_explain_it_is_said(here, capsys, config, arguments, said):
+    record_turns(here, "fix the typo")
+    (here / "config.yaml").write_text((here / "config.yaml").read_text().replace("ledger: {path: test.db}", config))
+
+    assert main(["why", *arguments]) == 1
+
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+
+
+def test_a_ledger_without_a_turn_is_said_to_be_that(here, capsys):
+    record_turns(here)
+
+    assert main(["why"]) == 1
+    assert "test.db holds no turn yet" in capsys.readouterr().err
+
+
+def test_a_config_that_cannot_be_used_is_said(here, capsys):
+    (here / "config.yaml").write_text("what: 1\n")
+
+    assert main(["why"]) == 2
+    assert "what: no such setting" in capsys.readouterr().err

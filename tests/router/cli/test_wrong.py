@@ -1,0 +1,142 @@
+"""`tandem wrong`: the person's word that a turn was misjudged, and what comes of it."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from router.cli import main
+from router.lab.ledger import LedgerTally, read_ledger
+from router.lab.past import Size
+from tests.conftest import SIMULATED
+from tests.router.cli.recorded import record_turns
+from tests.router.ledger.rows import write_ledger
+
+LONG = "Implement the whole parser from scratch, with tests and docs"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a ledger of two turns: the first went to deep, the last to fast."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    record_turns(tmp_path, LONG, "fix the typo in zanzibar.py")
+    return tmp_path
+
+
+def read_marks(folder) -> list[tuple]:
+    with closing(sqlite3.connect(folder / "test.db")) as database:
+        return database.execute("SELECT request_id, should_be FROM misjudged").fetchall()
+
+
+def test_without_a_word_the_last_turn_should_have_gone_to_the_other_tier(here, capsys):
+    assert main(["wrong"]) == 0
+
+    told = capsys.readouterr()
+    assert told.out.startswith("req_2 went to fast and should have gone to deep: looks like a quick edit")
+    assert "tandem tune counts it ten times" in told.err
+    assert read_marks(here) == [("req_2", "deep")]
+
+
+@pytest.mark.parametrize("arguments", [["req_1"], ["fast", "req_1"], ["req_1", "fast"]])
+def test_an_older_turn_is_named_by_its_id_before_or_after_the_tier(here, arguments):
+    assert main(["wrong", *arguments]) == 0
+
+    assert read_marks(here) == [("req_1", "fast")]
+
+
+def test_a_tier_that_the_turn_had_is_no_mistake(here, capsys):
+    assert main(["wrong", "fast"]) == 1
+
+    assert "req_2 did go to fast: nothing is marked" in capsys.readouterr().err
+    assert read_marks(here) == []
+
+
+def test_said_twice_it_is_marked_once(here):
+    assert main(["wrong"]) == 0
+    assert main(["wrong"]) == 0
+
+    assert read_marks(here) == [("req_2", "deep")]
+
+
+def test_the_mark_makes_the_turn_what_was_said_for_tune(here):
+    assert main(["wrong"]) == 0
+
+    deep, marked = read_ledger(here / "test.db", LedgerTally())
+    assert (marked.size, marked.weight) == (Size.LONG, 10)
+    assert deep.weight == 1
+
+
+def test_nothing_that_was_typed_is_kept_or_shown(here, capsys):
+    assert main(["wrong"]) == 0
+
+    told = capsys.readouterr()
+    assert "zanzibar" not in told.out + told.err
+    with closing(sqlite3.connect(here / "test.db")) as database:
+        assert "zanzibar" not in "\n".join(database.iterdump())
+
+
+def test_a_turn_that_nobody_served_needs_to_be_told_its_tier(here, capsys):
+    with closing(sqlite3.connect(here / "test.db")) as database, database:
+        database.execute("UPDATE entries SET tier = NULL, target = NULL")
+
+    assert main(["wrong"]) == 2
+    assert "req_2 was served by no tier\n  hint: say which was right, as in tandem wrong fast req_2" in capsys.readouterr().err
+    assert main(["wrong", "deep"]) == 0
+    assert read_marks(here) == [("req_2", "deep")]
+
+
+@pytest.mark.parametrize("arguments", [["fast", "deep"], ["req_1", "req_2"], ["fast", "req_1", "req_2"]])
+def test_more_than_one_tier_or_request_is_refused(here, capsys, arguments):
+    assert main(["wrong", *arguments]) == 2
+
+    assert "at most one tier and one request" in capsys.readouterr().err
+    assert read_marks(here) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "said"),
+    [
+        ("ledger: {path: test.db}", ["req_9"], "test.db holds no request req_9"),
+        ("ledger: {path: none.db}", [], "none.db: there is no ledger yet"),
+        ("ledger: {path: ''}", [], "the config keeps no ledger"),
+    ],
+)
+def test_where_there_is_nothing_to_mark_it_is_said(here, capsys, config, arguments, said):
+    (here / "config.yaml").write_text((here / "config.yaml").read_text().replace("ledger: {path: test.db}", config))
+
+    assert main(["wrong", *arguments]) == 1
+
+    assert said in capsys.readouterr().err
+    assert not (here / "none.db").exists()
+
+
+def test_a_ledger_that_an_older_tandem_began_can_be_marked(here):
+    with closing(sqlite3.connect(here / "test.db")) as database, database:
+        database.execute("DROP TABLE misjudged")
+
+    assert main(["wrong"]) == 0
+    assert read_marks(here) == [("req_2", "deep")]
+
+
+def test_a_call_inside_a_turn_marks_the_turn_that_it_belongs_to(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    record_turns(tmp_path, LONG, "fix the typo", calls=2)
+
+    assert main(["wrong", "deep", "req_call_2"]) == 0
+
+    assert read_marks(tmp_path) == [("req_2", "deep")]
+
+
+def test_a_request_that_is_no_turn_of_a_person_is_not_marked(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    (tmp_path / "config.yaml").write_text(SIMULATED)
+    write_ledger(tmp_path / "test.db", {"turn_kind": "side"})
+
+    assert main(["wrong", "deep", "req_1"]) == 1
+
+    assert "belongs to no turn of a person" in capsys.readouterr().err
+    assert read_marks(tmp_path) == []

@@ -1,0 +1,58 @@
+import pytest
+
+from router.contract.decision import Estimate
+from router.contract.opinions import Lean
+from router.contract.words import Tier
+from router.decide.opinions import Hearing, Held
+from router.decide.wording import because_estimate
+
+LOOKS_QUICK = Lean(-4.0, "looks like a quick edit: rename", names_turn=True)
+LOOKS_LONG = Lean(3.0, "looks like a long task: migrate", names_turn=True)
+
+
+def say(tier: Tier, *leans: Lean, warm: int = 0, fast_wait: float = 0.0, deep_wait: float = 0.0) -> str:
+    held = tuple(Held("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
+    waits = {Tier.FAST: fast_wait, Tier.DEEP: deep_wait}
+    estimates = {side: Estimate(side, 1.0, None, 1.0, waits[side], 0.0) for side in Tier}
+    return because_estimate(tier, estimates, Hearing((), (), held, ()), warm)
+
+
+def test_it_begins_with_what_the_turn_looks_like_and_holds_no_seconds():
+    assert say(Tier.FAST, LOOKS_QUICK) == "looks like a quick edit: rename"
+    assert say(Tier.DEEP, LOOKS_LONG) == "looks like a long task: migrate"
+
+
+def test_other_evidence_follows_where_it_points_the_same_way():
+    effort, small = Lean(1.2, "reasoning effort is max"), Lean(0.1, "hardly anything")
+
+    assert say(Tier.DEEP, LOOKS_LONG, effort) == "looks like a long task: migrate; reasoning effort is max"
+    assert say(Tier.FAST, LOOKS_QUICK, effort) == "looks like a quick edit: rename"
+    assert say(Tier.DEEP, LOOKS_LONG, small) == "looks like a long task: migrate"
+
+
+def test_a_warm_cache_is_told_where_it_goes_against_the_looks():
+    assert say(Tier.DEEP, LOOKS_QUICK, warm=80_000) == "looks like a quick edit: rename; 80k tokens are warm there"
+    assert say(Tier.FAST, LOOKS_QUICK, warm=80_000) == "looks like a quick edit: rename"
+
+
+@pytest.mark.parametrize(
+    ("tier", "looks", "waits", "end"),
+    [
+        (Tier.DEEP, LOOKS_QUICK, {"fast_wait": 30.0}, "fast has a queue"),
+        (Tier.DEEP, LOOKS_QUICK, {}, "fast would not be done much sooner"),
+        (Tier.FAST, LOOKS_LONG, {"deep_wait": 300.0}, "deep has a queue"),
+        (Tier.FAST, LOOKS_LONG, {}, "fast is done sooner even so"),
+    ],
+)
+def test_a_choice_against_the_looks_says_why(tier, looks, waits, end):
+    assert say(tier, looks, **waits) == f"{looks.because}; {end}"
+
+
+def test_without_any_reading_it_says_so():
+    assert say(Tier.DEEP) == "nothing tells how long it is"
+
+
+def test_it_never_grows_beyond_120_characters():
+    long = Lean(-4.0, "looks like a quick edit: " + ", ".join(["default value"] * 5), names_turn=True)
+
+    assert len(say(Tier.FAST, long, Lean(-2.0, "x" * 90), warm=90_000)) <= 120

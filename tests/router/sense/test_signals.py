@@ -1,0 +1,39 @@
+import pytest
+
+from router.contract.signals import Alias, FinishedTurn, History, Turn
+from router.contract.words import TurnKind
+from router.sense.calibration import Calibration
+from router.sense.features import read_features
+from router.sense.signals import read_signals
+from tests.tools.values import ask
+
+BEFORE = History(1, (FinishedTurn("migrate the whole store", 9, 3),))
+
+
+def features_of(turn: Turn):
+    return read_signals(ask(), turn, Alias("auto"), {}, Calibration()).features
+
+
+def test_a_subagent_is_read_by_what_it_was_given():
+    turn = Turn(TurnKind.SUBAGENT, "s", "claude-code", None, "list the files")
+
+    assert features_of(turn) == read_features("list the files", History(), offers_tools=False)
+
+
+def test_a_go_on_is_read_by_the_ask_that_it_goes_on_with():
+    turn = Turn(TurnKind.FOLLOW_UP, "s", "codex", "go on", "migrate the whole store", history=BEFORE)
+
+    assert features_of(turn) == read_features("migrate the whole store", BEFORE, offers_tools=False, follows=True)
+
+
+@pytest.mark.parametrize("text", ["fix it", "same for the others"])
+def test_vague_words_are_read_by_the_turn_before_and_without_one_by_themselves(text):
+    later = Turn(TurnKind.ASK, "s", "codex", text, text, history=BEFORE)
+    first = Turn(TurnKind.ASK, "s", "codex", text, text)
+
+    assert features_of(later) == read_features("migrate the whole store", BEFORE, offers_tools=False, follows=True)
+    assert features_of(first) == read_features(text, History(), offers_tools=False)
+
+
+def test_a_request_without_words_has_no_features():
+    assert features_of(Turn(TurnKind.SIDE, "s", "codex")) is None
