@@ -13,6 +13,7 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals
 
 _MOST_LOG_ODDS = 5.0
+_MOST_KNOWN = 512
 _MOST_REASONS = 3
 _MOST_REASON_CHARS = 60
 _QUICK_BELOW, _LONG_ABOVE = -0.85, 0.2
@@ -56,17 +57,23 @@ class LearnedPolicy:
     def __init__(self, config: LearnedConfig) -> None:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
         self._weights = find_weights(config.weights)
-        # Every call of a tool loop repeats the words and the history that began it.
-        self._weigh = lru_cache(maxsize=512)(self._weigh_once)
+        # Every call of a tool loop repeats the words and the history that began it, and is handed the same features: they are
+        # known by who they are, since to compare two hundred numbers would cost more than the memory saves.
+        self._known: dict[int, tuple[Features, Lean]] = {}
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """One lean, which begins with what the turn looks like."""
         features = signals.features
         if features is None or not self._strength:
             return ()
-        return (self._weigh(features),)
+        known = self._known.get(id(features))
+        if known is None or known[0] is not features:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[id(features)] = (features, self._weigh(features))
+        return (known[1],)
 
-    def _weigh_once(self, features: Features) -> Lean:
+    def _weigh(self, features: Features) -> Lean:
         if not features.has_task and not features.follows:
             return Lean(self._strength * self._nothing_asked, "asks for nothing to be done", names_turn=True)
         reading = self._weights.read(features)

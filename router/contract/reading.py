@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,7 +77,11 @@ class Weights:
     def weigh(self, pieces: Sequence[int]) -> float:
         """What pieces of a text add to its odds, if they are all of it."""
         count = len(pieces)
-        return self.unit * (sum(map(self.table.__getitem__, pieces)) - _MIDDLE * count) / math.sqrt(count) if count else 0.0
+        if count < 2:
+            return self.unit * (self.table[pieces[0]] - _MIDDLE) if count else 0.0
+        # itemgetter reads many places at twice the speed of a loop
+        total: int = sum(itemgetter(*pieces)(self.table)) - _MIDDLE * count
+        return self.unit * total / math.sqrt(count)
 
     def read_shares(self, features: Features) -> dict[str, float]:
         """How much the words that named each concept moved the odds, the furthest of those that named it more than once."""

@@ -31,7 +31,9 @@ _CLAIM_TEXT = (
     rf"|\b(?:on|to|with|use|using|via|pick|choose|needs?|wants?) (?:the )?{_SIZE} tier\b"
 )
 _ROUTED = re.compile(r"rout(?:e|ed|ing) (?:this|it|me|to|the request)\b")
-_SET = re.compile(rf"(?:route|routing|router|tier|lane|tandem|mode|model)\s*[=:]\s*{_SIZE}")
+_SET_NAMES = "route routing router tier lane tandem mode model".split()
+_SET_MARKS = tuple(f"{name}{gap}{sign}" for name in _SET_NAMES for gap in ("", " ") for sign in "=:")
+_SET = re.compile(rf"(?:{'|'.join(_SET_NAMES)})\s*[=:]\s*{_SIZE}")
 _CALLS_OUT = r"(?:important|note|attention|priority|preference|hint|warning)\s*[:!]\s*"
 _IGNORE = r"(?:ignore|disregard|forget)\s+(?:all\s+|the\s+|any\s+)*(?:previous|prior|above|earlier)\s+\w+\s*,?\s*(?:and\s+)?"
 _ARGUES = (
@@ -94,7 +96,7 @@ def _may_claim(lower: str) -> bool:
     found = [place for place in _PLACES if place in lower]
     if not found and "tandem" not in lower:
         return False
-    if (":" in lower or "=" in lower) and _SET.search(lower):
+    if (":" in lower or "=" in lower) and any(mark in lower for mark in _SET_MARKS) and _SET.search(lower):
         return True
     return any(_is_sized(lower, place) for place in found)
 

@@ -25,11 +25,18 @@ _BEGINNING_CHARS, _ENDING_CHARS = 4, 3
 _MOST_DIGITS = 4
 """A number is read by how many digits it has: "3 places" and "300 places" are different tasks."""
 _LAST_PLACE = TABLE_SIZE - 1
+_WHOLE, _BEGINNING, _ENDING, _SIGN = 0, 1, 2, 3
+"""What a piece is: the same letters have another place as a word, as its beginning, and so on."""
 _SPREAD = 2_731
 """An odd number whose product with a word's place is far from the place itself. Small: products of large ones cost more."""
 _OPENS, _CLOSES, _UNSPOKEN = (crc32(sign) & _LAST_PLACE for sign in (b"^", b"$", b"~"))
 _GAPS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
 """What parts words in plain text: the same as `_WORD`, at a tenth of the time."""
+
+_Known = tuple[int, tuple[int, ...], tuple[Concept, ...]]
+"""The place by which a word is paired with others, all of its places, and the concepts that it names."""
+_words: dict[str, _Known] = {}
+_MOST_WORDS, _MOST_WORD_CHARS = 16_384, 40
 
 _WORD = re.compile(r"\w+")
 _FILE = re.compile(
@@ -63,10 +70,10 @@ def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...], follows: boo
     lower = shown.lower()
     is_plain = lower.isascii()
     words = lower.translate(_GAPS).split() if is_plain else _WORD.findall(lower)
-    pieces, concepts = _read_words(words, is_plain=is_plain)
+    pieces, concepts = _read_words(words)
     return Features(
-        pieces=tuple(dict.fromkeys(pieces)),
-        marks=steps_of(MARKS, _count_marks(shown, lower, len(words), length)),
+        pieces=tuple({*pieces}),
+        marks=steps_of(MARKS, _count_marks(shown, lower, len(words), length, is_plain=is_plain)),
         length=math.log1p(min(length, SHOWN_CHARS)) / 3 - 1,
         history=steps_of(HISTORY, _count_history(turns, last)) if turns else (),
         concepts=tuple(concepts[:_MOST_CONCEPTS]),
@@ -80,70 +87,78 @@ def _ends(text: str, head: int, tail: int) -> str:
     return text if len(text) <= head + tail else f"{text[:head]}\n{text[-tail:]}"
 
 
-def _read_words(words: list[str], *, is_plain: bool) -> tuple[list[int], list[Concept]]:
+def _read_words(words: list[str]) -> tuple[list[int], list[Concept]]:
     """The places of all words, pairs, beginnings and endings, and the concepts that they name."""
     pieces: list[int] = []
     concepts: list[Concept] = []
+    known = _words.get
     before, before_word, before_own = _OPENS, "", ()  # type: int, str, tuple[int, ...]
     for word in words:
-        if not is_plain and not word.isascii() and UNSPACED.search(word):
-            pieces += _signs_of(word)
-            for run in UNSPACED.findall(word):
-                concepts += [(phrase, tuple(_signs_of(part))) for part, phrase in find_parts(run)]
-            before, before_word, before_own = _UNSPOKEN, "", ()
-            continue
-        own, phrase = _know_word(word)
-        pair = before * _SPREAD & _LAST_PLACE ^ own[0]
+        place, own, named = known(word) or _learn_word(word)
+        pair = before * _SPREAD & _LAST_PLACE ^ place
         pieces += own
         pieces.append(pair)
-        follows = PAIRS.get(before_word)
-        if follows is not None and (joint := follows.get(word)) is not None:
+        if named:
+            concepts += [(phrase, (*part, pair)) for phrase, part in named]
+        if before_word in PAIRS and (joint := PAIRS[before_word].get(word)) is not None:
             concepts.append((joint, (*before_own, pair, *own)))
-        elif phrase is not None:
-            concepts.append((phrase, (*own, pair)))
-        before, before_word, before_own = own[0], word, own
+        before, before_word, before_own = place, word, own
     pieces.append(before * _SPREAD & _LAST_PLACE ^ _CLOSES)
     return pieces, concepts
 
 
-@lru_cache(maxsize=8192)
-def _know_word(word: str) -> tuple[tuple[int, ...], str | None]:
-    """A word's places (its own, that of its beginning, that of its ending), and the phrase that it stands for."""
+def _learn_word(word: str) -> _Known:
+    """Find out what a word is, and remember it. With too many the memory begins anew: a cache that keeps order costs more."""
+    if len(_words) >= _MOST_WORDS:
+        _words.clear()
+    found = _read_word(word) if word.isascii() or not UNSPACED.search(word) else _read_signs(word)
+    if len(word) <= _MOST_WORD_CHARS:
+        _words[word] = found
+    return found
+
+
+def _read_word(word: str) -> _Known:
+    """A word's place, all of its places (its own, that of its beginning, that of its ending), and what it names."""
     phrase = find_phrase(word)
     if word.isdigit():
         word = "0" * min(len(word), _MOST_DIGITS)
     elif "_" in word and len(word) > 1:
         word = "~id"
-    own, size = _place("w", word), len(word)
-    if size <= _BEGINNING_CHARS:
-        return (own,), phrase
-    beginning = _place("p", word[:_BEGINNING_CHARS])
-    if size <= _BEGINNING_CHARS + 1:
-        return (own, beginning), phrase
-    return (own, beginning, _place("s", word[-_ENDING_CHARS:])), phrase
+    place, size = _place(word, _WHOLE), len(word)
+    own: tuple[int, ...] = (place,)
+    if size > _BEGINNING_CHARS:
+        own = (place, _place(word[:_BEGINNING_CHARS], _BEGINNING))
+    if size > _BEGINNING_CHARS + 1:
+        own = (*own, _place(word[-_ENDING_CHARS:], _ENDING))
+    return place, own, ((phrase, own),) if phrase is not None else ()
 
 
-def _signs_of(word: str) -> list[int]:
-    """The places of single signs and of pairs, in scripts that do not part words; of other letters among them, whole."""
-    places: list[int] = []
-    for run in UNSPACED.findall(word):
-        places += [_place("c", sign) for sign in run]
-        places += [_place("c", run[index : index + 2]) for index in range(len(run) - 1)]
-    return places + [_place("w", rest) for rest in UNSPACED.sub(" ", word).split()]
+def _read_signs(word: str) -> _Known:
+    """The same in scripts that do not part words: single signs and pairs of them; other letters among them whole."""
+    runs = UNSPACED.findall(word)
+    own = [place for run in runs for place in _signs_of(run)]
+    own += [_place(rest, _WHOLE) for rest in UNSPACED.sub(" ", word).split()]
+    named = tuple((phrase, tuple(_signs_of(part))) for run in runs for part, phrase in find_parts(run))
+    return _UNSPOKEN, tuple(own), named
 
 
-def _place(kind: str, text: str) -> int:
-    return crc32(f"{kind}{text}".encode("utf-8", "replace")) & _LAST_PLACE
+def _signs_of(run: str) -> list[int]:
+    pairs = [run[index : index + 2] for index in range(len(run) - 1)]
+    return [_place(signs, _SIGN) for signs in (*run, *pairs)]
 
 
-def _count_marks(shown: str, lower: str, words: int, length: int) -> tuple[int, ...]:
+def _place(text: str, kind: int) -> int:
+    return crc32(text.encode("utf-8", "replace"), kind) & _LAST_PLACE
+
+
+def _count_marks(shown: str, lower: str, words: int, length: int, *, is_plain: bool) -> tuple[int, ...]:
     """Shape: what is between the words, in the order of `MARKS`."""
     count, lines = lower.count, lower.count("\n")
     return (
         words,
         length,
         len(_FILE.findall(lower)) if "." in lower else 0,
-        count(",") + count("、") + count("，"),
+        count(",") if is_plain else count(",") + count("、") + count("，"),
         lines,
         len(_LIST_ITEM.findall(lower)) if lines else 0,
         count("`"),
@@ -153,9 +168,9 @@ def _count_marks(shown: str, lower: str, words: int, length: int) -> tuple[int, 
         count("(") + count("{") + count("[") + count("=") + count(";") + count("<"),
         count("/"),
         count('"') + count("'"),
-        count(". ") + count("。") + count("! "),
+        count(". ") + count("! ") + (0 if is_plain else count("。")),
         count(":"),
-        count("?") + count("？") + count("؟"),
+        count("?") if is_plain else count("?") + count("？") + count("؟"),
         int(lower.rstrip()[-1:] in _QUESTION_MARKS),
         int("```" in lower),
         int("traceback" in lower or "\n    at " in lower or "exception" in lower),

@@ -17,7 +17,7 @@ _PHRASES = {
     "comment": "comment comments kommentar* commentaire* comentario* comentário* commento комментар* komentarz* yorum 注释 コメント 주석",
     "docstring": "docstring* jsdoc",
     "import": "import imports importier* importer importa* импорт* 导入 インポート",
-    "one line": "one_line single_line one-liner oneliner zeile ligne línea linha riga строк* linij* řád* satır regel 一行 1行",
+    "one line": "one_line single_line one-liner oneliner zeile ligne línea linha riga строк* linij* řádk* řádek satır regel 一行 1行",
     "whitespace": "whitespace trailing_space leerzeichen espacio espacios espace espaço пробел* boşluk 空格 空白",
     "indent": "indent* einrück* 缩进 インデント",
     "semicolon": "semicolon* comma commas semikolon komma virgule coma vírgula 分号 逗号",
@@ -117,7 +117,7 @@ _PHRASES = {
     "system": "system systems sistema sistemas système систем* systemu sistem* 系统 システム 시스템",
     "platform": "platform* plattform* plateforme* plataforma* piattaforma платформ* 平台 プラットフォーム 플랫폼",
     "app": "app application anwendung appli* aplicación aplicativo applicazione приложени* aplikacj* aplikace uygulama* 应用 アプリ 앱을",
-    "game": "game games spiel jeu juego jogo gioco игр* gra hra oyun 游戏 ゲーム 게임",
+    "game": "game games spiel jeu juego jogo gioco игра игру игры игре игровой gra hra oyun 游戏 ゲーム 게임",
     "engine": "engine engines motor moteur motore движок silnik 引擎 エンジン 엔진",
     "compiler": "compiler interpreter parser_for kompilator компилятор* derleyici 编译器 コンパイラ",
     "pipeline": "pipeline pipelines конвейер 流水线 パイプライン 파이프라인",
@@ -131,7 +131,7 @@ _PHRASES = {
     "login": "login signup sign-in oauth oauth2 sso auth authenticat* authentifi* autentic* anmeld* connexion аутентиф* авториз* uwierzyteln* giriş 登录 认证 認証 로그인",
     "billing": "billing payment* subscription* stripe invoice* zahlung* paiement* pago* pagamento* оплат* płatnoś* ödeme* 支付 计费 決済 결제",
     "dashboard": "dashboard* panel* tableau_de tablero painel дашборд* 看板 仪表 ダッシュボード 대시보드",
-    "database": "database* datenbank* base_de banco_de баз* bazę veritabanı databas 数据库 データベース 데이터베이스",
+    "database": "database* datenbank* base_de banco_de база базу базы базе bazę veritabanı databas 数据库 データベース 데이터베이스",
     "schema": "schema schemas tables schémas esquema схем* 表结构 スキーマ 스키마",
     "data": "data daten données datos dados dati данн* danych veri 数据 データ 데이터",
     "API": "api apis rest graphql grpc 接口 エンドポイント",
@@ -176,7 +176,7 @@ _PHRASES = {
     "monorepo": "monorepo monolith* monolit*",
     "types": "typescript typing typings type_hints typisier* 类型标注",
     "async": "async asynchron* asyncio 异步 非同期 비동기",
-    "feature": "feature features funktionalität fonctionnalité* funcionalidad* funcionalidade* фич* funkcjonalno* özellik* 功能 機能 기능",
+    "feature": "feature features funktionalität fonctionnalité* funcionalidad* funcionalidade* фича фичу фичи фичей funkcjonalno* özellik* 功能 機能 기능",
     "support": "support supports unterstütz* prise_en soporte suporte supporto поддерж* obsług* destek* 支持 対応 지원",
     "workflow": "flow flows workflow_for ablauf* flujo fluxo flusso процесс* 流程 フロー",
     "simulation": "simulat* simulier* simul* симул* 模拟 シミュレーション",
@@ -240,7 +240,7 @@ STILL_WRONG = "still wrong"
 """The phrase by which a person says that the work before failed."""
 UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 """Runs of scripts whose words are not parted by spaces, or are built of syllables: they are read by pairs of signs."""
-_STEM_CHARS = 3
+_STEM_CHARS = 4
 
 WORDS: dict[str, str] = {}
 PAIRS: dict[str, dict[str, str]] = {}
