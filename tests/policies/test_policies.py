@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -295,3 +296,19 @@ def test_without_a_memory_a_small_last_turn_is_taken_for_one_of_fast(calls, lean
     history = History(1, (FinishedTurn("rename it", calls, 1),))
 
     assert bool(TRAJECTORY.judge(ask(), make_signals(text="that's wrong", history=history))) is leans
+
+
+@pytest.mark.shared
+def test_on_recorded_turns_few_small_ones_are_moved_and_most_that_grew(shared):
+    """Turns that were not used to set the bounds: at most 5 % of those with two edits or fewer, at least 80 % with six or more."""
+    lines = (shared / "routing-data" / "dev.jsonl").read_text().splitlines()
+    turns = [turn for turn in map(json.loads, lines) if turn["source"].startswith("agent_session")]
+    work = [tuple(turn["evidence"].get(name) or 0 for name in ("tool_calls", "edits", "files_edited")) for turn in turns]
+
+    def moved(kept: list[tuple[int, int, int]]) -> float:
+        grows = [Trajectory(calls=calls, edits=edits, files=files) for calls, edits, files in kept]
+        tiers = [BOUNDARY.judge(ask(), grown(Tier.FAST, trajectory))[0].tier for trajectory in grows]
+        return tiers.count(Tier.DEEP) / len(tiers)
+
+    assert moved([turn for turn in work if turn[1] <= 2]) <= 0.05
+    assert moved([turn for turn in work if turn[1] >= 6]) >= 0.80
