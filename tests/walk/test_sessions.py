@@ -1,10 +1,12 @@
 """Whole sessions over loopback, against upstreams that refuse each other's reasoning and check that calls have results."""
 
+import asyncio
 import json
 from hashlib import blake2b
 
 import pytest
 
+from tests.conftest import SIMULATED
 from tests.tools.http import call
 from tests.tools.running import running
 from tests.tools.upstream import answer_json
@@ -401,3 +403,28 @@ async def test_a_warm_cache_keeps_a_short_turn_where_it_is_and_says_so(tmp_path,
 
     assert reply.headers["x-tandem-tier"] == "deep"
     assert "tokens are warm there" in reply.headers["x-tandem-because"]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("slow", ["simulated-fast", "simulated-deep"])
+async def test_opencodes_title_and_first_ask_in_flight_together_leave_the_turn_where_it_went(tmp_path, shared, slow):
+    """Replays the captures: whichever of the two is answered first, the tool loop stays where its ask went."""
+    names = ["06-long-1-title", "07-long-2-user-turn"]
+    captures = {name: json.loads((shared / "wire" / "opencode" / f"{name}.json").read_text()) for name in names}
+    loop = json.loads((shared / "wire" / "opencode" / "08-long-3-tool-followup.json").read_text())
+
+    def sent(capture: dict) -> tuple[str, bytes, dict[str, str]]:
+        kept = ("user-agent", "x-session-id", "content-type")
+        headers = {name.lower(): value for name, value in capture["headers"].items() if name.lower() in kept}
+        return capture["path"], json.dumps({**capture["body"], "model": "auto"}).encode(), headers
+
+    waits = "ttft_seconds: 0.02" if slow == "simulated-deep" else "ttft_seconds: 0.005"
+    async with running(SIMULATED.replace(f"simulated: {{{waits}", "simulated: {ttft_seconds: 0.2"), tmp_path) as tandem:
+        answers = await asyncio.gather(*(call(tandem.port, *sent(captures[name])) for name in names))
+        replies = dict(zip(names, answers, strict=True))
+        after = await call(tandem.port, *sent(loop))
+
+    tier = replies["07-long-2-user-turn"].headers["x-tandem-tier"]
+    assert replies["06-long-1-title"].headers["x-tandem-tier"] == "fast"
+    assert after.headers["x-tandem-tier"] == tier
+    assert after.headers["x-tandem-because"].endswith(f"of a turn that began on {tier}")

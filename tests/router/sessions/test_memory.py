@@ -266,3 +266,49 @@ def test_stored_state_that_makes_no_sense_is_no_memory():
             return b'{"tier": "medium", "at": 9e9}'
 
     assert look(SessionMemory(Broken(), TARGETS), chat("x")).place.tier is None
+
+
+def side_view():
+    """A title request of the same session, as opencode sends it beside the first ask."""
+    return make_view(
+        {"messages": [{"role": "user", "content": "Generate a title for this conversation: build it"}], "prompt_cache_key": "s"}
+    )
+
+
+@pytest.mark.parametrize("order", ["title first", "ask first", "title looks, ask answers, title answers"])
+def test_a_title_request_beside_the_first_ask_leaves_what_either_order_would_leave(order):
+    memory = SessionMemory(NoSessions(), TARGETS)
+    title, first = side_view(), chat("build the whole thing", prompt_cache_key="s")
+    title_turn, ask_turn = read_turn(title), read_turn(first)
+    assert title_turn.kind is TurnKind.SIDE
+    titled, asked = memory.recall(title, title_turn), memory.recall(first, ask_turn)
+
+    def answer_title():
+        memory.note_answer(titled, title, title_turn, Tier.FAST, TARGETS["spark"])
+        memory.save(titled)
+
+    def answer_ask():
+        memory.note_answer(asked, first, ask_turn, Tier.DEEP, TARGETS["sage"])
+        memory.note_served(asked, first, ask_turn, "sage", 900)
+        memory.save(asked)
+
+    for step in (answer_title, answer_ask) if order == "title first" else (answer_ask, answer_title):
+        step()
+
+    found = memory.recall(first, ask_turn._replace(kind=TurnKind.TOOL_LOOP, goes_on=True))
+    assert (found.place.tier, found.place.is_running) == (Tier.DEEP, True)
+    assert found.place.warm == {"sage": 900}
+
+
+def test_two_asks_in_flight_both_keep_what_they_made_warm():
+    memory = SessionMemory(NoSessions(), TARGETS)
+    view = chat("one", prompt_cache_key="s")
+    turn = read_turn(view)
+    one, other = memory.recall(view, turn), memory.recall(view, turn)
+
+    for recalled, name in ((one, "spark"), (other, "sage")):
+        memory.note_answer(recalled, view, turn, TARGETS[name].tier, TARGETS[name])
+    memory.note_served(other, view, turn, "sage", 500)
+    memory.note_served(one, view, turn, "spark", 400)
+
+    assert memory.recall(view, turn).place.warm == {"spark": 400, "sage": 500}

@@ -1,0 +1,91 @@
+"""What is remembered of one session: a frozen value, and the pure steps by which a request changes it.
+
+Two requests of a session may be in flight at once (a client's title request and the first ask). Each step is taken on the state
+as it then is, and changes only what its own request has to say, so either order leaves the same.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from router.contract.words import Tier
+
+_MOST_MAKERS = 600
+NOBODY = "-"
+"""The maker of state that was refused by the very target that was said to have made it."""
+
+
+class SessionState(NamedTuple):
+    """One session. No text: fingerprints, tiers, counts and times."""
+
+    at: float = 0.0
+    tier: str | None = None
+    target: str | None = None
+    turn: str = ""
+    has_escalated: bool = False
+    was_asked_for: bool = False
+    """Whether somebody asked for the running turn's tier."""
+    effort: str | None = None
+    """The reasoning effort of the session's first turn."""
+    wish: str | None = None
+    wish_at: int = 0
+    """How long the conversation was when the wish was made: a line further down is newer."""
+    messages: int = 0
+    """How long the conversation was when it was last answered."""
+    last: str = ""
+    warm: Mapping[str, tuple[int, float]] = {}
+    """By target: how many tokens it has warm, and until when."""
+    makers: Mapping[str, str] = {}
+
+    def with_wish(self, wish: Tier | None, messages: int) -> "SessionState":
+        """Somebody asked for a tier for the whole session, or took that back."""
+        return self._replace(wish=str(wish) if wish else None, wish_at=messages)
+
+    def with_turn(
+        self, turn: str, tier: Tier, *, has_escalated: bool, was_asked_for: bool, effort: str | None
+    ) -> "SessionState":
+        """A turn of the person, or its next call, goes to a tier."""
+        return self._replace(
+            turn=turn,
+            tier=str(tier),
+            has_escalated=has_escalated,
+            was_asked_for=was_asked_for,
+            effort=self.effort or effort,
+        )
+
+    def with_answer(self, target: str, messages: int, makers: Mapping[str, str], last: str | None) -> "SessionState":
+        """A target begins to answer: what is new in the next request is its own."""
+        state = self._replace(target=target, messages=messages, makers=_newest({**self.makers, **makers}))
+        return state if last is None else state._replace(last=last)
+
+    def with_warm(self, target: str, tokens: int, until: float, *, is_shorter: bool) -> "SessionState":
+        """A target has the conversation warm. One that became shorter is another prefix: nothing else of it is."""
+        return self._replace(warm={**({} if is_shorter else self.warm), target: (tokens, until)})
+
+    def with_makers(self, makers: Mapping[str, str]) -> "SessionState":
+        """Who made what, as it turned out."""
+        return self._replace(makers=_newest({**self.makers, **makers}))
+
+    def write(self) -> bytes:
+        """The state for a store."""
+        return orjson.dumps(self._asdict())
+
+
+def _newest(makers: Mapping[str, str]) -> Mapping[str, str]:
+    return makers if len(makers) <= _MOST_MAKERS else dict(list(makers.items())[-_MOST_MAKERS:])
+
+
+def read_state(stored: bytes) -> SessionState | None:
+    """A state out of a store; None where it is not one."""
+    try:
+        values: dict[str, Any] = orjson.loads(stored)
+        values.setdefault("messages", values.get("count", 0))  # as it was called before
+        state = SessionState(**{name: values[name] for name in SessionState._fields if name in values})
+        warm = {name: (int(tokens), float(until)) for name, (tokens, until) in state.warm.items()}
+        for tier in (state.tier, state.wish):
+            if tier is not None:
+                Tier(tier)
+    except (orjson.JSONDecodeError, TypeError, ValueError, AttributeError):
+        return None
+    return state._replace(warm=warm)
