@@ -17,6 +17,14 @@ class Evidence(NamedTuple):
     because: str
     log_odds: float | None = None
     target: str | None = None
+    rank: str | None = None
+    """Of an insist: by which right it was said (`header`, `in_band_line`, `session_scope`, …)."""
+    tier: Tier | None = None
+    """Of an insist: the tier that was asked for."""
+    is_lasting: bool | None = None
+    """Of a rule-out: whether it holds for good."""
+    tokens: tuple[int, int] | None = None
+    """Of a rule-out for length: the tokens needed, and those that fit."""
 
 
 class Estimate(NamedTuple):

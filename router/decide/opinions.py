@@ -112,7 +112,7 @@ def _as_evidence(held: Held) -> Evidence:
     match held.opinion:
         case Lean(log_odds=odds, because=because):
             return Evidence(held.policy, "lean", because, log_odds=odds)
-        case RuleOut(target=target, because=because):
-            return Evidence(held.policy, "rule_out", because, target=target)
-        case Insist(because=because, target=target):
-            return Evidence(held.policy, "insist", because, target=target)
+        case RuleOut(target=target, because=because, lasting=lasting, tokens=tokens):
+            return Evidence(held.policy, "rule_out", because, target=target, is_lasting=lasting, tokens=tokens)
+        case Insist(because=because, target=target, tier=tier, rank=rank):
+            return Evidence(held.policy, "insist", because, target=target, tier=tier, rank=rank.name.lower())

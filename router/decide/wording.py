@@ -101,6 +101,14 @@ def _evidence_json(item: Evidence) -> JsonObject:
         told["log_odds"] = round(item.log_odds, 3)
     if item.target is not None:
         told["target"] = item.target
+    if item.rank is not None:
+        told["rank"] = item.rank
+    if item.tier is not None:
+        told["tier"] = str(item.tier)
+    if item.is_lasting is not None:
+        told["lasting"] = item.is_lasting
+    if item.tokens is not None:
+        told["tokens"] = list(item.tokens)
     return told
 
 

@@ -29,9 +29,10 @@ _OUTCOMES = (Outcome.SERVED, Outcome.ABANDONED, Outcome.CUT_SHORT)
 """Those in which a model worked. A refused or failed request is sent again, and would count twice."""
 _WISHES = "override"
 """The policy that speaks for the person."""
-_STAYS = "this session was asked to stay on"
-_FOR_SESSION = (_STAYS, "a first line asks for")
-"""How that policy words a wish that holds for all that follows in a session."""
+_FOR_SESSION = ("session_scope", "in_band_line")
+"""The ranks of a wish that holds for all that follows in a session."""
+_OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first line asks for": "in_band_line"}
+"""How entries that hold no ranks yet word such a wish."""
 _MISJUDGED_WEIGHT = 10
 """What a turn counts that the person marked as misjudged: nothing says it more plainly."""
 _MOST_LOG_ODDS = 20.0
@@ -149,7 +150,7 @@ def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally, misjudged: M
     """Take an entry into its session. None stands for a turn that cannot be read: its calls are no other turn's."""
     explained = _read_decision(row.decision)
     last = turns[-1] if turns else None
-    if last is not None and last.tier == row.tier and _read_wish(explained).startswith(_STAYS):
+    if last is not None and last.tier == row.tier and _read_wish(explained) == "session_scope":
         last.is_wished = False  # what was asked for there holds here too: it was asked for the session
     if row.kind == TurnKind.TOOL_LOOP and turns:
         if last is not None:
@@ -190,7 +191,7 @@ def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
         at=at,
         tier=Tier(str(row.tier)) if row.tier else None,
         kept=kept,
-        is_wished=bool(wish) and not wish.startswith(_FOR_SESSION),
+        is_wished=bool(wish) and wish not in _FOR_SESSION,
         # What insisted or ruled out then is not in the text alone: such a turn stays what it was.
         arrival=arrival if kept.decided_by == ESTIMATE else None,
         words=as_text(explained.get("person_text")),
@@ -203,10 +204,13 @@ def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
 
 
 def _read_wish(explained: JsonObject) -> str:
-    """How the person asked for a tier, or nothing. Other policies insist too: that a turn stays is nobody's wish."""
+    """The rank of the person's wish for a tier, or nothing. Other policies insist too: that a turn stays is nobody's wish."""
     evidence = map(as_object, as_list(explained.get("evidence")))
     wishes = (item for item in evidence if item.get("kind") == "insist" and item.get("policy") == _WISHES)
-    return as_text(next(wishes, {}).get("because"))
+    wish = next(wishes, {})
+    words = as_text(wish.get("because"))
+    told = (rank for start, rank in _OLD_WORDS.items() if words.startswith(start))
+    return as_text(wish.get("rank")) or next(told, "header" if words else "")
 
 
 def _read_kept(explained: JsonObject, kind: TurnKind) -> Kept:

@@ -1,10 +1,10 @@
 import pytest
 
 from router.contract.decision import Estimate
-from router.contract.opinions import Lean
+from router.contract.opinions import Insist, Lean, Rank, RuleOut
 from router.contract.words import Tier
 from router.decide.opinions import Hearing, Held
-from router.decide.wording import because_estimate
+from router.decide.wording import _evidence_json, because_estimate
 
 LOOKS_QUICK = Lean(-4.0, "looks like a quick edit: rename", names_turn=True)
 LOOKS_LONG = Lean(3.0, "looks like a long task: migrate", names_turn=True)
@@ -56,3 +56,17 @@ def test_it_never_grows_beyond_120_characters():
     long = Lean(-4.0, "looks like a quick edit: " + ", ".join(["default value"] * 5), names_turn=True)
 
     assert len(say(Tier.FAST, long, Lean(-2.0, "x" * 90), warm=90_000)) <= 120
+
+
+def test_evidence_carries_its_facts_so_that_nobody_reads_them_out_of_a_sentence():
+    insist = Insist("the header", Rank.HEADER, tier=Tier.FAST)
+    rule_out = RuleOut("spark", "too long", lasting=True, tokens=(9, 8))
+    hearing = Hearing((Held("override", insist),), (Held("window", rule_out),), (Held("learned", LOOKS_QUICK),), ())
+
+    told = [_evidence_json(item) for item in hearing.evidence()]
+
+    assert told == [
+        {"policy": "override", "kind": "insist", "because": "the header", "rank": "header", "tier": "fast"},
+        {"policy": "window", "kind": "rule_out", "because": "too long", "target": "spark", "lasting": True, "tokens": [9, 8]},
+        {"policy": "learned", "kind": "lean", "because": "looks like a quick edit: rename", "log_odds": -4.0},
+    ]

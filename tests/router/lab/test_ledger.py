@@ -11,7 +11,7 @@ from router.config.load import check_config
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.requests import Arrival
 from router.lab.cases import Regret
-from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
+from router.lab.ledger import LedgerTally, LedgerUnreadable, _read_wish, read_ledger
 from router.lab.past import Size
 from router.lab.replay import choose_again, quiet
 from router.lab.report import Report
@@ -299,3 +299,17 @@ async def test_a_ledger_without_one_of_our_columns_cannot_be_read(house, read, c
 
     with pytest.raises(LedgerUnreadable, match=column):
         read(f"ALTER TABLE entries DROP COLUMN {column}")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "rank"),
+    [
+        ({"because": "worded anew", "rank": "session_scope"}, "session_scope"),
+        ({"because": "this session was asked to stay on deep"}, "session_scope"),
+        ({"because": "a first line asks for fast"}, "in_band_line"),
+        ({"because": "x-tandem-tier asks for fast"}, "header"),
+        ({"because": "call 3", "policy": "boundary"}, ""),
+    ],
+)
+def test_a_wish_is_known_by_its_rank_and_in_older_entries_by_its_words(evidence, rank):
+    assert _read_wish({"evidence": [{"policy": "override", "kind": "insist", **evidence}]}) == rank
