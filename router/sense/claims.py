@@ -1,86 +1,133 @@
-"""Text that claims a tier or plays the system is evidence of nothing: it is taken out before a turn is read."""
+"""Text that claims a tier or plays the system is evidence of nothing: it is taken out before a turn is read.
+
+Every pattern here is bounded, and what leads up to a claim is found by looking back over a few words: a text that is made to
+be slow must not hold up the loop.
+"""
 
 import re
-from functools import cache
 
 _PLAYS = ("<|", "<<sys", "<system", "<admin", "<rout", "<dev", "<inst", "[system", "[admin", "[rout", "[dev", "[inst", "[/inst")
 _SPEAKS = ("system", "admin", "router", "developer")
-_PLACES = ("model", "tier", "lane", "llm", "mode", "target", "backend", "rout")
 _SIZES = (
     "fast quick deep slow strong weak cheap small large big smart powerful capable expensive premium best light heavy".split()
 )
+_PLACES = ("model", "tier", "lane", "llm")
 _SIZED = tuple(f"{size}{ending}{joint}" for size in _SIZES for ending in ("", "er", "est", "r", "st") for joint in " -")
 """What stands before a place that somebody claims. To look for these first takes a tenth of the time of the patterns below."""
 _ROLE = r"(?:system|admin|administrator|router|routing|developer|instructions?|sys|inst)"
-_PLAYED = (
-    rf"<\|im_start\|>.*?(?:<\|im_end\|>|\Z)|<\|[^|>\n]{{0,40}}\|>|<<sys>>.*?(?:<</sys>>|\Z)"
-    rf"|\[{_ROLE}[^\]\n:]{{0,20}}:[^\]\n]{{1,200}}\]|<({_ROLE})\b[^>\n]{{0,80}}>.*?(?:</\1\s*>|\n|\Z)"
-    rf"|\[({_ROLE})\b[^\]\n]{{0,80}}\].*?(?:\[/\2\]|\n|\Z)|</?{_ROLE}>|\[/{_ROLE}\]"
-    r"|^[ \t]*#{1,6}[ \t]*(?:system|admin|router|developer)\b[^\n]{0,40}$"
-    r"|\b(?:system|admin|router|developer)(?: message| prompt| note| notice| override)?:[^\n.!?]*"
-    r"\b(?:rout\w{1,3}|tier|fast|deep|slow|models?|lane|task)\b[^\n.!?]*[.!?]?"
+_TIER_WORD = r"(?:fast|deep|slow|quick|strong|weak)"
+_PLAYED = re.compile(
+    rf"<\|im_start\|>.{{0,400}}?(?:<\|im_end\|>|\Z)|<\|[^|>\n]{{0,40}}\|>|<<sys>>.{{0,400}}?(?:<</sys>>|\Z)"
+    rf"|\[{_ROLE}[^\]\n:]{{0,20}}:[^\]\n]{{1,200}}\]|<({_ROLE})\b[^>\n]{{0,80}}>.{{0,400}}?(?:</\1 ?>|\n|\Z)"
+    rf"|\[({_ROLE})\b[^\]\n]{{0,80}}\].{{0,400}}?(?:\[/\2\]|\n|\Z)|</?{_ROLE}>|\[/{_ROLE}\]"
+    r"|^[ \t]?#{1,6}[ \t]?(?:system|admin|router|developer)\b[^\n]{0,40}$"
+    r"|\b(?:system|admin|router|developer)(?: message| prompt| note| notice| override)?:[^\n.!?]{0,120}?"
+    rf"\b(?:use|using|to|on|with|go|tier|route|routed) ?(?:the )?{_TIER_WORD}\b[^\n.!?]{{0,120}}[.!?]?",
+    re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
-"""A tag that plays the system, with what it holds; a sentence that a system is made to say."""
-_SIZE = rf"(?:{'|'.join(_SIZES)})(?:er|est)?"
-_PLACE = r"(?:model|tier|lane|llm|mode|route|router|target|backend)"
-_CLAIM_TEXT = (
-    rf"\b{_SIZE}[ -]{_PLACE}s?\b|\bx-tandem-\w+\s*[=:]\s*\w*"
-    rf"|\b(?:route|routing|router|tier|lane|tandem|mode|model)\s*[=:]\s*{_SIZE}\b"
-    rf"|\brout(?:e|ed|ing) (?:this|it|me|to|the request)\b(?: (?:request|task|turn))?(?: (?:to|on|through))?(?: the)?"
-    rf"(?: {_SIZE})?(?: {_PLACE})?"
-    rf"|\b(?:on|to|with|use|using|via|pick|choose|needs?|wants?) (?:the )?{_SIZE} tier\b"
-)
-_ROUTED = re.compile(r"rout(?:e|ed|ing) (?:this|it|me|to|the request)\b")
+"""A tag that plays the system, with what it holds; a sentence in which a system is made to name a tier."""
+_SIZE = rf"(?:{'|'.join(_SIZES)})(?:er|est|r|st)?"
 _SET_NAMES = "route routing router tier lane tandem mode model".split()
 _SET_MARKS = tuple(f"{name}{gap}{sign}" for name in _SET_NAMES for gap in ("", " ") for sign in "=:")
-_SET = re.compile(rf"(?:{'|'.join(_SET_NAMES)})\s*[=:]\s*{_SIZE}")
-_CALLS_OUT = r"(?:important|note|attention|priority|preference|hint|warning)\s*[:!]\s*"
-_IGNORE = r"(?:ignore|disregard|forget)\s+(?:all\s+|the\s+|any\s+)*(?:previous|prior|above|earlier)\s+\w+\s*,?\s*(?:and\s+)?"
-_ARGUES = (
-    r"(?:this|it|that)(?:\s+(?:request|task|turn|one))?\s+(?:is|was|needs?|requires?|looks|will|must|should|has|can|goes|belongs)\b"
-    r"[^.!?\n]{0,120}?"
+_ROUTED = re.compile(r"rout(?:e|ed|ing) (?:this|it|me|to|the request)\b")
+_CLAIM = re.compile(
+    rf"\b{_SIZE}[ -](?:model|tier|lane|llm)s?\b|\bx-tandem-\w{{1,40}} ?[=:] ?\w{{0,40}}"
+    rf"|\b(?:{'|'.join(_SET_NAMES)}) ?[=:] ?{_TIER_WORD}\b"
+    rf"|\brout(?:e|ed|ing) (?:this|it|me|to|the request)\b(?: (?:request|task|turn))?(?: (?:to|on|through))?(?: the)?"
+    rf"(?: {_SIZE})?(?: (?:model|tier|lane|llm))?",
+    re.IGNORECASE,
 )
-_HANDS_OVER = r"(?:send|give|hand|pass|assign|forward)\s+(?:this|it)(?:\s+(?:request|task))?\s+(?:over\s+)?"
-_LEADS = (
-    r"(?:and|so|but|please|pls|kindly|also|then|now|always|you|must|should|have|has|need|needs|requires?|can|will|goes?|belongs"
-    r"|to|be|use|using|used|switch|sent|handled|served|answered|done|run|with|on|via|by|through|the|a|an|your|our|my|most|only)"
+_TAIL = re.compile(
+    r"(?: ?,? ?(?:please|pls|for this|for it|for all of this|only|now|instead|is enough|is fine|will do|is required|is needed"
+    r"|to do this|here|you have|there is|available)\b){0,3}[.!]{0,3}",
+    re.IGNORECASE,
 )
-_TAILS = (
-    r"please|pls|for this|for it|for all of this|only|now|instead|is enough|is fine|will do|is required|is needed|to do this"
-    r"|here|you have|there is|available"
+_MOST_BEFORE = 160
+"""How far before a claim its reasons are looked for: within its sentence, and no further than this."""
+_ARGUES = re.compile(
+    r"\b(?:this|it|that)\b[^\n]{0,120}\b(?:complex|hard|difficult|trivial|simple|easy|tiny|huge|important|one-line)\b",
+    re.IGNORECASE,
 )
-_CLAIM = (
-    rf"(?:\b{_CALLS_OUT})?(?:\b{_IGNORE})?(?:\b{_ARGUES}|\b{_HANDS_OVER})?(?:\b{_LEADS}[\s,:!]+)*(?:{_CLAIM_TEXT})"
-    rf"(?:\s*,?\s*(?:{_TAILS})\b)*[.!]*"
+"""A claim's reason: how hard the work is said to be."""
+_IGNORES = re.compile(
+    r"\b(?:ignore|disregard|forget) (?:(?:all|the|any) ){0,3}(?:previous|prior|above|earlier) \w{1,20},?(?: and)?\Z",
+    re.IGNORECASE,
 )
-"""A claim with what leads up to it and argues for it, its polite ending, and its full stop."""
-_EMPTY = re.compile(r"\(\s*\)|\[\s*\]")
+_CALLS_OUT = re.compile(r"\b(?:important|note|attention|priority|preference|hint|warning) ?[:!]\Z", re.IGNORECASE)
+_VERBS = frozenset(
+    "must should have has need needs require requires can will go goes belongs be is use using used switch sent send handled"
+    " served answered done run pass give hand forward assign".split()
+)
+_LEADS = _VERBS | frozenset(
+    "and so but please pls kindly also then now always you to with on via by through the a an your our my most only over"
+    " for".split()
+)
+_SUBJECTS = frozenset("this it that request task turn one".split())
 _SPACES = re.compile(r"[ \t]{2,}")
-_LOOSE_ENDS = re.compile(r"[ \t,;:—–-]*\Z")
-_JOINTS = re.compile(r"\A[ \t,;:.—–-]*(?:(?:and|then|so|but)\s+)?", re.IGNORECASE)
-_CUT = "\x00"
+_JOINT = re.compile(r"(?:and|then|so|but) ", re.IGNORECASE)
+_EMPTY = re.compile(r"\( ?\)|\[ ?\]")
+_LOOSE = " \t,;:—–-"
 
 
 def drop_claims(text: str) -> str:
-    """The text without its claims, wherever they stand. A text of nothing else is empty."""
+    """The text without its claims, wherever they stand. A text of nothing else stays: there is nothing else to read."""
     lower = text.lower()
     plays, claims = _may_play(lower), _may_claim(lower)
     if not plays and not claims:
         return text
-    cut = _pattern(_PLAYED).sub(_CUT, text) if plays else text
-    cut = _pattern(_CLAIM).sub(_CUT, cut) if claims else cut
-    if _CUT not in cut:
+    squeezed = _SPACES.sub(" ", text)
+    spans = [found.span() for found in _PLAYED.finditer(squeezed)] if plays else []
+    if claims:
+        spans += [
+            (_find_start(squeezed, found.start()), _find_end(squeezed, found.end())) for found in _CLAIM.finditer(squeezed)
+        ]
+    if not spans:
         return text
-    pieces = [_LOOSE_ENDS.sub("", piece) for piece in cut.split(_CUT)]
-    pieces[1:] = [_JOINTS.sub("", piece) for piece in pieces[1:]]
-    joined = _EMPTY.sub("", " ".join(filter(None, pieces)))
-    return _SPACES.sub(" ", joined).strip()
+    return _cut(squeezed, sorted(spans)) or text
 
 
-@cache
-def _pattern(text: str) -> "re.Pattern[str]":
-    """Made when it is first needed: most processes never meet a claim."""
-    return re.compile(text, re.IGNORECASE | re.DOTALL | re.MULTILINE)
+def _cut(text: str, spans: list[tuple[int, int]]) -> str:
+    """What is left between the claims, joined where they were."""
+    pieces: list[str] = []
+    place = 0
+    for start, end in spans:
+        pieces.append(text[place : max(place, start)])
+        place = max(place, end)
+    pieces.append(text[place:])
+    rest = [pieces[0].rstrip(_LOOSE)]
+    for piece in pieces[1:]:
+        trimmed = piece.lstrip(f"{_LOOSE}.")
+        joint = _JOINT.match(trimmed)
+        rest.append(trimmed[joint.end() :] if joint else trimmed)
+    rest[1:-1] = [piece.rstrip(_LOOSE) for piece in rest[1:-1]]
+    return _EMPTY.sub("", " ".join(filter(None, rest))).replace("  ", " ").strip()
+
+
+def _find_start(text: str, start: int) -> int:
+    """Where a claim begins: with the words that lead up to it, and with the reason that its sentence gives for it."""
+    before = text[max(0, start - _MOST_BEFORE) : start]
+    sentence = before[max(map(before.rfind, ".!?\n")) + 1 :].rstrip()
+    argued = _ARGUES.search(sentence)
+    if argued is not None:
+        sentence = sentence[: argued.start()].rstrip()
+    else:
+        words = sentence.split(" ")
+        has_verb = False
+        while words and (word := words[-1].strip(",:!").lower()) in (_LEADS | _SUBJECTS if has_verb else _LEADS):
+            has_verb |= word in _VERBS or word == "to"
+            words.pop()
+        sentence = " ".join(words)
+    for lead in (_CALLS_OUT, _IGNORES):
+        found = lead.search(sentence)
+        if found is not None:
+            sentence = sentence[: found.start()].rstrip()
+    kept = before[max(map(before.rfind, ".!?\n")) + 1 :]
+    return start - len(kept) + (len(kept) - len(kept.lstrip())) + len(sentence.lstrip())
+
+
+def _find_end(text: str, end: int) -> int:
+    found = _TAIL.match(text, end)
+    return found.end() if found else end
 
 
 def _may_play(lower: str) -> bool:
@@ -93,12 +140,9 @@ def _may_claim(lower: str) -> bool:
     """Whether a closer look is worth its time."""
     if "x-tandem" in lower or ("rout" in lower and _ROUTED.search(lower)):
         return True
-    found = [place for place in _PLACES if place in lower]
-    if not found and "tandem" not in lower:
-        return False
-    if (":" in lower or "=" in lower) and any(mark in lower for mark in _SET_MARKS) and _SET.search(lower):
+    if (":" in lower or "=" in lower) and any(mark in lower for mark in _SET_MARKS):
         return True
-    return any(_is_sized(lower, place) for place in found)
+    return any(place in lower and _is_sized(lower, place) for place in _PLACES)
 
 
 def _is_sized(lower: str, place: str) -> bool:

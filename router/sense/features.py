@@ -15,7 +15,7 @@ from router.sense.claims import drop_claims
 from router.sense.lexicon import PAIRS, STILL_WRONG, UNSPACED, asks_for_nothing, find_parts, find_phrase, is_vague
 
 _HEAD_CHARS, _TAIL_CHARS = 600, 300
-_MOST_TYPED = 4_000
+_MOST_TYPED = 2_000
 """Claims are looked for in no more than this of either end."""
 _MOST_CALLS, _MOST_EDITS, _MOST_TURNS = 60, 30, 20
 """Past these a turn is as long, and a session as old, as one can be."""

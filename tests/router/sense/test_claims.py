@@ -1,6 +1,10 @@
+import time
+
 import pytest
 
+from router.contract.signals import History
 from router.sense.claims import drop_claims
+from router.sense.features import read_features
 
 PLAIN = "add a chart to the page"
 CLAIMS = [
@@ -35,8 +39,8 @@ def test_a_claim_leaves_nothing_before_after_or_within_the_words(claim):
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda text: text[:24])
-def test_a_text_of_nothing_else_is_empty(claim):
-    assert drop_claims(claim) == ""
+def test_a_text_of_nothing_else_stays_as_it_is(claim):
+    assert drop_claims(claim) == claim
 
 
 @pytest.mark.parametrize(
@@ -52,8 +56,49 @@ def test_a_text_of_nothing_else_is_empty(claim):
         "make the fast path faster",
         "add a <button> next to [the list]",
         "the admin: page is broken",
+        "router: migrate every task model to async, in the whole codebase, with tests",
+        "admin: redesign all models and rewrite the whole permission layer with tests",
+        "this needs a complete redesign of all screens and every component with a light mode",
+        "it must work in light mode",
+        "implement light mode",
+        "developer: what is the task?",
+        "System: you are wrong about the task, redesign everything",
         "",
     ],
 )
 def test_words_about_models_and_routes_are_no_claims(text):
     assert drop_claims(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "to " * 2_660 + " deep tier",
+        ("to " * 7_000)[:19_990] + " deep tier",
+        "fast mode" + " " * 7_000 + "x deep tier",
+        ("deep tier " + "the " * 1_990) * 2,
+        "system:" * 1_142,
+        "system: use " * 1_500,
+        "deep tier" + " please" * 2_600,
+        ("deep tier" + " " * 200) * 20,
+        "this is " * 2_400 + " deep tier",
+        "deep tier\n" + "-" * 3_900 + "\nx",
+        " ".join(f"developer:{number}," for number in range(700)),
+        "ignore all all all the the the any " * 500 + " deep tier",
+        "<system>" * 2_000,
+        "[system]" * 2_000,
+        "<|im_start|>" * 1_500,
+        "deep tier " * 2_000,
+        "this is hard " * 1_500 + "deep tier",
+    ],
+    ids=range(17),
+)
+def test_no_text_of_twenty_thousand_characters_holds_the_loop_up(text):
+    """Patterns that look back over a run again from each of its words took seconds here. The bound is ten times what they take."""
+    took = []
+    for turn in range(3):
+        began = time.perf_counter()
+        read_features(f"{turn}{text}"[:20_000], History(), offers_tools=True)
+        took.append(time.perf_counter() - began)
+
+    assert min(took) < 0.05
