@@ -26,6 +26,8 @@ went before decides."""
 _BEFORE_SHARE, _MOST_BEFORE = 0.35, 4.0
 """What the words of that turn count, beside the work that it took."""
 _LEAST_SHARE = 0.03
+_SHORT_PIECES = 32
+"""About ten words."""
 _QUESTION = list(MARKS).index("ends_with_question")
 _QUESTIONS = frozenset(("what is", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
 
@@ -80,6 +82,9 @@ class LearnedPolicy:
         if features.follows:
             before = max(-_MOST_BEFORE, min(_MOST_BEFORE, reading.words)) if features.has_task else 0.0
             odds, because = _GOES_ON + _BEFORE_SHARE * before + reading.history, "unclear; follows the last turn"
+        elif features.is_correction and features.history and len(features.pieces) <= _SHORT_PIECES:
+            # Short words that call the last turn wrong are as large as that turn was, whatever they name.
+            odds, because = max(reading.odds, _GOES_ON + reading.history), "says that the last turn went wrong"
         else:
             odds, because = reading.odds, _say(reading, features, self._weights)
         odds = max(-_MOST_LOG_ODDS, min(_MOST_LOG_ODDS, odds))
@@ -104,7 +109,7 @@ def _say(reading: Reading, features: Features, weights: Weights) -> str:
     looks = "looks like a long task"
     if is_quick:
         is_question = features.marks[_QUESTION] or (reasons and reasons[0] in _QUESTIONS)
-        looks = "looks like a quick question" if is_question else "looks like a quick edit"
+        looks = "looks like a quick question" if is_question else "looks like a quick edit" if reasons else "looks quick"
     return f"{looks}: {', '.join(reasons)}" if reasons else looks
 
 

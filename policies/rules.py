@@ -12,6 +12,7 @@ from router.contract.words import Feature, Tier, TurnKind
 
 _MOST_READ_CHARS = 4_000
 _HAS = {"image": Feature.IMAGES, "file": Feature.FILES, "tools": Feature.TOOLS}
+_UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _NOT_READ = (TurnKind.TOOL_LOOP, TurnKind.COMPACTION)
 """What goes on with something that began before."""
 
@@ -91,7 +92,10 @@ class RulesPolicy:
         """The first tier that a rule names, and every lean. A turn that is under way is left alone."""
         if not self._rules or signals.turn.kind in _NOT_READ or signals.turn.goes_on:
             return ()
-        text = (signals.turn.person_text or signals.turn.ask_text or "")[:_MOST_READ_CHARS]
+        turn = signals.turn
+        # A "go on" is about what it goes on with, and a subagent about what it was given.
+        words_read = turn.person_text if turn.kind is TurnKind.ASK else turn.ask_text or turn.person_text
+        text = (words_read or "")[:_MOST_READ_CHARS]
         opinions: list[Opinion] = []
         has_tier = False
         for place, rule, words in self._rules:
@@ -110,8 +114,11 @@ def _pattern_of(words: tuple[str, ...]) -> "re.Pattern[str] | None":
     """Whole words and phrases; any white space stands for any other. Scripts without spaces have no ends of words."""
     if not words:
         return None
-    return re.compile("|".join(r"(?<!\w)" + r"\s+".join(map(re.escape, phrase.split())) + r"(?!\w)" if phrase.isascii()
-        else r"\s+".join(map(re.escape, phrase.split())) for phrase in words), re.IGNORECASE)  # fmt: skip
+    patterns = [r"\s+".join(map(re.escape, phrase.split())) for phrase in words]
+    whole = [
+        text if _UNSPACED.search(phrase) else rf"(?<!\w){text}(?!\w)" for text, phrase in zip(patterns, words, strict=True)
+    ]
+    return re.compile("|".join(whole), re.IGNORECASE)
 
 
 def _holds(when: Conditions, words: "re.Pattern[str] | None", text: str, request: RequestView, signals: Signals) -> bool:

@@ -42,7 +42,7 @@ class TrajectoryPolicy:
         if turn.kind is TurnKind.ASK and turn.place.tier is Tier.FAST and _is_asked_again(signals):
             return (Lean(config.asked_again_log_odds, "the same is asked again, after fast had it"),)
         if _is_correction(signals):
-            return (Lean(config.correction_log_odds, "the last turn is called wrong"),)
+            return (Lean(config.correction_log_odds, "fast had that turn"),)
         trajectory = turn.trajectory
         if not trajectory.failures and not trajectory.red_runs:
             return ()

@@ -35,6 +35,7 @@ from router.registry import ADAPTERS, POLICIES
 from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames
+from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.transcripts import RememberedTranscripts
 from router.telemetry import events
@@ -53,6 +54,7 @@ def known_names() -> Known:
             name: KnownAdapter(adapter.speaks, adapter.needs_address, adapter.Settings, getattr(adapter, "library", ""))
             for name, adapter in ADAPTERS.items()
         },
+        clients=tuple(BY_NAME),
     )
 
 

@@ -45,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Decide and print, for a person or for a program."""
     words = _read_words(arguments)
+    if not all(text.strip() for text in arguments.after):
+        complain("--after: is empty. Give what was typed in the turn before")
+        return 2
     if bool(words) == (arguments.file is not None) or (arguments.file and (arguments.client or arguments.after)):
         complain('give a text, as in tandem explain "fix the typo", or --file REQUEST.json (without --as and --after)')
         return 2

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         complain(str(error))
         return 2
     if not _can_be_fitted(rows):
-        complain("too little data: both quick and long turns of at least two repositories are needed")
+        complain("too little data: both quick and long items are needed, in at least two groups (repositories, or fifty asks)")
         return 2
     try:
         fitted = fit(rows, fingerprint_of(arguments.data), complain)
@@ -58,14 +58,25 @@ def run(arguments: argparse.Namespace) -> int:
     _print({name: [("", judged)] for name, judged in split_by_set(_judge(rows, fitted.odds)).items()})
     if judges:
         _compare(read_weights(fitted.content), judges)
-    if arguments.out.exists():
-        kept = free_backup(arguments.out)
-        arguments.out.rename(kept)
-        complain(f"kept the old file as {kept}")
-    arguments.out.write_bytes(fitted.content)
+    try:
+        _write(arguments.out, fitted.content)
+    except OSError as error:
+        complain(f"{arguments.out}: cannot be written: {error.strerror}")
+        return 1
     complain(f"wrote {arguments.out}, {len(fitted.content)} bytes")
     complain(f"hint: in config.yaml, policies: [..., {{learned: {{weights: {arguments.out.resolve()}}}}}] uses them")
     return 0
+
+
+def _write(out: Path, content: bytes) -> None:
+    """Write the file whole before it takes the place of an older one, which is kept."""
+    fresh = out.with_name(f".{out.name}.new")
+    fresh.write_bytes(content)
+    if out.exists():
+        kept = free_backup(out)
+        out.rename(kept)
+        complain(f"kept the old file as {kept}")
+    fresh.replace(out)
 
 
 def _check_out(out: Path) -> None:

@@ -5,7 +5,7 @@ import argparse
 from router.cli.common import add_config_argument, complain, find_recorded_turn, load_or_report
 from router.contract.words import Tier
 from router.ledger.files import LedgerUnusable
-from router.ledger.turns import find_beginning, mark_misjudged
+from router.ledger.turns import find_beginning, mark_misjudged, unmark_misjudged
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +23,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Mark a turn as misjudged, for `tandem tune`. Nothing but its id is kept."""
     tiers = [Tier(word) for word in arguments.what if word in tuple(Tier)]
     requests = [word for word in arguments.what if word not in tuple(Tier)]
+    strange = [word for word in requests if not word.startswith("req_")]
+    if strange:
+        complain(f"{strange[0]} is neither a tier (fast, deep) nor a request's id (req_...)")
+        return 2
     if len(tiers) > 1 or len(requests) > 1:
         complain("give at most one tier and one request, as in tandem wrong fast")
         return 2
@@ -42,10 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
         complain(f"{turn.id} was served by no tier\n  hint: say which was right, as in tandem wrong fast {turn.id}")
         return 2
     should_be = tiers[0] if tiers else turn.tier.other if turn.tier else Tier.DEEP
-    if should_be is turn.tier:
-        complain(f"{turn.id} did go to {should_be}: nothing is marked")
-        return 1
     try:
+        if should_be is turn.tier:
+            was_marked = unmark_misjudged(loaded.ledger_path, turn)
+            complain(f"{turn.id} did go to {should_be}: {'its mark is taken back' if was_marked else 'nothing is marked'}")
+            return 0 if was_marked else 1
         mark_misjudged(loaded.ledger_path, turn, should_be)
     except LedgerUnusable as error:
         complain(str(error))

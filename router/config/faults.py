@@ -49,6 +49,8 @@ class Known:
 
     policies: Mapping[str, type[PolicyConfig]]
     adapters: Mapping[str, KnownAdapter]
+    clients: tuple[str, ...] = ()
+    """The clients that are recognised."""
 
 
 def as_fault(entry: Any, prefix: str = "") -> Fault:  # pydantic's own error records

@@ -250,6 +250,12 @@ def _check_rules(
         return
     if any(name == _RULES and settings != known.policies[_RULES]() for name, settings in policies):
         faults.append(Fault("rules", "are given here and under policies", "keep them here"))
+    for index, rule in enumerate(rules):
+        when = rule.get("when")
+        client = when.get("client") if isinstance(when, dict) else None
+        if isinstance(client, str) and client not in known.clients:
+            hint = f"{close_to(client, known.clients)}known: {', '.join(known.clients)}"
+            faults.append(Fault(f"rules[{index}].when.client", f'no client "{client}"', hint))
     settings = check_block(known.policies[_RULES], {"rules": list(rules)}, "", faults)
     if isinstance(settings, PolicyConfig):
         policies[:] = [*(entry for entry in policies if entry[0] != _RULES), (_RULES, settings)]

@@ -138,6 +138,9 @@ def read_weights(content: bytes) -> Weights:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadWeights(f"these are no weights of this version: {type(error).__name__} {error}") from error
+    numbers = (weights.start, weights.unit, weights.length, weights.history_start, *sum(weights.marks + weights.history, ()))
+    if not all(map(math.isfinite, numbers)):
+        raise BadWeights("these weights are damaged: they hold what is no number")
     if len(table) != TABLE_SIZE:
         raise BadWeights(f"these weights are damaged: a table of {len(table)} bytes, and {TABLE_SIZE} are right")
     return weights

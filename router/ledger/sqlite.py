@@ -185,6 +185,7 @@ class SqliteLedger:
         statement = "DELETE FROM entries WHERE sequence IN (SELECT sequence FROM entries WHERE at < ? LIMIT ?)"
         while database.execute(statement, (oldest, _DELETED_AT_ONCE)).rowcount == _DELETED_AT_ONCE:
             time.sleep(0.05)  # between small deletions, writers of other processes get their turn
+        database.execute("DELETE FROM misjudged WHERE at < ?", (oldest,))
 
     def _row(self, entry: Entry) -> tuple[object, ...]:
         decision, usage = entry.decision, entry.usage

@@ -75,6 +75,15 @@ def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> None:
         )
 
 
+def unmark_misjudged(path: Path, turn: RecordedTurn) -> bool:
+    """Take a mark back. Answers whether there was one. Raises `LedgerUnusable`."""
+    with _open(path) as database:
+        try:
+            return database.execute("DELETE FROM misjudged WHERE request_id = ?", (turn.id,)).rowcount > 0
+        except sqlite3.OperationalError:
+            return False  # a ledger that an older Tandem began has no such table yet
+
+
 @contextlib.contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.is_file():

@@ -34,12 +34,17 @@ class _Running:
     calls: int = 0
     output_tokens: int = 0
     is_spoilt: bool = False
+    has_moved: bool = False
 
     def add(self, at: float, outcome: str, target: str | None, output_tokens: int | None) -> None:
-        self.calls += 1
         self.at = at
+        # A turn that was moved up counts with what it took until then: else a target's largest turns would be left out.
+        self.has_moved |= target != self.target
+        if self.has_moved:
+            return
+        self.calls += 1
         self.output_tokens += output_tokens or 0
-        self.is_spoilt |= outcome != Outcome.SERVED or target != self.target or output_tokens is None
+        self.is_spoilt |= outcome != Outcome.SERVED or output_tokens is None
 
 
 def read_finished_work(path: Path, now: float) -> list[FinishedWork]:

@@ -62,6 +62,14 @@ def leaves_open(text: str) -> bool:
     return len(text) <= _MOST_VAGUE_CHARS and is_vague(_WORD.findall(text.lower()))
 
 
+def says_what(text: str) -> bool:
+    """Whether words ask for something, and say what."""
+    if len(text) > _MOST_VAGUE_CHARS:
+        return True
+    words = _WORD.findall(text.lower())
+    return not asks_for_nothing(words) and not is_vague(words)
+
+
 @lru_cache(maxsize=512)
 def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...], follows: bool) -> Features:
     typed = drop_claims(_ends(text.strip(), _MOST_TYPED, _MOST_TYPED))

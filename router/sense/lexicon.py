@@ -35,8 +35,8 @@ _PHRASES = {
     "flag": "flag flags toggle schalter drapeau bandera 开关 フラグ",
     "timeout": "timeout timeouts",
     "limit": "limit limits grenze* límite limite лимит* 限制 上限",
-    "null check": "null nil undefined none_check null_check",
-    "return value": "return returns rückgabe* retourne devuelve devolver retorna 返回值 戻り値 반환",
+    "null or undefined": "null nil undefined",
+    "return value": "return_value rückgabe* retourne devuelve devolver retorna 返回值 戻り値 반환",
     "field": "field fields feld felder champ campo campos поле pole alan 字段 フィールド 필드",
     "column": "column columns spalte* colonne columna coluna столб* kolumn* sütun 列名 カラム 컬럼",
     "log line": "log_line console_log print_statement printf",
@@ -61,7 +61,7 @@ _PHRASES = {
     "push": "push pushed git_push 推送 プッシュ 푸시",
     "run": "run rerun execute starte ausführ* lance exécut* ejecuta* roda* executa* esegui запусти* uruchom* spusť* çalıştır* 运行 実行 실행",
     "install": "install npm pip installier* installe* instala* установ* 安装 インストール 설치",
-    "open": "open show_me öffne ouvre abre apri открой otwórz aç 打开 開いて 열어",
+    "show": "open show öffne ouvre abre apri открой otwórz aç 打开 開いて 열어",
     "list": "list lists liste lista перечисл* 列出 一覧 목록",
     # Questions and talk.
     "what is": "what what's whats was_ist was_bedeutet qu quoi qué que_es o_que cosa_fa что_такое co_to nedir apa 什么 是什么 とは 何ですか 무엇 뭐야",
@@ -75,14 +75,12 @@ _PHRASES = {
     "meaning": "mean means meaning bedeut* signif* signific* значит oznacza anlam 意思 意味 의미",
     "question": "question questions frage fragen pregunta pergunta domanda вопрос soru 问题是 質問 질문",
     "short": "short quick quickly briefly kurz kurze rapide corto rápido curto breve корот* krótk* kısa kort 简短 短い 짧은",
-    "greeting": "hi hello hey hallo bonjour hola olá ciao привет cześć merhaba 你好 こんにちは 안녕",
     "thanks": "thanks thank thx danke merci gracias obrigad* grazie спасибо dzięki teşekkür* dank tack 谢谢 ありがと 감사",
-    "agreement": "ok okay yes yep sure lgtm perfect great nice good cool ja oui sí sim да tak evet 好的 はい 네",
     # Limits.
     "only that": "only just nur einfach juste seulement solo sólo só apenas soltanto только tylko jen sadece alleen bara endast 只 仅 だけ のみ 만",
     "nothing else": "nothing_else anything_else nichts_anderes nichts_sonst sonst_nichts rien_d nada_más nada_mais nient_altro ничего_больше"
     " больше_ничего nic_więcej başka_bir 其他不 别的不 他は触",
-    "leave the rest": "don_t_touch leave_the touche_pas no_toques não_mexa не_трогай nie_ruszaj dokunma 不要动 别动 触らない",
+    "leave the rest": "t_touch not_touch leave_everything touche_pas no_toques não_mexa не_трогай nie_ruszaj dokunma 不要动 别动 触らない",
     "missing": "missing forgot fehlt vergess* manque oubli* falta olvid* esquec* manca забыл* brakuje eksik glöm* 缺少 漏了 忘れ 빠졌",
     # Large work.
     "refactor": "refactor* refaktor* réfactor* рефактор* restructur* umstruktur* reestructur* 重构 リファクタ 리팩터",
@@ -96,7 +94,7 @@ _PHRASES = {
     "build": "build builds baue bauen aufbau* construi* constru* costru* построй* zbuduj* kur oluştur* bygg* 构建 搭建 搭一个 作って 構築 만들어",
     "create": "create creates erstell* crée créer créez crear crea cria criar создай* stwórz* utwórz* vytvoř* maak skapa 创建 新建 作成 생성",
     "write": "write writes schreib* écri* escrib* escrev* scriv* напиш* napisz* napiš* yaz schrijf* skriv* 写一个 编写 書いて 작성",
-    "design": "design designs entwurf entwirf konzept* concevo* conçois diseñ* projet* progett* проектир* zaprojekt* navrhni tasarla* ontwerp* 设计 設計 설계",
+    "design": "design designs entwurf entwirf konzept* concevo* conçois diseñ* progettare progett* проектир* zaprojekt* navrhni tasarla* ontwerp* 设计 設計 설계",
     "architecture": "architectur* architektur* arquitect* arquitet* архитект* mimari* 架构 アーキテクチャ 아키텍처",
     "plan": "plan plans roadmap planung planif* plano piano план* 计划 规划 計画 계획",
     "phases": "phase phases phasen étape* fase fases этап* etap* aşama* 阶段 フェーズ 단계",
@@ -136,7 +134,7 @@ _PHRASES = {
     "data": "data daten données datos dados dati данн* danych veri 数据 データ 데이터",
     "API": "api apis rest graphql grpc 接口 エンドポイント",
     "server": "server serveur servidor* сервер* serwer* sunucu 服务器 サーバ 서버",
-    "tests": "tests test_suite testing pruebas testes prove тест* testy testler 测试 テスト 테스트",
+    "tests": "tests test_suite testing pruebas testes тест* testy testler 测试 テスト 테스트",
     "coverage": "coverage abdeckung couverture cobertura copertura покрыти* pokrycie 覆盖率 カバレッジ",
     "benchmark": "benchmark* load_test lasttest* 基准 压测 ベンチマーク",
     "CI": "ci github_actions jenkins workflow workflows 持续集成",
@@ -146,7 +144,7 @@ _PHRASES = {
     "performance": "performance perf slow latency throughput optimi* leistung* lent rendimiento desempenho lento медлен* wydajno* performans yavaş 性能 优化 パフォーマンス 遅い 성능",
     "profile": "profile profiling profilier* profiler профилир* 剖析 プロファイル",
     "memory leak": "memory_leak leak leaks leaking speicherleck fuite fuga утечк* wyciek* 内存泄漏 メモリリーク 메모리",
-    "race condition": "race_condition race_conditions deadlock* concurren* wettlauf 竞态 死锁 競合 デッドロック",
+    "deadlock or race": "race_condition race_conditions deadlock* data_race wettlauf 竞态 死锁 競合 デッドロック",
     "flaky": "flaky intermittent* sometimes manchmal parfois a_veces às_vezes иногда czasami bazen soms ibland 偶尔 有时 時々 たまに 가끔",
     "root cause": "root_cause ursache* cause_racine causa_raíz causa причин* przyczyn* příčin* kök_neden oorzaak orsak* 根本原因 原因 근본",
     "investigate": "investigat* untersuch* enquêt* investig* indaga* расслед* разберись разобраться zbadaj* araştır* onderzoek* undersök* 排查 调查 調査 원인",
@@ -173,7 +171,7 @@ _PHRASES = {
     "cache": "cache caching caches 缓存 キャッシュ 캐시",
     "queue": "queue queues warteschlange file_d cola fila очеред* kolejk* 队列 キュー 큐",
     "multi-tenant": "tenant tenants multi-tenant multitenant mandant* 多租户 マルチテナント",
-    "monorepo": "monorepo monolith* monolit*",
+    "monolith": "monorepo monolith* monolit*",
     "types": "typescript typing typings type_hints typisier* 类型标注",
     "async": "async asynchron* asyncio 异步 非同期 비동기",
     "feature": "feature features funktionalität fonctionnalité* funcionalidad* funcionalidade* фича фичу фичи фичей funkcjonalno* özellik* 功能 機能 기능",
@@ -196,7 +194,7 @@ _PHRASES = {
     "broken": "broken breaks broke crash* crashes kaputt* cassé* roto rota quebr* rotto сломан* сломал* zepsu* bozuk stuk trasig* 崩溃 坏了 壊れ",
     "still wrong": "still_not still_fails still_failing still_fail still_broken still_wrong still_doesn still_don still_isn still_no still_the"
     " still_get still_getting still_see still_crashes still_there still_happens is_wrong s_wrong was_wrong not_right not_what isn_right same_error"
-    " same_problem same_issue same_bug try_again it_again that_again undo_that undo_this no_change nothing_changed nothing_happened nothing_happens"
+    " same_problem same_issue same_bug try_again it_again that_again no_change nothing_changed nothing_happened nothing_happens"
     " you_broke you_forgot you_missed you_removed t_work t_works t_help t_fix not_work not_working not_fixed not_correct incorrect"
     " immer_noch noch_immer geht_nicht funktioniert_nicht stimmt_nicht ist_falsch toujours_pas marche_pas fonctionne_pas c_faux"
     " sigue_sin sigue_fallando sigue_igual no_funciona todavía_no está_mal ainda_não ainda_nao não_funciona continua_dando non_funziona ancora_non"
@@ -225,12 +223,13 @@ _VAGUE = """
     fix do make change finish try retry redo repeat apply handle solve correct repair continue complete undo revert check test run
     it this that them these those the a same for to with other others rest all again too also now and please pls just ok then next one ones
     part thing things way so instead there here both of in on my your still once more time you can could
+    option options first second third last number choice a b c d
     mach mache das auch den die rest gleiche andere anderen fürs nochmal bitte behebe es fais le même pour les autres corrige ça aussi refais
     haz lo mismo con los otros otra vez arréglalo hazlo faz mesmo para outros corrige isso denovo сделай то же самое для остальных исправь это ещё раз
 """.split()
 _TASKED = frozenset(
     "fix do make change finish try retry redo repeat apply handle solve correct repair complete same mach behebe mache fais corrige"
-    " refais haz hazlo arréglalo faz сделай исправь rest".split()
+    " refais haz hazlo arréglalo faz сделай исправь rest option first second third both".split()
 )
 _VAGUE_WORDS = frozenset(_VAGUE)
 _MOST_VAGUE_WORDS = 9
@@ -296,4 +295,8 @@ def asks_for_nothing(words: list[str]) -> bool:
 
 def is_vague(words: list[str]) -> bool:
     """Whether words ask for something without saying what: "fix it", "same for the others". What came before tells how large."""
-    return len(words) <= _MOST_VAGUE_WORDS and not _TASKED.isdisjoint(words) and all(word in _VAGUE_WORDS for word in words)
+    if not words or len(words) > _MOST_VAGUE_WORDS:
+        return False
+    if len(words) == 1 and (words[0].isdigit() or len(words[0]) == 1):
+        return True  # the answer to a choice: "2", "b"
+    return not _TASKED.isdisjoint(words) and all(word in _VAGUE_WORDS or word.isdigit() for word in words)

@@ -7,7 +7,7 @@ from router.contract.signals import Alias, Signals, Turn
 from router.contract.target import Standing
 from router.contract.words import Feature, TurnKind
 from router.sense.calibration import Calibration
-from router.sense.features import leaves_open, read_features
+from router.sense.features import leaves_open, read_features, says_what
 from router.sense.tokens import estimate_prompt
 
 _SMALL_TOKENS = 4_000
@@ -38,10 +38,11 @@ def _find_words(turn: Turn) -> tuple[str | None, bool]:
     """
     if turn.kind is TurnKind.SUBAGENT:
         return turn.ask_text, False
-    if turn.kind is TurnKind.FOLLOW_UP:
-        return turn.ask_text or turn.person_text, True
-    if turn.person_text and turn.history.last and leaves_open(turn.person_text):
-        return turn.history.last[-1].words, True
+    if turn.kind is TurnKind.FOLLOW_UP and turn.ask_text and says_what(turn.ask_text):
+        return turn.ask_text, True
+    if turn.kind is TurnKind.FOLLOW_UP or (turn.person_text and turn.history.last and leaves_open(turn.person_text)):
+        earlier = (past.words for past in reversed(turn.history.last) if says_what(past.words))
+        return next(earlier, turn.ask_text or turn.person_text), True
     return turn.person_text, False
 
 

@@ -132,13 +132,14 @@ PLAN_MARKS = ("Plan mode is active", "# Plan Mode - System Reminder", "# Current
 
 GOING_ON = frozenset(
     """
-    yes y yep yeah yup sure continue go proceed next resume again retry more do carry keep weiter ja los mach oui vas-y
+    sounds approved agreed yes y yep yeah yup sure
+    continue go proceed next resume again retry more do carry keep weiter ja los mach oui vas-y
     continuez sí si adelante continúa sigue sim continua да продолжай давай はい 続けて お願いします 继续 是 是的 可以 계속 네
     """.split()
 )
 """Words of a "go on": it inherits what the turn before was about."""
 AROUND_GOING_ON = frozenset(
-    "ok okay please it on ahead going that so sounds good looks lgtm perfect great thanks thank you stp vale 好 好的".split()
+    "ok okay please it on ahead going that so good looks lgtm perfect great thanks thank you stp vale 好 好的".split()
 )
 """What may stand beside them. Alone these ask for nothing."""
 FOLLOW_UP_MOST_WORDS = 4

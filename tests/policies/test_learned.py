@@ -235,3 +235,12 @@ def test_the_road_reads_the_asks_that_the_weights_were_fitted_to(shared):
     built.counter.close()
 
     assert sum(deep == item.is_long for deep, item in zip(chosen, items, strict=True)) / len(items) > 0.95
+
+
+@pytest.mark.parametrize("text", ["that's wrong", "same error", "still broken", "不对，还是报错"])
+def test_short_words_that_call_the_last_turn_wrong_are_as_large_as_that_turn(text):
+    after_quick, after_long = judge(text, AFTER_QUICK), judge(text, AFTER_LONG)
+
+    assert after_long.log_odds > THRESHOLD
+    assert after_quick.log_odds > -2.5
+    assert after_long.because == "says that the last turn went wrong"

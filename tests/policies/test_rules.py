@@ -104,3 +104,18 @@ def test_no_reason_holds_a_word_of_the_rule():
 def test_a_rule_that_cannot_be_followed_is_refused(rule):
     with pytest.raises(ValidationError):
         RulesConfig(rules=(rule,))
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "holds"), [("été", "complétée", False), ("été", "cet été", True), ("naïve", "naïvely", False)]
+)
+def test_words_with_accents_are_whole_words_too(words, text, holds):
+    assert bool(judge({"when": {"words": words}, "tier": "fast"}, text=text)) is holds
+
+
+def test_a_go_on_is_read_by_what_it_goes_on_with():
+    signals = make_signals(text="go on", kind=TurnKind.FOLLOW_UP)
+    signals = signals._replace(turn=signals.turn._replace(ask_text="fix the C++ build"))
+    rule = {"when": {"words": "C++"}, "tier": "deep"}
+
+    assert RulesPolicy(RulesConfig(rules=(rule,))).judge(ask(), signals)

@@ -140,3 +140,17 @@ def test_a_request_that_is_no_turn_of_a_person_is_not_marked(tmp_path, monkeypat
 
     assert "belongs to no turn of a person" in capsys.readouterr().err
     assert read_marks(tmp_path) == []
+
+
+def test_naming_the_tier_that_served_takes_a_mark_back(here, capsys):
+    assert main(["wrong"]) == 0
+    assert main(["wrong", "fast"]) == 0
+
+    assert "its mark is taken back" in capsys.readouterr().err
+    assert read_marks(here) == []
+
+
+def test_a_word_that_is_neither_a_tier_nor_an_id_is_called_so(here, capsys):
+    assert main(["wrong", "slow"]) == 2
+
+    assert "slow is neither a tier (fast, deep) nor a request's id" in capsys.readouterr().err

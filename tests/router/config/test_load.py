@@ -395,3 +395,14 @@ tiers:
   fast: {targets: [{name: quick, adapter: simulated}]}
   deep: {targets: [{name: thorough, adapter: simulated}]}
 """
+
+
+def test_a_rule_for_a_client_that_nobody_knows_is_a_fault(tmp_path):
+    text = "rules: [{when: {client: codx}, tier: fast}]\n" + TIERS_ONLY
+
+    with pytest.raises(ConfigError) as caught:
+        check_config(text, "test", tmp_path, known_names())
+
+    (fault,) = caught.value.faults
+    assert (fault.path, fault.problem) == ("rules[0].when.client", 'no client "codx"')
+    assert "did you mean codex?" in fault.hint

@@ -107,3 +107,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_weights(str(tmp_path / "none"))
     with pytest.raises(BadWeights, match="bad: these are no weights"):
         load_weights(str(tmp_path / "bad"))
+
+
+@pytest.mark.parametrize("field", ["start", "length", "history_start"])
+def test_weights_that_hold_what_is_no_number_are_refused(field):
+    with pytest.raises(BadWeights, match="damaged"):
+        read_weights(make_file(**{field: "nan"}))

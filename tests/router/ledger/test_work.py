@@ -73,8 +73,8 @@ def test_a_turn_in_which_something_went_wrong_says_nothing(read, outcome, place)
     assert read(*rows) == [FinishedWork("spark", 0.2, 1, 100)]
 
 
-def test_a_turn_that_two_targets_shared_says_nothing_of_either(read):
-    assert read({}, {**LOOP, "target": "sage"}) == []
+def test_a_turn_that_was_moved_counts_for_who_began_it_with_what_it_took_until_then(read):
+    assert read({}, LOOP, {**LOOP, "target": "sage"}, LOOP) == [FinishedWork("spark", 0.2, 2, 200)]
 
 
 @pytest.mark.parametrize("place", [0, 1])

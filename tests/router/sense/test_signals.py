@@ -37,3 +37,17 @@ def test_vague_words_are_read_by_the_turn_before_and_without_one_by_themselves(t
 
 def test_a_request_without_words_has_no_features():
     assert features_of(Turn(TurnKind.SIDE, "s", "codex")) is None
+
+
+def test_thanks_in_between_do_not_hide_what_a_go_on_goes_on_with():
+    past = History(2, (FinishedTurn("migrate the whole store", 9, 3), FinishedTurn("thanks", 0, 0)))
+    turn = Turn(TurnKind.FOLLOW_UP, "s", "codex", "go on", "thanks", history=past)
+
+    assert features_of(turn) == read_features("migrate the whole store", past, offers_tools=False, follows=True)
+
+
+@pytest.mark.parametrize("text", ["1", "b", "option b", "the second one"])
+def test_the_answer_to_a_choice_follows_the_turn_before(text):
+    turn = Turn(TurnKind.ASK, "s", "codex", text, text, history=BEFORE)
+
+    assert features_of(turn) == read_features("migrate the whole store", BEFORE, offers_tools=False, follows=True)
