@@ -5,6 +5,7 @@ from collections.abc import Callable
 from router.contract.errors import TandemError, UpstreamMalformed
 from router.contract.relay import Flow, Headers, Sink
 from router.dialects.bridge.answer import BridgedAnswer
+from router.telemetry import events
 
 _STREAM: Headers = (("content-type", "text/event-stream"),)
 _JSON: Headers = (("content-type", "application/json"),)
@@ -61,7 +62,8 @@ class Bridged:
             return
         try:
             data = translate()
-        except _UNTRANSLATABLE:
+        except _UNTRANSLATABLE as error:
+            events.bridge_failed(target=self._target, error=error)
             self._give_up("what cannot be translated")
             return
         if data:

@@ -54,9 +54,4 @@ class Gate:
 
 def report_fault(error: Exception, request_id: str) -> None:
     """Log a defect by its kind and its place in our code, never by its values."""
-    place, trace = "", error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        place = f"{code.co_name}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    events.fault_caught(request_id=request_id, kind=type(error).__name__, where=place)
+    events.fault_caught(request_id=request_id, kind=type(error).__name__, where=events.place_of(error))

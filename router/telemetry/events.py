@@ -152,6 +152,20 @@ def store_failed(*, reason: str, lost: int) -> None:
     _log.error("store.failed", reason=reason, lost=lost)
 
 
+def bridge_failed(*, target: str, error: Exception) -> None:
+    """An answer could not be translated: the target sent a shape that nobody foresaw, or our bridge is at fault."""
+    _log.error("bridge.failed", target=target, kind=type(error).__name__, where=place_of(error))
+
+
+def place_of(error: Exception) -> str:
+    """The innermost line of code that an error came from: never a value."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        place = f"{trace.tb_frame.f_code.co_name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
 def fault_caught(*, request_id: str, kind: str, where: str) -> None:
     """A defect of ours reached the edge. `where` is a line of our code, never a value."""
     _log.error("fault.caught", request_id=request_id, kind=kind, where=where)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from router.dialects.bridge.writing import Writing
 from router.dialects.sse import split_frames
 from router.dispatch.bridged import Bridged
 from router.dispatch.relay import Relay
+from router.telemetry import events
 from tests.tools.values import make_target, make_view
 
 EVENTS = (("content-type", "text/event-stream"),)
@@ -153,3 +155,33 @@ async def test_a_silent_bridged_responses_stream_repeats_that_it_is_in_progress(
     assert await outcome(relay) is None
     numbers = [found.json()["sequence_number"] for found in split_frames(caller.written)]
     assert numbers == list(range(len(numbers)))
+
+
+class BrokenAnswer:
+    """A translation with a defect of ours."""
+
+    def feed(self, data: bytes) -> bytes:
+        raise KeyError("sk-canary in a foreign field")
+
+
+class FailedRelay(Caller):
+    error = None
+
+    def fail(self, error) -> None:
+        self.error = error
+
+
+def test_a_translation_that_breaks_is_logged_by_its_kind_and_line_and_never_by_its_values(monkeypatch):
+    told = []
+    monkeypatch.setattr(events, "_log", SimpleNamespace(error=lambda name, **facts: told.append((name, facts))))
+    relay = FailedRelay()
+    sink = Bridged(BrokenAnswer(), relay, target="spark", is_streaming=True, most_bytes=100)
+
+    sink.start(200, EVENTS)
+    sink.write(b"data: {}\n\n")
+
+    ((name, facts),) = told
+    assert name == "bridge.failed"
+    assert (facts["target"], facts["kind"], facts["where"].split(":")[0]) == ("spark", "KeyError", "feed")
+    assert "canary" not in str(told)
+    assert isinstance(relay.error, UpstreamMalformed)
