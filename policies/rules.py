@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from router.contract.features import UNSPACED
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.signals import Signals
@@ -12,7 +13,6 @@ from router.contract.words import Feature, Tier, TurnKind
 
 _MOST_READ_CHARS = 4_000
 _HAS = {"image": Feature.IMAGES, "file": Feature.FILES, "tools": Feature.TOOLS}
-_UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _NOT_READ = (TurnKind.TOOL_LOOP, TurnKind.COMPACTION)
 """What goes on with something that began before."""
 
@@ -115,9 +115,7 @@ def _pattern_of(words: tuple[str, ...]) -> "re.Pattern[str] | None":
     if not words:
         return None
     patterns = [r"\s+".join(map(re.escape, phrase.split())) for phrase in words]
-    whole = [
-        text if _UNSPACED.search(phrase) else rf"(?<!\w){text}(?!\w)" for text, phrase in zip(patterns, words, strict=True)
-    ]
+    whole = [text if UNSPACED.search(phrase) else rf"(?<!\w){text}(?!\w)" for text, phrase in zip(patterns, words, strict=True)]
     return re.compile("|".join(whole), re.IGNORECASE)
 
 

@@ -1,5 +1,6 @@
 """What the trained reading looks at, as numbers: filled in by `sense`, weighed by the policy, fitted by the lab."""
 
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,6 +8,8 @@ from typing import NamedTuple
 TABLE_BITS = 18
 TABLE_SIZE = 1 << TABLE_BITS
 """How many places the table of weights has. A word, or two that follow each other, is known by its place there."""
+UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
+"""Runs of scripts whose words are not parted by spaces, or are built of syllables: they are read by pairs of signs."""
 SHOWN_CHARS = 3_000
 """A text longer than this counts as this long."""
 

@@ -1,7 +1,7 @@
 """A turn in numbers, for the trained reading: what the person typed, its shape, and the session's finished turns.
 
-All that was typed is read, up to its first 600 and last 300 characters, so that a book costs no more than a page. Training and
-serving both call this.
+All that was typed is read; of a text longer than 900 characters its first 600 and last 300, so that a book costs no more than a
+page. Training and serving both call this.
 """
 
 import math
@@ -9,10 +9,10 @@ import re
 from functools import lru_cache
 from zlib import crc32
 
-from router.contract.features import HISTORY, MARKS, SHOWN_CHARS, TABLE_SIZE, Concept, Features, steps_of
+from router.contract.features import HISTORY, MARKS, SHOWN_CHARS, TABLE_SIZE, UNSPACED, Concept, Features, steps_of
 from router.contract.signals import FinishedTurn, History
 from router.sense.claims import drop_claims
-from router.sense.lexicon import PAIRS, STILL_WRONG, UNSPACED, asks_for_nothing, find_parts, find_phrase, is_vague
+from router.sense.lexicon import PAIRS, STILL_WRONG, asks_for_nothing, find_parts, find_phrase, is_vague
 
 _HEAD_CHARS, _TAIL_CHARS = 600, 300
 _MOST_TYPED = 2_000

@@ -5,7 +5,7 @@ follow each other; scripts without spaces are searched for parts. What a phrase 
 trained weight of the very words that named it.
 """
 
-import re
+from router.contract.features import UNSPACED
 
 _PHRASES = {
     # Small, named edits.
@@ -89,7 +89,7 @@ _PHRASES = {
     "rewrite": "rewrit* umschreib* neuschreib* réécri* reescri* riscriv* перепис* przepis* přepiš* yeniden_yaz herschrij* 重写 书き直 書き直",
     "port": "port ports porting portier* porter portar портир* 移植 포팅",
     "convert": "convert converts konvertier* convert* convierte преобраз* przekształć dönüştür* 转换 変換 변환",
-    "upgrade": "upgrade upgrades upgrading aktualisier* mise_à_niveau actualiza* обнов* zaktualiz* yükselt* 升级 アップグレード 업그레이드",
+    "upgrade": "upgrade upgrades upgrading aktualisier* mise_à actualiza* обнов* zaktualiz* yükselt* 升级 アップグレード 업그레이드",
     "implement": "implement* implementier* implément* реализу* реализов* zaimplement* uygula* 实现 実装 구현",
     "build": "build builds baue bauen aufbau* construi* constru* costru* построй* zbuduj* kur oluştur* bygg* 构建 搭建 搭一个 作って 構築 만들어",
     "create": "create creates erstell* crée créer créez crear crea cria criar создай* stwórz* utwórz* vytvoř* maak skapa 创建 新建 作成 생성",
@@ -192,11 +192,11 @@ _PHRASES = {
     "error": "error errors exception traceback fehler* erreur* error_de erro erros errore ошибк* błąd* chyba hata* fout* fel 错误 报错 エラー 오류 에러",
     "fix": "fix fixes beheb* corrig* répar* arregl* conserta* correggi* ripara исправ* почини* napraw* oprav* düzelt* repareer* fixa 修复 修正 直して 수정 고쳐",
     "broken": "broken breaks broke crash* crashes kaputt* cassé* roto rota quebr* rotto сломан* сломал* zepsu* bozuk stuk trasig* 崩溃 坏了 壊れ",
-    "still wrong": "still_not still_fails still_failing still_fail still_broken still_wrong still_doesn still_don still_isn still_no still_the"
-    " still_get still_getting still_see still_crashes still_there still_happens is_wrong s_wrong was_wrong not_right not_what isn_right same_error"
-    " same_problem same_issue same_bug try_again it_again that_again no_change nothing_changed nothing_happened nothing_happens"
-    " you_broke you_forgot you_missed you_removed t_work t_works t_help t_fix not_work not_working not_fixed not_correct incorrect"
-    " immer_noch noch_immer geht_nicht funktioniert_nicht stimmt_nicht ist_falsch toujours_pas marche_pas fonctionne_pas c_faux"
+    "still wrong": "still_not still_fails still_failing still_fail still_broken still_wrong still_doesn still_don still_isn still_no still_same"
+    " still_get still_getting still_see still_crashes still_there still_happens is_wrong s_wrong was_wrong not_right not_what t_right same_error"
+    " same_problem same_issue same_bug try_again no_change nothing_changed nothing_happened nothing_happens"
+    " you_broke you_forgot you_missed you_removed t_work t_works t_help not_work not_working not_fixed not_correct incorrect"
+    " immer_noch noch_immer geht_nicht funktioniert_nicht stimmt_nicht ist_falsch toujours_pas marche_pas fonctionne_pas est_faux"
     " sigue_sin sigue_fallando sigue_igual no_funciona todavía_no está_mal ainda_não ainda_nao não_funciona continua_dando non_funziona ancora_non"
     " всё_ещё все_ещё все_еще не_работает опять nadal_nie wciąż_nie nie_działa pořád_ne nefunguje hâlâ hala olmadı çalışmıyor werkt_niet"
     " nog_steeds funkar_inte masih_error vẫn_lỗi 还是不 还是没 还是报 还是有 还是一样 仍然 没有变化 不对 错了 まだエラー まだ動 まだ直 直ってない 直っていない"
@@ -212,7 +212,7 @@ _NO_TASK = """
     ok okay k kk okey alright fine cool nice great good perfect awesome excellent lovely brilliant super wow lol haha yay sweet neat
     gut prima toll perfekt parfait génial perfecto genial vale perfeito ótimo legal beleza ottimo perfetto хорошо отлично супер круто ок
     świetnie dobrze super skvělé tamam harika mooi prima bra 好 好的 不错 很好 太好了 棒 了解 了解です 좋아 좋아요 네 알겠습니다
-    bye goodbye ciao tschüss adiós tchau пока goodnight ping test_ping lgtm works worked welcome np
+    bye goodbye ciao tschüss adiós tchau пока goodnight ping lgtm works worked welcome np
 """
 _FILLERS = """
     you so much very a lot man mate bro dude buddy team all there everyone again now it that this is was looks look looking works really for the
@@ -237,8 +237,6 @@ PHRASES = tuple(_PHRASES)
 """The words that a reason may use. Nothing else of a reading is ever said."""
 STILL_WRONG = "still wrong"
 """The phrase by which a person says that the work before failed."""
-UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
-"""Runs of scripts whose words are not parted by spaces, or are built of syllables: they are read by pairs of signs."""
 _STEM_CHARS = 4
 
 WORDS: dict[str, str] = {}

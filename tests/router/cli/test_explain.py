@@ -14,12 +14,9 @@ LONG = "Implement the whole parser from scratch, with tests and docs"
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
-    (tmp_path / "config.yaml").write_text(SIMULATED)
-    return tmp_path
+def here(folder):
+    (folder / "config.yaml").write_text(SIMULATED)
+    return folder
 
 
 @pytest.fixture

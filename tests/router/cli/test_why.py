@@ -10,16 +10,8 @@ from tests.router.cli.recorded import record_turns
 LONG = "Implement the whole parser from scratch, with tests and docs"
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
-    return tmp_path
-
-
-def test_the_last_turn_is_explained_as_a_dry_run_would_be(here, capsys):
-    record_turns(here, LONG, "fix the typo", calls=2)
+def test_the_last_turn_is_explained_as_a_dry_run_would_be(folder, capsys):
+    record_turns(folder, LONG, "fix the typo", calls=2)
 
     assert main(["why"]) == 0
 
@@ -38,8 +30,8 @@ def test_the_last_turn_is_explained_as_a_dry_run_would_be(here, capsys):
     assert lines[-1] == "request     req_2, served by simulated-fast"
 
 
-def test_an_older_turn_is_explained_by_its_id(here, capsys):
-    record_turns(here, LONG, "fix the typo")
+def test_an_older_turn_is_explained_by_its_id(folder, capsys):
+    record_turns(folder, LONG, "fix the typo")
 
     assert main(["why", "req_1"]) == 0
 
@@ -48,15 +40,15 @@ def test_an_older_turn_is_explained_by_its_id(here, capsys):
     assert "request     req_1, served by simulated-deep" in out
 
 
-def test_a_call_within_a_turn_can_be_explained_too(here, capsys):
-    record_turns(here, "fix the typo", calls=1)
+def test_a_call_within_a_turn_can_be_explained_too(folder, capsys):
+    record_turns(folder, "fix the typo", calls=1)
 
     assert main(["why", "req_call_1"]) == 0
     assert "turn        tool_loop" in capsys.readouterr().out
 
 
-def test_the_decision_is_given_to_programs_whole(here, capsys):
-    record_turns(here, "fix the typo")
+def test_the_decision_is_given_to_programs_whole(folder, capsys):
+    record_turns(folder, "fix the typo")
 
     assert main(["why", "--json"]) == 0
 
@@ -65,8 +57,8 @@ def test_the_decision_is_given_to_programs_whole(here, capsys):
     assert {"evidence", "estimates", "flip", "score"} <= set(decision)
 
 
-def test_nothing_that_was_typed_is_shown(here, capsys):
-    record_turns(here, "fix the typo in zanzibar.py")
+def test_nothing_that_was_typed_is_shown(folder, capsys):
+    record_turns(folder, "fix the typo in zanzibar.py")
 
     assert main(["why"]) == 0
     assert main(["why", "--json"]) == 0
@@ -81,9 +73,9 @@ def test_nothing_that_was_typed_is_shown(here, capsys):
         ("ledger: {path: ''}", [], "the config keeps no ledger\n  hint: set ledger.path"),
     ],
 )
-def test_where_there_is_nothing_to_explain_it_is_said(here, capsys, config, arguments, said):
-    record_turns(here, "fix the typo")
-    (here / "config.yaml").write_text((here / "config.yaml").read_text().replace("ledger: {path: test.db}", config))
+def test_where_there_is_nothing_to_explain_it_is_said(folder, capsys, config, arguments, said):
+    record_turns(folder, "fix the typo")
+    (folder / "config.yaml").write_text((folder / "config.yaml").read_text().replace("ledger: {path: test.db}", config))
 
     assert main(["why", *arguments]) == 1
 
@@ -92,15 +84,15 @@ def test_where_there_is_nothing_to_explain_it_is_said(here, capsys, config, argu
     assert told.out == ""
 
 
-def test_a_ledger_without_a_turn_is_said_to_be_that(here, capsys):
-    record_turns(here)
+def test_a_ledger_without_a_turn_is_said_to_be_that(folder, capsys):
+    record_turns(folder)
 
     assert main(["why"]) == 1
     assert "test.db holds no turn yet" in capsys.readouterr().err
 
 
-def test_a_config_that_cannot_be_used_is_said(here, capsys):
-    (here / "config.yaml").write_text("what: 1\n")
+def test_a_config_that_cannot_be_used_is_said(folder, capsys):
+    (folder / "config.yaml").write_text("what: 1\n")
 
     assert main(["why"]) == 2
     assert "what: no such setting" in capsys.readouterr().err

@@ -16,13 +16,10 @@ LONG = "Implement the whole parser from scratch, with tests and docs"
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(folder):
     """A folder with a ledger of two turns: the first went to deep, the last to fast."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
-    record_turns(tmp_path, LONG, "fix the typo in zanzibar.py")
-    return tmp_path
+    record_turns(folder, LONG, "fix the typo in zanzibar.py")
+    return folder
 
 
 def read_marks(folder) -> list[tuple]:
@@ -120,26 +117,22 @@ def test_a_ledger_that_an_older_tandem_began_can_be_marked(here):
     assert read_marks(here) == [("req_2", "deep")]
 
 
-def test_a_call_inside_a_turn_marks_the_turn_that_it_belongs_to(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
-    record_turns(tmp_path, LONG, "fix the typo", calls=2)
+def test_a_call_inside_a_turn_marks_the_turn_that_it_belongs_to(folder, capsys):
+    record_turns(folder, LONG, "fix the typo", calls=2)
 
     assert main(["wrong", "deep", "req_call_2"]) == 0
 
-    assert read_marks(tmp_path) == [("req_2", "deep")]
+    assert read_marks(folder) == [("req_2", "deep")]
 
 
-def test_a_request_that_is_no_turn_of_a_person_is_not_marked(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
-    (tmp_path / "config.yaml").write_text(SIMULATED)
-    write_ledger(tmp_path / "test.db", {"turn_kind": "side"})
+def test_a_request_that_is_no_turn_of_a_person_is_not_marked(folder, capsys):
+    (folder / "config.yaml").write_text(SIMULATED)
+    write_ledger(folder / "test.db", {"turn_kind": "side"})
 
     assert main(["wrong", "deep", "req_1"]) == 1
 
     assert "belongs to no turn of a person" in capsys.readouterr().err
-    assert read_marks(tmp_path) == []
+    assert read_marks(folder) == []
 
 
 def test_naming_the_tier_that_served_takes_a_mark_back(here, capsys):

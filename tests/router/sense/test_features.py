@@ -182,7 +182,18 @@ def test_words_that_say_it_is_still_wrong_are_a_correction(text):
     assert read(text).is_correction
 
 
-@pytest.mark.parametrize("text", ["thanks, works", "add a still image", "now do the next page", "rename it again_and_again.py"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "thanks, works",
+        "run it again",
+        "is that still the default?",
+        "don't fix the tests",
+        "add a still image",
+        "now do the next page",
+        "rename it again_and_again.py",
+    ],
+)
 def test_other_words_are_no_correction(text):
     assert not read(text).is_correction
 
