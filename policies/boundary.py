@@ -45,23 +45,28 @@ class BoundaryPolicy:
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Insist on the running turn's tier, unless it is in trouble there or has just come out of it."""
-        turn, place = signals.turn, signals.turn.place
-        if turn.goes_on and place.tier is not Tier.DEEP and not place.was_asked_for and (grown := self._find_growth(signals)):
+        turn, position = signals.turn, signals.turn.position
+        if (
+            turn.goes_on
+            and position.tier is not Tier.DEEP
+            and not position.was_asked_for
+            and (grown := self._find_growth(signals))
+        ):
             return (Insist(grown, Rank.RUNNING_TURN, tier=Tier.DEEP, yields=True),)
-        if place.tier is None:
+        if position.tier is None:
             return ()
         if turn.kind is TurnKind.COMPACTION:
-            return (_stay(place.tier, f"compaction stays with its session on {place.tier}"),)
-        if not place.is_running or self._is_closed(signals, place.tier):
+            return (_stay(position.tier, f"compaction stays with its session on {position.tier}"),)
+        if not position.is_running or self._is_closed(signals, position.tier):
             return ()
         trajectory = turn.trajectory
-        if place.has_escalated:
-            return (_stay(place.tier, f"this turn was moved up to {place.tier}, and stays"),)
-        if place.tier is Tier.FAST and self._is_in_trouble(signals):
+        if position.has_escalated:
+            return (_stay(position.tier, f"this turn was moved up to {position.tier}, and stays"),)
+        if position.tier is Tier.FAST and self._is_in_trouble(signals):
             return ()
-        if place.tier is Tier.DEEP and trajectory.is_green:
+        if position.tier is Tier.DEEP and trajectory.is_green:
             return (Lean(self._config.green_log_odds, "the tests just turned green"),)
-        return (_stay(place.tier, f"call {trajectory.calls} of a turn that began on {place.tier}"),)
+        return (_stay(position.tier, f"call {trajectory.calls} of a turn that began on {position.tier}"),)
 
     def _find_growth(self, signals: Signals) -> str:
         """What makes a running turn more than its ask promised, and what moving it costs.
@@ -80,7 +85,7 @@ class BoundaryPolicy:
 
     def _is_closed(self, signals: Signals, tier: Tier) -> bool:
         """Whether nobody on that tier would take the call soon: then the estimate decides, with the wait in it."""
-        waits = [standing.wait_seconds for standing in signals.standings.values() if standing.target.tier is tier]
+        waits = [standing.wait_seconds for standing in signals.statuses.values() if standing.target.tier is tier]
         return min(waits, default=0.0) > self._config.longest_wait_seconds
 
     def _is_in_trouble(self, signals: Signals) -> bool:
@@ -101,10 +106,10 @@ def _say_work(trajectory: Trajectory) -> str:
 
 def _say_cost(signals: Signals) -> str:
     """What the hop costs: the conversation is read anew where it is not warm."""
-    deep = next((standing for standing in signals.standings.values() if standing.target.tier is Tier.DEEP), None)
+    deep = next((standing for standing in signals.statuses.values() if standing.target.tier is Tier.DEEP), None)
     if deep is None:
         return ""
-    cold = max(0, signals.prompt.tokens - signals.turn.place.warm.get(deep.target.name, 0))
+    cold = max(0, signals.prompt.tokens - signals.turn.position.warm.get(deep.target.name, 0))
     return f"; {cold / 1000:.0f}k tokens to read anew" if cold >= _TOLD_COLD_TOKENS else ""
 
 

@@ -33,7 +33,7 @@ class CapabilityPolicy:
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Rule out each target that lacks something, naming what."""
         opinions = []
-        for standing in signals.standings.values():
+        for standing in signals.statuses.values():
             reason = _find_lack(request, standing.target)
             if reason:
                 opinions.append(RuleOut(standing.target.name, reason, lasting=True))

@@ -48,7 +48,7 @@ class EffortPolicy:
         if signals.turn.kind in (TurnKind.SIDE, TurnKind.PREWARM):
             return ()
         opinions: list[Opinion] = []
-        effort, before = signals.effort or "", signals.turn.place.effort
+        effort, before = signals.effort or "", signals.turn.position.effort
         if before is not None and effort and effort != before:
             log_odds = self._level(effort) - self._level(before)
             if log_odds:

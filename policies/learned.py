@@ -12,10 +12,10 @@ from router.contract.reading import Reading, Weights, load_weights, read_weights
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 
-_MOST_LOG_ODDS = 5.0
-_MOST_KNOWN = 512
-_MOST_REASONS = 3
-_MOST_REASON_CHARS = 60
+_MAX_LOG_ODDS = 5.0
+_MAX_KNOWN = 512
+_MAX_REASONS = 3
+_MAX_REASON_CHARS = 60
 _QUICK_BELOW, _LONG_ABOVE = -0.85, 0.2
 """Log-odds. Between them nobody could say; the lower one is the score at which tiers usually change."""
 _OPEN_ABOVE, _OPEN_BELOW = -1.6, 0.7
@@ -23,7 +23,7 @@ _OPEN_ABOVE, _OPEN_BELOW = -1.6, 0.7
 _GOES_ON = -0.6
 """Words that follow the turn before say nothing of their own: a little above the score at which tiers change, so that what
 went before decides."""
-_BEFORE_SHARE, _MOST_BEFORE = 0.35, 4.0
+_BEFORE_SHARE, _MAX_BEFORE = 0.35, 4.0
 """What the words of that turn count, beside the work that it took."""
 _LEAST_SHARE = 0.03
 _SHORT_PIECES = 32
@@ -70,7 +70,7 @@ class LearnedPolicy:
             return ()
         known = self._known.get(id(features))
         if known is None or known[0] is not features:
-            if len(self._known) >= _MOST_KNOWN:
+            if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
             known = self._known[id(features)] = (features, self._weigh(features))
         return (known[1],)
@@ -80,14 +80,14 @@ class LearnedPolicy:
             return Lean(self._strength * self._nothing_asked, "asks for nothing to be done", names_turn=True)
         reading = self._weights.read(features)
         if features.follows:
-            before = max(-_MOST_BEFORE, min(_MOST_BEFORE, reading.words)) if features.has_task else 0.0
+            before = max(-_MAX_BEFORE, min(_MAX_BEFORE, reading.words)) if features.has_task else 0.0
             odds, because = _GOES_ON + _BEFORE_SHARE * before + reading.history, "unclear; follows the last turn"
         elif features.is_correction and features.history and len(features.pieces) <= _SHORT_PIECES:
             # Short words that call the last turn wrong are as large as that turn was, whatever they name.
             odds, because = max(reading.odds, _GOES_ON + reading.history), "says that the last turn went wrong"
         else:
             odds, because = reading.odds, _say(reading, features, self._weights)
-        odds = max(-_MOST_LOG_ODDS, min(_MOST_LOG_ODDS, odds))
+        odds = max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds))
         return Lean(self._strength * odds, because, names_turn=True)
 
 
@@ -118,7 +118,7 @@ def _find_reasons(sign: float, features: Features, weights: Weights) -> list[str
     found = [(share * sign, phrase) for phrase, share in weights.read_shares(features).items() if share * sign > _LEAST_SHARE]
     found.sort(reverse=True)
     reasons: list[str] = []
-    for _, phrase in found[:_MOST_REASONS]:
-        if sum(map(len, reasons)) + len(phrase) <= _MOST_REASON_CHARS:
+    for _, phrase in found[:_MAX_REASONS]:
+        if sum(map(len, reasons)) + len(phrase) <= _MAX_REASON_CHARS:
             reasons.append(phrase)
     return reasons

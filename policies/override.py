@@ -11,14 +11,14 @@ from router.contract.words import Tier
 
 
 class OverrideConfig(PolicyConfig):
-    """Obey explicit wishes."""
+    """Obey explicit overrides."""
 
     pattern_log_odds: float = Field(default=3.0, ge=0.0, le=10.0)
     """How strongly a model name that only matches a pattern (`*haiku*: fast`) leans towards its tier."""
 
 
 class OverridePolicy:
-    """A wish wins, and the strongest channel wins among wishes."""
+    """An override wins, and the strongest channel wins among several."""
 
     name: ClassVar[str] = "override"
     Config: ClassVar[type[PolicyConfig]] = OverrideConfig
@@ -29,18 +29,18 @@ class OverridePolicy:
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Answer one opinion for each channel that was used."""
         opinions: list[Opinion] = []
-        wishes, turn, alias = request.wishes, signals.turn, signals.alias
-        line = wishes.line if turn.heeds_line else None
-        if wishes.tier is not None:
-            opinions.append(Insist(f"x-tandem-tier asks for {wishes.tier}", Rank.HEADER, tier=wishes.tier))
-        elif line is not None and not wishes.clears:
+        overrides, turn, alias = request.overrides, signals.turn, signals.alias
+        line = overrides.line if turn.heeds_line else None
+        if overrides.tier is not None:
+            opinions.append(Insist(f"x-tandem-tier asks for {overrides.tier}", Rank.HEADER, tier=overrides.tier))
+        elif line is not None and not overrides.clears:
             if line.tier is not None:
                 opinions.append(Insist(f"a first line asks for {line.tier}", Rank.IN_BAND_LINE, tier=line.tier))
-        elif turn.tier_wish is not None and not wishes.clears:
+        elif turn.tier_wish is not None and not overrides.clears:
             opinions.append(
                 Insist(f"this session was asked to stay on {turn.tier_wish}", Rank.SESSION_SCOPE, tier=turn.tier_wish)
             )
-        if wishes.clears or (line is not None and line.tier is None):
+        if overrides.clears or (line is not None and line.tier is None):
             pass  # "auto" in a header, or in a first line, outranks what the name asks for
         elif alias.target is not None and not alias.is_pattern:
             opinions.append(Insist(f'the model name "{alias.name}" is a target', Rank.MODEL_NAME, target=alias.target))
@@ -49,16 +49,16 @@ class OverridePolicy:
         elif (tier := self._leaning_tier(signals)) is not None:
             sign = 1.0 if tier is Tier.DEEP else -1.0
             opinions.append(Lean(sign * self._pattern_log_odds, f'the model name "{alias.name}" is the client\'s {tier} one'))
-        if wishes.max_wait_seconds is not None:
+        if overrides.max_wait_seconds is not None:
             opinions.extend(
                 RuleOut(
                     name,
-                    f"the wait is {standing.wait_seconds:.1f} s, x-tandem-max-wait allows {wishes.max_wait_seconds:g} s",
+                    f"the wait is {standing.wait_seconds:.1f} s, x-tandem-max-wait allows {overrides.max_wait_seconds:g} s",
                     lasting=False,
-                    wait_seconds=standing.wait_seconds - wishes.max_wait_seconds,
+                    wait_seconds=standing.wait_seconds - overrides.max_wait_seconds,
                 )
-                for name, standing in signals.standings.items()
-                if standing.wait_seconds > wishes.max_wait_seconds
+                for name, standing in signals.statuses.items()
+                if standing.wait_seconds > overrides.max_wait_seconds
             )
         return tuple(opinions)
 
@@ -66,6 +66,6 @@ class OverridePolicy:
     def _leaning_tier(signals: Signals) -> Tier | None:
         """The tier that a pattern stands for, by itself or through its target."""
         alias = signals.alias
-        if alias.target is not None and alias.target in signals.standings:
-            return signals.standings[alias.target].target.tier
+        if alias.target is not None and alias.target in signals.statuses:
+            return signals.statuses[alias.target].target.tier
         return alias.tier

@@ -11,7 +11,7 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.words import Feature, Tier, TurnKind
 
-_MOST_READ_CHARS = 4_000
+_MAX_READ_CHARS = 4_000
 _HAS = {"image": Feature.IMAGES, "file": Feature.FILES, "tools": Feature.TOOLS}
 _NOT_READ = (TurnKind.TOOL_LOOP, TurnKind.COMPACTION)
 """What goes on with something that began before."""
@@ -95,7 +95,7 @@ class RulesPolicy:
         turn = signals.turn
         # A "go on" is about what it goes on with, and a subagent about what it was given.
         words_read = turn.person_text if turn.kind is TurnKind.ASK else turn.ask_text or turn.person_text
-        text = (words_read or "")[:_MOST_READ_CHARS]
+        text = (words_read or "")[:_MAX_READ_CHARS]
         opinions: list[Opinion] = []
         has_tier = False
         for place, rule, words in self._rules:

@@ -39,7 +39,7 @@ class TrajectoryPolicy:
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Lean to deep by what went wrong in this turn, or because it is asked for the second time."""
         turn, config = signals.turn, self._config
-        if turn.kind is TurnKind.ASK and turn.place.tier is Tier.FAST and _is_asked_again(signals):
+        if turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(signals):
             return (Lean(config.asked_again_log_odds, "the same is asked again, after fast had it"),)
         if _is_correction(signals):
             return (Lean(config.correction_log_odds, "fast had that turn"),)
@@ -63,7 +63,7 @@ def _is_correction(signals: Signals) -> bool:
     if features is None or not features.is_correction or turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
         return False
     last = turn.history.last[-1:]
-    return turn.place.tier is Tier.FAST or (turn.place.tier is None and any(past.calls <= _QUICK_CALLS for past in last))
+    return turn.position.tier is Tier.FAST or (turn.position.tier is None and any(past.calls <= _QUICK_CALLS for past in last))
 
 
 def _is_circling(signals: Signals) -> bool:

@@ -35,6 +35,6 @@ class WindowPolicy:
                 lasting=True,
                 tokens=(needed, standing.target.window_tokens),
             )
-            for name, standing in signals.standings.items()
+            for name, standing in signals.statuses.items()
             if needed > standing.target.window_tokens
         )

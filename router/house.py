@@ -16,13 +16,13 @@ from router.contract.relay import Headers, Sink
 from router.contract.request import JsonObject, RequestView
 from router.contract.signals import Signals, TokenCount
 from router.contract.target import Target
-from router.contract.transcript import TranscriptStore
+from router.contract.transcript import ResponseStore
 from router.contract.words import Dialect, Operation, Outcome
 from router.decide.choose import Rules, decide
-from router.decide.wording import explain
+from router.decide.explain import explain
 from router.dialects.headers import REQUEST_ID, answer_headers
 from router.dialects.requests import Arrival, read_request, rewrite
-from router.dialects.transcripts import PREVIOUS, is_kept, read_previous_id, resume, take_down
+from router.dialects.transcripts import PREVIOUS, is_kept, read_previous_id, record_response, resume
 from router.dispatch.attempts import Dispatcher, Errand
 from router.dispatch.live import LiveStatistics
 from router.dispatch.refuse import refuse
@@ -34,7 +34,7 @@ from router.sense.signals import is_near_a_limit, read_signals
 from router.sense.tokens import estimate_prompt
 from router.sessions.compaction import ask_for_summary, write_compaction
 from router.sessions.in_band import read_in_band
-from router.sessions.memory import Recalled, SessionMemory
+from router.sessions.memory import SessionMemory, SessionSnapshot
 from router.sessions.turn_state import TURN_STATE
 from router.sessions.turns import read_turn
 from router.telemetry import events
@@ -53,7 +53,7 @@ class Passage:
     arrival: Arrival
     began: float
     view: RequestView | None = None
-    recalled: Recalled | None = None
+    snapshot: SessionSnapshot | None = None
     decision: Decision | None = None
     decided: float | None = None
 
@@ -71,7 +71,7 @@ class House:
     counter: TokenCounter
     memory: SessionMemory
     calibration: Calibration
-    transcripts: TranscriptStore
+    transcripts: ResponseStore
     keeps_text: bool = False
     heeds_lines: bool = True
     clock: Callable[[], float] = time.perf_counter
@@ -85,10 +85,10 @@ class House:
             if view.operation is Operation.COUNT_TOKENS and view.dialect is Dialect.RESPONSES:
                 await self._answer_count(view, sink, record)
                 return
-            recalled, signals = await self._sense(view)
+            snapshot, signals = await self._sense(view)
             decision = passage.decision = self._decide(view, signals)
-            passage.recalled, passage.decided = recalled, self.clock()
-            await self._answer(passage, view._replace(makers=recalled.makers), decision, sink, record)
+            passage.snapshot, passage.decided = snapshot, self.clock()
+            await self._answer(passage, view._replace(origins=snapshot.origins), decision, sink, record)
         except TandemError as error:
             refuse(error, arrival.dialect, arrival.id, sink, record)
         except asyncio.CancelledError as leaving:
@@ -113,8 +113,8 @@ class House:
     async def decide(self, arrival: Arrival) -> tuple[RequestView, Decision]:
         """The first half of the road alone: read, sense, decide."""
         view = await self._read(arrival)
-        recalled, signals = await self._sense(view)
-        return view._replace(makers=recalled.makers), self._decide(view, signals)
+        snapshot, signals = await self._sense(view)
+        return view._replace(origins=snapshot.origins), self._decide(view, signals)
 
     async def _read(self, arrival: Arrival) -> RequestView:
         """Read the request. One that goes on from a response kept here is read with its whole conversation."""
@@ -122,7 +122,7 @@ class House:
         if self.heeds_lines:
             line, changes = read_in_band(view)
             if line is not None:
-                view = rewrite(view, changes)._replace(wishes=replace(view.wishes, line=line))
+                view = rewrite(view, changes)._replace(overrides=replace(view.overrides, line=line))
         if view.dialect is Dialect.RESPONSES:
             previous = read_previous_id(view.body)
             if previous is not None:
@@ -137,7 +137,7 @@ class House:
         if transcript is not None:
             return resume(view, transcript)
         may_know = any(Dialect.RESPONSES in target.speaks for target in self.targets.values())
-        if view.operation is not Operation.CREATE or not may_know or await self.transcripts.is_withheld(previous, view.caller):
+        if view.operation is not Operation.CREATE or not may_know or await self.transcripts.is_denied(previous, view.caller):
             raise ResponseForgotten(
                 f"Previous response with id '{previous[:80]}' not found: it may have expired, been deleted, or been made"
                 " with store: false. Send the whole conversation in input",
@@ -147,13 +147,13 @@ class House:
 
     async def _answer(self, passage: Passage, view: RequestView, decision: Decision, sink: Sink, record: Dispatched) -> None:
         """Have the request answered, and keep the response that its caller may go on from."""
-        recalled = passage.recalled
-        assert recalled is not None
+        snapshot = passage.snapshot
+        assert snapshot is not None
 
         def begun(target: Target) -> None:
-            self.memory.note_answer(recalled, view, decision.turn, decision.tier, target, was_asked_for=decision.was_asked_for)
+            self.memory.note_answer(snapshot, view, decision.turn, decision.tier, target, was_asked_for=decision.was_asked_for)
 
-        errand = Errand(decision, sink, self._head(passage, recalled, view, decision), begun, record)
+        errand = Errand(decision, sink, self._head(passage, snapshot, view, decision), begun, record)
         if passage.arrival.operation is Operation.COMPACT:
             errand.client = held = HeldAnswer(sink)
             await self.dispatcher.send(view, errand)
@@ -168,7 +168,7 @@ class House:
     def _keep(self, view: RequestView, record: Dispatched, response: JsonObject) -> None:
         """Take the response down as its caller saw it. One that is nested too deeply to be written is not kept."""
         with contextlib.suppress(orjson.JSONEncodeError):
-            transcript = take_down(view, record.target or "", time.time(), response)
+            transcript = record_response(view, record.target or "", time.time(), response)
             self.transcripts.keep(transcript, for_long=view.body.get("store") is True)
 
     async def _answer_count(self, view: RequestView, sink: Sink, record: Dispatched) -> None:
@@ -178,21 +178,21 @@ class House:
         answer_whole(sink, (("content-type", "application/json"), (REQUEST_ID, view.id)), orjson.dumps(body))
         record.outcome, record.status = Outcome.SERVED, 200
 
-    async def _sense(self, view: RequestView) -> tuple[Recalled, Signals]:
+    async def _sense(self, view: RequestView) -> tuple[SessionSnapshot, Signals]:
         """Whose turn it is, and what can be measured. Tokens are only counted exactly where an estimate cannot decide."""
         turn = read_turn(view)
-        recalled = self.memory.recall(view, turn)
-        turn = turn._replace(tier_wish=recalled.wish, place=recalled.place, heeds_line=recalled.heeds_line)
-        alias, standings = self.models.resolve(view.model), self.live.standings(self.clock())
-        signals = read_signals(view, turn, alias, standings, self.calibration)
-        if is_near_a_limit(signals) and self._hangs_on_the_count(view, signals):
+        snapshot = self.memory.recall(view, turn)
+        turn = turn._replace(tier_wish=snapshot.wish, position=snapshot.position, heeds_line=snapshot.heeds_line)
+        alias, statuses = self.models.resolve(view.model), self.live.statuses(self.clock())
+        signals = read_signals(view, turn, alias, statuses, self.calibration)
+        if is_near_a_limit(signals) and self._needs_exact_count(view, signals):
             exact = await self.counter.count(view)
             if exact is not None:
                 self.calibration.note(view.caller, turn.session, estimate_prompt(view).tokens, exact.tokens)
                 signals = signals._replace(prompt=exact)
-        return recalled, signals
+        return snapshot, signals
 
-    def _hangs_on_the_count(self, view: RequestView, signals: Signals) -> bool:
+    def _needs_exact_count(self, view: RequestView, signals: Signals) -> bool:
         """Whether the two ends of the estimate's band decide differently: only then is an exact count worth its time."""
         try:
             low, high = (
@@ -210,32 +210,32 @@ class House:
         return decision
 
     def _head(
-        self, passage: Passage, recalled: Recalled, view: RequestView, decision: Decision
+        self, passage: Passage, snapshot: SessionSnapshot, view: RequestView, decision: Decision
     ) -> Callable[[Target, str], Headers]:
         """The headers that say who serves and why, written once it is known who does."""
         overhead_ms = ((passage.decided or passage.began) - passage.began) * 1000
-        whole = explain(decision) if view.wishes.explain_fully else None
+        whole = explain(decision) if view.overrides.explain_fully else None
 
         def write(target: Target, failed: str) -> Headers:
             drops: JsonObject = {"drops": self._drops(view, (target.name,))} if whole else {}
             headers = answer_headers(view.id, decision, target, failed, overhead_ms, whole | drops if whole else None)
-            carried = self.memory.mint_turn_state(recalled, view, decision.turn, decision.tier, target.tier)
+            carried = self.memory.mint_turn_state(snapshot, view, decision.turn, decision.tier, target.tier)
             return headers if carried is None else (*headers, (TURN_STATE, carried))
 
         return write
 
     def _remember(self, passage: Passage, record: Dispatched) -> None:
         """What the session's next request should know of this one."""
-        recalled, view, decision = passage.recalled, passage.view, passage.decision
-        if recalled is None or view is None or decision is None:
+        snapshot, view, decision = passage.snapshot, passage.view, passage.decision
+        if snapshot is None or view is None or decision is None:
             return
         if record.refused_state:
-            self.memory.note_refused(recalled, record.target or "", record.refused_state)
+            self.memory.note_refused(snapshot, record.target or "", record.refused_state)
         if record.outcome is Outcome.SERVED and record.target is not None:
             usage = record.usage
             tokens = usage.input_tokens + usage.output_tokens if usage else decision.prompt_tokens
-            self.memory.note_served(recalled, view, decision.turn, record.target, tokens)
-        self.memory.save(recalled)
+            self.memory.note_served(snapshot, view, decision.turn, record.target, tokens)
+        self.memory.save(snapshot)
 
     def _settle(self, passage: Passage, record: Dispatched) -> None:
         """One entry for each admitted request, whatever became of it."""

@@ -13,11 +13,11 @@ from router.contract.entry import Entry, Ledger
 from router.contract.memory import SessionStore
 from router.contract.relay import Adapter, Warmable
 from router.contract.request import JsonObject
-from router.contract.transcript import TranscriptStore
+from router.contract.transcript import ResponseStore
 from router.decide.choose import Rules
 from router.decide.estimate import Economics, TurnSize
+from router.decide.explain import explain
 from router.decide.ratios import learn_ratios
-from router.decide.wording import explain
 from router.dispatch.attempts import Dispatcher
 from router.dispatch.live import LiveStatistics
 from router.dispatch.outgoing import Reachable
@@ -29,7 +29,7 @@ from router.edge.gate import Gate
 from router.house import House
 from router.ledger.sessions import NoSessions, SqliteSessions
 from router.ledger.sqlite import NoLedger, SqliteLedger
-from router.ledger.transcripts import SqliteTranscripts
+from router.ledger.transcripts import SqliteResponses
 from router.ledger.work import read_finished_work
 from router.registry import ADAPTERS, POLICIES
 from router.sense.calibration import Calibration
@@ -37,7 +37,7 @@ from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames
 from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
-from router.sessions.transcripts import RememberedTranscripts
+from router.sessions.transcripts import MemoryResponses
 from router.telemetry import events
 from router.telemetry.tasks import stop_all
 from router.upstream.pool import Pool
@@ -127,7 +127,7 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
             reachable,
             live,
             deadline_seconds=config.limits.deadline_seconds,
-            most_response_bytes=config.limits.max_response_bytes,
+            max_response_bytes=config.limits.max_response_bytes,
             clock=time.perf_counter,
         ),
         ledger=_ledger(loaded, with_ledger=with_ledger),
@@ -186,13 +186,11 @@ def _ledger(loaded: LoadedConfig, *, with_ledger: bool) -> Ledger:
     )
 
 
-def _transcripts(loaded: LoadedConfig, *, on_disk: bool) -> TranscriptStore:
+def _transcripts(loaded: LoadedConfig, *, on_disk: bool) -> ResponseStore:
     path = loaded.store_path
     if not on_disk or path is None:
-        return RememberedTranscripts()
-    return RememberedTranscripts(
-        SqliteTranscripts(path, on_failure=lambda reason, lost: events.store_failed(reason=reason, lost=lost))
-    )
+        return MemoryResponses()
+    return MemoryResponses(SqliteResponses(path, on_failure=lambda reason, lost: events.store_failed(reason=reason, lost=lost)))
 
 
 def _sessions(loaded: LoadedConfig, *, on_disk: bool) -> SessionStore:

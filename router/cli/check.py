@@ -2,7 +2,7 @@
 
 import argparse
 
-from router.cli.common import add_config_argument, complain, load_or_report
+from router.cli.common import add_config_argument, load_or_report, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def run(arguments: argparse.Namespace) -> int:
     if loaded is None:
         return 2
     for warning in loaded.warnings:
-        complain(f"warning: {warning}")
+        say(f"warning: {warning}")
     print(f"{loaded.source}: good ({loaded.fingerprint})")
     for plan in loaded.targets:
         target, endpoint = plan.target, plan.endpoint

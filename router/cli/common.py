@@ -30,9 +30,9 @@ def load_or_report(path: str | None) -> LoadedConfig | None:
     try:
         return load_config(find_config(path), known_names())
     except ConfigError as error:
-        complain(f"{error}")
+        say(f"{error}")
         for fault in error.faults:
-            complain(str(fault))
+            say(str(fault))
         return None
 
 
@@ -57,15 +57,15 @@ def find_recorded_turn(loaded: LoadedConfig, request_id: str | None) -> Recorded
     """A turn of the config's ledger, or None after it was said why there is none."""
     path = loaded.ledger_path
     if path is None:
-        complain("the config keeps no ledger\n  hint: set ledger.path")
+        say("the config keeps no ledger\n  hint: set ledger.path")
         return None
     try:
         turn = find_turn(path, request_id)
     except LedgerUnusable as error:
-        complain(str(error))
+        say(str(error))
         return None
     if turn is None:
-        complain(f"{path} holds no request {request_id}" if request_id else f"{path} holds no turn yet")
+        say(f"{path} holds no request {request_id}" if request_id else f"{path} holds no turn yet")
     return turn
 
 
@@ -78,7 +78,7 @@ def command_name() -> str:
     return nearby if os.sep in path and not nearby.startswith("..") and nearby.endswith("tandem") else "tandem"
 
 
-def complain(text: str) -> None:
+def say(text: str) -> None:
     """A line for a person, beside the data."""
     print(text, file=sys.stderr)
 

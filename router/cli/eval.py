@@ -12,7 +12,7 @@ from pathlib import Path
 
 import orjson
 
-from router.cli.common import add_config_argument, complain, load_or_report
+from router.cli.common import add_config_argument, load_or_report, say
 from router.config.load import LoadedConfig
 from router.contract.decision import Decision
 from router.contract.errors import BadRequest, RequestError, TandemError
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Judge every clear item and print the figures."""
     if arguments.url and arguments.preference:
-        complain("--preference is decided here by the config, so it says nothing of the router at --url: give one of the two")
+        say("--preference is decided here by the config, so it says nothing of the router at --url: give one of the two")
         return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:
@@ -89,25 +89,25 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         items = [item for item in load_items(arguments.data) if item.is_clear]
     except BadData as error:
-        complain(str(error))
+        say(str(error))
         return 2
     if not items:
-        complain("these files hold no clear items")
+        say("these files hold no clear items")
         return 2
     fault = _make_folder(arguments.plots) if arguments.plots else ""
     if fault:
-        complain(fault)
+        say(fault)
         return 2
     if arguments.without_calls:
         items = [replace(item, has_tools=False, calls=(), edits=()) for item in items]
-    complain(f"judging {len(items)} clear items")
+    say(f"judging {len(items)} clear items")
     try:
         verdicts = _ask_all(arguments.url, items) if arguments.url else _judge_all(loaded, items)
     except (TandemError, ValueError) as error:
-        complain(f"cannot judge: {error}")
+        say(f"cannot judge: {error}")
         return 1
     if not verdicts.judged:
-        complain(f"cannot judge: every item is refused, the first with: {verdicts.refusals[0]}")
+        say(f"cannot judge: every item is refused, the first with: {verdicts.refusals[0]}")
         return 1
     preferences = {name: judge_here(_preferring(loaded, name), items) for name in Preference} if arguments.preference else {}
     _tell(arguments, verdicts, preferences)
@@ -199,7 +199,7 @@ def _tell(arguments: argparse.Namespace, verdicts: Verdicts, preferences: dict[P
     else:
         _print(sets, preferences, shows_all=arguments.all)
     if refusals:
-        complain(f"left out {len(refusals)} of the items, which the router refuses, the first with: {refusals[0]}")
+        say(f"left out {len(refusals)} of the items, which the router refuses, the first with: {refusals[0]}")
 
 
 def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]], *, shows_all: bool) -> None:
@@ -209,7 +209,7 @@ def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Jud
         print(_row(name, _cells(measure(judged), columns), columns))
     for preference, judged in preferences.items():
         print(_row(f"preference: {preference}", _cells(measure(judged), columns), columns))
-    complain((_WHOLE_LEGEND if shows_all else _LEGEND).rstrip())
+    say((_WHOLE_LEGEND if shows_all else _LEGEND).rstrip())
 
 
 _Columns = tuple[tuple[str, str, str], ...]
@@ -257,4 +257,4 @@ def _draw(folder: Path, sets: dict[str, list[Judged]], preferences: dict[Prefere
     }
     for name, draw in pictures.items():
         (folder / name).write_text(draw(), encoding="utf-8")
-        complain(f"wrote {folder / name}")
+        say(f"wrote {folder / name}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from router.cli.common import add_config_argument, common_dialect, complain, example_body, load_or_report
+from router.cli.common import add_config_argument, common_dialect, example_body, load_or_report, say
 from router.cli.explanation import write_explanation
 from router.config.load import LoadedConfig
 from router.contract.errors import BadRequest, TandemError
@@ -46,13 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Decide and print, for a person or for a program."""
     words = _read_words(arguments)
     if not all(text.strip() for text in arguments.after):
-        complain("--after: is empty. Give what was typed in the turn before")
+        say("--after: is empty. Give what was typed in the turn before")
         return 2
     if bool(words) == (arguments.file is not None) or (arguments.file and (arguments.client or arguments.after)):
-        complain('give a text, as in tandem explain "fix the typo", or --file REQUEST.json (without --as and --after)')
+        say('give a text, as in tandem explain "fix the typo", or --file REQUEST.json (without --as and --after)')
         return 2
     if arguments.dialect and (arguments.client or arguments.after):
-        complain("--dialect goes with --file or a text alone: --as and --after write the request of a client")
+        say("--dialect goes with --file or a text alone: --as and --after write the request of a client")
         return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:
@@ -65,10 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
         decision = asyncio.run(built.house.explain(asked._replace(headers={**asked.headers, **headers})))
         built.counter.close()
     except OSError as error:
-        complain(f"{arguments.file}: {error.strerror}")
+        say(f"{arguments.file}: {error.strerror}")
         return 2
     except TandemError as error:
-        complain(f"refused with {error.status} {error.code}: {error.message}")
+        say(f"refused with {error.status} {error.code}: {error.message}")
         return 1
     print(orjson.dumps(decision, option=orjson.OPT_INDENT_2).decode() if arguments.json else write_explanation(decision))
     return 0

@@ -9,7 +9,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.cli.common import command_name, complain, free_backup
+from router.cli.common import command_name, free_backup, say
 from router.config.load import ConfigError, check_config, default_text
 from router.contract.words import Tier
 from router.wiring import known_names
@@ -45,43 +45,41 @@ def run(arguments: argparse.Namespace) -> int:
     """Look around, choose, write."""
     output = Path(arguments.output)
     if output.exists() and not arguments.force and not arguments.print:
-        complain(f"{output} is there already, and is not touched")
-        complain("  hint: --force writes over it; --output FILE writes elsewhere (then: tandem serve --config FILE)")
+        say(f"{output} is there already, and is not touched")
+        say("  hint: --force writes over it; --output FILE writes elsewhere (then: tandem serve --config FILE)")
         return 2
     text = default_text()
     fast, deep = (_find_usable(_section(text, tier)) for tier in Tier)
     for ready in (*fast, *deep):
-        complain(f"found {ready.name}: {'a server on this machine' if ready.is_local else ready.variable}")
+        say(f"found {ready.name}: {'a server on this machine' if ready.is_local else ready.variable}")
     if not fast and not deep and output.exists() and not arguments.print:
-        complain(f"found no key and no local server, so {output} is left as it is")
+        say(f"found no key and no local server, so {output} is left as it is")
         return 1
     for tier, own, other in ((Tier.FAST, fast, deep), (Tier.DEEP, deep, fast)):
         if not own and other:
-            complain(
-                f"found nothing of its own for {tier}: it shares the other tier's targets, so the choice is between equals"
-            )
+            say(f"found nothing of its own for {tier}: it shares the other tier's targets, so the choice is between equals")
     if not fast and not deep:
         variables = sorted({ready.variable for tier in Tier for ready in _ready_blocks(_section(text, tier)) if ready.variable})
-        complain("found no key and no local server, so the simulated tiers stay")
-        complain(f"  hint: set one of {', '.join(variables)}, and run tandem init again")
+        say("found no key and no local server, so the simulated tiers stay")
+        say(f"  hint: set one of {', '.join(variables)}, and run tandem init again")
     written = _compose(text, fast, deep)
     try:
         check_config(written, str(output), output.parent, known_names())
     except ConfigError as error:
-        complain(f"what was found makes no good config: {'; '.join(str(fault) for fault in error.faults)}")
+        say(f"what was found makes no good config: {'; '.join(str(fault) for fault in error.faults)}")
         return 1
     if arguments.print:
         print(written, end="")
         return 0
     if not output.parent.is_dir():
-        complain(f"{output.parent} is not a folder")
+        say(f"{output.parent} is not a folder")
         return 2
     if output.exists():
         backup = free_backup(output)
         output.replace(backup)
-        complain(f"kept the old file as {backup}")
+        say(f"kept the old file as {backup}")
     output.write_text(written, encoding="utf-8")
-    complain(f"wrote {output}. Next: {command_name()} check, {command_name()} serve")
+    say(f"wrote {output}. Next: {command_name()} check, {command_name()} serve")
     return 0
 
 
@@ -114,7 +112,7 @@ def _find_usable(section: str) -> list[Ready]:
     for ready in _ready_blocks(section):
         extra = adapters[_value(ready.text, "adapter")].missing_extra
         if extra and os.environ.get(ready.variable):
-            complain(f"{ready.variable} is set; {ready.name} would need pip install 'tandem-router[{extra}]'")
+            say(f"{ready.variable} is set; {ready.name} would need pip install 'tandem-router[{extra}]'")
             continue
         if ready.is_local:
             model = _probe(ready.base_url)
@@ -131,7 +129,7 @@ def _find_usable(section: str) -> list[Ready]:
 def _fill_azure(ready: Ready) -> Ready | None:
     endpoint, deployment = os.environ.get("AZURE_OPENAI_ENDPOINT"), os.environ.get("AZURE_OPENAI_DEPLOYMENT")
     if not endpoint or not deployment:
-        complain(f"{ready.variable} is set; AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT would be needed too")
+        say(f"{ready.variable} is set; AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT would be needed too")
         return None
     address = f"{endpoint.rstrip('/')}/openai/v1"
     text = ready.text.replace(ready.base_url, address).replace("YOUR-DEPLOYMENT", deployment)

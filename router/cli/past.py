@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from router.cli.common import complain
+from router.cli.common import say
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.lab.cases import Case, cases_of, join
@@ -51,15 +51,15 @@ class PastFiles:
         """What was read, and what was passed over."""
         if self.ledger is not None:
             seen = self.ledger_tally
-            complain(f"read {seen.entries} entries of {len(seen.sessions)} sessions in {self.ledger}")
+            say(f"read {seen.entries} entries of {len(seen.sessions)} sessions in {self.ledger}")
             if seen.unreadable:
-                complain(f"passed over {seen.unreadable} entries that cannot be read")
+                say(f"passed over {seen.unreadable} entries that cannot be read")
         if self.logs:
             self._say_logs()
 
     def _say_logs(self) -> None:
         found = ", ".join(f"{count} of {name}" for name, count in sorted(self.tally.files.items())) or "none"
-        complain(f"read {sum(self.tally.files.values())} logs ({found}), {self.tally.sessions} sessions")
+        say(f"read {sum(self.tally.files.values())} logs ({found}), {self.tally.sessions} sessions")
         passed = (
             (self.tally.unknown_files, "files of an unknown kind"),
             (self.tally.unreadable_files, "files that cannot be read"),
@@ -69,7 +69,7 @@ class PastFiles:
         )
         said = ", ".join(f"{count} {what}" for count, what in passed if count)
         if said:
-            complain(f"passed over {said}")
+            say(f"passed over {said}")
 
 
 def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles | None:
@@ -80,7 +80,7 @@ def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: 
     found = PastFiles()
     wants_ledger = arguments.ledger is not None
     if wants_ledger and arguments.logs and not joins:
-        complain("give logs or --ledger, not both")
+        say("give logs or --ledger, not both")
         return None
     if wants_ledger and not _find_ledger(arguments.ledger, loaded, found):
         return None
@@ -91,7 +91,7 @@ def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: 
             _find_ledger("", loaded, found)
     if not found.logs and found.ledger is None:
         looked = ", ".join(arguments.logs or [str(place) for place in usual_places()])
-        complain(f"found no session logs in {looked}\n  hint: name a log or a folder, or read the ledger with --ledger")
+        say(f"found no session logs in {looked}\n  hint: name a log or a folder, or read the ledger with --ledger")
         return None
     return found
 
@@ -99,13 +99,13 @@ def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: 
 def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> bool:
     path = Path(named).expanduser() if named else loaded.ledger_path
     if path is None:
-        complain("the config keeps no ledger\n  hint: name one with --ledger FILE, or set ledger.path")
+        say("the config keeps no ledger\n  hint: name one with --ledger FILE, or set ledger.path")
         return False
     try:
         found.recorded = read_ledger(path, found.ledger_tally)
         found.ledger = path
     except LedgerUnreadable as error:
-        complain(str(error))
+        say(str(error))
         return False
     return True
 
@@ -114,7 +114,7 @@ def _find_logs(named: list[str], found: PastFiles) -> bool:
     places = [Path(log).expanduser() for log in named]
     missing = [str(place) for place in places if not place.exists()]
     if missing:
-        complain(f"no such file or folder: {', '.join(missing)}")
+        say(f"no such file or folder: {', '.join(missing)}")
         return False
     found.logs = find_logs(places or [place for place in usual_places() if place.exists()], found.tally)
     return True

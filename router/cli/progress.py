@@ -6,7 +6,7 @@ import sys
 import time
 from types import TracebackType
 
-from router.cli.common import complain
+from router.cli.common import say
 
 _REDRAW_SECONDS = 0.1
 _PLAIN_SECONDS = 10.0
@@ -43,7 +43,7 @@ class Progress:
     def _draw(self) -> None:
         share = self._done / self._total
         if not self._is_live:
-            complain(f"{self._name}: {share:.0%}{f', {self.note}' if self.note else ''}")
+            say(f"{self._name}: {share:.0%}{f', {self.note}' if self.note else ''}")
             return
         full = int(share * _BAR_WIDTH)
         bar = "█" * full + "░" * (_BAR_WIDTH - full)

@@ -21,7 +21,7 @@ from router.telemetry import events
 from router.wiring import build_house
 
 _RECORDED, _ALL_DEEP = "as recorded", "everything on deep"
-_MOST_WORDS = 100
+_MAX_WORDS = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -161,8 +161,8 @@ def _example(example: Example) -> str:
     words = "".join([letter if letter.isprintable() else " " for letter in " ".join(example.words.split())])
     size = f", turned out {example.size}" if example.size else ""
     return (
-        f"\n{example.before} → {example.after} ({example.client}{size})\n  {words[:_MOST_WORDS]}"
-        f"{'…' if len(words) > _MOST_WORDS else ''}\n  {example.because}"
+        f"\n{example.before} → {example.after} ({example.client}{size})\n  {words[:_MAX_WORDS]}"
+        f"{'…' if len(words) > _MAX_WORDS else ''}\n  {example.because}"
     )
 
 

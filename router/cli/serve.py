@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from router.cli.common import add_config_argument, command_name, common_dialect, complain, example_body, load_or_report
+from router.cli.common import add_config_argument, command_name, common_dialect, example_body, load_or_report, say
 from router.config.load import LoadedConfig
 from router.contract.words import Dialect
 from router.edge.server import CannotListen, Server, bind
@@ -60,10 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
         listener = bind(arguments.host or server.host, server.port if arguments.port is None else arguments.port)
         return _serve(loaded, listener, began, as_json=as_json, with_ledger=arguments.ledger == "on")
     except CannotListen as error:
-        complain(str(error).replace("--port", f"{command_name()} serve --port 4001, or server.port in the config"))
+        say(str(error).replace("--port", f"{command_name()} serve --port 4001, or server.port in the config"))
         return 2
     except LedgerUnusable as error:
-        complain(f"{error}\n  hint: move the file away, or start with --ledger=off")
+        say(f"{error}\n  hint: move the file away, or start with --ledger=off")
         return 2
 
 
@@ -86,7 +86,7 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
             for warning in loaded.warnings:
                 events.config_warned(warning=warning)
             if not as_json:
-                complain(_welcome(loaded, url))
+                say(_welcome(loaded, url))
 
         gate, shim = build_edge(built.house, loaded, lambda: not server.should_exit)
         server = Server(
@@ -114,7 +114,7 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
 
 def _say_draining(running: int, *, as_json: bool) -> None:
     if running and not as_json:
-        complain(f"finishing {running} request{'s' if running > 1 else ''}; Ctrl-C again stops at once")
+        say(f"finishing {running} request{'s' if running > 1 else ''}; Ctrl-C again stops at once")
 
 
 def _welcome(loaded: LoadedConfig, url: str) -> str:

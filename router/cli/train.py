@@ -6,7 +6,7 @@ import os
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from router.cli.common import complain, free_backup
+from router.cli.common import free_backup, say
 from router.contract.reading import Weights, read_weights
 from router.lab.items import BadData, load_items
 from router.lab.measure import Judged, measure, split_by_set
@@ -14,7 +14,7 @@ from router.lab.train import CannotFit, Row, fingerprint_of, fit, leave_out_fitt
 
 _FAST_BELOW = 0.3
 """About where `preference: balanced` divides, so that two sets of weights are held to the same choice."""
-_MOST_OVERLAP = 0.01
+_MAX_OVERLAP = 0.01
 """The share of a development set that may be fitted too: short words ("fix typo") are written by many."""
 _DEFAULT_OUT = Path("learned.weights")
 
@@ -44,27 +44,27 @@ def run(arguments: argparse.Namespace) -> int:
         rows = _read_fitted(arguments.data)
         judges = _read_judges(arguments.dev, rows) if arguments.dev else []
     except BadData as error:
-        complain(str(error))
+        say(str(error))
         return 2
     if not _can_be_fitted(rows):
-        complain("too little data: both quick and long items are needed, in at least two groups (repositories, or fifty asks)")
+        say("too little data: both quick and long items are needed, in at least two groups (repositories, or fifty asks)")
         return 2
     try:
-        fitted = fit(rows, fingerprint_of(arguments.data), complain)
+        fitted = fit(rows, fingerprint_of(arguments.data), say)
     except CannotFit as error:
-        complain(str(error))
+        say(str(error))
         return 2
-    complain(f"\nby the weights alone, fast below a score of {_FAST_BELOW}; each group by words that were fitted without it")
+    say(f"\nby the weights alone, fast below a score of {_FAST_BELOW}; each group by words that were fitted without it")
     _print({name: [("", judged)] for name, judged in split_by_set(_judge(rows, fitted.odds)).items()})
     if judges:
         _compare(read_weights(fitted.content), judges)
     try:
         _write(arguments.out, fitted.content)
     except OSError as error:
-        complain(f"{arguments.out}: cannot be written: {error.strerror}")
+        say(f"{arguments.out}: cannot be written: {error.strerror}")
         return 1
-    complain(f"wrote {arguments.out}, {len(fitted.content)} bytes")
-    complain(f"hint: in config.yaml, policies: [..., {{learned: {{weights: {arguments.out.resolve()}}}}}] uses them")
+    say(f"wrote {arguments.out}, {len(fitted.content)} bytes")
+    say(f"hint: in config.yaml, policies: [..., {{learned: {{weights: {arguments.out.resolve()}}}}}] uses them")
     return 0
 
 
@@ -75,7 +75,7 @@ def _write(out: Path, content: bytes) -> None:
     if out.exists():
         kept = free_backup(out)
         out.rename(kept)
-        complain(f"kept the old file as {kept}")
+        say(f"kept the old file as {kept}")
     fresh.replace(out)
 
 
@@ -93,7 +93,7 @@ def _read_fitted(paths: list[Path]) -> list[Row]:
         if path.exists() and not path.is_file():
             raise BadData(f"{path}: is not a regular file. It is read twice, so a pipe must be written to a file first")
     items = load_items(paths)
-    complain(f"reading {len(items)} items")
+    say(f"reading {len(items)} items")
     return read_rows(items)
 
 
@@ -102,13 +102,13 @@ def _read_judges(paths: list[Path], fitted: list[Row]) -> list[Row]:
     names = ", ".join(map(str, paths))
     unseen = leave_out_fitted([row.item for row in fitted], items)
     overlap = len(items) - len(unseen)
-    if overlap > _MOST_OVERLAP * len(items):
+    if overlap > _MAX_OVERLAP * len(items):
         raise BadData(
             f"{names}: {overlap} of {len(items)} items are fitted too, and would judge their own answers"
             "\n  hint: divide the data by file or by repository"
         )
     if overlap:
-        complain(f"left out {overlap} of {len(items)} items of {names}, whose words are fitted too")
+        say(f"left out {overlap} of {len(items)} items of {names}, whose words are fitted too")
     judges = read_rows(unseen)
     if not any(row.item.is_clear for row in judges):
         raise BadData(f"{names}: holds no clear turns to judge the weights by")
@@ -127,7 +127,7 @@ def _compare(new: Weights, judges: list[Row]) -> None:
     found = {
         name: split_by_set(_judge(judges, _read_all(weights, judges))) for name, weights in (("new", new), ("shipped", old))
     }
-    complain("\nby the weights alone, on --dev")
+    say("\nby the weights alone, on --dev")
     _print({name: [(side, found[side][name]) for side in ("new", "shipped")] for name in found["new"]})
 
 

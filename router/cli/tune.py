@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from router.cli.common import add_config_argument, command_name, complain, free_backup, load_or_report
+from router.cli.common import add_config_argument, command_name, free_backup, load_or_report, say
 from router.cli.past import PastFiles, add_history_arguments, find_history
 from router.config.edit import CannotEdit, set_values
 from router.config.load import ConfigError, LoadedConfig, check_config, find_config
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     tuning = tune(samples, present)
     if tuning is None:
         lacking = f"too little history: {say_what_lacks(samples)}"
-        complain(f"{lacking}. Nothing is changed")
+        say(f"{lacking}. Nothing is changed")
         if arguments.json:
             _print_json({"present": _fit_json(present), "fitted": None, "known_turns": len(samples), "because": lacking})
         return 1 if arguments.apply else 0
@@ -70,21 +70,21 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
         finally:
             runner.run(built.close())
     if outdated:
-        complain(f"passed over {outdated} turns of the ledger that were read by other weights, and whose text was not kept")
+        say(f"passed over {outdated} turns of the ledger that were read by other weights, and whose text was not kept")
     return samples
 
 
 def _apply(arguments: argparse.Namespace, tuning: Tuning, weights: str) -> int:
     """Write the two values into the file, and the weights that they belong to, if they do no harm that can be seen."""
     if tuning.fitted == tuning.present:
-        complain("nothing is written: the config has these values already")
+        say("nothing is written: the config has these values already")
         return 0
     if tuning.regret_per_100.may_harm and not arguments.force:
-        complain("not applied: on the held-out part the change may do harm\n  hint: more history, or --force")
+        say("not applied: on the held-out part the change may do harm\n  hint: more history, or --force")
         return 1
     path = find_config(arguments.config)
     if path is None:
-        complain(f"there is no config file to write to\n  hint: {command_name()} init writes one")
+        say(f"there is no config file to write to\n  hint: {command_name()} init writes one")
         return 2
     values: dict[str, float | str] = {
         "base_rate": tuning.fitted.base_rate,
@@ -98,12 +98,12 @@ def _apply(arguments: argparse.Namespace, tuning: Tuning, weights: str) -> int:
         kept = _write(path, old, new.encode("utf-8"))
     except (CannotEdit, ConfigError) as error:
         faults = "; ".join(str(fault) for fault in error.faults) if isinstance(error, ConfigError) else str(error)
-        complain(f"not applied: {faults}")
+        say(f"not applied: {faults}")
         return 1
     except OSError as error:
-        complain(f"not applied: {error.filename}: {error.strerror}")
+        say(f"not applied: {error.filename}: {error.strerror}")
         return 1
-    complain(f"wrote {path}; the old file is {kept.name}. A running router takes it up when it is started anew")
+    say(f"wrote {path}; the old file is {kept.name}. A running router takes it up when it is started anew")
     return 0
 
 

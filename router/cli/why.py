@@ -4,7 +4,7 @@ import argparse
 
 import orjson
 
-from router.cli.common import add_config_argument, complain, find_recorded_turn, load_or_report
+from router.cli.common import add_config_argument, find_recorded_turn, load_or_report, say
 from router.cli.explanation import write_explanation
 
 
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         print(write_explanation(turn.decision))
     except KeyError as error:
-        complain(f"the decision of {turn.id} lacks {error}: another version wrote it\n  hint: --json prints it as it is")
+        say(f"the decision of {turn.id} lacks {error}: another version wrote it\n  hint: --json prints it as it is")
         return 1
     print(f"request     {turn.id}, served by {turn.target or 'nobody'}")
     return 0

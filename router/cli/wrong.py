@@ -2,7 +2,7 @@
 
 import argparse
 
-from router.cli.common import add_config_argument, complain, find_recorded_turn, load_or_report
+from router.cli.common import add_config_argument, find_recorded_turn, load_or_report, say
 from router.contract.words import Tier
 from router.ledger.files import LedgerUnusable
 from router.ledger.turns import find_beginning, mark_misjudged, unmark_misjudged
@@ -25,10 +25,10 @@ def run(arguments: argparse.Namespace) -> int:
     requests = [word for word in arguments.what if word not in tuple(Tier)]
     strange = [word for word in requests if not word.startswith("req_")]
     if strange:
-        complain(f"{strange[0]} is neither a tier (fast, deep) nor a request's id (req_...)")
+        say(f"{strange[0]} is neither a tier (fast, deep) nor a request's id (req_...)")
         return 2
     if len(tiers) > 1 or len(requests) > 1:
-        complain("give at most one tier and one request, as in tandem wrong fast")
+        say("give at most one tier and one request, as in tandem wrong fast")
         return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:
@@ -40,21 +40,21 @@ def run(arguments: argparse.Namespace) -> int:
     if requests:
         turn = find_beginning(loaded.ledger_path, requests[0])
         if turn is None:
-            complain(f"{requests[0]} belongs to no turn of a person: nothing is marked")
+            say(f"{requests[0]} belongs to no turn of a person: nothing is marked")
             return 1
     if not tiers and turn.tier is None:
-        complain(f"{turn.id} was served by no tier\n  hint: say which was right, as in tandem wrong fast {turn.id}")
+        say(f"{turn.id} was served by no tier\n  hint: say which was right, as in tandem wrong fast {turn.id}")
         return 2
     should_be = tiers[0] if tiers else turn.tier.other if turn.tier else Tier.DEEP
     try:
         if should_be is turn.tier:
             was_marked = unmark_misjudged(loaded.ledger_path, turn)
-            complain(f"{turn.id} did go to {should_be}: {'its mark is taken back' if was_marked else 'nothing is marked'}")
+            say(f"{turn.id} did go to {should_be}: {'its mark is taken back' if was_marked else 'nothing is marked'}")
             return 0 if was_marked else 1
         mark_misjudged(loaded.ledger_path, turn, should_be)
     except LedgerUnusable as error:
-        complain(str(error))
+        say(str(error))
         return 1
     print(f"{turn.id} went to {turn.tier or 'nobody'} and should have gone to {should_be}: {turn.decision.get('because', '')}")
-    complain("tandem tune counts it ten times")
+    say("tandem tune counts it ten times")
     return 0

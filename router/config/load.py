@@ -21,8 +21,8 @@ from router.contract.words import Tier
 
 _RULES = "rules"
 """The policy that follows `rules:`."""
-_MOST_BYTES = 1 << 20
-_MOST_BRACKETS = 5_000
+_MAX_BYTES = 1 << 20
+_MAX_BRACKETS = 5_000
 """A parser's time grows with nesting; no config of a person's comes near this."""
 
 
@@ -167,10 +167,10 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
 
 
 def _parse(text: str, source: str) -> Mapping[str, object]:
-    if len(text) > _MOST_BYTES:
-        raise ConfigError(source, [Fault("file", f"is over {_MOST_BYTES} bytes")])
-    if text.count("[") + text.count("{") > _MOST_BRACKETS:
-        raise ConfigError(source, [Fault("file", f"holds over {_MOST_BRACKETS} brackets")])
+    if len(text) > _MAX_BYTES:
+        raise ConfigError(source, [Fault("file", f"is over {_MAX_BYTES} bytes")])
+    if text.count("[") + text.count("{") > _MAX_BRACKETS:
+        raise ConfigError(source, [Fault("file", f"holds over {_MAX_BRACKETS} brackets")])
     try:
         content = yaml.load(text, Loader=_PlainLoader)  # noqa: S506  a SafeLoader, with less
     except yaml.YAMLError as error:

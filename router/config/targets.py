@@ -10,14 +10,14 @@ from router.config.model_facts import ModelFacts, read_facts
 from router.config.models import Config, LimitsSettings, TargetSettings
 from router.contract.relay import AdapterSettings, Endpoint, Tls
 from router.contract.secret import Secret
-from router.contract.target import Pace, Price, Target, Timeouts
+from router.contract.target import Price, Speed, Target, Timeouts
 from router.contract.words import Dialect, Feature, Tier
 from router.dialects.bridge.quirks import quirks_of
 from router.dialects.fitting import Fit
 
-TYPICAL_PACE = {
-    Tier.FAST: Pace(ttft_seconds=0.3, tokens_per_second=600.0, prefill_tokens_per_second=20_000.0),
-    Tier.DEEP: Pace(ttft_seconds=1.2, tokens_per_second=70.0, prefill_tokens_per_second=10_000.0),
+TYPICAL_SPEED = {
+    Tier.FAST: Speed(ttft_seconds=0.3, tokens_per_second=600.0, prefill_tokens_per_second=20_000.0),
+    Tier.DEEP: Speed(ttft_seconds=1.2, tokens_per_second=70.0, prefill_tokens_per_second=10_000.0),
 }
 """What a target is taken to be before it is measured, when nobody said: the two tiers differ, or nothing would go fast."""
 
@@ -145,12 +145,12 @@ def _look_up(settings: TargetSettings, facts: Mapping[str, ModelFacts]) -> dict[
     return {name: value for name in _unstated(settings) if (value := getattr(known, name)) is not None}
 
 
-def _typical(tier: Tier, settings: TargetSettings, extra: AdapterSettings) -> Pace:
+def _typical(tier: Tier, settings: TargetSettings, extra: AdapterSettings) -> Speed:
     """The usual pace: as stated, else (a simulated target) as it is told to behave, else what its tier is for."""
     stated: dict[str, float] = settings.typical.model_dump(exclude_none=True)
     behaves: dict[str, float] = extra.model_dump()
-    figures = {**TYPICAL_PACE[tier]._asdict(), **{name: behaves[name] for name in Pace._fields if name in behaves}, **stated}
-    return Pace(**figures)
+    figures = {**TYPICAL_SPEED[tier]._asdict(), **{name: behaves[name] for name in Speed._fields if name in behaves}, **stated}
+    return Speed(**figures)
 
 
 def _check_tls(settings: TargetSettings, folder: Path, path: str, faults: list[Fault]) -> Tls | None:

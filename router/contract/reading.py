@@ -16,7 +16,7 @@ from router.contract.request import Json, JsonObject
 FORMAT = 2
 _MIDDLE = 128
 """A byte of the table is a weight of `unit` times its distance from this."""
-_MOST_HEADER_BYTES = 65_536
+_MAX_HEADER_BYTES = 65_536
 _CLEAR_QUICK, _CLEAR_LONG = -1.6, 0.5
 """Log-odds at which words are clear enough that no history takes a turn across the score at which tiers usually change (0.3,
 which is -0.85)."""
@@ -117,7 +117,7 @@ def load_weights(path: str) -> Weights:
 def read_weights(content: bytes) -> Weights:
     """Weights from the bytes of their file: one line of JSON, then the table. Raises `BadWeights`."""
     line, newline, table = content.partition(b"\n")
-    if not newline or len(line) > _MOST_HEADER_BYTES:
+    if not newline or len(line) > _MAX_HEADER_BYTES:
         raise BadWeights("these are no weights: the first line is not a header")
     try:
         header = orjson.loads(line)

@@ -37,7 +37,7 @@ class Message(NamedTuple):
     results: tuple[ToolResult, ...] = ()
 
 
-class Glance(NamedTuple):
+class Peek(NamedTuple):
     """What can be told of a message without reading it: who speaks, and the names of the tools that it calls."""
 
     role: str
@@ -47,23 +47,23 @@ class Glance(NamedTuple):
 class Conversation(Sequence[Message]):
     """The messages of a request, read one at a time when asked for: most decisions look at the last few only."""
 
-    __slots__ = ("_glance", "_glanced", "_items", "_read", "_seen")
+    __slots__ = ("_items", "_peek", "_peeked", "_read", "_seen")
 
-    def __init__(self, items: list[Json], read: Callable[[Json], Message], glance: Callable[[Json], Glance]) -> None:
+    def __init__(self, items: list[Json], read: Callable[[Json], Message], peek: Callable[[Json], Peek]) -> None:
         self._items = items
-        self._read, self._glance = read, glance
+        self._read, self._peek = read, peek
         self._seen: dict[int, Message] = {}
-        self._glanced: dict[int, Glance] = {}
+        self._peeked: dict[int, Peek] = {}
 
     def item(self, index: int) -> Json:
         """A message as it came."""
         return self._items[index]
 
-    def glance(self, index: int) -> Glance:
+    def peek(self, index: int) -> Peek:
         """Look at a message in passing: a history of hundreds is walked through in microseconds."""
-        seen = self._glanced.get(index)
+        seen = self._peeked.get(index)
         if seen is None:
-            seen = self._glanced[index] = self._glance(self._items[index])
+            seen = self._peeked[index] = self._peek(self._items[index])
         return seen
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class InBand(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Overrides:
     """What the caller asked for, by header or by a first line.
 
     `tier` is None for "auto" and for no wish; `clears` tells them apart.
@@ -108,27 +108,27 @@ class Wishes:
     line: InBand | None = None
 
 
-class History(NamedTuple):
+class Transcript(NamedTuple):
     """The items of a conversation, in order, each with the target that wrote it; an empty name for the caller's own."""
 
     items: list[Json]
-    makers: list[str]
+    origins: list[str]
 
-    def then(self, items: list[Json], maker: str) -> "History":
+    def then(self, items: list[Json], origin: str) -> "Transcript":
         """Add what somebody said."""
-        return History(self.items + items, self.makers + [maker] * len(items))
+        return Transcript(self.items + items, self.origins + [origin] * len(items))
 
 
 class Continued(NamedTuple):
     """A request that goes on from a response which is kept here: as it came, and the history that it left out.
 
-    `home` is the target that says it keeps that response itself, empty when none does.
+    `stored_by` is the target that says it keeps that response itself, empty when none does.
     """
 
     raw: bytes
     body: JsonObject
-    home: str
-    history: History
+    stored_by: str
+    history: Transcript
 
 
 class RequestView(NamedTuple):
@@ -148,11 +148,11 @@ class RequestView(NamedTuple):
     system: str
     conversation: Conversation
     needs: frozenset[Feature]
-    wishes: Wishes = Wishes()
+    overrides: Overrides = Overrides()
     effort: str | None = None
     image_count: int = 0
     media_bytes: int = 0
     caller: str = "local"
     continued: Continued | None = None
-    makers: Mapping[str, str] = {}
+    origins: Mapping[str, str] = {}
     """Who made the state in this request that only its maker can read, by its key. What nobody remembers is not here."""

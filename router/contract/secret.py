@@ -51,8 +51,8 @@ def read_callers_key(headers: Mapping[str, str]) -> str:
     return headers.get(UPSTREAM_KEY, "").strip() or bearer or headers.get("x-api-key", "").strip()
 
 
-def withhold_variables(is_withheld: Callable[[str], bool]) -> None:
+def withhold_variables(is_denied: Callable[[str], bool]) -> None:
     """Take variables out of this process's environment, so that no library finds them there. A `Secret` still does."""
-    for name in [name for name in os.environ if is_withheld(name)]:
+    for name in [name for name in os.environ if is_denied(name)]:
         _withheld[name] = os.environ[name]  # kept first: another thread may ask for it at this moment
         del os.environ[name]

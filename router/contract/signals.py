@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from router.contract.features import Features
-from router.contract.target import Standing
+from router.contract.target import TargetStatus
 from router.contract.words import Tier, TurnKind
 
 
@@ -16,7 +16,7 @@ class FinishedTurn(NamedTuple):
     edits: int
 
 
-class History(NamedTuple):
+class SessionHistory(NamedTuple):
     """The session before this turn: how many turns the person took, and the last three of them, oldest first."""
 
     turns: int = 0
@@ -44,7 +44,7 @@ class Trajectory(NamedTuple):
     """How much was written into them."""
 
 
-class Place(NamedTuple):
+class SessionPosition(NamedTuple):
     """Where a session stands, as it is remembered."""
 
     tier: Tier | None = None
@@ -81,9 +81,9 @@ class Turn(NamedTuple):
     """The client's own name for the turn, where it has one."""
     is_guessed: bool = False
     """Whether the session has no name of its own: it is told by its beginning."""
-    history: History = History()
+    history: SessionHistory = SessionHistory()
     trajectory: Trajectory = Trajectory()
-    place: Place = Place()
+    position: SessionPosition = SessionPosition()
     heeds_line: bool = True
     """Whether a first line counts: one that is older than a wish for the session does not."""
     usual_efforts: tuple[str, ...] = ()
@@ -114,7 +114,7 @@ class Signals(NamedTuple):
     turn: Turn
     prompt: TokenCount
     alias: Alias
-    standings: Mapping[str, Standing]
+    statuses: Mapping[str, TargetStatus]
     effort: str | None = None
     features: Features | None = None
     """The person's turn in numbers; None when nobody typed anything."""

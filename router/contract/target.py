@@ -6,7 +6,7 @@ from typing import NamedTuple
 from router.contract.words import Dialect, Feature, Tier
 
 
-class Pace(NamedTuple):
+class Speed(NamedTuple):
     """How fast a target is: as configured (`typical`), or as lately seen."""
 
     ttft_seconds: float
@@ -43,7 +43,7 @@ class Target:
     speaks: frozenset[Dialect]
     accepts: frozenset[Feature]
     window_tokens: int
-    typical: Pace
+    typical: Speed
     timeouts: Timeouts
     price: Price | None = None
     takes_callers_key: bool = False
@@ -60,11 +60,11 @@ class WorkRatio(NamedTuple):
     output: float = 1.0
 
 
-class Standing(NamedTuple):
+class TargetStatus(NamedTuple):
     """A target as it is now: its recent pace, how long a new request would wait, what it is busy with, and how it works."""
 
     target: Target
-    pace: Pace
+    speed: Speed
     wait_seconds: float = 0.0
     in_flight: int = 0
     ratio: WorkRatio = WorkRatio()

@@ -10,9 +10,9 @@ from router.contract.opinions import Insist, Lean, Policy, Rank, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.words import PERSONS_KINDS, Tier
-from router.decide.estimate import Economics, Prospect, find_flip, foresee, weigh, weigh_with_redo
-from router.decide.opinions import Hearing, hear
-from router.decide.wording import because_estimate, because_insist, because_only_tier, no_target_error
+from router.decide.estimate import Economics, Projection, find_flip, project, weigh, weigh_with_redo
+from router.decide.explain import because_estimate, because_insist, because_only_tier, no_target_error
+from router.decide.opinions import Opinions, collect
 
 ESTIMATE = "estimate"
 """Who decided when nobody insisted and both tiers could."""
@@ -34,7 +34,7 @@ class Rules:
 def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     """Choose the tier and its targets, and say why. Raises a `TandemError` when nothing can serve the request."""
     economics = rules.economics
-    hearing = hear(rules.policies, request, signals)
+    hearing = collect(rules.policies, request, signals)
     if economics.personal_log_odds and signals.turn.kind in PERSONS_KINDS:
         hearing = hearing.with_lean(PERSONAL, Lean(economics.personal_log_odds, "your own history leans this way"))
     ruled_out = _fold_rule_outs(hearing) if hearing.ruled_out else {}
@@ -64,13 +64,13 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     )
 
 
-def _is_asked_for(hearing: Hearing) -> bool:
+def _is_asked_for(hearing: Opinions) -> bool:
     """Whether the strongest that insisted is more than the running turn's habit."""
     first = hearing.insists[0].opinion if hearing.insists else None
     return isinstance(first, Insist) and first.rank > Rank.RUNNING_TURN
 
 
-def _fold_rule_outs(hearing: Hearing) -> dict[str, RuleOut]:
+def _fold_rule_outs(hearing: Opinions) -> dict[str, RuleOut]:
     """The weightiest reason against each target; a lasting one outweighs a passing one."""
     folded: dict[str, RuleOut] = {}
     for held in hearing.ruled_out:
@@ -80,7 +80,7 @@ def _fold_rule_outs(hearing: Hearing) -> dict[str, RuleOut]:
     return folded
 
 
-def _score(economics: Economics, hearing: Hearing) -> float:
+def _score(economics: Economics, hearing: Opinions) -> float:
     """The chance that this turn is a long task. A sum, so that every policy's share can be shown."""
     odds = math.fsum([economics.prior, *[held.opinion.log_odds for held in hearing.leans if isinstance(held.opinion, Lean)]])
     return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, odds))))
@@ -88,22 +88,22 @@ def _score(economics: Economics, hearing: Hearing) -> float:
 
 def _foresee_tiers(
     signals: Signals, ruled_out: Mapping[str, RuleOut], score: float, economics: Economics
-) -> dict[Tier, list[Prospect]]:
+) -> dict[Tier, list[Projection]]:
     """What each target that can serve would take, by tier, cheapest first; equals stay in the order of the config."""
-    tokens, place = signals.prompt.tokens, signals.turn.place
-    prospects: dict[Tier, list[Prospect]] = {Tier.FAST: [], Tier.DEEP: []}
-    for name, standing in signals.standings.items():
+    tokens, position = signals.prompt.tokens, signals.turn.position
+    prospects: dict[Tier, list[Projection]] = {Tier.FAST: [], Tier.DEEP: []}
+    for name, standing in signals.statuses.items():
         if name not in ruled_out:
             tier = standing.target.tier
-            hop_seconds = economics.hop_seconds if place.tier is not None and place.tier is not tier else 0.0
-            prospects[tier].append(foresee(standing, tokens, economics, place.warm.get(name, 0), hop_seconds))
+            hop_seconds = economics.hop_seconds if position.tier is not None and position.tier is not tier else 0.0
+            prospects[tier].append(project(standing, tokens, economics, position.warm.get(name, 0), hop_seconds))
     for open_ones in prospects.values():
         if len(open_ones) > 1:
             open_ones.sort(key=lambda prospect: weigh(prospect, score, economics).cost_usd)
     return prospects
 
 
-def _estimate(prospects: Mapping[Tier, list[Prospect]], score: float, economics: Economics) -> dict[Tier, Estimate]:
+def _estimate(prospects: Mapping[Tier, list[Projection]], score: float, economics: Economics) -> dict[Tier, Estimate]:
     fast, deep = prospects[Tier.FAST], prospects[Tier.DEEP]
     if not deep:
         return {Tier.FAST: weigh(fast[0], score, economics)} if fast else {}
@@ -111,7 +111,7 @@ def _estimate(prospects: Mapping[Tier, list[Prospect]], score: float, economics:
     return {Tier.FAST: weigh_with_redo(fast[0], redo, score, economics), Tier.DEEP: redo} if fast else {Tier.DEEP: redo}
 
 
-def _find_flip(prospects: Mapping[Tier, list[Prospect]], score: float, economics: Economics) -> Flip:
+def _find_flip(prospects: Mapping[Tier, list[Projection]], score: float, economics: Economics) -> Flip:
     fast, deep = prospects[Tier.FAST], prospects[Tier.DEEP]
     flip = find_flip(fast[0], deep[0], score, economics)
     # With a second fast target, a queue at the first moves the work to that one, not to the other tier.
@@ -121,7 +121,7 @@ def _find_flip(prospects: Mapping[Tier, list[Prospect]], score: float, economics
 def _pick(
     request: RequestView,
     signals: Signals,
-    hearing: Hearing,
+    hearing: Opinions,
     ruled_out: Mapping[str, RuleOut],
     open_targets: Mapping[Tier, tuple[str, ...]],
     estimates: Mapping[Tier, Estimate],
@@ -138,17 +138,17 @@ def _pick(
         if opinion.yields and open_targets[tier.other]:
             because = f"{opinion.because}, but {_main_reason(ruled_out, wanted)}"
             return tier.other, open_targets[tier.other], because, held.policy, False
-        if not request.wishes.other_on_misfit or not open_targets[tier.other]:
+        if not request.overrides.other_on_misfit or not open_targets[tier.other]:
             raise _refusal(request, signals, ruled_out, wanted, opinion)
         because = (
             f"{opinion.because}, but {_main_reason(ruled_out, wanted)}; {tier.other} instead, as x-tandem-on-misfit allows"
         )
         return tier.other, open_targets[tier.other], because, held.policy, False
     if not estimates:
-        raise _refusal(request, signals, ruled_out, tuple(signals.standings), None)
+        raise _refusal(request, signals, ruled_out, tuple(signals.statuses), None)
     if len(estimates) == 1:
         tier = next(iter(estimates))
-        others = [name for name, standing in signals.standings.items() if standing.target.tier is tier.other]
+        others = [name for name, standing in signals.statuses.items() if standing.target.tier is tier.other]
         reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
         return tier, open_targets[tier], because_only_tier(tier, reason), "rule_out", False
     tier = Tier.FAST if estimates[Tier.FAST].cost_usd < estimates[Tier.DEEP].cost_usd else Tier.DEEP
@@ -158,7 +158,7 @@ def _pick(
 
 def _warm_lead(signals: Signals, estimates: Mapping[Tier, Estimate], tier: Tier) -> int:
     """How many more tokens of the conversation are warm on the chosen tier than on the other."""
-    warm, most = signals.turn.place.warm, signals.prompt.tokens
+    warm, most = signals.turn.position.warm, signals.prompt.tokens
     if not warm:
         return 0
     here, there = (min(warm.get(estimates[side].target, 0), most) for side in (tier, tier.other))
@@ -167,9 +167,9 @@ def _warm_lead(signals: Signals, estimates: Mapping[Tier, Estimate], tier: Tier)
 
 def _wanted(opinion: Insist, signals: Signals) -> tuple[Tier, tuple[str, ...]]:
     if opinion.target is not None:
-        return signals.standings[opinion.target].target.tier, (opinion.target,)
+        return signals.statuses[opinion.target].target.tier, (opinion.target,)
     assert opinion.tier is not None
-    names = tuple(name for name, standing in signals.standings.items() if standing.target.tier is opinion.tier)
+    names = tuple(name for name, standing in signals.statuses.items() if standing.target.tier is opinion.tier)
     return opinion.tier, names
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from router.contract.decision import Estimate, Flip
-from router.contract.target import Price, Standing, WorkRatio
+from router.contract.target import Price, TargetStatus, WorkRatio
 
 MILLION = 1_000_000.0
 _AS_EXPECTED = WorkRatio()
@@ -43,7 +43,7 @@ class Economics:
         object.__setattr__(self, "prior", math.log(self.base_rate / (1 - self.base_rate)))
 
 
-class Prospect(NamedTuple):
+class Projection(NamedTuple):
     """What a turn would take on one target, before any redo: when it is quick, and by how much more when it is long."""
 
     target: str
@@ -56,9 +56,9 @@ class Prospect(NamedTuple):
     ratio: WorkRatio = WorkRatio()
 
 
-def foresee(
-    standing: Standing, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
-) -> Prospect:
+def project(
+    standing: TargetStatus, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
+) -> Projection:
     """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
     target, (ttft, speed, prefill), wait, _, ratio = standing
     quick, long = economics.quick, economics.long
@@ -69,10 +69,10 @@ def foresee(
     slope = (long.calls - quick.calls) * ttft + (long.output_tokens - quick.output_tokens) / speed
     price = target.price
     if price is None:
-        return Prospect(target.name, wait, seconds, slope, 0.0, 0.0, has_price=False, ratio=ratio)
+        return Projection(target.name, wait, seconds, slope, 0.0, 0.0, has_price=False, ratio=ratio)
     usd = _money(price, prompt_tokens, cold_tokens, quick)
     more = _money(price, prompt_tokens, cold_tokens, long) - usd
-    return Prospect(target.name, wait, seconds, slope, usd, more, has_price=True, ratio=ratio)
+    return Projection(target.name, wait, seconds, slope, usd, more, has_price=True, ratio=ratio)
 
 
 def _money(price: Price, prompt_tokens: int, cold_tokens: int, size: TurnSize) -> float:
@@ -83,7 +83,7 @@ def _money(price: Price, prompt_tokens: int, cold_tokens: int, size: TurnSize) -
     return (cold_tokens * first + read_tokens * again + size.output_tokens * price.output) / MILLION
 
 
-def weigh(prospect: Prospect, p: float, economics: Economics) -> Estimate:
+def weigh(prospect: Projection, p: float, economics: Economics) -> Estimate:
     """The estimate of a target whose work needs no redo."""
     target, wait, seconds, slope, usd, usd_slope, has_price, ratio = prospect
     seconds += slope * p
@@ -91,7 +91,7 @@ def weigh(prospect: Prospect, p: float, economics: Economics) -> Estimate:
     return Estimate(target, seconds, usd if has_price else None, seconds * economics.usd_per_second + usd, wait, 0.0, ratio)
 
 
-def weigh_with_redo(prospect: Prospect, deep: Estimate, p: float, economics: Economics) -> Estimate:
+def weigh_with_redo(prospect: Projection, deep: Estimate, p: float, economics: Economics) -> Estimate:
     """The estimate of fast: with the chance of a long task, deep does it again, after it was found and undone."""
     target, wait, seconds, slope, usd, usd_slope, has_price, ratio = prospect
     redo = p * economics.redo_factor * deep.seconds
@@ -100,7 +100,7 @@ def weigh_with_redo(prospect: Prospect, deep: Estimate, p: float, economics: Eco
     return Estimate(target, seconds, usd if has_price else None, seconds * economics.usd_per_second + usd, wait, redo, ratio)
 
 
-def find_flip(fast: Prospect, deep: Prospect, p: float, economics: Economics) -> Flip:
+def find_flip(fast: Projection, deep: Projection, p: float, economics: Economics) -> Flip:
     """The chance of a long task, and the wait on fast, at which both tiers cost the same. None where there is none."""
     rate, factor = economics.usd_per_second, economics.redo_factor
     _, wait, seconds, slope, usd, usd_slope, _, _ = fast

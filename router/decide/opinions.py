@@ -8,38 +8,38 @@ from router.contract.opinions import Insist, Lean, Opinion, Policy, Rank, RuleOu
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 
-_MOST_LOG_ODDS = 20.0
+_MAX_LOG_ODDS = 20.0
 
 
-class Held(NamedTuple):
+class Attributed(NamedTuple):
     """An opinion with the policy that holds it."""
 
     policy: str
     opinion: Opinion
 
 
-class Hearing(NamedTuple):
+class Opinions(NamedTuple):
     """Everything that was said, in an order that does not depend on the order of the policies."""
 
-    insists: tuple[Held, ...]
-    ruled_out: tuple[Held, ...]
-    leans: tuple[Held, ...]
+    insists: tuple[Attributed, ...]
+    ruled_out: tuple[Attributed, ...]
+    leans: tuple[Attributed, ...]
     skipped: tuple[Skipped, ...]
 
     def evidence(self) -> tuple[Evidence, ...]:
         """All opinions, strongest first within their kind."""
         return tuple(_as_evidence(held) for held in (*self.insists, *self.ruled_out, *self.leans))
 
-    def with_lean(self, policy: str, lean: Lean) -> "Hearing":
+    def with_lean(self, policy: str, lean: Lean) -> "Opinions":
         """One lean more, in its place."""
-        return self._replace(leans=_sorted([*self.leans, Held(policy, lean)], _lean_order))
+        return self._replace(leans=_sorted([*self.leans, Attributed(policy, lean)], _lean_order))
 
 
-def hear(policies: Sequence[Policy], request: RequestView, signals: Signals) -> Hearing:
+def collect(policies: Sequence[Policy], request: RequestView, signals: Signals) -> Opinions:
     """Ask every policy."""
-    insists: list[Held] = []
-    ruled_out: list[Held] = []
-    leans: list[Held] = []
+    insists: list[Attributed] = []
+    ruled_out: list[Attributed] = []
+    leans: list[Attributed] = []
     skipped: list[Skipped] = []
     for policy in policies:
         try:
@@ -56,8 +56,8 @@ def hear(policies: Sequence[Policy], request: RequestView, signals: Signals) -> 
             continue
         for opinion in opinions:
             kind = leans if type(opinion) is Lean else ruled_out if type(opinion) is RuleOut else insists
-            kind.append(Held(policy.name, opinion))
-    return Hearing(
+            kind.append(Attributed(policy.name, opinion))
+    return Opinions(
         insists=_sorted(insists, _insist_order),
         ruled_out=_sorted(ruled_out, _rule_out_order),
         leans=_sorted(leans, _lean_order),
@@ -65,7 +65,7 @@ def hear(policies: Sequence[Policy], request: RequestView, signals: Signals) -> 
     )
 
 
-def _sorted(held: list[Held], order: Callable[[Held], tuple[object, ...]]) -> tuple[Held, ...]:
+def _sorted(held: list[Attributed], order: Callable[[Attributed], tuple[object, ...]]) -> tuple[Attributed, ...]:
     if len(held) > 1:
         held.sort(key=order)
     return tuple(held)
@@ -77,38 +77,38 @@ def _find_nonsense(opinions: Iterable[object], signals: Signals) -> str | None:
             return f"answered {type(opinion).__name__}"
         if isinstance(opinion, Lean):
             odds = opinion.log_odds
-            if not isinstance(odds, (int, float)) or not -_MOST_LOG_ODDS <= odds <= _MOST_LOG_ODDS:
+            if not isinstance(odds, (int, float)) or not -_MAX_LOG_ODDS <= odds <= _MAX_LOG_ODDS:
                 return f"log_odds {odds!r}"
         elif isinstance(opinion, Insist):
             tier, target = opinion.tier, opinion.target
             if (tier is None) == (target is None) or not isinstance(opinion.rank, Rank):
                 return "an Insist needs a rank, and a tier or a target"
-            if target is not None and target not in signals.standings:
+            if target is not None and target not in signals.statuses:
                 return f"insists on an unknown target {str(target)[:40]!r}"
             if tier is not None and str(tier) not in ("fast", "deep"):
                 return f"insists on an unknown tier {str(tier)[:40]!r}"
     return None
 
 
-def _insist_order(held: Held) -> tuple[int, str, str]:
+def _insist_order(held: Attributed) -> tuple[int, str, str]:
     opinion = held.opinion
     assert isinstance(opinion, Insist)
     return (-opinion.rank, held.policy, f"{opinion.tier}{opinion.target}")
 
 
-def _rule_out_order(held: Held) -> tuple[str, bool, str]:
+def _rule_out_order(held: Attributed) -> tuple[str, bool, str]:
     opinion = held.opinion
     assert isinstance(opinion, RuleOut)
     return (opinion.target, not opinion.lasting, held.policy)
 
 
-def _lean_order(held: Held) -> tuple[float, str]:
+def _lean_order(held: Attributed) -> tuple[float, str]:
     opinion = held.opinion
     assert isinstance(opinion, Lean)
     return (-abs(opinion.log_odds), held.policy)
 
 
-def _as_evidence(held: Held) -> Evidence:
+def _as_evidence(held: Attributed) -> Evidence:
     match held.opinion:
         case Lean(log_odds=odds, because=because):
             return Evidence(held.policy, "lean", because, log_odds=odds)

@@ -13,7 +13,7 @@ from router.decide.estimate import Economics
 
 _PRIOR_TURNS = 20.0
 """What "as expected" weighs: few turns change little."""
-_MOST_RATIO = 3.0
+_MAX_RATIO = 3.0
 
 
 class _Sums(NamedTuple):
@@ -48,4 +48,4 @@ def learn_ratios(turns: Iterable[FinishedWork], economics: Economics) -> dict[st
 def _shrink(seen: float, expected: float, turns: int) -> float:
     """Seen over expected, as if some turns more had gone as expected, and within bounds: models differ by a factor of three."""
     prior = _PRIOR_TURNS * expected / turns
-    return min(_MOST_RATIO, max(1 / _MOST_RATIO, (seen + prior) / (expected + prior)))
+    return min(_MAX_RATIO, max(1 / _MAX_RATIO, (seen + prior) / (expected + prior)))

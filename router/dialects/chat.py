@@ -2,14 +2,14 @@
 
 from router.contract.entry import Usage
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Glance, Json, JsonObject, Message, ToolCall, ToolResult
+from router.contract.request import Conversation, Json, JsonObject, Message, Peek, ToolCall, ToolResult
 from router.contract.words import Feature
 from router.dialects.fields import Reading, as_count, as_list, as_object, as_text, objects, read_list, texts_of
 from router.dialects.sse import Frame, StreamEnd
 
 _TEXT_PARTS = frozenset({"text", "refusal"})
-_NOTHING = Glance("")
-_GLANCES = {role: Glance(role) for role in ("system", "developer", "user", "assistant", "tool")}
+_NOTHING = Peek("")
+_GLANCES = {role: Peek(role) for role in ("system", "developer", "user", "assistant", "tool")}
 
 
 def read(body: JsonObject) -> Reading:
@@ -19,7 +19,7 @@ def read(body: JsonObject) -> Reading:
         raise BadRequest(
             'messages: missing. Send a non-empty list such as [{"role": "user", "content": "…"}]', param="messages"
         )
-    reading = Reading(Conversation(messages, read_message, glance))
+    reading = Reading(Conversation(messages, read_message, peek))
     for message in objects(messages, "messages"):
         content = message.get("content")
         if isinstance(content, list):
@@ -66,14 +66,14 @@ def _read_call(call: JsonObject) -> ToolCall:
     return ToolCall(as_text(call.get("id")), as_text(called.get("name")), called.get("arguments") or called.get("input"))
 
 
-def glance(item: Json) -> Glance:
+def peek(item: Json) -> Peek:
     """One message in passing."""
     if not isinstance(item, dict):
         return _NOTHING
     role, calls = item.get("role"), item.get("tool_calls")
     if not calls:
-        return _GLANCES.get(role) or Glance(as_text(role)) if isinstance(role, str) else _NOTHING
-    return Glance("assistant", tuple([_call_name(as_object(call)) for call in as_list(calls)]))
+        return _GLANCES.get(role) or Peek(as_text(role)) if isinstance(role, str) else _NOTHING
+    return Peek("assistant", tuple([_call_name(as_object(call)) for call in as_list(calls)]))
 
 
 def _call_name(call: JsonObject) -> str:

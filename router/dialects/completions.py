@@ -1,7 +1,7 @@
 """The old text endpoint, for fill-in-the-middle. Its streams end, and its usage reads, as in chat."""
 
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Glance, Json, JsonObject, Message
+from router.contract.request import Conversation, Json, JsonObject, Message, Peek
 from router.contract.words import Feature
 from router.dialects.fields import Reading, as_text
 
@@ -12,6 +12,6 @@ def read(body: JsonObject) -> Reading:
     if not isinstance(prompt, (str, list)) or not prompt:
         raise BadRequest("prompt: missing. Send the text before the cursor", param="prompt")
     items: list[Json] = [prompt] if isinstance(prompt, str) else list(prompt)
-    reading = Reading(Conversation(items, lambda item: Message("code", (as_text(item),)), lambda item: Glance("code")))
+    reading = Reading(Conversation(items, lambda item: Message("code", (as_text(item),)), lambda item: Peek("code")))
     reading.needs.add(Feature.COMPLETIONS)
     return reading

@@ -7,7 +7,7 @@ from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject
 from router.contract.words import Feature
 
-_MOST_NUMBERS = {
+_MAX_NUMBERS = {
     "n": 128,
     "temperature": 10,
     "top_p": 10,
@@ -62,8 +62,8 @@ def read_stream(body: JsonObject) -> bool:
 
 def check_numbers(body: JsonObject) -> None:
     """Numbers that no host takes are refused here, where the field can be named."""
-    for name in body.keys() & _MOST_NUMBERS.keys():
-        value, most = body[name], _MOST_NUMBERS[name]
+    for name in body.keys() & _MAX_NUMBERS.keys():
+        value, most = body[name], _MAX_NUMBERS[name]
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not -2 <= value <= most:

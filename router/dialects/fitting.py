@@ -48,7 +48,7 @@ def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonO
     effort = fit.efforts.get(view.effort or "") or quirks.efforts.get(view.effort or "")
     if effort:
         _map_effort(view, effort, changes)
-    if view.makers:
+    if view.origins:
         kept = without_foreign(view, target.name)
         if kept is not None:
             changes[LISTS[view.dialect]] = kept

@@ -8,11 +8,11 @@ from router.contract.request import JsonObject
 from router.contract.target import Target
 
 REQUEST_ID = "x-tandem-request-id"
-_MOST_BECAUSE = 240
-_MOST_EXPLAIN = 4_000
+_MAX_BECAUSE = 240
+_MAX_EXPLAIN = 4_000
 
 
-def header_text(text: str, most: int = _MOST_BECAUSE) -> str:
+def header_text(text: str, most: int = _MAX_BECAUSE) -> str:
     """One line of ASCII, safe in a header."""
     line = " ".join(text.encode("ascii", "replace").decode("ascii").split())
     return line if len(line) <= most else f"{line[: most - 3]}..."
@@ -39,7 +39,7 @@ def answer_headers(
         return headers
     whole = {key: value for key, value in explanation.items() if key != "person_text"}
     text = _ascii_json(whole)
-    if len(text) > _MOST_EXPLAIN:
+    if len(text) > _MAX_EXPLAIN:
         text = _ascii_json({key: whole[key] for key in ("tier", "score", "because", "decided_by", "estimates", "flip")})
     return (*headers, ("x-tandem-explain", text))
 

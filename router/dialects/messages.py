@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from router.contract.entry import Usage
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Glance, Json, JsonObject, Message, ToolCall, ToolResult
+from router.contract.request import Conversation, Json, JsonObject, Message, Peek, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
 from router.dialects.fields import Reading, as_count, as_list, as_object, as_text, objects, read_list, texts_of
 from router.dialects.sse import Frame, StreamEnd
@@ -22,7 +22,7 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     limit = body.get("max_tokens")
     if operation is Operation.CREATE and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise BadRequest("max_tokens: missing. Send a whole number above 0", param="max_tokens")
-    reading = Reading(Conversation(messages, read_message, glance))
+    reading = Reading(Conversation(messages, read_message, peek))
     reading.system = "\n".join(texts_of(body.get("system"), _TEXT_PARTS))
     for message in objects(messages, "messages"):
         _note_content(reading, message.get("content"))
@@ -69,16 +69,16 @@ def read_message(item: Json) -> Message:
     return Message(role, texts_of(content, _TEXT_PARTS), tuple(calls), tuple(results))
 
 
-def glance(item: Json) -> Glance:
+def peek(item: Json) -> Peek:
     """One message in passing. A user's message that holds only results is a tool's."""
     message = as_object(item)
     role, content = as_text(message.get("role")), message.get("content")
     if not isinstance(content, list):
-        return Glance(role)
+        return Peek(role)
     kinds = [(as_object(part).get("type"), as_object(part).get("name")) for part in content]
     if role == "assistant":
-        return Glance(role, tuple(as_text(name) for kind, name in kinds if kind == "tool_use"))
-    return Glance("tool" if kinds and all(kind == "tool_result" for kind, _ in kinds) else role)
+        return Peek(role, tuple(as_text(name) for kind, name in kinds if kind == "tool_use"))
+    return Peek("tool" if kinds and all(kind == "tool_result" for kind, _ in kinds) else role)
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:

@@ -48,11 +48,11 @@ def refused_by(target: str) -> str:
     return f"!{target}"
 
 
-def is_foreign(maker: str | None, target: str) -> bool:
+def is_foreign(origin: str | None, target: str) -> bool:
     """Whether a piece must be kept from a target. One whose maker nobody knows may be its own."""
-    if maker is None or maker == target:
+    if origin is None or origin == target:
         return False
-    return maker == refused_by(target) if maker.startswith("!") else True
+    return origin == refused_by(target) if origin.startswith("!") else True
 
 
 def all_keys(view: RequestView) -> tuple[str, ...]:
@@ -63,16 +63,16 @@ def all_keys(view: RequestView) -> tuple[str, ...]:
 
 def keys_for(view: RequestView, target: str) -> tuple[str, ...]:
     """The keys of what this target would be sent."""
-    return tuple(key for key in all_keys(view) if not is_foreign(view.makers.get(key), target))
+    return tuple(key for key in all_keys(view) if not is_foreign(view.origins.get(key), target))
 
 
 def without_foreign(view: RequestView, target: str) -> list[Json] | None:
     """The conversation without state that others made; None when there is none."""
-    makers = view.makers
-    if not any(is_foreign(maker, target) for maker in makers.values()):
+    origins = view.origins
+    if not any(is_foreign(origin, target) for origin in origins.values()):
         return None
     items = as_list(view.body.get(LISTS[view.dialect]))
-    kept = list(_strip(view.dialect, items, lambda key: is_foreign(makers.get(key), target)))
+    kept = list(_strip(view.dialect, items, lambda key: is_foreign(origins.get(key), target)))
     return kept if len(kept) < len(items) or kept != items else None
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from router.contract.errors import UnknownOverride
-from router.contract.request import Wishes
+from router.contract.request import Overrides
 from router.contract.secret import UPSTREAM_KEY
 from router.contract.words import Tier
 
@@ -17,10 +17,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _FREE = ("x-tandem-session", "x-tandem-max-wait", UPSTREAM_KEY)
 KNOWN = tuple(sorted((*_CHOICES, *_FREE)))
-_NO_WISHES = Wishes()
+_NO_WISHES = Overrides()
 
 
-def read_wishes(headers: Mapping[str, str]) -> Wishes:
+def read_overrides(headers: Mapping[str, str]) -> Overrides:
     """What the caller asked for by header."""
     given = {name: value.strip() for name, value in headers.items() if name.startswith(PREFIX)}
     if not given:
@@ -37,7 +37,7 @@ def read_wishes(headers: Mapping[str, str]) -> Wishes:
     for_session = given.get("x-tandem-scope", "").lower() == "session"
     if for_session and not tier:
         raise UnknownOverride("x-tandem-scope: session needs x-tandem-tier: fast, deep or auto", param="x-tandem-scope")
-    return Wishes(
+    return Overrides(
         tier=_TIERS.get(tier),
         clears=tier == "auto",
         for_session=for_session,

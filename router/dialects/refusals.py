@@ -35,7 +35,7 @@ _LIMIT_IS_TOO_LARGE = re.compile(r"max_(?:completion_|output_)?tokens\W{0,3} (?:
 """How they say that the answer's own limit does not, which a shorter prompt would not mend."""
 _COUNT = re.compile(r"\d[\d,]{2,14}")
 _MOST = re.compile(r"(?:maximum|limit|context size|n_ctx)\D{0,60}?(\d[\d,]{2,14})|> (\d[\d,]{2,14})")
-MOST_RETRY_AFTER_SECONDS = 60.0
+MAX_RETRY_AFTER_SECONDS = 60.0
 """Some SDKs really sleep as long as they are told, so what we tell is bounded."""
 
 
@@ -91,7 +91,7 @@ def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
     headers: list[tuple[str, str]] = []
     if error.status in (429, 503):
         seconds = 1.0 if error.retry_after_seconds is None else error.retry_after_seconds
-        seconds = min(max(seconds, 0.0), MOST_RETRY_AFTER_SECONDS)
+        seconds = min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
         headers.append(("retry-after", str(max(1, math.ceil(seconds)))))
         headers.append(("retry-after-ms", str(round(max(seconds, 0.001) * 1000))))
     if isinstance(error, (UpstreamError, RequestError)) and error.status not in (408, 429):

@@ -11,7 +11,7 @@ from router.contract.words import Dialect, Operation
 from router.dialects import chat, completions, messages, responses
 from router.dialects.fields import Reading, as_object, check_numbers, read_model, read_stream
 from router.dialects.json_body import parse_body
-from router.dialects.overrides import read_wishes
+from router.dialects.overrides import read_overrides
 
 _REFUSED_FIELDS = frozenset(
     """
@@ -55,7 +55,7 @@ def read_request(arrival: Arrival) -> RequestView:
         system=reading.system,
         conversation=reading.conversation,
         needs=frozenset(reading.needs),
-        wishes=read_wishes(arrival.headers),
+        overrides=read_overrides(arrival.headers),
         effort=reading.effort,
         image_count=reading.image_count,
         media_bytes=reading.media_bytes,

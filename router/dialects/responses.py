@@ -2,7 +2,7 @@
 
 from router.contract.entry import Usage
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Glance, Json, JsonObject, Message, ToolCall, ToolResult
+from router.contract.request import Conversation, Json, JsonObject, Message, Peek, ToolCall, ToolResult
 from router.contract.words import Feature
 from router.dialects.fields import Reading, as_count, as_object, as_text, objects, read_list, texts_of
 from router.dialects.sse import Frame, StreamEnd
@@ -23,7 +23,7 @@ def read(body: JsonObject) -> Reading:
         raise BadRequest("input: missing. Send a string or a list of items", param="input")
     if body.get("background") is True:
         raise BadRequest("background: not served. Send the request without it and keep the connection", param="background")
-    reading = Reading(Conversation(items, read_item, glance), system=as_text(body.get("instructions")))
+    reading = Reading(Conversation(items, read_item, peek), system=as_text(body.get("instructions")))
     for item in objects(items, "input"):
         content = item.get("content", item.get("output"))
         if isinstance(content, list):
@@ -68,15 +68,15 @@ def read_item(value: Json) -> Message:
     return Message(kind)
 
 
-def glance(value: Json) -> Glance:
+def peek(value: Json) -> Peek:
     """One item in passing."""
     item = as_object(value)
     kind = as_text(item.get("type")) or "message"
     if kind == "message":
-        return Glance(as_text(item.get("role")))
+        return Peek(as_text(item.get("role")))
     if kind in _CALLS:
-        return Glance("assistant", (as_text(item.get("name")) or kind,))
-    return Glance("tool" if kind.endswith("_output") else kind)
+        return Peek("assistant", (as_text(item.get("name")) or kind,))
+    return Peek("tool" if kind.endswith("_output") else kind)
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:

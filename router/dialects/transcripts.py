@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import orjson
 
 from router.contract.errors import BadRequest, TooDeep
-from router.contract.request import Continued, History, Json, JsonObject, RequestView
+from router.contract.request import Continued, Json, JsonObject, RequestView, Transcript
 from router.contract.target import Target
-from router.contract.transcript import Transcript
+from router.contract.transcript import StoredResponse
 from router.contract.words import Dialect, Operation
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import read_anew
@@ -48,27 +48,27 @@ def input_items(body: JsonObject) -> list[Json]:
     return as_list(given)
 
 
-def take_down(view: RequestView, target: str, at: float, response: JsonObject) -> Transcript:
+def record_response(view: RequestView, target: str, at: float, response: JsonObject) -> StoredResponse:
     """The transcript of a response: all that the model was given, and what it answered.
 
     A target that was told the whole conversation does not know that the request went on from a response; we do.
     """
     continued = view.continued
     if continued is None:
-        history = History([], []).then(input_items(view.body), "")
+        history = Transcript([], []).then(input_items(view.body), "")
     else:
         history = continued.history.then(input_items(continued.body), "")
         response = {**response, PREVIOUS: continued.body[PREVIOUS]}
-    return Transcript.write(view.caller, target, at, history, response)
+    return StoredResponse.write(view.caller, target, at, history, response)
 
 
-def resume(view: RequestView, transcript: Transcript) -> RequestView:
+def resume(view: RequestView, transcript: StoredResponse) -> RequestView:
     """The request with its whole conversation, so that everyone who reads it sees all of it."""
     earlier, response = transcript.read()
     history = earlier.then(as_list(response.get("output")), transcript.target)
     # Only a target that says so keeps what it answered; one that ignores the id would lose the conversation without a word.
-    home = transcript.target if response.get("store") is True else ""
-    continued = Continued(view.raw, view.body, home, history)
+    stored_by = transcript.target if response.get("store") is True else ""
+    continued = Continued(view.raw, view.body, stored_by, history)
     body = _whole_body(continued, reader="")
     return read_anew(view, body, _written(body))._replace(continued=continued)
 
@@ -78,17 +78,17 @@ def view_for(view: RequestView, target: Target) -> RequestView:
     continued = view.continued
     if continued is None:
         return view
-    if target.name == continued.home and Dialect.RESPONSES in target.speaks:
+    if target.name == continued.stored_by and Dialect.RESPONSES in target.speaks:
         return view._replace(raw=continued.raw, body=continued.body)
-    if target.name not in continued.history.makers:
+    if target.name not in continued.history.origins:
         return view
     body = _whole_body(continued, target.name)
     return view._replace(raw=_written(body), body=body)
 
 
-def without_home(view: RequestView) -> RequestView:
+def without_stored(view: RequestView) -> RequestView:
     """The same request, when the target that was to hold its history turned out to have lost it."""
-    return view if view.continued is None else view._replace(continued=view.continued._replace(home=""))
+    return view if view.continued is None else view._replace(continued=view.continued._replace(stored_by=""))
 
 
 def _whole_body(continued: Continued, reader: str) -> JsonObject:
@@ -96,16 +96,16 @@ def _whole_body(continued: Continued, reader: str) -> JsonObject:
     return {**{name: value for name, value in continued.body.items() if name != PREVIOUS}, "input": items}
 
 
-def _portable(history: History, reader: str) -> list[Json]:
+def _portable(history: Transcript, reader: str) -> list[Json]:
     """The items as `reader` can take them. Its own stay as they are; of another's, hidden ones go and ids are unlinked.
 
     A host that knows an id looks up what stood beside it, and refuses a call or message whose reasoning is not there.
     """
     items: list[Json] = []
-    for value, maker in zip(history.items, history.makers, strict=True):
+    for value, origin in zip(history.items, history.origins, strict=True):
         item = as_object(value)
         kind = item.get("type") or "message"
-        if not maker or maker == reader:
+        if not origin or origin == reader:
             items.append(value)
         elif kind in _CALLS:
             items.append({name: field for name, field in item.items() if name != "id"})
@@ -160,7 +160,7 @@ def read_whole_response(raw: bytes) -> JsonObject | None:
     return response if as_text(response.get("id")) and isinstance(response.get("output"), list) else None
 
 
-def list_items(transcript: Transcript, after: str | None, limit: int, *, newest_first: bool) -> JsonObject:
+def list_items(transcript: StoredResponse, after: str | None, limit: int, *, newest_first: bool) -> JsonObject:
     """A page of what a response was given, in the shape of OpenAI's lists. Items without an id get one."""
     history, _ = transcript.read()
     items: list[JsonObject] = []

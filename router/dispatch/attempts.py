@@ -25,7 +25,7 @@ from router.contract.target import Target
 from router.contract.words import Operation, Outcome
 from router.dialects.opaque import keys_for, refused_by
 from router.dialects.refusals import says_too_long
-from router.dialects.transcripts import view_for, without_home
+from router.dialects.transcripts import view_for, without_stored
 from router.dispatch.bridged import Bridged
 from router.dispatch.live import LiveStatistics
 from router.dispatch.outgoing import Outgoing, Reachable, prepare
@@ -76,11 +76,11 @@ class Dispatcher:
         live: LiveStatistics,
         *,
         deadline_seconds: float,
-        most_response_bytes: int,
+        max_response_bytes: int,
         clock: Callable[[], float],
     ) -> None:
         self._reachable, self._live, self._clock = reachable, live, clock
-        self._deadline_seconds, self._most_response_bytes = deadline_seconds, most_response_bytes
+        self._deadline_seconds, self._max_response_bytes = deadline_seconds, max_response_bytes
 
     async def send(self, view: RequestView, errand: Errand) -> None:
         """Try targets until one serves. The record is filled as it goes, so that it is true even if the caller leaves.
@@ -119,12 +119,12 @@ class Dispatcher:
     ) -> tuple[RequestView, TandemError | None]:
         """Ask a target again that lost what it was to keep, or that refuses hidden state which it cannot read."""
         target = reachable.target
-        if view.continued is not None and view.continued.home == target.name and _has_forgotten(error):
-            view = without_home(view)
+        if view.continued is not None and view.continued.stored_by == target.name and _has_forgotten(error):
+            view = without_stored(view)
             error = await self._attempt(view_for(view, target), reachable, errand)
         keys = keys_for(view_for(view, target), target.name) if _refuses_state(error) else ()
         if keys:
-            stripped = view._replace(makers={**view.makers, **dict.fromkeys(keys, refused_by(target.name))})
+            stripped = view._replace(origins={**view.origins, **dict.fromkeys(keys, refused_by(target.name))})
             error = await self._attempt(view_for(stripped, target), reachable, errand)
             if error is None:  # only now is it known that these were what it refused
                 view, errand.record.refused_state = stripped, keys
@@ -162,7 +162,7 @@ class Dispatcher:
             dialect=view.dialect,
             request_id=view.id,
             is_streaming=view.is_streaming,
-            most_bytes=self._most_response_bytes,
+            max_bytes=self._max_response_bytes,
             head=lambda: errand.head(target, failed),
             begun=lambda: errand.begun(target),
             clock=clock,
@@ -178,7 +178,7 @@ class Dispatcher:
                 relay,
                 target=target.name,
                 is_streaming=view.is_streaming,
-                most_bytes=self._most_response_bytes,
+                max_bytes=self._max_response_bytes,
             )
         call: UpstreamCall | None = None
         error: TandemError | None = None

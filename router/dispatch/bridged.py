@@ -16,8 +16,8 @@ _UNTRANSLATABLE = (ArithmeticError, AttributeError, LookupError, RecursionError,
 class Bridged:
     """A sink in the target's dialect before one in the caller's. Streams pass piece by piece, all else is held until whole."""
 
-    def __init__(self, answer: BridgedAnswer, relay: Sink, *, target: str, is_streaming: bool, most_bytes: int) -> None:
-        self._answer, self._relay, self._target, self._most_bytes = answer, relay, target, most_bytes
+    def __init__(self, answer: BridgedAnswer, relay: Sink, *, target: str, is_streaming: bool, max_bytes: int) -> None:
+        self._answer, self._relay, self._target, self._max_bytes = answer, relay, target, max_bytes
         self._wants_stream = is_streaming
         self._status = 0
         self._headers: Headers = ()
@@ -44,8 +44,8 @@ class Bridged:
             self._pass_on(lambda: self._answer.feed(data))
             return
         self._held_bytes += len(data)
-        if self._held_bytes > self._most_bytes:
-            self._give_up(f"an answer of more than {self._most_bytes} bytes")
+        if self._held_bytes > self._max_bytes:
+            self._give_up(f"an answer of more than {self._max_bytes} bytes")
         else:
             self._held.append(data)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from router.contract.target import Pace, Standing, Target, WorkRatio
+from router.contract.target import Speed, Target, TargetStatus, WorkRatio
 
 _KEPT_SAMPLES = 15
 _HALF_LIFE_SECONDS = 10.0
@@ -48,13 +48,13 @@ class _Live:
         self.closed_until = 0.0
         self.ratio = WorkRatio()
 
-    def stand(self, now: float) -> Standing:
-        pace = Pace(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
+    def status(self, now: float) -> TargetStatus:
+        speed = Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
         wait = max(0.0, self.closed_until - now)
         if self.unanswered:
             # A request that waits for its first token shows a queue before any sample can.
-            wait = max(wait, now - next(iter(self.unanswered.values())) - pace.ttft_seconds)
-        return Standing(self.target, pace, wait, self.in_flight, self.ratio)
+            wait = max(wait, now - next(iter(self.unanswered.values())) - speed.ttft_seconds)
+        return TargetStatus(self.target, speed, wait, self.in_flight, self.ratio)
 
 
 class LiveStatistics:
@@ -63,15 +63,15 @@ class LiveStatistics:
     def __init__(self, targets: Iterable[Target]) -> None:
         self._live = {target.name: _Live(target) for target in targets}
         self._next = 0
-        self._stood_at = float("-inf")
-        self._standings: Mapping[str, Standing] = {}
+        self._looked_at = float("-inf")
+        self._statuses: Mapping[str, TargetStatus] = {}
 
-    def standings(self, now: float) -> Mapping[str, Standing]:
+    def statuses(self, now: float) -> Mapping[str, TargetStatus]:
         """Every target as it is now (or was five milliseconds ago), in the order of the config."""
-        if not 0 <= now - self._stood_at < _FRESH_SECONDS:
-            self._stood_at = now
-            self._standings = {name: live.stand(now) for name, live in self._live.items()}
-        return self._standings
+        if not 0 <= now - self._looked_at < _FRESH_SECONDS:
+            self._looked_at = now
+            self._statuses = {name: live.status(now) for name, live in self._live.items()}
+        return self._statuses
 
     def learn(self, ratios: Mapping[str, WorkRatio]) -> None:
         """How much work each target makes of a turn, as the ledger shows it. One of which nothing is known is as expected."""

@@ -26,7 +26,7 @@ from router.dialects.refusals import failure_event
 from router.dialects.sse import StreamEnd, Tail
 from router.dispatch.waits import read_retry_after
 
-_MOST_ERROR_BYTES = 1 << 20
+_MAX_ERROR_BYTES = 1 << 20
 _PASSED_HEADERS = frozenset(
     """
     content-type retry-after retry-after-ms x-request-id request-id openai-processing-ms openai-version
@@ -58,7 +58,7 @@ class Relay:
         dialect: Dialect,
         request_id: str,
         is_streaming: bool,
-        most_bytes: int,
+        max_bytes: int,
         head: Callable[[], Headers],
         begun: Callable[[], None],
         clock: Callable[[], float],
@@ -68,7 +68,7 @@ class Relay:
         self._heartbeat_seconds = heartbeat_seconds
         self._heart: asyncio.TimerHandle | None = None
         self._silent_checks = 0
-        self._wants_stream, self._most_bytes, self._clock = is_streaming, most_bytes, clock
+        self._wants_stream, self._max_bytes, self._clock = is_streaming, max_bytes, clock
         self._head, self._begun = head, begun
         self._status = 0
         self._headers: Headers = ()
@@ -163,11 +163,11 @@ class Relay:
     def _hold(self, data: bytes) -> None:
         self._held_bytes += len(data)
         is_error = not 200 <= self._status < 300
-        if self._held_bytes > (_MOST_ERROR_BYTES if is_error else self._most_bytes):
+        if self._held_bytes > (_MAX_ERROR_BYTES if is_error else self._max_bytes):
             if is_error:
                 self._settle(self._read_refusal(b"".join(self._held)))
             else:
-                self._settle(self._malformed(f"an answer of more than {self._most_bytes} bytes"))
+                self._settle(self._malformed(f"an answer of more than {self._max_bytes} bytes"))
             return
         self._held.append(data)
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-_MOST_SECONDS = 86_400
+_MAX_SECONDS = 86_400
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _STEP = re.compile(r"(\d+(?:\.\d+)?)(ms|[hms])")
 _DURATION = re.compile(rf"(?:{_STEP.pattern})+")
@@ -16,7 +16,7 @@ def read_retry_after(headers: Mapping[str, str], reset_headers: Iterable[str] = 
     """
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0), *((name, 1.0) for name in reset_headers)):
         seconds = _read_seconds(headers.get(name, ""))
-        if seconds is not None and 0 <= seconds * scale < _MOST_SECONDS:
+        if seconds is not None and 0 <= seconds * scale < _MAX_SECONDS:
             return seconds * scale
     return None
 

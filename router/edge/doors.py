@@ -32,7 +32,7 @@ _DOORS = {
 DOORS: Mapping[str, Door] = {prefix + path: door for path, door in _DOORS.items() for prefix in ("/v1", "")}
 """By path. Clients leave `/v1` out where they take it for part of the base URL."""
 
-_MOST_ADMITTED = 64
+_MAX_ADMITTED = 64
 _NO_HOST = re.compile(r"[^\w.:\[\]-]")
 _LOOPBACK_HOST = re.compile(r"^(localhost|127(?:\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$", re.IGNORECASE)
 
@@ -85,7 +85,7 @@ def check_knock(headers: Mapping[str, str], hosts: int) -> None:
     _check_knock(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site", "none"))
 
 
-@lru_cache(maxsize=_MOST_ADMITTED)
+@lru_cache(maxsize=_MAX_ADMITTED)
 def _check_knock(host: str, origin: str | None, site: str) -> None:
     """Who was let in is remembered; who was refused is looked at anew."""
     if not host:
@@ -120,7 +120,7 @@ def check_body_headers(headers: Mapping[str, str], limits: Limits) -> None:
         raise too_large(limits)
 
 
-@lru_cache(maxsize=_MOST_ADMITTED)
+@lru_cache(maxsize=_MAX_ADMITTED)
 def _check_media_type(value: str) -> None:
     kind, _, parameters = value.lower().partition(";")
     if kind.strip() != "application/json" and not kind.strip().endswith("+json"):

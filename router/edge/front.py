@@ -31,7 +31,7 @@ from router.telemetry.tasks import spawn, spawn_started
 
 _HOT_STARTS = tuple(f"POST {path}{end}".encode() for path in DOORS for end in (" ", "?"))
 _LONGEST_START = max(map(len, _HOT_STARTS))
-_MOST_PIPELINED_BYTES = 65_536
+_MAX_PIPELINED_BYTES = 65_536
 _WRITE_HIGH_BYTES = 131_072
 _LINGER_SECONDS = 1.0
 _NEVER = float("inf")
@@ -225,7 +225,7 @@ class HotConnection(asyncio.Protocol):
             return
         if self._sink is not None:
             self._buffer += data
-            if len(self._buffer) > _MOST_PIPELINED_BYTES:
+            if len(self._buffer) > _MAX_PIPELINED_BYTES:
                 self._hold_back(self._sink)
         elif self._head is not None:
             self._take_body(data)
@@ -356,7 +356,7 @@ class HotConnection(asyncio.Protocol):
     def _wait_for_next(self) -> None:
         """The answer is out: take the next request, here already or to come."""
         self._expect(self._gate.limits.keep_alive_seconds, self._close_silent)
-        if len(self._buffer) > _MOST_PIPELINED_BYTES:
+        if len(self._buffer) > _MAX_PIPELINED_BYTES:
             self._transport.resume_reading()
         if self._buffer:
             self._take_head()

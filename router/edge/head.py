@@ -6,7 +6,7 @@ import httptools
 
 from router.contract.errors import BadRequest
 
-_MOST_DIGITS = 19
+_MAX_DIGITS = 19
 
 
 @lru_cache(maxsize=512)
@@ -17,7 +17,7 @@ def header_name(raw: bytes) -> str:
 
 def is_plain_number(value: str) -> bool:
     """Digits, and no more of them than any length has."""
-    return value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS
+    return value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS
 
 
 class RequestHead:

@@ -4,19 +4,19 @@ import orjson
 from fastapi import FastAPI, Request, Response
 
 from router.contract.errors import BadRequest, NotFound
-from router.contract.transcript import Transcript, TranscriptStore
+from router.contract.transcript import ResponseStore, StoredResponse
 from router.dialects.headers import REQUEST_ID
 from router.dialects.transcripts import list_items
 
 _CALLER = "local"
-_MOST_ITEMS = 100
+_MAX_ITEMS = 100
 _DEFAULT_ITEMS = 20
 
 
-def add_responses(app: FastAPI, transcripts: TranscriptStore) -> None:
+def add_responses(app: FastAPI, transcripts: ResponseStore) -> None:
     """The routes below `/v1/responses/{id}`."""
 
-    async def found(response_id: str) -> Transcript:
+    async def found(response_id: str) -> StoredResponse:
         transcript = await transcripts.find(response_id, _CALLER)
         if transcript is None:
             raise _unknown(response_id)
@@ -55,8 +55,8 @@ def _read_limit(text: str | None) -> int:
     if text is None:
         return _DEFAULT_ITEMS
     limit = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
-    if not 1 <= limit <= _MOST_ITEMS:
-        raise BadRequest(f'limit: must be 1 to {_MOST_ITEMS}, not "{text[:20]}"', param="limit")
+    if not 1 <= limit <= _MAX_ITEMS:
+        raise BadRequest(f'limit: must be 1 to {_MAX_ITEMS}, not "{text[:20]}"', param="limit")
     return limit
 
 

@@ -20,9 +20,9 @@ from router.dialects.requests import Arrival, read_request
 from router.sessions.turns import read_turn
 
 _UNKNOWN_WORDS = "(earlier message)"
-_MOST_EARLIER, _MOST_CALLS = 20, 60
+_MAX_EARLIER, _MAX_CALLS = 20, 60
 _TOOL_NAMES = ("read_file", "edit_file")
-_MOST_WEIGHT = 100.0
+_MAX_WEIGHT = 100.0
 _LABELS = ("quick", "long", "unclear")
 _BLOCK_ITEMS = 50
 """Written asks next to each other are often about one thing: so many stay together when data is divided."""
@@ -203,8 +203,8 @@ def _read_commit(found: JsonObject) -> Item:
 def _weight(value: Json) -> float:
     if value is None:
         return 1.0
-    if not isinstance(value, (int, float)) or not 0 < value <= _MOST_WEIGHT:
-        raise ValueError(f"weight must be a number above 0, up to {_MOST_WEIGHT:g}")
+    if not isinstance(value, (int, float)) or not 0 < value <= _MAX_WEIGHT:
+        raise ValueError(f"weight must be a number above 0, up to {_MAX_WEIGHT:g}")
     return float(value)
 
 
@@ -219,11 +219,11 @@ def _numbers(value: Json) -> tuple[int, ...]:
 def chat_body(item: Item, prefix: str = "") -> JsonObject:
     """The item as a chat request: as many earlier turns as it had, with their calls in number and kind."""
     messages: list[Json] = []
-    earlier = min(item.prior_turns, _MOST_EARLIER)
+    earlier = min(item.prior_turns, _MAX_EARLIER)
     for back in range(earlier, 0, -1):
         words = item.previous if back == 1 and item.previous else _UNKNOWN_WORDS
         messages.append({"role": "user", "content": words})
-        made = min(item.calls[-back], _MOST_CALLS) if back <= len(item.calls) else 0
+        made = min(item.calls[-back], _MAX_CALLS) if back <= len(item.calls) else 0
         changed = min(item.edits[-back], made) if back <= len(item.edits) else 0
         if made:
             ids = [f"call_{back}_{number}" for number in range(made)]

@@ -35,7 +35,7 @@ _OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first lin
 """How entries that hold no ranks yet word such a wish."""
 _MISJUDGED_WEIGHT = 10
 """What a turn counts that the person marked as misjudged: nothing says it more plainly."""
-_MOST_LOG_ODDS = 20.0
+_MAX_LOG_ODDS = 20.0
 """More than this no policy may say."""
 _QUERY = """
     SELECT caller, session, turn_kind, client, at, dialect, outcome, tier, decision, prompt_text, output_tokens, id FROM entries
@@ -206,8 +206,8 @@ def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
 def _read_wish(explained: JsonObject) -> str:
     """The rank of the person's wish for a tier, or nothing. Other policies insist too: that a turn stays is nobody's wish."""
     evidence = map(as_object, as_list(explained.get("evidence")))
-    wishes = (item for item in evidence if item.get("kind") == "insist" and item.get("policy") == _WISHES)
-    wish = next(wishes, {})
+    overrides = (item for item in evidence if item.get("kind") == "insist" and item.get("policy") == _WISHES)
+    wish = next(overrides, {})
     words = as_text(wish.get("because"))
     told = (rank for start, rank in _OLD_WORDS.items() if words.startswith(start))
     return as_text(wish.get("rank")) or next(told, "header" if words else "")
@@ -227,7 +227,7 @@ def _read_kept(explained: JsonObject, kind: TurnKind) -> Kept:
 
 def _read_odds(evidence: Mapping[str, Json]) -> float:
     odds = evidence.get("log_odds")
-    if not isinstance(odds, (int, float)) or not abs(odds) <= _MOST_LOG_ODDS:
+    if not isinstance(odds, (int, float)) or not abs(odds) <= _MAX_LOG_ODDS:
         raise ValueError("no log-odds")
     return float(odds)
 

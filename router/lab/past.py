@@ -7,7 +7,7 @@ from router.lab.regrets import is_asked_again
 from router.sessions.clients import BOOKKEEPING_TOOLS
 from router.sessions.history import is_edit
 
-_MOST_WORDS = 20_000
+_MAX_WORDS = 20_000
 _LONG_EDITS, _LONG_TOKENS = 6, 6_000
 _QUICK_EDITS, _QUICK_TOKENS = 2, 2_000
 """Places changed and tokens written. Calls alone say nothing: agents look around before a one-line edit."""
@@ -78,7 +78,7 @@ def size_of_turn(turn: PastTurn) -> Size | None:
     return size if turn.was_answered and not turn.was_interrupted else None
 
 
-class Scribe:
+class SessionBuilder:
     """Takes a session down as a log is read through: an ask, the work on it, the next ask."""
 
     def __init__(self, session_id: str, client: str) -> None:
@@ -98,7 +98,7 @@ class Scribe:
     def ask(self, words: str, at: float | None) -> None:
         """The person spoke. Ends the turn before."""
         self._end_turn()
-        self._open = PastTurn(words[:_MOST_WORDS], at, text_chars=self._chars, remembers_from=self._remembers_from)
+        self._open = PastTurn(words[:_MAX_WORDS], at, text_chars=self._chars, remembers_from=self._remembers_from)
         self._last_at = at
         self._chars += len(words)
 

@@ -6,7 +6,7 @@ from itertools import dropwhile
 _HEAD_CHARS = 240
 _OPENING_WORDS = 12
 _LEAST_WORDS = 3
-_MOST_ALIKE = 0.8
+_MAX_ALIKE = 0.8
 _COMPLAINTS = (
     *("still wrong", "still fail", "still broken", "still not", "still doesn", "still does not", "still the same"),
     *("still get", "still see", "same error", "same problem", "same issue"),
@@ -72,7 +72,7 @@ def is_same_ask(before: str, after: str) -> bool:
     first, second = (set(_WORD.findall(words[:2_000].lower())) for words in (before, after))
     if min(len(first), len(second)) < _LEAST_WORDS:
         return False
-    return len(first & second) / len(first | second) >= _MOST_ALIKE
+    return len(first & second) / len(first | second) >= _MAX_ALIKE
 
 
 def _head(words: str) -> str:

@@ -104,7 +104,7 @@ def _decide_anew(house: House, economics: Economics, opinions: Sequence[Opinion]
         turn=turn,
         prompt=TokenCount(tokens, tokens, tokens, is_exact=True),
         alias=house.models.resolve("auto"),
-        standings=house.live.standings(house.clock()),
+        statuses=house.live.statuses(house.clock()),
     )
     return decide(replace(house.rules, policies=policies, economics=economics), _EMPTY, signals)
 

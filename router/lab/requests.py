@@ -12,12 +12,12 @@ from router.sense.tokens import estimate_tokens
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
 
 _AIDER_SYSTEM = "Act as an expert software developer. "
-_MOST_TURNS = 200
-_MOST_EARLIER_WORDS = 2_000
-_MOST_FILLING_CHARS = 4 << 20
-_MOST_UNCOUNTED_TOKENS = 100_000
+_MAX_TURNS = 200
+_MAX_EARLIER_WORDS = 2_000
+_MAX_FILLING_CHARS = 4 << 20
+_MAX_UNCOUNTED_TOKENS = 100_000
 """The longest prompt where a log counts no tokens: clients compact before the window is full, and not all of them log it."""
-_MOST_SESSION_CHARS = 200
+_MAX_SESSION_CHARS = 200
 _FILLING = "The text of tools, files and answers that stood here, as much of it as there was. "
 _TOKENS_PER_CHAR = estimate_tokens(_FILLING.encode() * 100) / (len(_FILLING) * 100)
 _PLANNING = "\n<system-reminder>Plan mode is active</system-reminder>"
@@ -27,7 +27,7 @@ _TOOLS: list[Json] = [{"type": "function", "function": {"name": "shell", "parame
 def write_request(session: PastSession, index: int) -> Arrival:
     """The first request of one turn: the person's words after the turns that it would still remember."""
     turn = session.turns[index]
-    earlier = session.turns[max(turn.remembers_from, index - _MOST_TURNS) : index]
+    earlier = session.turns[max(turn.remembers_from, index - _MAX_TURNS) : index]
     messages: list[Json] = [message for past in earlier for message in _write_turn(past)]
     messages.append({"role": "user", "content": turn.words + (_PLANNING if turn.is_planning else "")})
     lead = _AIDER_SYSTEM if session.client == "aider" else ""
@@ -44,7 +44,7 @@ def write_request(session: PastSession, index: int) -> Arrival:
 def write_headers(client: str, session: str) -> dict[str, str]:
     """The headers by which a client is recognised again, and its session is its own."""
     agents = BY_NAME.get(client, UNKNOWN_CLIENT).agents
-    name = "".join(filter(str.isprintable, f"replay-{session}"))[:_MOST_SESSION_CHARS]
+    name = "".join(filter(str.isprintable, f"replay-{session}"))[:_MAX_SESSION_CHARS]
     return {"user-agent": agents[0] if agents else "", "x-tandem-session": name}
 
 
@@ -57,14 +57,14 @@ def _write_turn(turn: PastTurn) -> Sequence[JsonObject]:
     answer: JsonObject = {"role": "assistant", "content": "Done."}
     if calls:
         answer["tool_calls"] = calls
-    return ({"role": "user", "content": turn.words[:_MOST_EARLIER_WORDS]}, answer)
+    return ({"role": "user", "content": turn.words[:_MAX_EARLIER_WORDS]}, answer)
 
 
 def _fill(turn: PastTurn, written_chars: int) -> str:
     """Text in place of all that the log need not keep in memory: the length of a prompt counts, its wording does not."""
     if turn.prompt_tokens is None:
-        wanted = min(turn.text_chars, round(_MOST_UNCOUNTED_TOKENS / _TOKENS_PER_CHAR))
+        wanted = min(turn.text_chars, round(_MAX_UNCOUNTED_TOKENS / _TOKENS_PER_CHAR))
     else:
         wanted = round(turn.prompt_tokens / _TOKENS_PER_CHAR)
-    length = min(max(0, wanted - written_chars), _MOST_FILLING_CHARS)
+    length = min(max(0, wanted - written_chars), _MAX_FILLING_CHARS)
     return (_FILLING * (length // len(_FILLING) + 1))[:length]

@@ -17,7 +17,7 @@ _LEAST_TURNS = 30
 _PRIOR_TURNS = 50.0
 """What the shipped values weigh: little history changes little."""
 _LEARNED_SHARE = 0.7
-_MOST_OFFSET = 3.0
+_MAX_OFFSET = 3.0
 _RESAMPLES = 2_000
 _BAND = (0.025, 0.975)
 _SHIPPED_BASE_RATE: float = DecisionSettings.model_fields["base_rate"].default
@@ -152,7 +152,7 @@ def fit(samples: Sequence[Sample]) -> Fit:
         wrong = math.fsum(sample.weight * (sigmoid(prior + offset + sample.evidence) - sample.is_long) for sample in samples)
         return wrong + pull * (shift + offset)
 
-    low, high = -_MOST_OFFSET, _MOST_OFFSET
+    low, high = -_MAX_OFFSET, _MAX_OFFSET
     for _ in range(40):  # the loss is convex, so its slope has one root
         middle = (low + high) / 2
         low, high = (middle, high) if slope(middle) < 0 else (low, middle)

@@ -10,7 +10,7 @@ from router.contract.target import Price, Target
 from router.contract.words import Dialect
 from router.dialects.headers import because_served
 
-_MOST_TEXT_BYTES = 1 << 20
+_MAX_TEXT_BYTES = 1 << 20
 MILLION = 1_000_000.0
 
 
@@ -65,7 +65,7 @@ def _because(decision: Decision | None, target: Target | None, record: Dispatche
 
 
 def _text(raw: bytes) -> str:
-    return raw[:_MOST_TEXT_BYTES].decode("utf-8", "replace")
+    return raw[:_MAX_TEXT_BYTES].decode("utf-8", "replace")
 
 
 def _cost(usage: Usage | None, price: Price | None) -> float | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from router.ledger.files import connect
 
 _BATCH_SECONDS = 0.5
-_MOST_WAITING = 20_000
+_MAX_WAITING = 20_000
 _KEPT_SECONDS = 30 * 86_400.0
 _RETENTION_SECONDS = 3_600.0
 
@@ -48,7 +48,7 @@ class SqliteSessions:
     def save(self, key: str, at: float, state: bytes) -> None:
         """Take a session's state, to be written with the next batch."""
         with self._lock:
-            if len(self._waiting) < _MOST_WAITING or key in self._waiting:
+            if len(self._waiting) < _MAX_WAITING or key in self._waiting:
                 self._waiting[key] = (at, state)
             else:
                 self.lost += 1

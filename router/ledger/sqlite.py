@@ -16,8 +16,8 @@ from router.contract.request import Json, JsonObject
 from router.ledger.files import connect, create_private, prepare
 
 SCHEMA_VERSION = 1
-_MOST_QUEUED = 50_000
-_MOST_REMEMBERED = 512
+_MAX_QUEUED = 50_000
+_MAX_REMEMBERED = 512
 _REMEMBERED_SECONDS = 3_600.0
 _BATCH_ENTRIES = 500
 _BATCH_SECONDS = 0.2
@@ -43,7 +43,7 @@ class RecentDecisions:
         """Remember a decision, and beside it what the person typed."""
         self._known[entry.id] = (entry.caller, entry.at, explained, person_text)
         oldest = next(iter(self._known.values()))
-        if len(self._known) > _MOST_REMEMBERED or entry.at - oldest[1] > _REMEMBERED_SECONDS:
+        if len(self._known) > _MAX_REMEMBERED or entry.at - oldest[1] > _REMEMBERED_SECONDS:
             self._known.popitem(last=False)
 
     def find(self, request_id: str, caller: str) -> JsonObject | None:
@@ -88,7 +88,7 @@ class SqliteLedger:
         the processor's caches: kept until the next batch they cost more than the row does.
         """
         row = self._row(entry)
-        if len(self._queue) >= _MOST_QUEUED:
+        if len(self._queue) >= _MAX_QUEUED:
             self.lost += 1
             return
         self._queue.append(row)

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from router.contract.transcript import Transcript
+from router.contract.transcript import StoredResponse
 from router.ledger.files import LedgerUnusable, connect, create_private, prepare
 
 _SCHEMA_VERSION = 1
@@ -30,10 +30,10 @@ CREATE INDEX IF NOT EXISTS transcripts_at ON transcripts (at);
 _KEPT_SECONDS = 30 * 86_400.0
 """As long as OpenAI keeps a response at least."""
 _RETENTION_SECONDS = 3_600.0
-_MOST_WAITING_BYTES = 128 << 20
+_MAX_WAITING_BYTES = 128 << 20
 
 
-class SqliteTranscripts:
+class SqliteResponses:
     """Keeps transcripts for thirty days."""
 
     def __init__(self, path: Path, *, on_failure: Callable[[str, int], None], clock: Callable[[], float] = time.time) -> None:
@@ -48,9 +48,9 @@ class SqliteTranscripts:
         self.lost = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="transcripts")
 
-    def keep(self, transcript: Transcript, *, for_long: bool) -> None:
+    def keep(self, transcript: StoredResponse, *, for_long: bool) -> None:
         """Queue a transcript. Behind more than 128 MB that are not yet written it is lost, and counted."""
-        if self._is_closed or self._waiting_bytes > _MOST_WAITING_BYTES:
+        if self._is_closed or self._waiting_bytes > _MAX_WAITING_BYTES:
             self._lose("Closed" if self._is_closed else "QueueFull")
             return
         size = len(transcript.content)
@@ -58,7 +58,7 @@ class SqliteTranscripts:
             self._waiting_bytes += size
         self._thread.submit(self._write, transcript).add_done_callback(lambda done: self._written(done, size))
 
-    async def find(self, response_id: str, caller: str) -> Transcript | None:
+    async def find(self, response_id: str, caller: str) -> StoredResponse | None:
         """One keyed read, off the loop: a long conversation takes milliseconds."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._read, response_id, caller)
 
@@ -66,7 +66,7 @@ class SqliteTranscripts:
         """Delete, and answer once it is done."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._delete, response_id, caller)
 
-    async def is_withheld(self, response_id: str, caller: str) -> bool:
+    async def is_denied(self, response_id: str, caller: str) -> bool:
         """Whether somebody else has a response of that id. What was deleted is not known any more."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._is_anothers, response_id, caller)
 
@@ -100,7 +100,7 @@ class SqliteTranscripts:
             self._database.close()
             self._database = None
 
-    def _write(self, transcript: Transcript) -> None:
+    def _write(self, transcript: StoredResponse) -> None:
         statement = "INSERT OR REPLACE INTO transcripts (id, caller, target, at, content) VALUES (?, ?, ?, ?, ?)"
         now = self._clock()
         try:
@@ -119,10 +119,10 @@ class SqliteTranscripts:
         if error is not None:
             self._lose(type(error).__name__)
 
-    def _read(self, response_id: str, caller: str) -> Transcript | None:
+    def _read(self, response_id: str, caller: str) -> StoredResponse | None:
         statement = "SELECT id, caller, target, at, content FROM transcripts WHERE id = ? AND caller = ? AND at >= ?"
         row = self._ask(statement, (response_id, caller, self._clock() - _KEPT_SECONDS))
-        return Transcript(*row) if row is not None else None
+        return StoredResponse(*row) if row is not None else None
 
     def _is_anothers(self, response_id: str, caller: str) -> bool:
         return self._ask("SELECT 1 FROM transcripts WHERE id = ? AND caller != ?", (response_id, caller)) is not None

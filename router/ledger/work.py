@@ -10,7 +10,7 @@ from typing import Any
 from router.contract.entry import FinishedWork
 from router.contract.words import Outcome, TurnKind
 
-_MOST_ENTRIES = 4_000
+_MAX_ENTRIES = 4_000
 """The newest: enough to tell how a target works, and read in a few milliseconds."""
 _LEAST_QUIET_SECONDS = 600.0
 """A session that has been silent for so long has finished its turn."""
@@ -19,7 +19,7 @@ _ESTIMATE = "estimate"
 _QUERY = f"""
     SELECT session, caller, at, turn_kind, outcome, target, score, output_tokens,
         CASE WHEN turn_kind != '{TurnKind.TOOL_LOOP}' AND json_valid(decision) THEN json_extract(decision, '$.decided_by') END
-    FROM entries WHERE sequence > (SELECT max(sequence) - {_MOST_ENTRIES} FROM entries)
+    FROM entries WHERE sequence > (SELECT max(sequence) - {_MAX_ENTRIES} FROM entries)
         AND session IS NOT NULL AND score IS NOT NULL AND turn_kind IN (?, ?, ?) ORDER BY sequence
 """  # noqa: S608  fixed names
 

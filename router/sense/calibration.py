@@ -5,7 +5,7 @@ from collections import OrderedDict
 from router.contract.signals import TokenCount
 from router.sense.tokens import HIGH, LOW
 
-_MOST_SESSIONS = 2_048
+_MAX_SESSIONS = 2_048
 _SLACK = 0.005
 """Framing and sampling: the same prompt, estimated twice at slightly different places."""
 
@@ -20,7 +20,7 @@ class Calibration:
         """Remember what a prompt really was."""
         self._known[caller, session] = (estimated, exact)
         self._known.move_to_end((caller, session))
-        if len(self._known) > _MOST_SESSIONS:
+        if len(self._known) > _MAX_SESSIONS:
             self._known.popitem(last=False)
 
     def narrow(self, caller: str, session: str, count: TokenCount) -> TokenCount:

@@ -42,7 +42,7 @@ _TAIL = re.compile(
     r"|to do this|here|you have|there is|available)\b){0,3}[.!]{0,3}",
     re.IGNORECASE,
 )
-_MOST_BEFORE = 160
+_MAX_BEFORE = 160
 """How far before a claim its reasons are looked for: within its sentence, and no further than this."""
 _ARGUES = re.compile(
     r"\b(?:this|it|that)\b[^\n]{0,120}\b(?:complex|hard|difficult|trivial|simple|easy|tiny|huge|important|one-line)\b",
@@ -105,7 +105,7 @@ def _cut(text: str, spans: list[tuple[int, int]]) -> str:
 
 def _find_start(text: str, start: int) -> int:
     """Where a claim begins: with the words that lead up to it, and with the reason that its sentence gives for it."""
-    before = text[max(0, start - _MOST_BEFORE) : start]
+    before = text[max(0, start - _MAX_BEFORE) : start]
     sentence = before[max(map(before.rfind, ".!?\n")) + 1 :].rstrip()
     argued = _ARGUES.search(sentence)
     if argued is not None:

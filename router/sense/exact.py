@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _VOCABULARY = "fb374d419588a4632f3f557e76b4b70aebbca790"
 _VOCABULARY_SHA256_HEAD = "446a9538cb6c348e"
-_MOST_WAITING = 8
+_MAX_WAITING = 8
 _TOKENS_PER_MESSAGE = 4
 
 
@@ -35,7 +35,7 @@ class ExactCounter:
 
     async def count(self, view: RequestView) -> TokenCount | None:
         """The exact count, or None when it cannot be had: no vocabulary, or too many are waiting for one already."""
-        if self._is_missing or self._waiting >= _MOST_WAITING:
+        if self._is_missing or self._waiting >= _MAX_WAITING:
             return None
         self._waiting += 1
         try:

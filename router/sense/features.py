@@ -10,19 +10,19 @@ from functools import lru_cache
 from zlib import crc32
 
 from router.contract.features import HISTORY, MARKS, SHOWN_CHARS, TABLE_SIZE, UNSPACED, Concept, Features, steps_of
-from router.contract.signals import FinishedTurn, History
+from router.contract.signals import FinishedTurn, SessionHistory
 from router.sense.claims import drop_claims
 from router.sense.lexicon import PAIRS, STILL_WRONG, asks_for_nothing, find_parts, find_phrase, is_vague
 
 _HEAD_CHARS, _TAIL_CHARS = 600, 300
-_MOST_TYPED = 2_000
+_MAX_TYPED = 2_000
 """Claims are looked for in no more than this of either end."""
-_MOST_CALLS, _MOST_EDITS, _MOST_TURNS = 60, 30, 20
+_MAX_CALLS, _MAX_EDITS, _MAX_TURNS = 60, 30, 20
 """Past these a turn is as long, and a session as old, as one can be."""
-_MOST_CONCEPTS = 24
-_MOST_VAGUE_CHARS = 80
+_MAX_CONCEPTS = 24
+_MAX_VAGUE_CHARS = 80
 _BEGINNING_CHARS, _ENDING_CHARS = 4, 3
-_MOST_DIGITS = 4
+_MAX_DIGITS = 4
 """A number is read by how many digits it has: "3 places" and "300 places" are different tasks."""
 _LAST_PLACE = TABLE_SIZE - 1
 _WHOLE, _BEGINNING, _ENDING, _SIGN = 0, 1, 2, 3
@@ -36,7 +36,7 @@ _GAPS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(cod
 _Known = tuple[int, tuple[int, ...], tuple[Concept, ...]]
 """The place by which a word is paired with others, all of its places, and the concepts that it names."""
 _words: dict[str, _Known] = {}
-_MOST_WORDS, _MOST_WORD_CHARS = 16_384, 40
+_MAX_WORDS, _MAX_WORD_CHARS = 16_384, 40
 
 _WORD = re.compile(r"\w+")
 _FILE = re.compile(
@@ -48,23 +48,23 @@ _CAMEL_CASE = re.compile(r"[a-z][A-Z]")
 _QUESTION_MARKS = ("?", "？", "؟")
 
 
-def read_features(text: str, history: History, *, offers_tools: bool, follows: bool = False) -> Features:
+def read_features(text: str, history: SessionHistory, *, offers_tools: bool, follows: bool = False) -> Features:
     """Measure a turn. The same words after the same turns are measured once: a tool loop repeats them on every call.
 
     A client that offers no tools, and whose turns made no calls, shows no history: there, no calls means nothing.
     """
     shows_work = offers_tools or any(turn.calls for turn in history.last)
-    return _measure(text, min(history.turns, _MOST_TURNS) if shows_work else 0, history.last, follows)
+    return _measure(text, min(history.turns, _MAX_TURNS) if shows_work else 0, history.last, follows)
 
 
 def leaves_open(text: str) -> bool:
     """Whether words ask for something without saying what: "fix it", "same for the others"."""
-    return len(text) <= _MOST_VAGUE_CHARS and is_vague(_WORD.findall(text.lower()))
+    return len(text) <= _MAX_VAGUE_CHARS and is_vague(_WORD.findall(text.lower()))
 
 
 def says_what(text: str) -> bool:
     """Whether words ask for something, and say what."""
-    if len(text) > _MOST_VAGUE_CHARS:
+    if len(text) > _MAX_VAGUE_CHARS:
         return True
     words = _WORD.findall(text.lower())
     return not asks_for_nothing(words) and not is_vague(words)
@@ -72,8 +72,8 @@ def says_what(text: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...], follows: bool) -> Features:
-    typed = drop_claims(_ends(text.strip(), _MOST_TYPED, _MOST_TYPED))
-    length = len(text) if len(text) > 2 * _MOST_TYPED else len(typed)
+    typed = drop_claims(_ends(text.strip(), _MAX_TYPED, _MAX_TYPED))
+    length = len(text) if len(text) > 2 * _MAX_TYPED else len(typed)
     shown = _ends(typed, _HEAD_CHARS, _TAIL_CHARS)
     lower = shown.lower()
     is_plain = lower.isascii()
@@ -84,7 +84,7 @@ def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...], follows: boo
         marks=steps_of(MARKS, _count_marks(shown, lower, len(words), length, is_plain=is_plain)),
         length=math.log1p(min(length, SHOWN_CHARS)) / 3 - 1,
         history=steps_of(HISTORY, _count_history(turns, last)) if turns else (),
-        concepts=tuple(concepts[:_MOST_CONCEPTS]),
+        concepts=tuple(concepts[:_MAX_CONCEPTS]),
         has_task=not asks_for_nothing(words),
         follows=follows,
         is_correction=any(phrase == STILL_WRONG for phrase, _ in concepts),
@@ -117,10 +117,10 @@ def _read_words(words: list[str]) -> tuple[list[int], list[Concept]]:
 
 def _learn_word(word: str) -> _Known:
     """Find out what a word is, and remember it. With too many the memory begins anew: a cache that keeps order costs more."""
-    if len(_words) >= _MOST_WORDS:
+    if len(_words) >= _MAX_WORDS:
         _words.clear()
     found = _read_word(word) if word.isascii() or not UNSPACED.search(word) else _read_signs(word)
-    if len(word) <= _MOST_WORD_CHARS:
+    if len(word) <= _MAX_WORD_CHARS:
         _words[word] = found
     return found
 
@@ -129,7 +129,7 @@ def _read_word(word: str) -> _Known:
     """A word's place, all of its places (its own, that of its beginning, that of its ending), and what it names."""
     phrase = find_phrase(word)
     if word.isdigit():
-        word = "0" * min(len(word), _MOST_DIGITS)
+        word = "0" * min(len(word), _MAX_DIGITS)
     elif "_" in word and len(word) > 1:
         word = "~id"
     place, size = _place(word, _WHOLE), len(word)
@@ -188,8 +188,8 @@ def _count_marks(shown: str, lower: str, words: int, length: int, *, is_plain: b
 
 def _count_history(turns: int, last: tuple[FinishedTurn, ...]) -> tuple[float, ...]:
     """The finished turns, in the order of `HISTORY`. -1 stands for a turn that never was."""
-    calls = [min(turn.calls, _MOST_CALLS) for turn in reversed(last)]
-    edits = [min(turn.edits, _MOST_EDITS) for turn in reversed(last)]
+    calls = [min(turn.calls, _MAX_CALLS) for turn in reversed(last)]
+    edits = [min(turn.edits, _MAX_EDITS) for turn in reversed(last)]
     known = (*calls, -1, -1, -1)
     return (
         turns,

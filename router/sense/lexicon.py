@@ -232,7 +232,7 @@ _TASKED = frozenset(
     " refais haz hazlo arréglalo faz сделай исправь rest option first second third both".split()
 )
 _VAGUE_WORDS = frozenset(_VAGUE)
-_MOST_VAGUE_WORDS = 9
+_MAX_VAGUE_WORDS = 9
 PHRASES = tuple(_PHRASES)
 """The words that a reason may use. Nothing else of a reading is ever said."""
 STILL_WRONG = "still wrong"
@@ -258,7 +258,7 @@ for _alike in _PARTS.values():
     _alike.sort(key=lambda pair: -len(pair[0]))
 _NOTHING_ASKED = frozenset(_NO_TASK.split())
 _AROUND_NOTHING = _NOTHING_ASKED | frozenset(_FILLERS.split())
-_MOST_IDLE_WORDS = 8
+_MAX_IDLE_WORDS = 8
 
 
 def find_phrase(word: str) -> str | None:
@@ -286,14 +286,14 @@ def asks_for_nothing(words: list[str]) -> bool:
     """Whether words are only a greeting, thanks or a nod. Signs alone, such as 👍, ask for nothing either."""
     if not words:
         return True
-    if len(words) > _MOST_IDLE_WORDS or _NOTHING_ASKED.isdisjoint(words):
+    if len(words) > _MAX_IDLE_WORDS or _NOTHING_ASKED.isdisjoint(words):
         return False
     return all(word in _AROUND_NOTHING for word in words)
 
 
 def is_vague(words: list[str]) -> bool:
     """Whether words ask for something without saying what: "fix it", "same for the others". What came before tells how large."""
-    if not words or len(words) > _MOST_VAGUE_WORDS:
+    if not words or len(words) > _MAX_VAGUE_WORDS:
         return False
     if len(words) == 1 and (words[0].isdigit() or len(words[0]) == 1):
         return True  # the answer to a choice: "2", "b"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from router.contract.request import RequestView
 from router.contract.signals import Alias, Signals, Turn
-from router.contract.target import Standing
+from router.contract.target import TargetStatus
 from router.contract.words import Feature, TurnKind
 from router.sense.calibration import Calibration
 from router.sense.features import leaves_open, read_features, says_what
@@ -18,7 +18,7 @@ _TOOLS = frozenset({Feature.TOOLS, Feature.CUSTOM_TOOLS})
 
 
 def read_signals(
-    view: RequestView, turn: Turn, alias: Alias, standings: Mapping[str, Standing], calibration: Calibration
+    view: RequestView, turn: Turn, alias: Alias, statuses: Mapping[str, TargetStatus], calibration: Calibration
 ) -> Signals:
     """Measure what policies may look at. Costs the same for a page and for a book."""
     prompt = estimate_prompt(view)
@@ -28,7 +28,7 @@ def read_signals(
     features = None
     if text:
         features = read_features(text, turn.history, offers_tools=not _TOOLS.isdisjoint(view.needs), follows=follows)
-    return Signals(turn=turn, prompt=prompt, alias=alias, standings=standings, effort=view.effort, features=features)
+    return Signals(turn=turn, prompt=prompt, alias=alias, statuses=statuses, effort=view.effort, features=features)
 
 
 def _find_words(turn: Turn) -> tuple[str | None, bool]:
@@ -51,7 +51,7 @@ def is_near_a_limit(signals: Signals) -> bool:
     prompt = signals.prompt
     if prompt.is_exact or prompt.high < _SMALL_TOKENS:
         return False
-    for standing in signals.standings.values():
+    for standing in signals.statuses.values():
         for room in _ROOMS_TOKENS:
             if prompt.low <= standing.target.window_tokens - room <= prompt.high:
                 return True

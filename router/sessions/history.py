@@ -1,23 +1,23 @@
 """The turns before this one, out of the request itself: how much work each of the last three was."""
 
 from router.contract.request import Conversation
-from router.contract.signals import FinishedTurn, History
+from router.contract.signals import FinishedTurn, SessionHistory
 from router.sessions.clients import BOOKKEEPING_TOOLS, EDIT_MARKS, Client
 from router.sessions.words import opening_words
 
 _LAST_TURNS = 3
-_MOST_WORDS = 400
+_MAX_WORDS = 400
 _LOOK_BACK = 2_000
 """Messages. A session longer than this is long in any case."""
 
 
-def read_history(conversation: Conversation, client: Client) -> History:
+def read_history(conversation: Conversation, client: Client) -> SessionHistory:
     """Walk back through the conversation. The person's last words begin the running turn, which is not history yet."""
     found: list[FinishedTurn] = []
     turns = calls = edits = 0
     is_running = True
     for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_BACK), -1):
-        seen = conversation.glance(index)
+        seen = conversation.peek(index)
         if seen.calls:
             for name in seen.calls:
                 if name not in BOOKKEEPING_TOOLS:
@@ -32,9 +32,9 @@ def read_history(conversation: Conversation, client: Client) -> History:
             else:
                 turns += 1
                 if len(found) < _LAST_TURNS:
-                    found.append(FinishedTurn(words[:_MOST_WORDS], calls, edits))
+                    found.append(FinishedTurn(words[:_MAX_WORDS], calls, edits))
             calls = edits = 0
-    return History(turns, tuple(reversed(found)))
+    return SessionHistory(turns, tuple(reversed(found)))
 
 
 def is_edit(name: str) -> bool:

@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from router.contract.memory import SessionStore
 from router.contract.request import RequestView
-from router.contract.signals import Place, Turn
+from router.contract.signals import SessionPosition, Turn
 from router.contract.target import Target
 from router.contract.words import PERSONS_KINDS, Tier, TurnKind
 from router.dialects.opaque import keys_of, refused_by
@@ -23,22 +23,29 @@ from router.sessions.words import opening_words
 
 _REMEMBERED = (*PERSONS_KINDS, TurnKind.SUBAGENT)
 """Turns of the person's, and a subagent's in a session of its own. What else a client sends moves nothing."""
-_MOST_SESSIONS = 4_096
-_MOST_ALIKE = 8
+_MAX_SESSIONS = 4_096
+_MAX_ALIKE = 8
 _LONGEST_SECONDS = 7 * 86_400.0
 _DEFAULT_CACHE_MINUTES = 5.0
 _NEW = SessionState()
 
 
-class Recalled:
+class SessionSnapshot:
     """A session as one request finds it: a snapshot. What the request changes is changed in the session as it then is."""
 
-    __slots__ = ("heeds_line", "is_replaced", "key", "known", "makers", "place", "wish")
+    __slots__ = ("heeds_line", "is_replaced", "key", "known", "origins", "position", "wish")
 
     def __init__(
-        self, key: str, known: SessionState, place: Place, makers: Mapping[str, str], *, heeds_line: bool, is_replaced: bool
+        self,
+        key: str,
+        known: SessionState,
+        position: SessionPosition,
+        origins: Mapping[str, str],
+        *,
+        heeds_line: bool,
+        is_replaced: bool,
     ) -> None:
-        self.key, self.known, self.place, self.makers, self.heeds_line = key, known, place, makers, heeds_line
+        self.key, self.known, self.position, self.origins, self.heeds_line = key, known, position, origins, heeds_line
         self.wish = Tier(known.wish) if known.wish else None
         self.is_replaced = is_replaced
         """Whether the session takes the slot of an older one that began alike."""
@@ -53,20 +60,20 @@ class SessionMemory:
 
     # Reading: changes nothing.
 
-    def recall(self, view: RequestView, turn: Turn) -> Recalled:
+    def recall(self, view: RequestView, turn: Turn) -> SessionSnapshot:
         """What is known of the session that a request belongs to."""
         key, known, is_replaced = self._find(view, turn)
-        line = view.wishes.line
+        line = view.overrides.line
         heeds_line = line is not None and line.place >= known.wish_at
         if turn.kind not in _REMEMBERED and turn.kind is not TurnKind.COMPACTION:
-            return Recalled(key, known, Place(), known.makers, heeds_line=heeds_line, is_replaced=is_replaced)
+            return SessionSnapshot(key, known, SessionPosition(), known.origins, heeds_line=heeds_line, is_replaced=is_replaced)
         tier = Tier(known.tier) if known.tier else None
         is_running = tier is not None and self._is_running(known, turn)
         if not is_running and turn.goes_on:
             carried = turn_state.read(view.headers, view.body, key, _turn_mark(turn))
             if carried is not None:
                 tier, is_running = carried, True
-        place = Place(
+        position = SessionPosition(
             tier,
             is_running,
             known.has_escalated and is_running,
@@ -74,8 +81,8 @@ class SessionMemory:
             known.was_asked_for and is_running,
             known.effort,
         )
-        makers = _name_makers(view, known)
-        return Recalled(key, known, place, makers, heeds_line=heeds_line, is_replaced=is_replaced)
+        origins = _name_origins(view, known)
+        return SessionSnapshot(key, known, position, origins, heeds_line=heeds_line, is_replaced=is_replaced)
 
     @staticmethod
     def _is_running(known: SessionState, turn: Turn) -> bool:
@@ -100,7 +107,7 @@ class SessionMemory:
         if not turn.is_guessed:
             return base, self._load(base) or _NEW, False
         oldest = (base, float("inf"))
-        for number in range(_MOST_ALIKE):
+        for number in range(_MAX_ALIKE):
             key = f"{base}\0{number}" if number else base
             known = self._load(key)
             if known is None or _extends(view, turn, known):
@@ -118,70 +125,79 @@ class SessionMemory:
     # Writing: what a request came to.
 
     @staticmethod
-    def mint_turn_state(recalled: Recalled, view: RequestView, turn: Turn, decided: Tier, served: Tier) -> str | None:
+    def mint_turn_state(snapshot: SessionSnapshot, view: RequestView, turn: Turn, decided: Tier, served: Tier) -> str | None:
         """The token by which a client carries the turn's tier itself; None for clients that carry none."""
         if turn.client != "codex" or turn.kind not in _REMEMBERED:
             return None
-        tier = recalled.place.tier if _is_aside(recalled, view) else _higher(decided, served)
-        return turn_state.mint(recalled.key, _turn_mark(turn), tier) if tier is not None else None
+        tier = snapshot.position.tier if _is_aside(snapshot, view) else _higher(decided, served)
+        return turn_state.mint(snapshot.key, _turn_mark(turn), tier) if tier is not None else None
 
     def note_answer(
-        self, recalled: Recalled, view: RequestView, turn: Turn, decided: Tier, target: Target, *, was_asked_for: bool = False
+        self,
+        snapshot: SessionSnapshot,
+        view: RequestView,
+        turn: Turn,
+        decided: Tier,
+        target: Target,
+        *,
+        was_asked_for: bool = False,
     ) -> None:
         """An answer begins: from now on what is new in this session's next request is this target's own.
 
         Not when it ends: a client goes on at the last event, which may come before that, and what a cut answer said comes
         back too.
         """
-        wishes, messages = view.wishes, len(view.conversation)
-        state = self._current(recalled)
-        if wishes.for_session or recalled.heeds_line:
-            state = state.with_wish(wishes.tier if wishes.for_session else wishes.line.tier if wishes.line else None, messages)
+        overrides, messages = view.overrides, len(view.conversation)
+        state = self._current(snapshot)
+        if overrides.for_session or snapshot.heeds_line:
+            state = state.with_wish(
+                overrides.tier if overrides.for_session else overrides.line.tier if overrides.line else None, messages
+            )
         if turn.kind in _REMEMBERED:
-            if not _is_aside(recalled, view):
-                place, tier = recalled.place, _higher(decided, target.tier)
-                rose = place.is_running and place.tier is Tier.FAST and tier is Tier.DEEP
+            if not _is_aside(snapshot, view):
+                position, tier = snapshot.position, _higher(decided, target.tier)
+                rose = position.is_running and position.tier is Tier.FAST and tier is Tier.DEEP
                 state = state.with_turn(
                     _turn_mark(turn),
                     tier,
-                    has_escalated=rose or (place.is_running and place.has_escalated),
-                    was_asked_for=was_asked_for or (place.is_running and place.was_asked_for),
+                    has_escalated=rose or (position.is_running and position.has_escalated),
+                    was_asked_for=was_asked_for or (position.is_running and position.was_asked_for),
                     effort=view.effort,
                 )
             last = _last_mark(view, turn, messages) if turn.is_guessed else None
-            state = state.with_answer(target.name, messages, recalled.makers, last)
-        self._keep(recalled, state)
+            state = state.with_answer(target.name, messages, snapshot.origins, last)
+        self._keep(snapshot, state)
 
-    def note_served(self, recalled: Recalled, view: RequestView, turn: Turn, target: str, tokens: int) -> None:
+    def note_served(self, snapshot: SessionSnapshot, view: RequestView, turn: Turn, target: str, tokens: int) -> None:
         """A target answered in full: it has the conversation warm now."""
         if turn.kind in _REMEMBERED or turn.kind is TurnKind.COMPACTION:
             price = self._targets[target].price
             until = self._clock() + (price.cache_minutes if price else _DEFAULT_CACHE_MINUTES) * 60
-            state = self._current(recalled)
-            is_shorter = len(view.conversation) < recalled.known.messages
-            self._keep(recalled, state.with_warm(target, tokens, until, is_shorter=is_shorter))
+            state = self._current(snapshot)
+            is_shorter = len(view.conversation) < snapshot.known.messages
+            self._keep(snapshot, state.with_warm(target, tokens, until, is_shorter=is_shorter))
 
-    def note_refused(self, recalled: Recalled, target: str, keys: tuple[str, ...]) -> None:
+    def note_refused(self, snapshot: SessionSnapshot, target: str, keys: tuple[str, ...]) -> None:
         """A target refused these pieces and then served without them: it does not get them again."""
-        refused = {key: NOBODY if key in recalled.makers else refused_by(target) for key in keys}
-        recalled.makers = {**recalled.makers, **refused}
-        self._keep(recalled, self._current(recalled).with_makers(recalled.makers))
+        refused = {key: NOBODY if key in snapshot.origins else refused_by(target) for key in keys}
+        snapshot.origins = {**snapshot.origins, **refused}
+        self._keep(snapshot, self._current(snapshot).with_origins(snapshot.origins))
 
-    def save(self, recalled: Recalled) -> None:
+    def save(self, snapshot: SessionSnapshot) -> None:
         """Hand the session to the store, once for each request."""
-        state = self._known.get(recalled.key)
+        state = self._known.get(snapshot.key)
         if state is not None:
-            self._store.save(_digest(recalled.key), state.at, state.write())
+            self._store.save(_digest(snapshot.key), state.at, state.write())
 
-    def _current(self, recalled: Recalled) -> SessionState:
+    def _current(self, snapshot: SessionSnapshot) -> SessionState:
         """The session as it is now: another of its requests may have changed it since this one looked."""
-        return _NEW if recalled.is_replaced else self._load(recalled.key) or _NEW
+        return _NEW if snapshot.is_replaced else self._load(snapshot.key) or _NEW
 
-    def _keep(self, recalled: Recalled, state: SessionState) -> None:
-        recalled.is_replaced = False
-        self._known[recalled.key] = state._replace(at=self._clock())
-        self._known.move_to_end(recalled.key)
-        if len(self._known) > _MOST_SESSIONS:
+    def _keep(self, snapshot: SessionSnapshot, state: SessionState) -> None:
+        snapshot.is_replaced = False
+        self._known[snapshot.key] = state._replace(at=self._clock())
+        self._known.move_to_end(snapshot.key)
+        if len(self._known) > _MAX_SESSIONS:
             self._known.popitem(last=False)
 
     def close(self) -> None:
@@ -189,9 +205,9 @@ class SessionMemory:
         self._store.close()
 
 
-def _is_aside(recalled: Recalled, view: RequestView) -> bool:
+def _is_aside(snapshot: SessionSnapshot, view: RequestView) -> bool:
     """A wish for one request does not move the running turn."""
-    return view.wishes.tier is not None and not view.wishes.for_session and recalled.place.is_running
+    return view.overrides.tier is not None and not view.overrides.for_session and snapshot.position.is_running
 
 
 def _higher(decided: Tier, served: Tier) -> Tier:
@@ -231,15 +247,15 @@ def _extends(view: RequestView, turn: Turn, known: SessionState) -> bool:
     return len(view.conversation) >= known.messages and _last_mark(view, turn, known.messages) == known.last
 
 
-def _name_makers(view: RequestView, known: SessionState) -> Mapping[str, str]:
+def _name_origins(view: RequestView, known: SessionState) -> Mapping[str, str]:
     """Who made the hidden state in a request: as remembered, or, for what is new since then, who answered last."""
-    makers = known.makers
+    origins = known.origins
     if known.target is None or not known.messages:
-        return makers
+        return origins
     found: dict[str, str] | None = None
     for index in range(known.messages, len(view.conversation)):
         for key in keys_of(view.dialect, view.conversation.item(index)):
-            if key not in makers:
-                found = found or dict(makers)
+            if key not in origins:
+                found = found or dict(origins)
                 found[key] = known.target
-    return makers if found is None else found
+    return origins if found is None else found

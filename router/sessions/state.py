@@ -11,7 +11,7 @@ import orjson
 
 from router.contract.words import Tier
 
-_MOST_MAKERS = 600
+_MAX_ORIGINS = 600
 NOBODY = "-"
 """The maker of state that was refused by the very target that was said to have made it."""
 
@@ -36,7 +36,7 @@ class SessionState(NamedTuple):
     last: str = ""
     warm: Mapping[str, tuple[int, float]] = {}
     """By target: how many tokens it has warm, and until when."""
-    makers: Mapping[str, str] = {}
+    origins: Mapping[str, str] = {}
 
     def with_wish(self, wish: Tier | None, messages: int) -> "SessionState":
         """Somebody asked for a tier for the whole session, or took that back."""
@@ -54,33 +54,34 @@ class SessionState(NamedTuple):
             effort=self.effort or effort,
         )
 
-    def with_answer(self, target: str, messages: int, makers: Mapping[str, str], last: str | None) -> "SessionState":
+    def with_answer(self, target: str, messages: int, origins: Mapping[str, str], last: str | None) -> "SessionState":
         """A target begins to answer: what is new in the next request is its own."""
-        state = self._replace(target=target, messages=messages, makers=_newest({**self.makers, **makers}))
+        state = self._replace(target=target, messages=messages, origins=_newest({**self.origins, **origins}))
         return state if last is None else state._replace(last=last)
 
     def with_warm(self, target: str, tokens: int, until: float, *, is_shorter: bool) -> "SessionState":
         """A target has the conversation warm. One that became shorter is another prefix: nothing else of it is."""
         return self._replace(warm={**({} if is_shorter else self.warm), target: (tokens, until)})
 
-    def with_makers(self, makers: Mapping[str, str]) -> "SessionState":
+    def with_origins(self, origins: Mapping[str, str]) -> "SessionState":
         """Who made what, as it turned out."""
-        return self._replace(makers=_newest({**self.makers, **makers}))
+        return self._replace(origins=_newest({**self.origins, **origins}))
 
     def write(self) -> bytes:
         """The state for a store."""
         return orjson.dumps(self._asdict())
 
 
-def _newest(makers: Mapping[str, str]) -> Mapping[str, str]:
-    return makers if len(makers) <= _MOST_MAKERS else dict(list(makers.items())[-_MOST_MAKERS:])
+def _newest(origins: Mapping[str, str]) -> Mapping[str, str]:
+    return origins if len(origins) <= _MAX_ORIGINS else dict(list(origins.items())[-_MAX_ORIGINS:])
 
 
 def read_state(stored: bytes) -> SessionState | None:
     """A state out of a store; None where it is not one."""
     try:
         values: dict[str, Any] = orjson.loads(stored)
-        values.setdefault("messages", values.get("count", 0))  # as it was called before
+        for name, before in (("messages", "count"), ("origins", "makers")):
+            values.setdefault(name, values.get(before, SessionState._field_defaults[name]))  # as it was called before
         state = SessionState(**{name: values[name] for name in SessionState._fields if name in values})
         warm = {name: (int(tokens), float(until)) for name, (tokens, until) in state.warm.items()}
         for tier in (state.tier, state.wish):

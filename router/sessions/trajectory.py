@@ -44,7 +44,7 @@ def read_trajectory(conversation: Conversation, client: Client) -> Trajectory:
     calls = edits = 0
     changed: list[int] = []
     for index in range(start, len(conversation)):
-        for name in conversation.glance(index).calls:
+        for name in conversation.peek(index).calls:
             if name not in BOOKKEEPING_TOOLS:
                 calls += 1
                 if is_edit(name):
@@ -56,7 +56,7 @@ def read_trajectory(conversation: Conversation, client: Client) -> Trajectory:
     first, seen = len(conversation), 0
     while first > max(start, len(conversation) - _READ_MESSAGES) and seen < _READ_CALLS:
         first -= 1
-        seen += len(conversation.glance(first).calls)
+        seen += len(conversation.peek(first).calls)
     last = _read_last([conversation[index] for index in range(first, len(conversation))])
     return last._replace(calls=calls, edits=edits, files=files, written_chars=written_chars)
 
@@ -77,7 +77,7 @@ def _measure_changes(conversation: Conversation, places: list[int]) -> tuple[int
 def _find_start(conversation: Conversation, client: Client) -> int:
     """The message behind the person's last words."""
     for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _COUNTED_MESSAGES), -1):
-        if conversation.glance(index).role == "user" and opening_words(conversation[index], client):
+        if conversation.peek(index).role == "user" and opening_words(conversation[index], client):
             return index + 1
     return max(0, len(conversation) - _COUNTED_MESSAGES)
 

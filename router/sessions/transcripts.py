@@ -7,35 +7,35 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from router.contract.transcript import Transcript, TranscriptStore
+from router.contract.transcript import ResponseStore, StoredResponse
 
-_MOST_TRANSCRIPTS = 1_024
-_MOST_BYTES = 64 << 20
-_MOST_SECONDS = 3_600.0
-_MOST_OWNERS = 65_536
+_MAX_TRANSCRIPTS = 1_024
+_MAX_BYTES = 64 << 20
+_MAX_SECONDS = 3_600.0
+_MAX_OWNERS = 65_536
 _NOBODY = ""
 
 
-class RememberedTranscripts:
+class MemoryResponses:
     """The last hour's transcripts. The oldest is forgotten first."""
 
     def __init__(
         self,
-        behind: TranscriptStore | None = None,
+        behind: ResponseStore | None = None,
         *,
-        most_transcripts: int = _MOST_TRANSCRIPTS,
-        most_bytes: int = _MOST_BYTES,
-        most_seconds: float = _MOST_SECONDS,
+        max_transcripts: int = _MAX_TRANSCRIPTS,
+        max_bytes: int = _MAX_BYTES,
+        max_seconds: float = _MAX_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._behind, self._clock = behind, clock
-        self._most_transcripts, self._most_bytes, self._most_seconds = most_transcripts, most_bytes, most_seconds
-        self._kept: OrderedDict[tuple[str, str], Transcript] = OrderedDict()
+        self._max_transcripts, self._max_bytes, self._max_seconds = max_transcripts, max_bytes, max_seconds
+        self._kept: OrderedDict[tuple[str, str], StoredResponse] = OrderedDict()
         self._kept_bytes = 0
         # Ids outlive their transcripts: a target may still know one that was deleted here, or that was never this caller's.
         self._owners: OrderedDict[str, str] = OrderedDict()
 
-    def keep(self, transcript: Transcript, *, for_long: bool) -> None:
+    def keep(self, transcript: StoredResponse, *, for_long: bool) -> None:
         """Remember a transcript, and pass it on if it is to outlive the process."""
         key = (transcript.caller, transcript.id)
         self._drop(key)
@@ -46,7 +46,7 @@ class RememberedTranscripts:
         if for_long and self._behind is not None:
             self._behind.keep(transcript, for_long=True)
 
-    async def find(self, response_id: str, caller: str) -> Transcript | None:
+    async def find(self, response_id: str, caller: str) -> StoredResponse | None:
         """The transcript, from memory or from behind it."""
         self._forget_oldest()
         found = self._kept.get((caller, response_id))
@@ -65,11 +65,11 @@ class RememberedTranscripts:
             found = True
         return found
 
-    async def is_withheld(self, response_id: str, caller: str) -> bool:
+    async def is_denied(self, response_id: str, caller: str) -> bool:
         """Whether the id was deleted, or belongs to somebody else."""
         if self._owners.get(response_id, caller) != caller:
             return True
-        return self._behind is not None and await self._behind.is_withheld(response_id, caller)
+        return self._behind is not None and await self._behind.is_denied(response_id, caller)
 
     def close(self) -> None:
         """Forget everything; what is on disk stays there."""
@@ -81,7 +81,7 @@ class RememberedTranscripts:
     def _own(self, response_id: str, caller: str) -> None:
         self._owners[response_id] = caller
         self._owners.move_to_end(response_id)
-        if len(self._owners) > _MOST_OWNERS:
+        if len(self._owners) > _MAX_OWNERS:
             self._owners.popitem(last=False)
 
     def _drop(self, key: tuple[str, str]) -> bool:
@@ -91,10 +91,10 @@ class RememberedTranscripts:
         return transcript is not None
 
     def _forget_oldest(self) -> None:
-        oldest = self._clock() - self._most_seconds
+        oldest = self._clock() - self._max_seconds
         while self._kept:
             key, transcript = next(iter(self._kept.items()))
-            is_within = len(self._kept) <= self._most_transcripts and self._kept_bytes <= self._most_bytes
+            is_within = len(self._kept) <= self._max_transcripts and self._kept_bytes <= self._max_bytes
             if is_within and transcript.at > oldest:
                 return
             self._drop(key)

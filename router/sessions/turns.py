@@ -7,7 +7,7 @@ from functools import lru_cache
 import orjson
 
 from router.contract.request import Json, JsonObject, RequestView
-from router.contract.signals import History, Trajectory, Turn
+from router.contract.signals import SessionHistory, Trajectory, Turn
 from router.contract.words import PERSONS_KINDS, Dialect, Feature, Operation, Tier, TurnKind
 from router.sessions import clients
 from router.sessions.clients import UNKNOWN_CLIENT, Client
@@ -15,7 +15,7 @@ from router.sessions.history import read_history
 from router.sessions.trajectory import read_trajectory
 from router.sessions.words import earlier_words, is_planning, last_user_message, opening_words, person_text
 
-_MOST_FOLLOW_UPS = 5
+_MAX_FOLLOW_UPS = 5
 _SYSTEM_HEAD = 400
 _LAST_TEXT_STARTS = tuple(mark for mark, _ in clients.LAST_TEXT_MARKS)
 
@@ -44,7 +44,7 @@ def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
         goes_on=goes_on,
         turn_id=_text(metadata.get("turn_id")),
         is_guessed=not session,
-        history=read_history(view.conversation, client) if is_persons else History(),
+        history=read_history(view.conversation, client) if is_persons else SessionHistory(),
         trajectory=read_trajectory(view.conversation, client) if goes_on else Trajectory(),
         usual_efforts=client.default_efforts,
     )
@@ -56,7 +56,7 @@ def _find_ask(view: RequestView, client: Client, kind: TurnKind, words: str | No
         return words
     if kind not in PERSONS_KINDS:
         return None
-    for skip in range(_MOST_FOLLOW_UPS):
+    for skip in range(_MAX_FOLLOW_UPS):
         if words is None or not is_follow_up(words):
             return words
         words = earlier_words(view.conversation, client, skip + 1)
@@ -170,8 +170,8 @@ def _turn_metadata(view: RequestView) -> JsonObject:
 
 def _read_session(view: RequestView, client: Client, metadata: JsonObject) -> str:
     """The session's id, first that is there; empty where the client gives none. An empty id is no id."""
-    if view.wishes.session:
-        return f"x:{view.wishes.session}"
+    if view.overrides.session:
+        return f"x:{view.overrides.session}"
     found = _first_header(view.headers, client) or _text(metadata.get("thread_id")) or _field_session(view.body)
     return f"{client.name}:{found[:200]}" if found else ""
 

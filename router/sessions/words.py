@@ -10,10 +10,10 @@ _HARNESS = re.compile(rf"<({'|'.join(HARNESS_TAGS)})\b[^>]{{0,200}}>.*?(?:</\1>|
 _LOOK_BACK_MESSAGES = 8
 _LOOK_FAR_BACK = 2_000
 _SHORT_CHARS = 2_000
-_MOST_OPENING = 2_000
-_MOST_NOTICE = 8_000
+_MAX_OPENING = 2_000
+_MAX_NOTICE = 8_000
 """Where a client's own notice stands: at the ends of a text."""
-_MOST_CHARS = 20_000
+_MAX_CHARS = 20_000
 """A longer text is cut before it is searched: nobody types that much, and a paste must not cost more than a page."""
 
 
@@ -46,7 +46,7 @@ def person_text(conversation: Conversation, client: Client) -> str | None:
 def earlier_words(conversation: Conversation, client: Client, skip: int = 0) -> str | None:
     """The person's words from further back: the last ones, or with `skip` the ones before those."""
     for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_FAR_BACK), -1):
-        if conversation.glance(index).role == "user" and (words := words_of(conversation[index], client)):
+        if conversation.peek(index).role == "user" and (words := words_of(conversation[index], client)):
             if not skip:
                 return words
             skip -= 1
@@ -66,8 +66,8 @@ def words_of(message: Message, client: Client) -> str:
 def opening_words(message: Message, client: Client) -> str:
     """How the typed part of a message begins: enough to know it by. A long paste is not searched to its end."""
     for text in message.texts:
-        if len(text) > _MOST_OPENING:
-            cut = tuple([text if text.startswith("<") else text[:_MOST_OPENING] for text in message.texts])
+        if len(text) > _MAX_OPENING:
+            cut = tuple([text if text.startswith("<") else text[:_MAX_OPENING] for text in message.texts])
             return words_of(message._replace(texts=cut), client)
     return words_of(message, client)
 
@@ -88,8 +88,8 @@ def _strip_any(text: str, client: Client) -> str:
         inside, ends, _ = rest.partition(f"</{client.wraps_words_in}>")
         if begins and ends:
             return inside.strip()
-    if len(text) > _MOST_CHARS:
-        text = text[: _MOST_CHARS // 2] + text[-_MOST_CHARS // 2 :]
+    if len(text) > _MAX_CHARS:
+        text = text[: _MAX_CHARS // 2] + text[-_MAX_CHARS // 2 :]
     for mark in WORDS_BEGIN_AFTER:
         if mark in text:
             text = text.rpartition(mark)[2]
@@ -105,7 +105,7 @@ def is_planning(conversation: Conversation) -> bool:
     """Whether the client says, around the last message, that it is in plan mode."""
     for index in range(max(0, len(conversation) - 2), len(conversation)):
         for whole in conversation[index].texts:
-            text = whole if len(whole) <= _MOST_NOTICE else whole[: _MOST_NOTICE // 2] + whole[-_MOST_NOTICE // 2 :]
+            text = whole if len(whole) <= _MAX_NOTICE else whole[: _MAX_NOTICE // 2] + whole[-_MAX_NOTICE // 2 :]
             if ("Plan" in text or "PLAN" in text) and any(mark in text for mark in PLAN_MARKS):
                 return True
     return False

@@ -15,9 +15,9 @@ from router.contract.relay import Sink
 if TYPE_CHECKING:
     from router.upstream.call import Call
 
-_MOST_HEADERS = 200
-_MOST_HEADER_BYTES = 65_536
-_MOST_INTERIM = 128
+_MAX_HEADERS = 200
+_MAX_HEADER_BYTES = 65_536
+_MAX_INTERIM = 128
 _WHOLE = -1
 """The status of an answer that has ended. `data_received` acts on it, after the last piece of the body went out."""
 
@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
             return
         headers = self._headers
         self._header_bytes = size = self._header_bytes + len(name) + len(value)
-        if size > _MOST_HEADER_BYTES or len(headers) >= _MOST_HEADERS:
+        if size > _MAX_HEADER_BYTES or len(headers) >= _MAX_HEADERS:
             self._fail_malformed("its headers are too large")
             return
         lower = _header_name(name)
@@ -187,7 +187,7 @@ class Connection(asyncio.Protocol):
         if status < 200:
             self._is_interim = True
             self._interim += 1
-            if self._interim > _MOST_INTERIM:
+            if self._interim > _MAX_INTERIM:
                 self._fail_malformed("it sends interim answers without end")
             return
         self._status = status

@@ -14,7 +14,7 @@ from router.telemetry.tasks import spawn
 from router.upstream.call import Call
 from router.upstream.connection import Connection
 
-_MOST_IDLE = 128
+_MAX_IDLE = 128
 _IDLE_SECONDS = 50.0
 """Most servers close an idle connection after a minute; going first saves the second try."""
 _USER_AGENT = "tandem"
@@ -140,7 +140,7 @@ class Pool:
     def release(self, connection: Connection) -> None:
         """Take a connection back that is whole and may serve again."""
         idle = self._idle.setdefault(connection.home, [])
-        if not connection.is_usable or len(idle) >= _MOST_IDLE:
+        if not connection.is_usable or len(idle) >= _MAX_IDLE:
             connection.drop()
             return
         connection.is_reused = True

@@ -7,7 +7,7 @@ import pytest
 from policies.learned import LearnedConfig, LearnedPolicy, find_weights
 from router.config.load import find_config, load_config
 from router.contract.features import TABLE_SIZE
-from router.contract.signals import FinishedTurn, History
+from router.contract.signals import FinishedTurn, SessionHistory
 from router.contract.words import TurnKind
 from router.dialects.headers import header_text
 from router.lab.items import arrival_of, load_items
@@ -17,9 +17,9 @@ from tests.tools.values import ask, make_signals
 
 POLICY = LearnedPolicy(LearnedConfig())
 TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {}}}]
-FIRST = History()
-AFTER_QUICK = History(1, (FinishedTurn("fix the typo", 2, 1),))
-AFTER_LONG = History(1, (FinishedTurn("build the import wizard", 26, 9),))
+FIRST = SessionHistory()
+AFTER_QUICK = SessionHistory(1, (FinishedTurn("fix the typo", 2, 1),))
+AFTER_LONG = SessionHistory(1, (FinishedTurn("build the import wizard", 26, 9),))
 HISTORIES = (FIRST, AFTER_QUICK, AFTER_LONG)
 THRESHOLD = -0.85
 """The log-odds at which tiers usually change: a score of 0.3."""
@@ -66,7 +66,7 @@ LONG = [
 NOTHING = ["hi", "thanks", "ok", "👍", "good morning", "lol", "perfect, thank you"]
 
 
-def judge(text: str, history: History = FIRST, kind: TurnKind = TurnKind.ASK, *, offers_tools: bool = True):
+def judge(text: str, history: SessionHistory = FIRST, kind: TurnKind = TurnKind.ASK, *, offers_tools: bool = True):
     (opinion,) = POLICY.judge(ask(text), make_signals(text=text, history=history, kind=kind, offers_tools=offers_tools))
     return opinion
 
@@ -97,7 +97,7 @@ def test_words_without_a_task_are_quick_anywhere(text, history):
     assert opinion.because == "asks for nothing to be done"
 
 
-def follow(before: str, history: History):
+def follow(before: str, history: SessionHistory):
     (opinion,) = POLICY.judge(ask("go on"), make_signals(text=before, history=history, follows=True, offers_tools=True))
     return opinion
 

@@ -11,8 +11,8 @@ from policies.side_request import SideRequestConfig, SideRequestPolicy
 from policies.trajectory import TrajectoryConfig, TrajectoryPolicy
 from policies.window import WindowConfig, WindowPolicy
 from router.contract.opinions import Insist, Lean, Rank, RuleOut
-from router.contract.request import InBand, Wishes
-from router.contract.signals import Alias, FinishedTurn, History, Place, Trajectory
+from router.contract.request import InBand, Overrides
+from router.contract.signals import Alias, FinishedTurn, SessionHistory, SessionPosition, Trajectory
 from router.contract.words import Dialect, Feature, Tier, TurnKind
 from tests.tools.values import ask, make_signals, make_target, make_view, stand
 
@@ -142,8 +142,8 @@ NO_TROUBLE = Trajectory()
 
 def running(tier: Tier, trajectory: Trajectory = NO_TROUBLE, kind: TurnKind = TurnKind.TOOL_LOOP, *, escalated: bool = False):
     signals = make_signals(kind=kind)
-    place = Place(tier, kind is TurnKind.TOOL_LOOP, escalated)
-    return signals._replace(turn=signals.turn._replace(place=place, trajectory=trajectory))
+    place = SessionPosition(tier, kind is TurnKind.TOOL_LOOP, escalated)
+    return signals._replace(turn=signals.turn._replace(position=place, trajectory=trajectory))
 
 
 BOUNDARY, TRAJECTORY = BoundaryPolicy(BoundaryConfig()), TrajectoryPolicy(TrajectoryConfig())
@@ -178,7 +178,7 @@ def test_compaction_stays_with_its_session_and_a_new_ask_is_free():
 
 def test_a_running_turn_does_not_wait_long_for_its_tier():
     signals = make_signals(stand(make_target(), wait=300), stand(make_target("sage", Tier.DEEP)), kind=TurnKind.TOOL_LOOP)
-    turn = signals.turn._replace(place=Place(Tier.FAST, is_running=True))
+    turn = signals.turn._replace(position=SessionPosition(Tier.FAST, is_running=True))
 
     assert BOUNDARY.judge(ask(), signals._replace(turn=turn)) == ()
 
@@ -186,22 +186,23 @@ def test_a_running_turn_does_not_wait_long_for_its_tier():
 def test_the_same_ask_again_after_fast_had_it_leans_to_deep():
     words = "please fix the parser for me"
     signals = make_signals(text=words)
-    turn = signals.turn._replace(place=Place(Tier.FAST), history=History(1, (FinishedTurn(words, 2, 1),)))
+    turn = signals.turn._replace(position=SessionPosition(Tier.FAST), history=SessionHistory(1, (FinishedTurn(words, 2, 1),)))
 
     assert TRAJECTORY.judge(ask(), signals._replace(turn=turn))[0].log_odds > 0
-    other = turn._replace(history=History(1, (FinishedTurn("write a new module for billing", 2, 1),)))
+    other = turn._replace(history=SessionHistory(1, (FinishedTurn("write a new module for billing", 2, 1),)))
     assert TRAJECTORY.judge(ask(), signals._replace(turn=other)) == ()
 
 
 def test_a_first_line_outranks_a_session_and_a_header_outranks_the_line():
     view = ask(headers={"x-tandem-tier": "fast"})
-    line = ask()._replace(wishes=Wishes(line=InBand(Tier.DEEP)))
+    line = ask()._replace(overrides=Overrides(line=InBand(Tier.DEEP)))
 
     assert (
-        OVERRIDE.judge(view._replace(wishes=replace(view.wishes, line=InBand(Tier.DEEP))), make_signals())[0].tier is Tier.FAST
+        OVERRIDE.judge(view._replace(overrides=replace(view.overrides, line=InBand(Tier.DEEP))), make_signals())[0].tier
+        is Tier.FAST
     )
     assert OVERRIDE.judge(line, make_signals(tier_wish=Tier.FAST))[0].tier is Tier.DEEP
-    assert OVERRIDE.judge(ask()._replace(wishes=Wishes(line=InBand(None))), make_signals(tier_wish=Tier.FAST)) == ()
+    assert OVERRIDE.judge(ask()._replace(overrides=Overrides(line=InBand(None))), make_signals(tier_wish=Tier.FAST)) == ()
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_a_first_line_outranks_a_session_and_a_header_outranks_the_line():
     ],
 )
 def test_only_another_effort_than_the_clients_default_or_a_change_of_it_leans(effort, usual, before, sign):
-    signals = make_signals(effort=effort, usual_efforts=usual, place=Place(effort=before))
+    signals = make_signals(effort=effort, usual_efforts=usual, position=SessionPosition(effort=before))
 
     opinions = EffortPolicy(EffortConfig()).judge(ask(), signals)
 
@@ -227,7 +228,7 @@ def test_only_another_effort_than_the_clients_default_or_a_change_of_it_leans(ef
 
 
 def test_a_changed_effort_is_told_without_the_callers_own_words():
-    signals = make_signals(effort="high", place=Place(effort="sk-canary-12345 <script>"))
+    signals = make_signals(effort="high", position=SessionPosition(effort="sk-canary-12345 <script>"))
 
     (opinion,) = EffortPolicy(EffortConfig()).judge(ask(), signals)
 
@@ -236,7 +237,7 @@ def test_a_changed_effort_is_told_without_the_callers_own_words():
 
 def grown(tier: Tier | None, trajectory: Trajectory, **place):
     signals = make_signals(kind=TurnKind.TOOL_LOOP, tokens=80_000)
-    turn = signals.turn._replace(place=Place(tier, tier is not None, **place), trajectory=trajectory, goes_on=True)
+    turn = signals.turn._replace(position=SessionPosition(tier, tier is not None, **place), trajectory=trajectory, goes_on=True)
     return signals._replace(turn=turn)
 
 
@@ -278,14 +279,14 @@ def test_a_grown_turn_stays_while_deep_keeps_callers_waiting():
     signals = grown(Tier.FAST, Trajectory(calls=9, edits=9))
     busy = stand(make_target("sage", Tier.DEEP), wait=300)
 
-    (opinion,) = BOUNDARY.judge(ask(), signals._replace(standings={**signals.standings, "sage": busy}))
+    (opinion,) = BOUNDARY.judge(ask(), signals._replace(statuses={**signals.statuses, "sage": busy}))
 
     assert opinion.tier is Tier.FAST
 
 
 @pytest.mark.parametrize(("tier", "leans"), [(Tier.FAST, True), (Tier.DEEP, False), (None, False)])
 def test_words_that_say_it_is_still_wrong_lean_up_after_fast_had_it(tier, leans):
-    opinions = TRAJECTORY.judge(ask(), make_signals(text="it still doesn't work", place=Place(tier)))
+    opinions = TRAJECTORY.judge(ask(), make_signals(text="it still doesn't work", position=SessionPosition(tier)))
 
     assert bool(opinions) is leans
     assert all(opinion.log_odds > 1 for opinion in opinions)
@@ -293,7 +294,7 @@ def test_words_that_say_it_is_still_wrong_lean_up_after_fast_had_it(tier, leans)
 
 @pytest.mark.parametrize(("calls", "leans"), [(2, True), (26, False)])
 def test_without_a_memory_a_small_last_turn_is_taken_for_one_of_fast(calls, leans):
-    history = History(1, (FinishedTurn("rename it", calls, 1),))
+    history = SessionHistory(1, (FinishedTurn("rename it", calls, 1),))
 
     assert bool(TRAJECTORY.judge(ask(), make_signals(text="that's wrong", history=history))) is leans
 

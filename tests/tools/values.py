@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 
 from router.contract.request import RequestView
-from router.contract.signals import Alias, History, Signals, TokenCount, Turn
-from router.contract.target import Pace, Price, Standing, Target, Timeouts
+from router.contract.signals import Alias, SessionHistory, Signals, TokenCount, Turn
+from router.contract.target import Price, Speed, Target, TargetStatus, Timeouts
 from router.contract.words import Dialect, Feature, Operation, Tier, TurnKind
 from router.dialects.requests import Arrival, read_request
 from router.sense.features import read_features
@@ -29,7 +29,7 @@ def make_target(name: str = "spark", tier: Tier = Tier.FAST, **more) -> Target:
         "speaks": frozenset({Dialect.CHAT}),
         "accepts": EVERYTHING,
         "window_tokens": 128_000 if fast else 400_000,
-        "typical": Pace(0.2, 1000, 60_000) if fast else Pace(0.9, 65, 60_000),
+        "typical": Speed(0.2, 1000, 60_000) if fast else Speed(0.9, 65, 60_000),
         "timeouts": Timeouts(1, 2, 2),
         "price": None,
         **more,
@@ -37,35 +37,35 @@ def make_target(name: str = "spark", tier: Tier = Tier.FAST, **more) -> Target:
     return Target(name=name, tier=tier, **values)
 
 
-def stand(target: Target, wait: float = 0.0, **pace) -> Standing:
+def stand(target: Target, wait: float = 0.0, **speed) -> TargetStatus:
     typical = target.typical
-    now = Pace(
-        pace.get("ttft", typical.ttft_seconds),
-        pace.get("speed", typical.tokens_per_second),
-        pace.get("prefill", typical.prefill_tokens_per_second),
+    now = Speed(
+        speed.get("ttft", typical.ttft_seconds),
+        speed.get("speed", typical.tokens_per_second),
+        speed.get("prefill", typical.prefill_tokens_per_second),
     )
-    return Standing(target, now, wait)
+    return TargetStatus(target, now, wait)
 
 
 def make_signals(
-    *standings: Standing, text: str | None = "hello", kind: TurnKind = TurnKind.ASK, tokens: int = 100, **more
+    *statuses: TargetStatus, text: str | None = "hello", kind: TurnKind = TurnKind.ASK, tokens: int = 100, **more
 ) -> Signals:
-    chosen = standings or (stand(make_target()), stand(make_target("sage", Tier.DEEP)))
-    history = more.pop("history", History())
+    chosen = statuses or (stand(make_target()), stand(make_target("sage", Tier.DEEP)))
+    history = more.pop("history", SessionHistory())
     turn = Turn(
         kind,
         "s",
         "test",
         text,
         text,
-        **{key: more.pop(key) for key in ("is_planning", "tier_wish", "usual_efforts", "place") if key in more},
+        **{key: more.pop(key) for key in ("is_planning", "tier_wish", "usual_efforts", "position") if key in more},
         history=history,
     )
     return Signals(
         turn=turn,
         prompt=TokenCount(tokens, tokens, tokens),
         alias=more.pop("alias", Alias("auto")),
-        standings={standing.target.name: standing for standing in chosen},
+        statuses={status.target.name: status for status in chosen},
         features=read_features(text, history, offers_tools=more.pop("offers_tools", False), follows=more.pop("follows", False))
         if text
         else None,

@@ -343,7 +343,7 @@ async def test_a_body_that_cannot_be_written_anew_leaves_no_target_waiting(pair)
     reply = await call(pair.port, "/v1/chat/completions", raw.encode())
 
     assert (reply.status, reply.json["error"]["code"]) == (400, "too_deep")
-    standing = pair.house.live.standings(pair.house.clock() + 60)["spark"]
+    standing = pair.house.live.statuses(pair.house.clock() + 60)["spark"]
     assert (standing.in_flight, standing.wait_seconds) == (0, 0.0)
 
 

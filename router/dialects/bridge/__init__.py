@@ -72,7 +72,7 @@ class Bridge(NamedTuple):
 
     def cross(self, view: RequestView, writing: Writing, *, created: int, instructions: str = "") -> Crossing:
         """Write a request for a target. Raises a `TandemError` where the target could only misunderstand it."""
-        kept = without_foreign(view, writing.target.name) if view.makers else None
+        kept = without_foreign(view, writing.target.name) if view.origins else None
         draft = self.draft(view.body if kept is None else {**view.body, LISTS[view.dialect]: kept})
         if instructions:
             draft.system.append(instructions)

@@ -15,7 +15,7 @@ from router.contract.errors import BadRequest, Misfit
 from router.contract.request import Json, JsonObject
 from router.dialects.compose.parts import CUSTOM_FIELD, Shape
 
-_MOST_NAME = 64
+_MAX_NAME = 64
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -220,9 +220,9 @@ def custom_tool(name: str, description: str, form: Json) -> Tool:
 def flat_name(namespace: str, name: str) -> str:
     """One name for a tool of a group, within what every host allows. Too long ones end in a digest, the same each time."""
     whole = _NO_NAME.sub("_", f"{namespace}__{name}")
-    if len(whole) <= _MOST_NAME:
+    if len(whole) <= _MAX_NAME:
         return whole
-    return f"{whole[: _MOST_NAME - 9]}_{blake2b(whole.encode(), digest_size=4).hexdigest()}"
+    return f"{whole[: _MAX_NAME - 9]}_{blake2b(whole.encode(), digest_size=4).hexdigest()}"
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:

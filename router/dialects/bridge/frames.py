@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-MOST_FRAME_BYTES = 16 << 20
+MAX_FRAME_BYTES = 16 << 20
 """A frame that has not ended by then never will."""
 
 
@@ -33,7 +33,7 @@ class FrameSplitter:
             if found:
                 yield found
         rest += last
-        if len(rest) > MOST_FRAME_BYTES:
+        if len(rest) > MAX_FRAME_BYTES:
             raise ValueError("a frame without end")
 
     def flush(self) -> Iterator[bytes]:

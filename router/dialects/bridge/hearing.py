@@ -13,7 +13,7 @@ from router.dialects.compose.parts import Composer, Finish
 from router.dialects.fields import as_object
 from router.dialects.refusals import says_too_long
 
-_MOST_WORDS = 2_000
+_MAX_WORDS = 2_000
 MALFORMED = "upstream_malformed"
 
 
@@ -82,11 +82,11 @@ def _words_of(value: Json) -> str:
     error = as_object(value)
     for words in (error.get("message"), error.get("detail"), error.get("error"), error.get("msg"), value):
         if isinstance(words, str) and words.strip():
-            return words[:_MOST_WORDS]
+            return words[:_MAX_WORDS]
     found = error.get("message") or error.get("detail") or value
     if not found:
         return ""
     try:
-        return orjson.dumps(found)[:_MOST_WORDS].decode("utf-8", "replace")
+        return orjson.dumps(found)[:_MAX_WORDS].decode("utf-8", "replace")
     except orjson.JSONEncodeError:
         return ""

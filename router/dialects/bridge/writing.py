@@ -11,7 +11,7 @@ from router.dialects.bridge.draft import Draft
 from router.dialects.bridge.quirks import ORDINARY, Quirks
 
 _LEAST_ROOM = 16
-_MOST_USER = 64
+_MAX_USER = 64
 DEFAULT_EFFORTS: Mapping[str, str] = {"ultra": "max"}
 """Words for effort that only one client knows."""
 
@@ -63,7 +63,7 @@ class Writing:
         if not self.quirks.takes_openai_fields:
             draft.drop("safety_identifier")
             return None
-        return draft.user if len(draft.user) <= _MOST_USER else blake2b(draft.user.encode(), digest_size=32).hexdigest()
+        return draft.user if len(draft.user) <= _MAX_USER else blake2b(draft.user.encode(), digest_size=32).hexdigest()
 
     def service_tier(self, draft: Draft) -> str | None:
         """The tier of service, which has a meaning at one host alone."""

@@ -12,7 +12,7 @@ from router.contract.entry import Usage
 from router.contract.request import JsonObject
 from router.contract.words import Word
 
-_MOST_ID = 64
+_MAX_ID = 64
 _NO_ID = re.compile(r"[^a-zA-Z0-9_-]")
 CUSTOM_FIELD = "input"
 """The one field of the function that stands in for a free-form tool."""
@@ -101,8 +101,8 @@ def write_call(composer: Composer, call: ComposedCall) -> bytes:
 def plain_id(call_id: str) -> str:
     """A call's id as every dialect allows it. Too long ones end in a digest, so that no two become one."""
     plain = _NO_ID.sub("_", call_id)
-    if len(plain) > _MOST_ID:
-        plain = f"{plain[: _MOST_ID - 17]}_{blake2b(call_id.encode(), digest_size=8).hexdigest()}"
+    if len(plain) > _MAX_ID:
+        plain = f"{plain[: _MAX_ID - 17]}_{blake2b(call_id.encode(), digest_size=8).hexdigest()}"
     return plain or "call"
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from router.lab.logs.lines import Tally, as_count, read_texts
-from router.lab.past import PastSession, Scribe
+from router.lab.past import PastSession, SessionBuilder
 
 _START = "# aider chat started at "
 _ASKING_COMMANDS = ("/ask ", "/code ", "/architect ")
@@ -25,7 +25,7 @@ def looks_like(head: str) -> bool:
 
 def read(path: Path, tally: Tally) -> Iterator[PastSession]:
     """The sessions of a history file. Its only times are those at which aider was started."""
-    scribe: Scribe | None = None
+    scribe: SessionBuilder | None = None
     at: float | None = None
     asked: list[str] = []
     answers = 0
@@ -33,7 +33,7 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
         if line.startswith(_START):
             yield from _end(scribe, asked, at)
             at, asked = _read_start(line), []
-            scribe = Scribe(f"{path.parent.name}:{line.removeprefix(_START).strip()}", "aider")
+            scribe = SessionBuilder(f"{path.parent.name}:{line.removeprefix(_START).strip()}", "aider")
         elif scribe is None:
             continue
         elif line.startswith("#### ") and line.endswith("  "):
@@ -47,7 +47,7 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
     yield from _end(scribe, asked, at)
 
 
-def _end(scribe: Scribe | None, asked: list[str], at: float | None) -> Iterator[PastSession]:
+def _end(scribe: SessionBuilder | None, asked: list[str], at: float | None) -> Iterator[PastSession]:
     if scribe is not None:
         _ask(scribe, asked, at)
         session = scribe.close()
@@ -55,7 +55,7 @@ def _end(scribe: Scribe | None, asked: list[str], at: float | None) -> Iterator[
             yield session
 
 
-def _ask(scribe: Scribe, asked: list[str], at: float | None) -> None:
+def _ask(scribe: SessionBuilder, asked: list[str], at: float | None) -> None:
     words = "\n".join(asked).strip()
     for command in _ASKING_COMMANDS:
         words = words.removeprefix(command)
@@ -63,7 +63,7 @@ def _ask(scribe: Scribe, asked: list[str], at: float | None) -> None:
         scribe.ask(words, at)
 
 
-def _note(scribe: Scribe, line: str, answers: int) -> int:
+def _note(scribe: SessionBuilder, line: str, answers: int) -> int:
     """One line of what followed. Answers 1 for the end of an answer: a second one to the same words is a further call."""
     tokens = _TOKENS.match(line)
     if tokens:

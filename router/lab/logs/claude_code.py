@@ -6,7 +6,7 @@ from pathlib import Path
 from router.contract.request import JsonObject, Message
 from router.dialects.fields import as_list, as_object, as_text
 from router.lab.logs.lines import Tally, as_count, length_of, read_objects, read_time, texts_in
-from router.lab.past import PastSession, Scribe
+from router.lab.past import PastSession, SessionBuilder
 from router.sessions.clients import CLIENTS
 from router.sessions.words import words_of
 
@@ -24,7 +24,7 @@ def looks_like(first: JsonObject) -> bool:
 
 def read(path: Path, tally: Tally) -> Iterator[PastSession]:
     """The session of a project log. Lines of a sidechain are a subagent's."""
-    scribe = Scribe(path.stem, _CLIENT.name)
+    scribe = SessionBuilder(path.stem, _CLIENT.name)
     is_side = False
     for line in read_objects(path, tally):
         if line.get("isSidechain"):
@@ -45,7 +45,7 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
         tally.side_sessions += 1
 
 
-def _note_user(scribe: Scribe, line: JsonObject) -> None:
+def _note_user(scribe: SessionBuilder, line: JsonObject) -> None:
     at, content = read_time(line.get("timestamp")), as_object(line.get("message")).get("content")
     results = [as_object(block) for block in as_list(content) if as_object(block).get("type") == "tool_result"]
     for result in results:
@@ -65,7 +65,7 @@ def _note_user(scribe: Scribe, line: JsonObject) -> None:
         scribe.hear(sum(map(len, texts)), at)
 
 
-def _note_answer(scribe: Scribe, line: JsonObject) -> None:
+def _note_answer(scribe: SessionBuilder, line: JsonObject) -> None:
     """One block of an answer: Claude Code writes each on a line of its own, with the same usage."""
     at, message = read_time(line.get("timestamp")), as_object(line.get("message"))
     usage = as_object(message.get("usage"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from router.contract.request import Json, JsonObject, Message
 from router.dialects.fields import as_list, as_object, as_text
 from router.lab.logs.lines import Tally, as_count, read_objects, read_time, texts_in
-from router.lab.past import PastSession, Scribe
+from router.lab.past import PastSession, SessionBuilder
 from router.sessions.clients import CLIENTS
 from router.sessions.words import words_of
 
@@ -23,7 +23,7 @@ def looks_like(first: JsonObject) -> bool:
 
 def read(path: Path, tally: Tally) -> Iterator[PastSession]:
     """The session of a rollout file. A subagent's is no session of the person."""
-    scribe = Scribe(path.stem, _CLIENT.name)
+    scribe = SessionBuilder(path.stem, _CLIENT.name)
     for line in read_objects(path, tally):
         at = read_time(line.get("timestamp"))
         payload = as_object(line.get("payload"))
@@ -52,7 +52,7 @@ def _is_subagent(meta: JsonObject) -> bool:
     return "subagent" in as_object(meta.get("source")) or meta.get("thread_source") == "subagent"
 
 
-def _note_context(scribe: Scribe, context: JsonObject) -> None:
+def _note_context(scribe: SessionBuilder, context: JsonObject) -> None:
     mode = as_object(context.get("collaboration_mode"))
     effort = context.get("effort") or as_object(mode.get("settings")).get("reasoning_effort")
     scribe.model = as_text(context.get("model")) or scribe.model
@@ -60,7 +60,7 @@ def _note_context(scribe: Scribe, context: JsonObject) -> None:
     scribe.is_planning = mode.get("mode") == "plan"
 
 
-def _note_item(scribe: Scribe, item: JsonObject, at: float | None) -> None:
+def _note_item(scribe: SessionBuilder, item: JsonObject, at: float | None) -> None:
     kind = as_text(item.get("type"))
     if kind == "message":
         texts = texts_in(item.get("content"))
@@ -79,7 +79,7 @@ def _note_item(scribe: Scribe, item: JsonObject, at: float | None) -> None:
         scribe.hear(_length(item.get("output")), at)
 
 
-def _note_event(scribe: Scribe, event: JsonObject) -> None:
+def _note_event(scribe: SessionBuilder, event: JsonObject) -> None:
     if event.get("type") == "turn_aborted":
         scribe.interrupt()
     elif event.get("type") == "token_count":

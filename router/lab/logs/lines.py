@@ -10,9 +10,9 @@ import orjson
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object, as_text
 
-_MOST_LINE_BYTES = 32 << 20
-_MOST_COUNT = 10**9
-_MOST_SECONDS = 1e11
+_MAX_LINE_BYTES = 32 << 20
+_MAX_COUNT = 10**9
+_MAX_SECONDS = 1e11
 """A count or a time beyond these is a slip of whoever wrote it, and says nothing."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -42,11 +42,11 @@ def read_lines(path: Path, tally: Tally) -> Iterator[bytes]:
             tally.advance(len(_BYTE_ORDER_MARK))
         else:
             file.seek(0)
-        while line := file.readline(_MOST_LINE_BYTES):
+        while line := file.readline(_MAX_LINE_BYTES):
             tally.advance(len(line))
-            if len(line) == _MOST_LINE_BYTES and not line.endswith(b"\n"):
+            if len(line) == _MAX_LINE_BYTES and not line.endswith(b"\n"):
                 tally.broken_lines += 1
-                while (rest := file.readline(_MOST_LINE_BYTES)) and not rest.endswith(b"\n"):
+                while (rest := file.readline(_MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
                     tally.advance(len(rest))
                 continue
             yield line
@@ -77,8 +77,8 @@ def read_texts(path: Path, tally: Tally) -> Iterator[str]:
 def read_time(value: Json) -> float | None:
     """Seconds since 1970 of an ISO time, or of a number; None for anything else."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        seconds = float(value) / (1_000 if value > _MOST_SECONDS else 1)
-        return seconds if abs(seconds) <= _MOST_SECONDS else None
+        seconds = float(value) / (1_000 if value > _MAX_SECONDS else 1)
+        return seconds if abs(seconds) <= _MAX_SECONDS else None
     if not isinstance(value, str) or not value:
         return None
     try:
@@ -91,7 +91,7 @@ def read_time(value: Json) -> float | None:
 def as_count(value: Json) -> int:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return 0
-    return int(value) if 0 <= value <= _MOST_COUNT else 0
+    return int(value) if 0 <= value <= _MAX_COUNT else 0
 
 
 def length_of(value: Json) -> int:

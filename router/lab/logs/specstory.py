@@ -6,7 +6,7 @@ from pathlib import Path
 
 from router.contract.request import Message
 from router.lab.logs.lines import Tally, read_texts, read_time
-from router.lab.past import PastSession, Scribe
+from router.lab.past import PastSession, SessionBuilder
 from router.sessions.clients import CLIENTS, UNKNOWN_CLIENT, Client
 from router.sessions.words import words_of
 
@@ -25,7 +25,7 @@ def looks_like(head: str) -> bool:
 
 def read(path: Path, tally: Tally) -> Iterator[PastSession]:
     """The session of a history file. A heading inside a tool's output is text that somebody read, not a turn."""
-    scribe, client = Scribe(path.stem, "specstory"), UNKNOWN_CLIENT
+    scribe, client = SessionBuilder(path.stem, "specstory"), UNKNOWN_CLIENT
     speaker, at, is_in_tool = "", None, False
     said: list[str] = []
     for line in read_texts(path, tally):
@@ -68,7 +68,7 @@ def _read_model(heading: re.Match[str]) -> str:
     return next(iter(_TIME.sub("", heading.group(2)).strip(" ()").split()), "")
 
 
-def _note_tool(scribe: Scribe, line: str, at: float | None, *, is_in_tool: bool) -> bool:
+def _note_tool(scribe: SessionBuilder, line: str, at: float | None, *, is_in_tool: bool) -> bool:
     """Count the calls of a line. Answers whether a tool's block is open after it."""
     found = _TOOL.search(line)
     if found:
@@ -80,7 +80,7 @@ def _note_tool(scribe: Scribe, line: str, at: float | None, *, is_in_tool: bool)
     return is_in_tool and "</tool-use>" not in line
 
 
-def _end_block(scribe: Scribe, client: Client, speaker: str, said: list[str], at: float | None) -> None:
+def _end_block(scribe: SessionBuilder, client: Client, speaker: str, said: list[str], at: float | None) -> None:
     text = "\n".join(said).strip().removesuffix("---").strip()
     if speaker == "user":
         words = words_of(Message("user", (text,)), client)

@@ -12,7 +12,7 @@ from router.contract.errors import Misfit, TiersBusy, TooLong
 from router.contract.opinions import Insist, Lean, Opinion, Rank, RuleOut
 from router.contract.words import Tier, TurnKind
 from router.decide.choose import Rules, decide
-from router.decide.estimate import Economics, TurnSize, find_flip, foresee
+from router.decide.estimate import Economics, TurnSize, find_flip, project
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
 
 ECONOMICS = Economics(60.0, 3.7, 1.0, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
@@ -292,6 +292,6 @@ def test_a_policy_that_answers_a_generator_is_heard():
 
 def test_no_flip_is_reported_where_there_is_none():
     fast, deep = stand(make_target(), ttft=30, speed=5), stand(make_target("sage", Tier.DEEP))
-    prospects = [foresee(standing, 100, ECONOMICS) for standing in (fast, deep)]
+    prospects = [project(standing, 100, ECONOMICS) for standing in (fast, deep)]
 
     assert find_flip(*prospects, 0.5, ECONOMICS).score is None

@@ -2,7 +2,7 @@ import pytest
 
 from router.contract.entry import FinishedWork
 from router.contract.target import WorkRatio
-from router.decide.estimate import Economics, TurnSize, foresee, weigh
+from router.decide.estimate import Economics, TurnSize, project, weigh
 from router.decide.ratios import learn_ratios
 from tests.tools.values import make_target, stand
 
@@ -41,9 +41,9 @@ def test_nothing_is_said_of_a_target_that_finished_nothing():
 
 def test_the_estimate_counts_the_ratio_and_shows_it():
     standing = stand(make_target())
-    plain = weigh(foresee(standing, 1_000, ECONOMICS), 0.5, ECONOMICS)
-    thorough = weigh(foresee(standing._replace(ratio=WorkRatio(2.0, 2.0)), 1_000, ECONOMICS), 0.5, ECONOMICS)
-    reading = 1_000 / standing.pace.prefill_tokens_per_second
+    plain = weigh(project(standing, 1_000, ECONOMICS), 0.5, ECONOMICS)
+    thorough = weigh(project(standing._replace(ratio=WorkRatio(2.0, 2.0)), 1_000, ECONOMICS), 0.5, ECONOMICS)
+    reading = 1_000 / standing.speed.prefill_tokens_per_second
 
     assert thorough.seconds - reading == pytest.approx(2 * (plain.seconds - reading))
     assert thorough.ratio == (2.0, 2.0)

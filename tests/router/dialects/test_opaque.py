@@ -19,7 +19,7 @@ def test_foreign_reasoning_goes_whole_and_what_followed_it_is_unlinked():
     view = responses(reasoning("mine"), {**call, "call_id": "b"}, {**output, "call_id": "b"}, reasoning("theirs"), call, output)
     mine, theirs = all_keys(view)
 
-    kept = without_foreign(view._replace(makers={mine: "spark", theirs: "sage"}), "spark")
+    kept = without_foreign(view._replace(origins={mine: "spark", theirs: "sage"}), "spark")
 
     unlinked = {name: value for name, value in call.items() if name != "id"}
     assert kept == [USER, reasoning("mine"), {**call, "call_id": "b"}, {**output, "call_id": "b"}, unlinked, output, USER]
@@ -32,7 +32,7 @@ def test_foreign_thinking_goes_and_a_message_of_nothing_else_with_it():
     view = make_view({"max_tokens": 9, "messages": [USER, only, USER, mixed, USER]}, Dialect.MESSAGES)
     (key, _) = all_keys(view)
 
-    kept = without_foreign(view._replace(makers={key: "sage"}), "spark")
+    kept = without_foreign(view._replace(origins={key: "sage"}), "spark")
 
     assert kept == [USER, USER, {"role": "assistant", "content": [{"type": "text", "text": "a"}]}, USER]
 
@@ -41,12 +41,12 @@ def test_a_chat_hosts_thoughts_are_taken_out_of_their_message():
     view = make_view({"messages": [USER, {"role": "assistant", "content": "a", "reasoning_content": "hm"}, USER]})
     (key,) = all_keys(view)
 
-    assert without_foreign(view._replace(makers={key: "sage"}), "spark") == [USER, {"role": "assistant", "content": "a"}, USER]
+    assert without_foreign(view._replace(origins={key: "sage"}), "spark") == [USER, {"role": "assistant", "content": "a"}, USER]
 
 
 def test_what_is_the_targets_own_or_nobodys_stays_untouched():
     view = responses(reasoning("mine"))
     (key,) = all_keys(view)
 
-    assert without_foreign(view._replace(makers={key: "spark"}), "spark") is None
+    assert without_foreign(view._replace(origins={key: "spark"}), "spark") is None
     assert without_foreign(view, "spark") is None

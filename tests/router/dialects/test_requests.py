@@ -85,12 +85,17 @@ def test_needs_are_read_from_every_dialect():
     assert responses.effort == "low"
 
 
-def test_wishes_are_read_from_headers():
+def test_overrides_are_read_from_headers():
     headers = {"x-tandem-tier": "Deep", "x-tandem-scope": "session", "x-tandem-session": "s1", "x-tandem-max-wait": "2.5"}
 
-    wishes = ask(headers=headers).wishes
+    overrides = ask(headers=headers).overrides
 
-    assert (wishes.tier, wishes.for_session, wishes.session, wishes.max_wait_seconds) == (Tier.DEEP, True, "s1", 2.5)
+    assert (overrides.tier, overrides.for_session, overrides.session, overrides.max_wait_seconds) == (
+        Tier.DEEP,
+        True,
+        "s1",
+        2.5,
+    )
 
 
 @pytest.mark.parametrize(

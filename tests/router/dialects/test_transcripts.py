@@ -5,7 +5,7 @@ import json
 import pytest
 
 from router.contract.errors import BadRequest
-from router.contract.transcript import Transcript
+from router.contract.transcript import StoredResponse
 from router.contract.words import Dialect, Feature, Operation, Tier
 from router.dialects.sse import split_frames
 from router.dialects.transcripts import (
@@ -14,10 +14,10 @@ from router.dialects.transcripts import (
     read_previous_id,
     read_response,
     read_whole_response,
+    record_response,
     resume,
-    take_down,
     view_for,
-    without_home,
+    without_stored,
 )
 from tests.tools.values import make_target, make_view
 
@@ -31,11 +31,11 @@ def ask(given: object = "hello", **more: object):
     return make_view({"input": given, **more}, Dialect.RESPONSES)
 
 
-def kept(*output: dict, given: object = "hello", target: str = "spark", **more: object) -> Transcript:
-    return take_down(ask(given), target, 1.0, {"id": "resp_1", "output": list(output), **more})
+def kept(*output: dict, given: object = "hello", target: str = "spark", **more: object) -> StoredResponse:
+    return record_response(ask(given), target, 1.0, {"id": "resp_1", "output": list(output), **more})
 
 
-def goes_on(transcript: Transcript, given: object = "go on", **more: object):
+def goes_on(transcript: StoredResponse, given: object = "go on", **more: object):
     return resume(ask(given, previous_response_id="resp_1", **more), transcript)
 
 
@@ -55,7 +55,7 @@ def test_a_resumed_request_is_read_with_its_whole_conversation():
 
 
 def test_instructions_are_not_inherited():
-    transcript = take_down(ask(instructions="Be rude."), "spark", 1.0, {"id": "resp_1", "output": [SAID]})
+    transcript = record_response(ask(instructions="Be rude."), "spark", 1.0, {"id": "resp_1", "output": [SAID]})
 
     assert goes_on(transcript).system == ""
 
@@ -88,7 +88,7 @@ def test_a_maker_that_says_it_stores_gets_the_request_as_it_came_until_it_has_lo
     view = goes_on(kept(SAID, store=True))
 
     assert view_for(view, spark).body["previous_response_id"] == "resp_1"
-    assert view_for(without_home(view), spark).body["input"][1] == SAID
+    assert view_for(without_stored(view), spark).body["input"][1] == SAID
 
 
 def test_a_target_that_does_not_speak_responses_never_gets_the_id():
@@ -106,9 +106,9 @@ def test_a_request_that_goes_on_from_nothing_is_the_same_for_every_target():
 def test_a_chain_keeps_everything_that_was_said_and_by_whom():
     view = goes_on(kept(REASONING, SAID))
 
-    history, response = take_down(view, "sage", 2.0, {"id": "resp_2", "output": []}).read()
+    history, response = record_response(view, "sage", 2.0, {"id": "resp_2", "output": []}).read()
 
-    assert history.makers == ["", "spark", "spark", ""]
+    assert history.origins == ["", "spark", "spark", ""]
     assert history.items[1:3] == [REASONING, SAID]
     assert response["previous_response_id"] == "resp_1"
 

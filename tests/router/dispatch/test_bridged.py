@@ -34,7 +34,7 @@ class Caller:
         self.written += data
 
 
-def bridged(caller: Caller, *, is_streaming: bool = True, dialect: Dialect = Dialect.RESPONSES, most_bytes: int = 1 << 20):
+def bridged(caller: Caller, *, is_streaming: bool = True, dialect: Dialect = Dialect.RESPONSES, max_bytes: int = 1 << 20):
     body = {"input": "x"} if dialect is Dialect.RESPONSES else {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}
     view = make_view({**body, "stream": is_streaming}, dialect)
     answer = BRIDGES[dialect, Dialect.CHAT].cross(view, Writing(make_target(), "m"), created=1).answer
@@ -45,13 +45,13 @@ def bridged(caller: Caller, *, is_streaming: bool = True, dialect: Dialect = Dia
         dialect=dialect,
         request_id=view.id,
         is_streaming=is_streaming,
-        most_bytes=most_bytes,
+        max_bytes=max_bytes,
         head=tuple,
         begun=lambda: None,
         clock=time.perf_counter,
     )
     relay.bridged = answer
-    return Bridged(answer, relay, target="spark", is_streaming=is_streaming, most_bytes=most_bytes), relay
+    return Bridged(answer, relay, target="spark", is_streaming=is_streaming, max_bytes=max_bytes), relay
 
 
 def frame(body: dict) -> bytes:
@@ -87,7 +87,7 @@ async def test_an_answer_that_cannot_be_translated_ends_the_attempt(body):
 
 
 async def test_an_answer_larger_than_allowed_ends_the_attempt():
-    sink, relay = bridged(Caller(), is_streaming=False, most_bytes=10)
+    sink, relay = bridged(Caller(), is_streaming=False, max_bytes=10)
 
     sink.start(200, JSON)
     sink.write(b"x" * 11)
@@ -175,7 +175,7 @@ def test_a_translation_that_breaks_is_logged_by_its_kind_and_line_and_never_by_i
     told = []
     monkeypatch.setattr(events, "_log", SimpleNamespace(error=lambda name, **facts: told.append((name, facts))))
     relay = FailedRelay()
-    sink = Bridged(BrokenAnswer(), relay, target="spark", is_streaming=True, most_bytes=100)
+    sink = Bridged(BrokenAnswer(), relay, target="spark", is_streaming=True, max_bytes=100)
 
     sink.start(200, EVENTS)
     sink.write(b"data: {}\n\n")

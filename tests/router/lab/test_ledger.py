@@ -55,10 +55,10 @@ async def serve(
     raw = json.dumps(body if tools else {name: body[name] for name in ("model", "messages")}).encode()
     arrival = Arrival(f"req_{time.monotonic_ns()}", Dialect.CHAT, Operation.CREATE, head, raw)
     view, decision = await house.decide(arrival)
-    if view.wishes.for_session or view.wishes.line:
-        recalled = house.memory.recall(view, decision.turn)
-        house.memory.note_answer(recalled, view, decision.turn, decision.tier, house.targets[decision.targets[0]])
-        house.memory.save(recalled)
+    if view.overrides.for_session or view.overrides.line:
+        snapshot = house.memory.recall(view, decision.turn)
+        house.memory.note_answer(snapshot, view, decision.turn, decision.tier, house.targets[decision.targets[0]])
+        house.memory.save(snapshot)
     keep_served(house, view, decision, output_tokens, outcome=outcome, keeps_text=keeps_text)
     return decision
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.lab.past import PastTurn, Scribe, Size, size_of_turn
+from router.lab.past import PastTurn, SessionBuilder, Size, size_of_turn
 
 
 def turn(edits: int = 0, tokens: float = 0, **more) -> PastTurn:
@@ -32,7 +32,7 @@ def test_a_turn_is_what_the_work_on_it_says(past, size):
 
 
 def test_work_before_anyone_asked_is_nobodys():
-    scribe = Scribe("s", "codex")
+    scribe = SessionBuilder("s", "codex")
     scribe.call("Bash")
     scribe.interrupt()
 
@@ -40,7 +40,7 @@ def test_work_before_anyone_asked_is_nobodys():
 
 
 def test_the_same_call_told_twice_counts_once():
-    scribe = Scribe("s", "claude-code")
+    scribe = SessionBuilder("s", "claude-code")
     scribe.ask("fix it", 1.0)
     scribe.call("Edit", 2.0, call_id="a")
     scribe.call("Edit", 9.0, call_id="a")
@@ -50,7 +50,7 @@ def test_the_same_call_told_twice_counts_once():
 
 
 def test_only_what_the_model_wrote_is_counted_as_its_answer():
-    scribe = Scribe("s", "codex")
+    scribe = SessionBuilder("s", "codex")
     scribe.ask("fix it", 1.0)
     scribe.hear(100, is_answer=True)
     scribe.hear(9_000)
@@ -61,7 +61,7 @@ def test_only_what_the_model_wrote_is_counted_as_its_answer():
 
 
 def test_what_was_written_for_one_turn_does_not_count_for_the_next():
-    scribe = Scribe("s", "codex")
+    scribe = SessionBuilder("s", "codex")
     scribe.ask("write the parser", 1.0)
     scribe.call("Edit")
     scribe.hear(40_000, is_answer=True)

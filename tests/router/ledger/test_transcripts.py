@@ -4,16 +4,16 @@ import sqlite3
 
 import pytest
 
-from router.contract.request import History
-from router.contract.transcript import Transcript
+from router.contract.request import Transcript
+from router.contract.transcript import StoredResponse
 from router.ledger.files import LedgerUnusable
-from router.ledger.transcripts import SqliteTranscripts
+from router.ledger.transcripts import SqliteResponses
 
 DAY = 86_400.0
 
 
-def make(name: str = "resp_1", caller: str = "ann", at: float = 0.0) -> Transcript:
-    return Transcript.write(caller, "spark", at, History(["hi"], [""]), {"id": name, "output": []})
+def make(name: str = "resp_1", caller: str = "ann", at: float = 0.0) -> StoredResponse:
+    return StoredResponse.write(caller, "spark", at, Transcript(["hi"], [""]), {"id": name, "output": []})
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def opened(tmp_path):
     """Open a store on the same file again and again; each is closed with the test."""
     stores, failures = [], []
 
-    def begin(now: float = 0.0) -> SqliteTranscripts:
-        store = SqliteTranscripts(
+    def begin(now: float = 0.0) -> SqliteResponses:
+        store = SqliteResponses(
             tmp_path / "responses.db", on_failure=lambda reason, lost: failures.append((reason, lost)), clock=lambda: now
         )
         store.failures = failures
@@ -43,7 +43,7 @@ async def test_what_is_kept_is_there_for_the_next_process_and_for_its_caller_onl
 
     assert await again.find("resp_1", "ann") == make()
     assert await again.find("resp_1", "bob") is None
-    assert (await again.is_withheld("resp_1", "bob"), await again.is_withheld("resp_1", "ann")) == (True, False)
+    assert (await again.is_denied("resp_1", "bob"), await again.is_denied("resp_1", "ann")) == (True, False)
     for file in tmp_path.glob("responses.db*"):
         assert file.stat().st_mode & 0o777 == 0o600
 
@@ -110,4 +110,4 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     (tmp_path / "responses.db").write_bytes(b"no database, but a text that is long enough to be looked at" * 20)
 
     with pytest.raises(LedgerUnusable, match=r"responses\.db"):
-        SqliteTranscripts(tmp_path / "responses.db", on_failure=print)
+        SqliteResponses(tmp_path / "responses.db", on_failure=print)

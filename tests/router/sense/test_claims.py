@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from router.contract.signals import History
+from router.contract.signals import SessionHistory
 from router.sense.claims import drop_claims
 from router.sense.features import read_features
 
@@ -98,7 +98,7 @@ def test_no_text_of_twenty_thousand_characters_holds_the_loop_up(text):
     took = []
     for turn in range(3):
         began = time.perf_counter()
-        read_features(f"{turn}{text}"[:20_000], History(), offers_tools=True)
+        read_features(f"{turn}{text}"[:20_000], SessionHistory(), offers_tools=True)
         took.append(time.perf_counter() - began)
 
     assert min(took) < 0.05

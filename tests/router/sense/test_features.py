@@ -1,15 +1,15 @@
 import pytest
 
 from router.contract.features import HISTORY, MARKS, TABLE_SIZE, Features
-from router.contract.signals import FinishedTurn, History
+from router.contract.signals import FinishedTurn, SessionHistory
 from router.sense.features import leaves_open, read_features
 from router.sense.lexicon import PHRASES
 
-NONE = History()
+NONE = SessionHistory()
 MARK_PLACES = {name: place for place, name in enumerate(MARKS)}
 
 
-def read(text: str, history: History = NONE, *, offers_tools: bool = True) -> Features:
+def read(text: str, history: SessionHistory = NONE, *, offers_tools: bool = True) -> Features:
     return read_features(text, history, offers_tools=offers_tools)
 
 
@@ -62,21 +62,21 @@ def test_scripts_without_spaces_are_read_by_pairs_of_signs():
 
 
 def test_a_first_turn_has_no_history_and_a_later_one_has_a_step_for_each_count():
-    later = read("go on", History(1, (FinishedTurn("a", 3, 1),)))
+    later = read("go on", SessionHistory(1, (FinishedTurn("a", 3, 1),)))
 
     assert read("go on").history == ()
     assert len(later.history) == len(HISTORY)
 
 
 def test_counts_of_a_history_saturate_below_what_an_evaluation_can_show():
-    busy = History(200, (FinishedTurn("a", 900, 900),) * 3)
-    capped = History(20, (FinishedTurn("a", 60, 60),) * 3)
+    busy = SessionHistory(200, (FinishedTurn("a", 900, 900),) * 3)
+    capped = SessionHistory(20, (FinishedTurn("a", 60, 60),) * 3)
 
     assert read("go on", busy) == read("go on", capped)
 
 
 def test_a_client_without_tools_whose_turns_made_no_calls_shows_no_history():
-    talked, worked = History(1, (FinishedTurn("a", 0, 0),)), History(1, (FinishedTurn("a", 3, 0),))
+    talked, worked = SessionHistory(1, (FinishedTurn("a", 0, 0),)), SessionHistory(1, (FinishedTurn("a", 3, 0),))
 
     assert read("go on", talked, offers_tools=False).history == ()
     assert read("go on", worked, offers_tools=False) == read("go on", worked, offers_tools=True)

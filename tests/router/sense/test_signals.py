@@ -1,13 +1,13 @@
 import pytest
 
-from router.contract.signals import Alias, FinishedTurn, History, Turn
+from router.contract.signals import Alias, FinishedTurn, SessionHistory, Turn
 from router.contract.words import TurnKind
 from router.sense.calibration import Calibration
 from router.sense.features import read_features
 from router.sense.signals import read_signals
 from tests.tools.values import ask
 
-BEFORE = History(1, (FinishedTurn("migrate the whole store", 9, 3),))
+BEFORE = SessionHistory(1, (FinishedTurn("migrate the whole store", 9, 3),))
 
 
 def features_of(turn: Turn):
@@ -17,7 +17,7 @@ def features_of(turn: Turn):
 def test_a_subagent_is_read_by_what_it_was_given():
     turn = Turn(TurnKind.SUBAGENT, "s", "claude-code", None, "list the files")
 
-    assert features_of(turn) == read_features("list the files", History(), offers_tools=False)
+    assert features_of(turn) == read_features("list the files", SessionHistory(), offers_tools=False)
 
 
 def test_a_go_on_is_read_by_the_ask_that_it_goes_on_with():
@@ -32,7 +32,7 @@ def test_vague_words_are_read_by_the_turn_before_and_without_one_by_themselves(t
     first = Turn(TurnKind.ASK, "s", "codex", text, text)
 
     assert features_of(later) == read_features("migrate the whole store", BEFORE, offers_tools=False, follows=True)
-    assert features_of(first) == read_features(text, History(), offers_tools=False)
+    assert features_of(first) == read_features(text, SessionHistory(), offers_tools=False)
 
 
 def test_a_request_without_words_has_no_features():
@@ -40,7 +40,7 @@ def test_a_request_without_words_has_no_features():
 
 
 def test_thanks_in_between_do_not_hide_what_a_go_on_goes_on_with():
-    past = History(2, (FinishedTurn("migrate the whole store", 9, 3), FinishedTurn("thanks", 0, 0)))
+    past = SessionHistory(2, (FinishedTurn("migrate the whole store", 9, 3), FinishedTurn("thanks", 0, 0)))
     turn = Turn(TurnKind.FOLLOW_UP, "s", "codex", "go on", "thanks", history=past)
 
     assert features_of(turn) == read_features("migrate the whole store", past, offers_tools=False, follows=True)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from router.contract.signals import FinishedTurn, History
+from router.contract.signals import FinishedTurn, SessionHistory
 from router.contract.words import Dialect
 from router.sessions.history import is_edit
 from router.sessions.turns import read_turn
@@ -47,7 +47,7 @@ def test_the_last_three_turns_are_read_with_their_work_whatever_the_dialect(dial
 
     history = read_turn(view_of(dialect, [*items, *turn("five")[:1]])).history
 
-    assert history == History(4, (FinishedTurn("two", 0, 0), FinishedTurn("three", 2, 1), FinishedTurn("four", 1, 0)))
+    assert history == SessionHistory(4, (FinishedTurn("two", 0, 0), FinishedTurn("three", 2, 1), FinishedTurn("four", 1, 0)))
 
 
 @pytest.mark.parametrize("dialect", list(TURNS))
@@ -56,7 +56,7 @@ def test_the_running_turn_is_no_history_while_its_tools_come_back(dialect):
 
     history = read_turn(view_of(dialect, [*turn("one", "read"), *turn("two", "edit", "shell")[:-1]])).history
 
-    assert history == History(1, (FinishedTurn("one", 1, 0),))
+    assert history == SessionHistory(1, (FinishedTurn("one", 1, 0),))
 
 
 def test_a_rendered_item_of_the_routing_data_reads_back_as_it_was(shared):

@@ -1,6 +1,6 @@
 import pytest
 
-from router.contract.request import InBand, Wishes
+from router.contract.request import InBand, Overrides
 from router.contract.words import Dialect, Tier, TurnKind
 from router.dialects.opaque import is_foreign
 from router.ledger.sessions import NoSessions, SqliteSessions
@@ -31,12 +31,12 @@ def chat(*said: str, caller: str = "local", **body):
 def step(memory: SessionMemory, view, tier: Tier = Tier.FAST, tokens: int = 1_000):
     """One request, decided and served; what it found before."""
     turn = read_turn(view)
-    recalled = memory.recall(view, turn)
+    snapshot = memory.recall(view, turn)
     target = TARGETS["spark" if tier is Tier.FAST else "sage"]
-    memory.note_answer(recalled, view, turn, tier, target)
-    memory.note_served(recalled, view, turn, target.name, tokens)
-    memory.save(recalled)
-    return recalled
+    memory.note_answer(snapshot, view, turn, tier, target)
+    memory.note_served(snapshot, view, turn, target.name, tokens)
+    memory.save(snapshot)
+    return snapshot
 
 
 def look(memory: SessionMemory, view):
@@ -56,8 +56,8 @@ def test_a_tool_loop_is_running_where_its_ask_went_and_another_ask_is_not():
     memory = SessionMemory(NoSessions(), TARGETS)
     step(memory, tool_loop(), Tier.DEEP)
 
-    running = look(memory, tool_loop("a", "b")).place
-    fresh = look(memory, chat("fix the typo in calc.py", "Done.", "and now the other one")).place
+    running = look(memory, tool_loop("a", "b")).position
+    fresh = look(memory, chat("fix the typo in calc.py", "Done.", "and now the other one")).position
 
     assert (running.tier, running.is_running) == (Tier.DEEP, True)
     assert (fresh.tier, fresh.is_running) == (Tier.DEEP, False)
@@ -68,17 +68,17 @@ def test_a_history_that_does_not_extend_what_is_remembered_is_a_new_session():
     step(memory, chat("hello"), Tier.DEEP)
     step(memory, chat("hello", "hi", "do it"), Tier.DEEP)
 
-    assert look(memory, chat("hello", "hi", "do it", "done", "more")).place.tier is Tier.DEEP
-    assert look(memory, chat("hello")).place.tier is None
-    assert look(memory, chat("hello", "another answer", "do that")).place.tier is None
+    assert look(memory, chat("hello", "hi", "do it", "done", "more")).position.tier is Tier.DEEP
+    assert look(memory, chat("hello")).position.tier is None
+    assert look(memory, chat("hello", "another answer", "do that")).position.tier is None
 
 
 def test_two_callers_with_the_same_conversation_never_see_each_others_memory():
     memory = SessionMemory(NoSessions(), TARGETS)
     step(memory, chat("hello", prompt_cache_key="same", caller="ann"), Tier.DEEP)
 
-    assert look(memory, chat("hello", prompt_cache_key="same", caller="ann")).place.tier is Tier.DEEP
-    assert look(memory, chat("hello", prompt_cache_key="same", caller="bob")).place.tier is None
+    assert look(memory, chat("hello", prompt_cache_key="same", caller="ann")).position.tier is Tier.DEEP
+    assert look(memory, chat("hello", prompt_cache_key="same", caller="bob")).position.tier is None
 
 
 def test_what_is_warm_cools_when_its_minutes_are_over():
@@ -87,9 +87,9 @@ def test_what_is_warm_cools_when_its_minutes_are_over():
     view = chat("hello", prompt_cache_key="s")
     step(memory, view, Tier.DEEP, tokens=50_000)
 
-    assert look(memory, view).place.warm == {"sage": 50_000}
+    assert look(memory, view).position.warm == {"sage": 50_000}
     clock.now += 301
-    assert look(memory, view).place.warm == {}
+    assert look(memory, view).position.warm == {}
 
 
 @pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.PREWARM, TurnKind.COMPACTION])
@@ -98,12 +98,12 @@ def test_what_is_no_turn_of_the_persons_leaves_the_session_where_it_is(kind):
     view = chat("hello", prompt_cache_key="s")
     step(memory, view, Tier.DEEP)
     aside = read_turn(view)._replace(kind=kind)
-    recalled = memory.recall(view, aside)
+    snapshot = memory.recall(view, aside)
 
-    memory.note_answer(recalled, view, aside, Tier.FAST, TARGETS["spark"])
-    memory.note_served(recalled, view, aside, "spark", 10)
+    memory.note_answer(snapshot, view, aside, Tier.FAST, TARGETS["spark"])
+    memory.note_served(snapshot, view, aside, "spark", 10)
 
-    assert look(memory, view).place.tier is Tier.DEEP
+    assert look(memory, view).position.tier is Tier.DEEP
 
 
 def thinking(signature: str) -> dict:
@@ -126,15 +126,15 @@ def test_hidden_state_belongs_to_who_answered_last_and_stays_theirs():
     step(memory, begin, Tier.DEEP)
     step(memory, claude(thinking("one")), Tier.FAST)
 
-    makers = look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("two"))).makers
+    origins = look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("two"))).origins
 
-    assert list(makers.values()) == ["sage", "spark"]
+    assert list(origins.values()) == ["sage", "spark"]
 
 
 def test_state_that_was_there_before_anyone_remembered_has_no_maker():
     memory = SessionMemory(NoSessions(), TARGETS)
 
-    assert look(memory, claude(thinking("unknown"))).makers == {}
+    assert look(memory, claude(thinking("unknown"))).origins == {}
 
 
 def test_memory_survives_a_restart_without_any_text(tmp_path):
@@ -146,7 +146,7 @@ def test_memory_survives_a_restart_without_any_text(tmp_path):
     memory.close()
 
     again = SessionMemory(SqliteSessions(path, on_failure=lambda *_: None), TARGETS)
-    place = look(again, tool_loop("a")).place
+    place = look(again, tool_loop("a")).position
     again.close()
     ledger.close()
 
@@ -159,8 +159,8 @@ def test_the_longest_unused_session_is_forgotten_first():
     for number in range(4_100):
         step(memory, chat("x", prompt_cache_key=f"s{number}"))
 
-    assert look(memory, chat("x", prompt_cache_key="s0")).place.tier is None
-    assert look(memory, chat("x", prompt_cache_key="s4099")).place.tier is Tier.FAST
+    assert look(memory, chat("x", prompt_cache_key="s0")).position.tier is None
+    assert look(memory, chat("x", prompt_cache_key="s4099")).position.tier is Tier.FAST
 
 
 def codex(state: str | None = None):
@@ -177,9 +177,9 @@ def test_codex_carries_the_tier_of_its_turn_itself_and_cannot_invent_one():
     token = memory.mint_turn_state(step(memory, view, Tier.DEEP), view, read_turn(view), Tier.DEEP, Tier.DEEP)
 
     after_a_restart = SessionMemory(NoSessions(), TARGETS)
-    carried = look(after_a_restart, codex(token)).place
+    carried = look(after_a_restart, codex(token)).position
     forged = [
-        look(after_a_restart, codex(text)).place for text in (token.replace("deep", "fast"), "tandem.fast.é", "x", "tandem.")
+        look(after_a_restart, codex(text)).position for text in (token.replace("deep", "fast"), "tandem.fast.é", "x", "tandem.")
     ]
 
     assert (carried.tier, carried.is_running) == (Tier.DEEP, True)
@@ -196,41 +196,41 @@ def test_an_answer_that_only_began_already_owns_what_comes_back():
     turn = read_turn(view)
     memory.note_answer(memory.recall(view, turn), view, turn, Tier.DEEP, TARGETS["sage"])
 
-    makers = look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("cut short"))).makers
+    origins = look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("cut short"))).origins
 
-    assert list(makers.values()) == ["spark", "sage"]
+    assert list(origins.values()) == ["spark", "sage"]
 
 
 def test_one_busy_moment_does_not_move_a_turn_down_and_a_stand_in_above_keeps_it():
     memory = SessionMemory(NoSessions(), TARGETS)
     view = tool_loop()
-    recalled = memory.recall(view, read_turn(view))
-    memory.note_answer(recalled, view, read_turn(view), Tier.DEEP, TARGETS["spark"])
-    assert look(memory, tool_loop("a")).place.tier is Tier.DEEP
+    snapshot = memory.recall(view, read_turn(view))
+    memory.note_answer(snapshot, view, read_turn(view), Tier.DEEP, TARGETS["spark"])
+    assert look(memory, tool_loop("a")).position.tier is Tier.DEEP
 
     again = SessionMemory(NoSessions(), TARGETS)
-    recalled = again.recall(view, read_turn(view))
-    again.note_answer(recalled, view, read_turn(view), Tier.FAST, TARGETS["sage"])
-    assert look(again, tool_loop("a")).place.tier is Tier.DEEP
+    snapshot = again.recall(view, read_turn(view))
+    again.note_answer(snapshot, view, read_turn(view), Tier.FAST, TARGETS["sage"])
+    assert look(again, tool_loop("a")).position.tier is Tier.DEEP
 
 
 def test_a_piece_that_was_refused_is_kept_from_that_target_alone():
     memory = SessionMemory(NoSessions(), TARGETS)
     view = claude(thinking("old"))
-    recalled = step(memory, view)
-    memory.note_refused(recalled, "spark", ("piece",))
+    snapshot = step(memory, view)
+    memory.note_refused(snapshot, "spark", ("piece",))
 
-    makers = look(memory, view).makers
+    origins = look(memory, view).origins
 
-    assert is_foreign(makers["piece"], "spark")
-    assert not is_foreign(makers["piece"], "sage")
+    assert is_foreign(origins["piece"], "spark")
+    assert not is_foreign(origins["piece"], "sage")
 
 
 def test_a_conversation_that_became_shorter_has_nothing_warm():
     memory = SessionMemory(NoSessions(), TARGETS)
     step(memory, chat("a", "b", "c", prompt_cache_key="s"), tokens=90_000)
 
-    assert look(memory, chat("summary", prompt_cache_key="s")).place.warm == {}
+    assert look(memory, chat("summary", prompt_cache_key="s")).position.warm == {}
 
 
 def test_a_subagent_has_a_memory_of_its_own():
@@ -241,7 +241,7 @@ def test_a_subagent_has_a_memory_of_its_own():
     begin = {"role": "user", "content": "look around"}
     step(memory, make_view({"max_tokens": 9, "messages": [begin]}, Dialect.MESSAGES, headers), Tier.DEEP)
 
-    place = look(memory, make_view({"max_tokens": 9, "messages": [begin, use, result]}, Dialect.MESSAGES, headers)).place
+    place = look(memory, make_view({"max_tokens": 9, "messages": [begin, use, result]}, Dialect.MESSAGES, headers)).position
 
     assert (place.tier, place.is_running) == (Tier.DEEP, True)
 
@@ -249,11 +249,11 @@ def test_a_subagent_has_a_memory_of_its_own():
 def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_newer_one():
     memory = SessionMemory(NoSessions(), TARGETS)
     view = chat("one", "x", "two", prompt_cache_key="s")
-    step(memory, view._replace(wishes=Wishes(tier=Tier.DEEP, for_session=True)))
+    step(memory, view._replace(overrides=Overrides(tier=Tier.DEEP, for_session=True)))
 
-    older = look(memory, view._replace(wishes=Wishes(line=InBand(Tier.FAST, 0))))
+    older = look(memory, view._replace(overrides=Overrides(line=InBand(Tier.FAST, 0))))
     newer = look(
-        memory, chat("one", "x", "two", "y", "z", prompt_cache_key="s")._replace(wishes=Wishes(line=InBand(Tier.FAST, 4)))
+        memory, chat("one", "x", "two", "y", "z", prompt_cache_key="s")._replace(overrides=Overrides(line=InBand(Tier.FAST, 4)))
     )
 
     assert (older.heeds_line, older.wish) == (False, Tier.DEEP)
@@ -265,7 +265,7 @@ def test_stored_state_that_makes_no_sense_is_no_memory():
         def load(self, key: str) -> bytes | None:
             return b'{"tier": "medium", "at": 9e9}'
 
-    assert look(SessionMemory(Broken(), TARGETS), chat("x")).place.tier is None
+    assert look(SessionMemory(Broken(), TARGETS), chat("x")).position.tier is None
 
 
 def side_view():
@@ -296,8 +296,8 @@ def test_a_title_request_beside_the_first_ask_leaves_what_either_order_would_lea
         step()
 
     found = memory.recall(first, ask_turn._replace(kind=TurnKind.TOOL_LOOP, goes_on=True))
-    assert (found.place.tier, found.place.is_running) == (Tier.DEEP, True)
-    assert found.place.warm == {"sage": 900}
+    assert (found.position.tier, found.position.is_running) == (Tier.DEEP, True)
+    assert found.position.warm == {"sage": 900}
 
 
 def test_two_asks_in_flight_both_keep_what_they_made_warm():
@@ -306,9 +306,9 @@ def test_two_asks_in_flight_both_keep_what_they_made_warm():
     turn = read_turn(view)
     one, other = memory.recall(view, turn), memory.recall(view, turn)
 
-    for recalled, name in ((one, "spark"), (other, "sage")):
-        memory.note_answer(recalled, view, turn, TARGETS[name].tier, TARGETS[name])
+    for snapshot, name in ((one, "spark"), (other, "sage")):
+        memory.note_answer(snapshot, view, turn, TARGETS[name].tier, TARGETS[name])
     memory.note_served(other, view, turn, "sage", 500)
     memory.note_served(one, view, turn, "spark", 400)
 
-    assert memory.recall(view, turn).place.warm == {"spark": 400, "sage": 500}
+    assert memory.recall(view, turn).position.warm == {"spark": 400, "sage": 500}

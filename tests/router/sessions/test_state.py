@@ -15,7 +15,7 @@ FULL = SessionState(
     messages=7,
     last="l",
     warm={"sage": (10, 20.0)},
-    makers={"k": "sage"},
+    origins={"k": "sage"},
 )
 
 
@@ -40,7 +40,7 @@ def test_every_step_leaves_the_state_before_it_as_it_was():
     FULL.with_turn("u", Tier.FAST, has_escalated=False, was_asked_for=True, effort="low")
     FULL.with_answer("spark", 8, {"x": "spark"}, None)
     FULL.with_warm("spark", 1, 2.0, is_shorter=True)
-    FULL.with_makers({"k": "-"})
+    FULL.with_origins({"k": "-"})
 
     assert before == FULL
 
@@ -57,9 +57,9 @@ def test_a_conversation_that_became_shorter_has_only_its_own_warm():
     assert FULL.with_warm("spark", 5, 9.0, is_shorter=True).warm == {"spark": (5, 9.0)}
 
 
-def test_makers_are_bounded_and_the_newest_stay():
-    state = SessionState().with_makers({f"k{number}": "a" for number in range(700)})
+def test_origins_are_bounded_and_the_newest_stay():
+    state = SessionState().with_origins({f"k{number}": "a" for number in range(700)})
 
-    assert len(state.makers) == 600
-    assert "k699" in state.makers
-    assert "k0" not in state.makers
+    assert len(state.origins) == 600
+    assert "k699" in state.origins
+    assert "k0" not in state.origins

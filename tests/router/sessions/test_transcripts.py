@@ -1,8 +1,8 @@
 """Transcripts in memory: each for its caller, and none for ever."""
 
-from router.contract.request import History
-from router.contract.transcript import Transcript
-from router.sessions.transcripts import RememberedTranscripts
+from router.contract.request import Transcript
+from router.contract.transcript import StoredResponse
+from router.sessions.transcripts import MemoryResponses
 
 
 class Clock:
@@ -13,45 +13,45 @@ class Clock:
         return self.now
 
 
-def make(name: str = "resp_1", caller: str = "ann", at: float = 1_000.0, text: str = "hi") -> Transcript:
-    return Transcript.write(caller, "spark", at, History([text], [""]), {"id": name, "output": []})
+def make(name: str = "resp_1", caller: str = "ann", at: float = 1_000.0, text: str = "hi") -> StoredResponse:
+    return StoredResponse.write(caller, "spark", at, Transcript([text], [""]), {"id": name, "output": []})
 
 
 class Disk:
     """A store behind the memory that only remembers what it was given."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], Transcript] = {}
+        self.kept: dict[tuple[str, str], StoredResponse] = {}
         self.asked = 0
 
-    def keep(self, transcript: Transcript, *, for_long: bool) -> None:
+    def keep(self, transcript: StoredResponse, *, for_long: bool) -> None:
         self.kept[transcript.id, transcript.caller] = transcript
 
-    async def find(self, response_id: str, caller: str) -> Transcript | None:
+    async def find(self, response_id: str, caller: str) -> StoredResponse | None:
         self.asked += 1
         return self.kept.get((response_id, caller))
 
     async def forget(self, response_id: str, caller: str) -> bool:
         return self.kept.pop((response_id, caller), None) is not None
 
-    async def is_withheld(self, response_id: str, caller: str) -> bool:
+    async def is_denied(self, response_id: str, caller: str) -> bool:
         return any(name == response_id and owner != caller for name, owner in self.kept)
 
     def close(self) -> None: ...
 
 
 async def test_a_transcript_is_found_by_its_own_caller_only():
-    store = RememberedTranscripts(clock=Clock())
+    store = MemoryResponses(clock=Clock())
     store.keep(make(), for_long=False)
 
     assert await store.find("resp_1", "ann") == make()
     assert await store.find("resp_1", "bob") is None
     assert not await store.forget("resp_1", "bob")
-    assert (await store.is_withheld("resp_1", "bob"), await store.is_withheld("resp_1", "ann")) == (True, False)
+    assert (await store.is_denied("resp_1", "bob"), await store.is_denied("resp_1", "ann")) == (True, False)
 
 
 async def test_two_callers_may_have_a_response_of_the_same_id():
-    store = RememberedTranscripts(clock=Clock())
+    store = MemoryResponses(clock=Clock())
     store.keep(make(text="hers"), for_long=False)
     store.keep(make(caller="bob", text="his"), for_long=False)
 
@@ -60,7 +60,7 @@ async def test_two_callers_may_have_a_response_of_the_same_id():
 
 async def test_a_transcript_is_forgotten_after_an_hour_and_its_owner_is_not():
     clock = Clock()
-    store = RememberedTranscripts(clock=clock)
+    store = MemoryResponses(clock=clock)
     store.keep(make(), for_long=False)
 
     clock.now += 3_599
@@ -68,12 +68,12 @@ async def test_a_transcript_is_forgotten_after_an_hour_and_its_owner_is_not():
     clock.now += 1
 
     assert await store.find("resp_1", "ann") is None
-    assert await store.is_withheld("resp_1", "bob")
+    assert await store.is_denied("resp_1", "bob")
 
 
 async def test_the_oldest_goes_when_there_are_too_many_or_they_are_too_large():
-    by_count = RememberedTranscripts(most_transcripts=2, clock=Clock())
-    by_size = RememberedTranscripts(most_bytes=2_500, clock=Clock())
+    by_count = MemoryResponses(max_transcripts=2, clock=Clock())
+    by_size = MemoryResponses(max_bytes=2_500, clock=Clock())
     for number in range(3):
         by_count.keep(make(f"resp_{number}"), for_long=False)
         by_size.keep(make(f"resp_{number}", text="x" * 1_000), for_long=False)
@@ -84,7 +84,7 @@ async def test_the_oldest_goes_when_there_are_too_many_or_they_are_too_large():
 
 
 async def test_one_that_is_larger_than_the_whole_bound_is_not_kept():
-    store = RememberedTranscripts(most_bytes=500, clock=Clock())
+    store = MemoryResponses(max_bytes=500, clock=Clock())
 
     store.keep(make(text="x" * 1_000), for_long=False)
 
@@ -92,7 +92,7 @@ async def test_one_that_is_larger_than_the_whole_bound_is_not_kept():
 
 
 async def test_keeping_an_id_again_replaces_it_and_counts_its_bytes_once():
-    store = RememberedTranscripts(most_bytes=2_500, clock=Clock())
+    store = MemoryResponses(max_bytes=2_500, clock=Clock())
     store.keep(make("resp_0", text="x" * 1_000), for_long=False)
 
     for _ in range(5):
@@ -103,7 +103,7 @@ async def test_keeping_an_id_again_replaces_it_and_counts_its_bytes_once():
 
 async def test_only_what_is_to_last_goes_behind_and_the_disk_is_asked_on_a_miss_only():
     disk, clock = Disk(), Clock()
-    store = RememberedTranscripts(disk, clock=clock)
+    store = MemoryResponses(disk, clock=clock)
     store.keep(make("resp_long"), for_long=True)
     store.keep(make("resp_short"), for_long=False)
 
@@ -117,12 +117,12 @@ async def test_only_what_is_to_last_goes_behind_and_the_disk_is_asked_on_a_miss_
 
 async def test_a_deleted_transcript_is_gone_from_everywhere_and_stays_withheld():
     disk = Disk()
-    store = RememberedTranscripts(disk, clock=Clock())
+    store = MemoryResponses(disk, clock=Clock())
     store.keep(make(), for_long=True)
 
     assert await store.forget("resp_1", "ann")
 
     assert not disk.kept
     assert await store.find("resp_1", "ann") is None
-    assert await store.is_withheld("resp_1", "ann")
+    assert await store.is_denied("resp_1", "ann")
     assert not await store.forget("resp_1", "ann")

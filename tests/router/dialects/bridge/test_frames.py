@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from router.dialects.bridge.frames import MOST_FRAME_BYTES, FrameSplitter
+from router.dialects.bridge.frames import MAX_FRAME_BYTES, FrameSplitter
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
@@ -31,7 +31,7 @@ def test_a_frame_in_small_pieces_costs_no_more_than_its_length():
 
 def test_a_frame_without_end_is_refused():
     frames = FrameSplitter()
-    list(frames.feed(b"x" * MOST_FRAME_BYTES))
+    list(frames.feed(b"x" * MAX_FRAME_BYTES))
 
     with pytest.raises(ValueError, match="without end"):
         list(frames.feed(b"x"))

@@ -3,18 +3,18 @@ import pytest
 from router.contract.decision import Estimate
 from router.contract.opinions import Insist, Lean, Rank, RuleOut
 from router.contract.words import Tier
-from router.decide.opinions import Hearing, Held
-from router.decide.wording import _evidence_json, because_estimate
+from router.decide.explain import _evidence_json, because_estimate
+from router.decide.opinions import Attributed, Opinions
 
 LOOKS_QUICK = Lean(-4.0, "looks like a quick edit: rename", names_turn=True)
 LOOKS_LONG = Lean(3.0, "looks like a long task: migrate", names_turn=True)
 
 
 def say(tier: Tier, *leans: Lean, warm: int = 0, fast_wait: float = 0.0, deep_wait: float = 0.0) -> str:
-    held = tuple(Held("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
+    held = tuple(Attributed("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
     waits = {Tier.FAST: fast_wait, Tier.DEEP: deep_wait}
     estimates = {side: Estimate(side, 1.0, None, 1.0, waits[side], 0.0) for side in Tier}
-    return because_estimate(tier, estimates, Hearing((), (), held, ()), warm)
+    return because_estimate(tier, estimates, Opinions((), (), held, ()), warm)
 
 
 def test_it_begins_with_what_the_turn_looks_like_and_holds_no_seconds():
@@ -61,7 +61,9 @@ def test_it_never_grows_beyond_120_characters():
 def test_evidence_carries_its_facts_so_that_nobody_reads_them_out_of_a_sentence():
     insist = Insist("the header", Rank.HEADER, tier=Tier.FAST)
     rule_out = RuleOut("spark", "too long", lasting=True, tokens=(9, 8))
-    hearing = Hearing((Held("override", insist),), (Held("window", rule_out),), (Held("learned", LOOKS_QUICK),), ())
+    hearing = Opinions(
+        (Attributed("override", insist),), (Attributed("window", rule_out),), (Attributed("learned", LOOKS_QUICK),), ()
+    )
 
     told = [_evidence_json(item) for item in hearing.evidence()]
 

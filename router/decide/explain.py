@@ -6,9 +6,9 @@ from router.contract.decision import Decision, Estimate, Evidence
 from router.contract.opinions import Insist, Lean, RuleOut
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
-from router.decide.opinions import Hearing
+from router.decide.opinions import Opinions
 
-_MOST_CHARS = 120
+_MAX_CHARS = 120
 _TOLD_WARM_TOKENS = 8_000
 _TOLD_WAIT_SECONDS = 1.0
 _TOLD_LOG_ODDS = 0.25
@@ -26,7 +26,7 @@ def because_only_tier(tier: Tier, reason: str) -> str:
     return f"only {tier} can serve this: {reason}"
 
 
-def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], hearing: Hearing, warm_lead: int = 0) -> str:
+def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], hearing: Opinions, warm_lead: int = 0) -> str:
     """Both could; this one will be done sooner.
 
     Begins with what the turn looks like; adds the weightiest other evidence that points the same way, and where the choice
@@ -46,7 +46,7 @@ def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], hearing: He
             words.append(_say_against_looks(tier, estimates))
     sentence = words[0]
     for word in words[1:]:
-        if len(sentence) + len(word) + 2 <= _MOST_CHARS:
+        if len(sentence) + len(word) + 2 <= _MAX_CHARS:
             sentence = f"{sentence}; {word}"
     return sentence
 
