@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Processes that share the tests: one for each core, up to eight. JOBS=0 keeps them in one process, for a debugger.
+JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test bench table check wheel lock clean
+.PHONY: help setup serve test test-clients bench table check wheel lock clean
 
 help:  ## Show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 21
 
 setup: $(READY)  ## Create .venv from the hash-locked requirements
 
@@ -25,10 +27,13 @@ $(READY): requirements.lock pyproject.toml
 serve: $(READY)  ## Run the router (the simulated tiers, until config.yaml names others)
 	@$(BIN)/tandem serve
 
-test: $(READY)  ## Run all tests
-	@$(BIN)/python -m pytest
+test: $(READY)  ## Run the tests, those of real clients apart; ARGS="--durations=20" or any of pytest's own
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients $(ARGS)
 
-bench: $(READY)  ## Measure against direct calls: ratios, a table, JSON with ARGS="--json FILE"
+test-clients: $(READY)  ## Install real clients (npm, 600 MB) and run them against the router
+	@$(BIN)/python -m pytest tests/clients $(ARGS)
+
+bench: $(READY)  ## Measure against direct calls, or another version with ARGS="--against COMMIT"; JSON with "--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 table: $(READY)  ## Run every real client against one-dialect upstreams and write the page (needs ../shared)
@@ -44,7 +49,7 @@ wheel: $(READY)  ## Build a wheel into dist/
 
 lock: $(READY)  ## Resolve pyproject.toml anew into requirements.lock (needs uv; nothing younger than seven days)
 	uv pip compile pyproject.toml --group dev --extra litellm --extra train --extra uvloop --universal --python-version 3.11 \
-	  --generate-hashes --no-header --upgrade --exclude-newer "$$(date -u -d '7 days ago' +%F 2>/dev/null || date -u -v-7d +%F)" \
+	  --generate-hashes --no-header --no-emit-index-url --upgrade --exclude-newer "$$(date -u -d '7 days ago' +%F 2>/dev/null || date -u -v-7d +%F)" \
 	  --output-file requirements.lock
 
 clean:  ## Remove what the other targets made

@@ -2,7 +2,16 @@
 
 from typing import ClassVar
 
-from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall, UpstreamRequest
+from router.contract.relay import (
+    Adapter,
+    AdapterSettings,
+    Endpoint,
+    OutgoingRequest,
+    Sink,
+    Upstream,
+    UpstreamCall,
+    UpstreamRequest,
+)
 from router.contract.words import Dialect, Operation
 
 _FORWARDED = ("anthropic-beta",)
@@ -10,19 +19,13 @@ _VERSION = "2023-06-01"
 _LOGIN_PREFIX = "sk-ant-oat"
 
 
-class AnthropicHttpSettings(AdapterSettings):
-    """Nothing of its own."""
-
-
-class AnthropicHttpAdapter:
+class AnthropicHttpAdapter(Adapter):
     """One POST for each request, with the target's own key or, with `api_key: caller`, the caller's."""
 
     name: ClassVar[str] = "anthropic_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.MESSAGES})
-    needs_address: ClassVar[bool] = True
-    Settings: ClassVar[type[AdapterSettings]] = AnthropicHttpSettings
 
-    def __init__(self, endpoint: Endpoint, settings: AnthropicHttpSettings, upstream: Upstream) -> None:
+    def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
         self._endpoint = endpoint
         base = endpoint.base_url.rstrip("/")
         # Its own SDK takes the address without the version and most other clients with it: both are right here.
@@ -30,7 +33,7 @@ class AnthropicHttpAdapter:
         self._upstream = upstream
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
-        """Send the body as it stands and relay what comes."""
+        """Send the body unchanged and relay the answer."""
         view = request.view
         headers = [
             ("content-type", "application/json"),
@@ -39,7 +42,7 @@ class AnthropicHttpAdapter:
             *((name, value) for name in _FORWARDED if (value := view.headers.get(name))),
         ]
         if key := self._endpoint.key_for(request):
-            # A login's token, which only a caller can bring, is no key: it goes the way it came.
+            # A login token, which only a caller can send, is not an API key: it is passed on as it came.
             is_login = key.startswith(_LOGIN_PREFIX)
             headers.append(("authorization", f"Bearer {key}") if is_login else ("x-api-key", key))
         path = "/messages/count_tokens" if view.operation is Operation.COUNT_TOKENS else "/messages"

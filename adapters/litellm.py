@@ -15,7 +15,7 @@ from router.contract.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
+from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
 from router.contract.words import Dialect
 
 _FIELDS = frozenset(
@@ -34,25 +34,20 @@ _NEVER_SECONDS = 86_400.0
 _tasks: set[asyncio.Task[None]] = set()
 
 
-class LitellmSettings(AdapterSettings):
-    """Nothing of its own."""
-
-
-class LitellmAdapter:
+class LitellmAdapter(Adapter):
     """One call of litellm for each request, with the target's own key alone. Needs the extra `litellm`."""
 
     name: ClassVar[str] = "litellm"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT})
     needs_address: ClassVar[bool] = False
-    Settings: ClassVar[type[AdapterSettings]] = LitellmSettings
+    relays_bytes: ClassVar[bool] = False
     library: ClassVar[str] = "litellm"
-    """What must be installed for it, and the extra of the same name that brings it."""
 
-    def __init__(self, endpoint: Endpoint, settings: LitellmSettings, upstream: Upstream) -> None:
+    def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
         self._endpoint = endpoint
 
     def warm(self) -> None:
-        """Import litellm beside the first requests. One that needs it sooner waits for it."""
+        """Import litellm in the background. A request that needs it sooner waits for it."""
         begin_loading()
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
@@ -100,7 +95,7 @@ class _LitellmCall:
         try:
             litellm = await load_library()
         except ImportError:
-            self._fail(UpstreamUnreachable(self._name, f'target "{self._name}" needs litellm, from the extra litellm'))
+            self._fail(UpstreamUnreachable(self._name, f'target "{self._name}" needs litellm, which is not installed'))
             return
         try:
             answer = await self._ask(litellm)
@@ -136,7 +131,7 @@ class _LitellmCall:
                 usage = stream_usage(stream, chunk) or usage
                 frame = writer.frame(chunk)
                 if b'"finish_reason":"' in frame and _has_invented_its_end(stream):
-                    self._fail(UpstreamCut(self._name, f'target "{self._name}" ended without its last event'))
+                    self._fail(UpstreamCut(self._name, f'target "{self._name}" ended its stream without the terminal event'))
                     return
                 if frame:
                     self._push(frame, stream)
@@ -144,7 +139,7 @@ class _LitellmCall:
         finally:
             await stream.aclose()
         if not self._has_begun:
-            self._fail(UpstreamCut(self._name, f'target "{self._name}" ended its stream before it began'))
+            self._fail(UpstreamCut(self._name, f'target "{self._name}" ended its stream before the first event'))
             return
         self._push((writer.usage_frame(usage) if usage else b"") + DONE, stream)
         self._finish()
@@ -156,7 +151,12 @@ class _LitellmCall:
             self._has_begun = True
             kind = "text/event-stream" if self._is_streaming else "application/json"
             self._sink.start(200, (("content-type", kind), *answer_headers(answer)))
-        self._sink.write(data)
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        """Every word to the sink may make it hang up: nothing is said after that."""
+        if not self._is_over:
+            self._sink.write(data)
 
     def _push_whole(self, answer: Any) -> None:
         self._push(write_whole(answer), answer)
@@ -171,7 +171,7 @@ class _LitellmCall:
         """Say what went wrong in our own words, or hand on what a provider answered."""
         name = self._name
         if self._has_begun:
-            self._fail(UpstreamCut(name, f'target "{name}" broke off its answer'))
+            self._fail(UpstreamCut(name, f'target "{name}" closed the connection in the middle of its answer'))
             return
         cause = getattr(error, "original_exception", None)
         error = (
@@ -183,14 +183,13 @@ class _LitellmCall:
         elif isinstance(error, litellm.APIConnectionError) or _is_unanswered(error):
             self._fail(UpstreamUnreachable(name, f'target "{name}" could not be reached'))
         elif "LLM Provider NOT provided" in str(error):
-            self._fail(UpstreamModel(name, f'target "{name}": litellm knows no provider for the model in the config'))
+            self._fail(UpstreamModel(name, f'target "{name}": litellm has no provider for the configured model'))
         elif refusal is None:
             self._fail(UpstreamMalformed(name, f'target "{name}" failed inside litellm: {type(error).__name__}'))
         elif not self._is_over:
-            self._end()
             self._sink.start(refusal.status, refusal.headers)
-            self._sink.write(refusal.body)
-            self._sink.end()
+            self._write(refusal.body)
+            self._finish()
 
     def _fail(self, error: UpstreamError) -> None:
         if not self._is_over:
@@ -210,14 +209,14 @@ class _LitellmCall:
         return self._timeouts.stall_seconds if self._is_answered else self._timeouts.first_byte_seconds
 
     def _check(self) -> None:
-        """One timer for both waits: it looks how long nothing came, and sleeps for the rest."""
+        """One timer for both waits: it checks how long nothing has arrived, and sleeps for the rest."""
         limit = self._limit()
         silent = self._loop.time() - self._last if self._may_pull.is_set() else 0.0
         if silent < limit - 0.001:
             self._timer = self._loop.call_later(limit - silent, self._check)
             return
-        what = "stopped in the middle of its answer" if self._is_answered else "did not begin to answer"
-        error = UpstreamTimeout(self._name, f'target "{self._name}" {what} for {limit:g} s')
+        what = f"sent nothing for {limit:g} s in mid-answer" if self._is_answered else f"did not begin to answer in {limit:g} s"
+        error = UpstreamTimeout(self._name, f'target "{self._name}" {what}')
         self.cancel()
         self._sink.fail(error)
 
@@ -229,9 +228,11 @@ def _has_invented_its_end(stream: Any) -> bool:
 
 
 def _is_unanswered(error: BaseException | None) -> bool:
-    """Whether a broken connection is behind it: litellm gives some of these the look of a provider's status 500."""
+    """Whether a broken connection is the cause: litellm reports some of these as a provider's status 500."""
+    import httpx  # comes with litellm
+
     if getattr(error, "litellm_response_headers", None):
         return False
-    while error is not None and not isinstance(error, OSError):
+    while error is not None and not isinstance(error, (OSError, httpx.RequestError)):
         error = error.__cause__ or error.__context__
     return error is not None

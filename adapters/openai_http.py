@@ -2,33 +2,36 @@
 
 from typing import ClassVar
 
-from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall, UpstreamRequest
-from router.contract.words import Dialect
+from router.contract.relay import (
+    Adapter,
+    AdapterSettings,
+    Endpoint,
+    OutgoingRequest,
+    Sink,
+    Upstream,
+    UpstreamCall,
+    UpstreamRequest,
+)
+from router.contract.words import Dialect, Operation
+from router.dialects.table import SPECS
 
-_PATHS = {Dialect.CHAT: "/chat/completions", Dialect.RESPONSES: "/responses", Dialect.COMPLETIONS: "/completions"}
 _FORWARDED = ("openai-beta", "x-client-request-id")
 """The caller's headers that go upstream. Everything else, credentials above all, stays here."""
 
 
-class OpenAiHttpSettings(AdapterSettings):
-    """Nothing of its own."""
-
-
-class OpenAiHttpAdapter:
+class OpenAiHttpAdapter(Adapter):
     """One POST for each request, with the target's own key or, with `api_key: caller`, the caller's."""
 
     name: ClassVar[str] = "openai_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT, Dialect.RESPONSES})
-    needs_address: ClassVar[bool] = True
-    Settings: ClassVar[type[AdapterSettings]] = OpenAiHttpSettings
 
-    def __init__(self, endpoint: Endpoint, settings: OpenAiHttpSettings, upstream: Upstream) -> None:
+    def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
         self._endpoint = endpoint
         self._base_url = endpoint.base_url.rstrip("/")
         self._upstream = upstream
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
-        """Send the body as it stands and relay what comes."""
+        """Send the body unchanged and relay the answer."""
         view = request.view
         headers = [
             ("content-type", "application/json"),
@@ -41,7 +44,7 @@ class OpenAiHttpAdapter:
             UpstreamRequest(
                 target=request.target.name,
                 method="POST",
-                url=self._base_url + _PATHS[request.dialect],
+                url=self._base_url + SPECS[request.dialect].paths[Operation.CREATE],
                 headers=tuple(headers),
                 body=request.body,
                 timeouts=request.target.timeouts,

@@ -11,13 +11,14 @@ from typing import Annotated, ClassVar, Literal
 import orjson
 from pydantic import Field
 
-from router.contract.entry import Usage
 from router.contract.errors import UpstreamCut
-from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
+from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
 from router.contract.request import Json, JsonObject, RequestView
+from router.contract.target import Speed
+from router.contract.usage import Usage
 from router.contract.words import Dialect, Feature, Operation, Tier
-from router.dialects.compose import Answer, ComposedCall, Composer, Finish, compose
-from router.dialects.compose.parts import write_call
+from router.dialects.composer import Answer, ComposedCall, Composer, Finish, write_call
+from router.dialects.table import SPECS
 from router.dialects.tools import OfferedTool, minimal_instance, offered_tools, wanted_schema
 
 _SHELLS = ("exec_command", "shell", "bash", "run_shell_command", "run_terminal_command", "execute_command", "run_command")
@@ -31,19 +32,20 @@ class Fault(AdapterSettings):
     """Something that goes wrong, every time or now and then."""
 
     kind: Literal["queue", "rate_limit", "error", "cut", "too_long", "no_images"]
-    """`queue` waits first; `rate_limit` is a 429; `error` a 5xx; `cut` ends a stream early; the last two are 400s."""
+    """`queue` waits first; `rate_limit` is a 429; `error` a 5xx; `cut` ends a stream early; `too_long` and `no_images`
+    are 400s."""
     when: str = ""
-    """Only for requests whose body holds this text; empty for all."""
+    """Only for requests whose body contains this text; empty for all."""
     every: Annotated[int, Field(ge=1)] = 1
-    """Only each n-th time that it would apply."""
+    """Only every n-th time it would apply."""
     seconds: Annotated[float, Field(ge=0, le=600)] = 5.0
     """How long `queue` waits."""
     retry_after_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
-    """The `Retry-After` of `rate_limit`; none is sent when absent."""
+    """The `Retry-After` of `rate_limit`; not sent when absent."""
     status: Annotated[int, Field(ge=500, le=599)] = 503
     """The status of `error`."""
     after_tokens: Annotated[int, Field(ge=0)] = 10
-    """Where `cut` cuts."""
+    """How many tokens `cut` lets through."""
 
 
 class SimulatedSettings(AdapterSettings):
@@ -60,14 +62,20 @@ class SimulatedSettings(AdapterSettings):
     faults: tuple[Fault, ...] = ()
     """What goes wrong."""
 
+    def typical_speed(self) -> Speed:
+        """As fast as it is told to be."""
+        return Speed(self.ttft_seconds, self.tokens_per_second, self.prefill_tokens_per_second)
 
-class SimulatedAdapter:
-    """Answers by itself, in the dialect that it is asked in."""
+
+class SimulatedAdapter(Adapter):
+    """Answers without a model, in the dialect of the request."""
 
     name: ClassVar[str] = "simulated"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES})
-    needs_address: ClassVar[bool] = False
     Settings: ClassVar[type[AdapterSettings]] = SimulatedSettings
+    needs_address: ClassVar[bool] = False
+    is_model: ClassVar[bool] = False
+    relays_bytes: ClassVar[bool] = False
 
     def __init__(self, endpoint: Endpoint, settings: SimulatedSettings, upstream: Upstream) -> None:
         self._settings = settings
@@ -106,13 +114,14 @@ class _SimulatedCall:
         self._usage = Usage(request.prompt_tokens, self._total)
         self._sent = 0
         self._paused_at: float | None = None
-        self._began_writing = 0.0
+        self._is_held = self._is_over = False
+        self._began_writing: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         options = view.body.get("stream_options")
         asks_usage = isinstance(options, dict) and options.get("include_usage") is True
         sends_usage = asks_usage or not view.is_streaming
         answer = Answer(view.id.removeprefix("req_"), model, int(time.time()), sends_usage=sends_usage)
-        self._composer: Composer = compose(view.dialect, answer)
+        self._composer: Composer = SPECS[view.dialect].composer(answer)
         wait = settings.ttft_seconds + request.prompt_tokens / settings.prefill_tokens_per_second
         if fault is not None and fault.kind == "queue":
             wait += fault.seconds
@@ -130,34 +139,50 @@ class _SimulatedCall:
 
     def resume(self) -> None:
         """Go on, without catching up: a paused model would not have run ahead."""
-        if self._paused_at is not None:
-            self._began_writing += self._loop.time() - self._paused_at
-            self._paused_at = None
-            if self._sent:
-                self._schedule()
+        if self._paused_at is None:
+            return
+        paused_seconds, self._paused_at = self._loop.time() - self._paused_at, None
+        if self._is_held:
+            self._is_held = False
+            self._begin()
+        elif self._began_writing is not None:
+            self._began_writing += paused_seconds
+            self._schedule(self._began_writing)
 
     def cancel(self) -> None:
         """Hang up."""
+        self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _begin(self) -> None:
         view = self._request.view
-        if self._refuses():
+        if self._paused_at is not None:
+            self._is_held = True
+        elif self._refuses():
             return
-        if view.operation is Operation.COUNT_TOKENS:
+        elif view.operation is Operation.COUNT_TOKENS:
             self._finish_whole({"input_tokens": self._request.prompt_tokens})
         elif view.is_streaming:
-            self._sink.start(200, (("content-type", "text/event-stream; charset=utf-8"),))
-            opening = self._composer.open()
-            if opening:
-                self._sink.write(opening)
             self._began_writing = self._loop.time()
+            self._sink.start(200, (("content-type", "text/event-stream; charset=utf-8"),))
+            self._write(self._composer.open())
             self._write_due()
         else:
             seconds = self._usage.output_tokens / self._settings.tokens_per_second
             self._timer = self._loop.call_later(seconds, self._write_whole)
+
+    def _write(self, data: bytes) -> bool:
+        """Write, and answer whether the sink still listens: every word may make it hang up, and nothing is said after that."""
+        if data and not self._is_over:
+            self._sink.write(data)
+        return not self._is_over
+
+    def _end(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._sink.end()
 
     def _refuses(self) -> bool:
         """Answer an error if a fault, the window or an image asks for one."""
@@ -169,32 +194,30 @@ class _SimulatedCall:
         elif kind == "error":
             self._refuse(fault.status if fault is not None else 503, "server_error", "Simulated: the server had an error.")
         elif kind == "too_long" or request.prompt_tokens > request.target.window_tokens:
-            most = request.target.window_tokens
-            words = f"prompt is too long: {request.prompt_tokens} tokens > {most} maximum (simulated)"
+            window = request.target.window_tokens
+            words = f"prompt is too long: {request.prompt_tokens} tokens > {window} maximum (simulated)"
             self._refuse(400, "context_length_exceeded", words)
         elif kind == "no_images" or (Feature.IMAGES in request.view.needs and Feature.IMAGES not in request.target.accepts):
-            self._refuse(400, "invalid_image", "Simulated: this model takes no images.")
-        elif request.dialect is Dialect.RESPONSES and request.view.body.get("previous_response_id"):
-            self._refuse(400, "previous_response_not_found", "Simulated: no response is kept here.")
+            self._refuse(400, "invalid_image", "Simulated: this model does not accept images.")
+        elif SPECS[request.dialect].continues_responses and request.view.body.get("previous_response_id"):
+            self._refuse(400, "previous_response_not_found", "Simulated: this response is not stored here.")
         else:
             return False
         return True
 
     def _refuse(self, status: int, code: str, message: str, retry_after: float | None = None) -> None:
-        error: JsonObject = {"type": "invalid_request_error" if status < 500 else "server_error", "message": message}
-        body: JsonObject = {"error": {**error, "code": code, "param": None}}
-        if self._request.view.dialect is Dialect.MESSAGES:
-            body = {"type": "error", "error": error}
+        view = self._request.view
+        body = SPECS[view.dialect].write_refusal(status, message, code, None, view.id)
         headers = [("content-type", "application/json")]
         if retry_after is not None:
             headers.append(("retry-after", f"{retry_after:g}"))
         self._sink.start(status, tuple(headers))
-        self._sink.write(orjson.dumps(body))
-        self._sink.end()
+        self._write(orjson.dumps(body))
+        self._end()
 
     def _write_due(self) -> None:
         """Write every token that is due by now."""
-        if self._paused_at is not None:
+        if self._paused_at is not None or self._is_over or self._began_writing is None:
             return
         due = int((self._loop.time() - self._began_writing) * self._settings.tokens_per_second) + 1
         cut_at = self._fault.after_tokens if self._fault is not None and self._fault.kind == "cut" else None
@@ -202,24 +225,25 @@ class _SimulatedCall:
             due = min(due, cut_at)
         frames = b"".join(self._composer.text(piece) for piece in self._pieces[self._sent : due])
         self._sent = min(due, self._total)
-        if frames:
-            self._sink.write(frames)
+        if not self._write(frames):
+            return
         if cut_at is not None and self._sent >= min(cut_at, self._total):
+            self._is_over = True
             self._sink.fail(UpstreamCut(self._request.target.name, "the simulated stream was cut, as configured"))
         elif self._sent < self._total:
-            self._schedule()
+            self._schedule(self._began_writing)
         else:
-            self._sink.write(self._write_end())
-            self._sink.end()
+            self._write(self._write_end())
+            self._end()
 
     def _write_end(self) -> bytes:
         calls = b"".join(write_call(self._composer, call) for call in self._calls)
         return calls + self._composer.close(Finish.STOP, self._usage)
 
-    def _schedule(self) -> None:
+    def _schedule(self, began_writing: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        next_at = self._began_writing + self._sent / self._settings.tokens_per_second
+        next_at = began_writing + self._sent / self._settings.tokens_per_second
         self._timer = self._loop.call_at(next_at, self._write_due)
 
     def _write_whole(self) -> None:
@@ -231,8 +255,8 @@ class _SimulatedCall:
 
     def _finish_whole(self, body: JsonObject) -> None:
         self._sink.start(200, (("content-type", "application/json"),))
-        self._sink.write(orjson.dumps(body))
-        self._sink.end()
+        self._write(orjson.dumps(body))
+        self._end()
 
 
 def _write_answer(view: RequestView, tier: Tier, tokens: int) -> tuple[str, list[ComposedCall]]:
@@ -240,14 +264,14 @@ def _write_answer(view: RequestView, tier: Tier, tokens: int) -> tuple[str, list
     schema = wanted_schema(view.body)
     if schema is not None:
         return orjson.dumps(minimal_instance(schema)).decode(), []
-    if view.dialect is Dialect.COMPLETIONS:
+    if Feature.COMPLETIONS in view.needs:
         return "return a + b  # simulated", []
     has_results = len(view.conversation) > 0 and bool(view.conversation[-1].results)
     call = None if has_results else _pick_call(view)
     if call is not None:
         return f"This is Tandem's simulated {tier} tier. It looks around first.", [call]
     opening = f"This is Tandem's simulated {tier} tier: no model was asked. "
-    filler = "Name real targets in config.yaml (tandem init helps) and this answer comes from a model. "
+    filler = "Configure real targets in config.yaml (tandem init helps) to get answers from a model. "
     words = opening + filler
     missing = tokens - len(_PIECES.findall(words))
     return (words + _PADDING * max(0, -(-missing // len(_PIECES.findall(_PADDING))))).rstrip(), []

@@ -18,15 +18,16 @@ from router.config import models
 from router.contract import errors
 from router.dialects import overrides
 from router.registry import ADAPTERS, POLICIES
+from router.stores.sqlite.migrate import LEDGER
 from router.telemetry import events
 
 HERE = Path(__file__).resolve().parent
 OVERRIDES = {
     "x-tandem-tier": "`fast`, `deep` or `auto`. The tier that serves this request; `auto` lets the router decide.",
-    "x-tandem-scope": "`request` (default) or `session`: how long the tier above is to hold. `auto` with `session` clears it.",
-    "x-tandem-session": "The session's id, 1 to 200 characters, for clients that send none of their own.",
+    "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it.",
+    "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
     "x-tandem-max-wait": "Seconds. A target whose queue is longer is ruled out for this request.",
-    "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the tier asked for cannot serve the request.",
+    "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request.",
     "x-tandem-upstream-key": "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept.",
     "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
 }
@@ -36,7 +37,7 @@ ANSWERS = {
     "x-tandem-target": "The target that served.",
     "x-tandem-because": "Why, in one ASCII sentence. Failed attempts come first.",
     "x-tandem-score": "The chance that the turn is a long task, 0 to 1.",
-    "x-tandem-overhead-ms": "Milliseconds from the whole request to the call of the target: all that is ours.",
+    "x-tandem-overhead-ms": "Milliseconds from the complete request to the first call of a target: Tandem's own time.",
     "x-tandem-explain": "The decision as JSON, when asked for with `x-tandem-explain: full`.",
 }
 
@@ -98,12 +99,15 @@ TABLE = ["| setting | default | what it does |", "| --- | --- | --- |"]
 def config_page() -> str:
     parts = ["Every setting of `config.yaml`. Unknown ones are refused. USD prices are per million tokens.", "", *TABLE]
     parts += settings_rows(models.Config, "")
-    for title, registry, attribute in (("Policies", POLICIES, "Config"), ("Adapters", ADAPTERS, "Settings")):
+    for title, registry, attribute, noun, prefix in (
+        ("Policies", POLICIES, "Config", "settings", "{name}."),
+        ("Adapters", ADAPTERS, "Settings", "options", "options."),
+    ):
         parts += ["", f"## {title}", ""]
         for name, kind in registry.items():
             parts += [f"### `{name}`", "", " ".join(kind.__doc__.split()), ""]
-            rows = settings_rows(getattr(kind, attribute), f"{name}.")
-            parts += [*TABLE, *rows, ""] if rows else ["It has no settings.", ""]
+            rows = settings_rows(getattr(kind, attribute), prefix.format(name=name))
+            parts += [*TABLE, *rows, ""] if rows else [f"It has no {noun}.", ""]
     return page("Configuration", *parts)
 
 
@@ -121,11 +125,11 @@ def errors_page() -> str:
     intro = [
         'OpenAI style: `{"error": {"message", "type", "param", "code", "request_id"}}`.',
         'Anthropic style: `{"type": "error", "error": {"type", "message", "code"}, "request_id"}`.',
-        "A refusal of a target that blames the request (400, 413, 422 and their like) passes with its body unchanged.",
+        "When a target rejects the request itself (400, 413, 422 and the like), its body is passed on unchanged.",
         "",
         "| code | status | what it means |",
         "| --- | --- | --- |",
-        f"| `{errors.TandemError.code}` | 500 | A defect of ours, reported without its details. |",
+        f"| `{errors.TandemError.code}` | 500 | A bug in Tandem, reported without details. |",
     ]
     return page("Error codes", *intro, *error_rows(errors.TandemError))
 
@@ -155,7 +159,7 @@ def headers_page() -> str:
 def events_page() -> str:
     source = inspect.getsource(events)
     rows = [
-        "One JSON line each, when standard error is no terminal or `--log json` is given.",
+        "One JSON line each, when standard error is not a terminal or `--log json` is given.",
         "",
         "| event | level | what happened |",
         "| --- | --- | --- |",
@@ -183,10 +187,10 @@ def cli_page() -> str:
 
 
 def ledger_page() -> str:
-    schema = (HERE.parent / "router" / "ledger" / "schema.sql").read_text().rstrip()
+    schema = "\n\n".join(script.rstrip() for script in LEDGER)
     return page(
         "Ledger",
-        "One SQLite file (`ledger.path`), readable by its owner alone. The table is ours to write and yours to query:",
+        "One SQLite file (`ledger.path`), readable by its owner alone. The router writes it; query it as you like:",
         "",
         "```sql",
         "SELECT tier, count(*), round(avg(ttft_ms)), sum(cost_usd) FROM entries WHERE outcome = 'SERVED' GROUP BY tier;",
@@ -195,6 +199,11 @@ def ledger_page() -> str:
         "```sql",
         schema,
         "```",
+        "",
+        "`PRAGMA user_version` is the version of this schema. A Tandem with a newer schema migrates the file when it starts,",
+        "and keeps a copy of the file as it was, named after the first new version: `tandem.db.before-2`. To go back to an",
+        "older Tandem, stop the router, remove `tandem.db-wal` and `tandem.db-shm` if they are there, and move that copy",
+        "back. Copies older than `ledger.keep_days` are deleted. A file that a newer Tandem wrote is refused.",
     )
 
 

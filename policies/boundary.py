@@ -17,25 +17,26 @@ class BoundaryConfig(PolicyConfig):
     """Keep a running turn on its tier."""
 
     failures_to_reopen: int = Field(default=3, ge=1, le=50)
-    """Tool calls that failed since one went well, or failed test runs, after which a turn on fast is decided anew."""
+    """Failed tool calls in a row, or failed test runs, after which a turn on fast is decided again."""
     repeats_to_reopen: int = Field(default=4, ge=2, le=50)
-    """The same call made so often, among the last ten, reopens it too while calls fail."""
+    """How often the same call among the last ten, while calls fail, also reopens the turn."""
     edits_to_move: int = Field(default=5, ge=1, le=1_000)
-    """So many changes to files in one turn on fast are more than a quick ask promises: it is moved up, once."""
+    """File edits in one turn on fast after which it is moved up, once: a quick ask needs fewer."""
     files_to_move: int = Field(default=4, ge=1, le=1_000)
-    """So many files changed are, too."""
+    """Changed files after which it is moved up."""
     written_tokens_to_move: int = Field(default=6_000, ge=100, le=1_000_000)
-    """So much written into files is, too."""
+    """Tokens written into files after which it is moved up."""
     calls_to_move: int = Field(default=60, ge=1, le=10_000)
-    """Reading and searching alone move a turn after so many calls, not before: fast looks around faster."""
+    """Calls after which a turn that only reads and searches is moved up. The limit is high because fast reads and
+    searches quickly."""
     longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
-    """A turn whose tier must be waited for longer than this is decided anew."""
+    """A turn whose tier has a longer wait than this is decided again."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
-    """How strongly tests that just turned green lean to fast: what is left is small."""
+    """How strongly tests that have just passed lean to fast: little work is left."""
 
 
 class BoundaryPolicy:
-    """Up needs evidence, down needs a boundary. Compaction stays with its session; what is no turn of the person's is free."""
+    """A turn moves up on evidence and down only at a boundary. Compaction stays on its session's tier."""
 
     name: ClassVar[str] = "boundary"
     Config: ClassVar[type[PolicyConfig]] = BoundaryConfig
@@ -61,17 +62,17 @@ class BoundaryPolicy:
             return ()
         trajectory = turn.trajectory
         if position.has_escalated:
-            return (_stay(position.tier, f"this turn was moved up to {position.tier}, and stays"),)
+            return (_stay(position.tier, f"this turn was moved up to {position.tier} and stays there"),)
         if position.tier is Tier.FAST and self._is_in_trouble(signals):
             return ()
         if position.tier is Tier.DEEP and trajectory.is_green:
-            return (Lean(self._config.green_log_odds, "the tests just turned green"),)
+            return (Lean(self._config.green_log_odds, "the tests have just passed"),)
         return (_stay(position.tier, f"call {trajectory.calls} of a turn that began on {position.tier}"),)
 
     def _find_growth(self, signals: Signals) -> str:
-        """What makes a running turn more than its ask promised, and what moving it costs.
+        """Why a running turn is larger than its ask promised, and what moving it costs.
 
-        Nothing where it is not, or where nobody on deep would take it soon.
+        Empty where it is not, or where no deep target would take it soon.
         """
         trajectory, config = signals.turn.trajectory, self._config
         if not (
@@ -81,11 +82,11 @@ class BoundaryPolicy:
             or trajectory.calls >= config.calls_to_move
         ) or self._is_closed(signals, Tier.DEEP):
             return ""
-        return f"moved up at call {trajectory.calls}: {_say_work(trajectory)}, more than its ask promised{_say_cost(signals)}"
+        return f"moved up at call {trajectory.calls}: {_say_work(trajectory)}, more than the ask promised{_say_cost(signals)}"
 
     def _is_closed(self, signals: Signals, tier: Tier) -> bool:
-        """Whether nobody on that tier would take the call soon: then the estimate decides, with the wait in it."""
-        waits = [standing.wait_seconds for standing in signals.statuses.values() if standing.target.tier is tier]
+        """Whether no target of that tier would take the call soon: then the estimate decides, with the wait in it."""
+        waits = [status.wait_seconds for status in signals.statuses.values() if status.target.tier is tier]
         return min(waits, default=0.0) > self._config.longest_wait_seconds
 
     def _is_in_trouble(self, signals: Signals) -> bool:
@@ -99,18 +100,18 @@ class BoundaryPolicy:
 
 def _say_work(trajectory: Trajectory) -> str:
     if not trajectory.edits:
-        return "so much to look at"
+        return "a lot of reading"
     edits = f"{trajectory.edits} edit{'s' if trajectory.edits > 1 else ''}"
     return f"{edits} in {trajectory.files} files" if trajectory.files > 1 else edits
 
 
 def _say_cost(signals: Signals) -> str:
-    """What the hop costs: the conversation is read anew where it is not warm."""
-    deep = next((standing for standing in signals.statuses.values() if standing.target.tier is Tier.DEEP), None)
+    """What the hop costs: the part of the conversation that is not cached is read again."""
+    deep = next((status for status in signals.statuses.values() if status.target.tier is Tier.DEEP), None)
     if deep is None:
         return ""
     cold = max(0, signals.prompt.tokens - signals.turn.position.warm.get(deep.target.name, 0))
-    return f"; {cold / 1000:.0f}k tokens to read anew" if cold >= _TOLD_COLD_TOKENS else ""
+    return f"; {cold / 1000:.0f}k tokens to read again" if cold >= _TOLD_COLD_TOKENS else ""
 
 
 def _stay(tier: Tier, because: str) -> Insist:

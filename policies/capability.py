@@ -1,4 +1,4 @@
-"""A target that does not take what a request holds cannot serve it."""
+"""A target that does not accept what a request contains cannot serve it."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from router.contract.opinions import Opinion, PolicyConfig, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import Target
-from router.contract.words import Dialect, Feature, Tier
+from router.contract.words import Feature, Tier
 
 _NAMES = {
     Feature.IMAGES: "an image",
@@ -22,7 +22,7 @@ class CapabilityConfig(PolicyConfig):
 
 
 class CapabilityPolicy:
-    """Images, files, kinds of tools and JSON schema, held against each target's `accepts`."""
+    """Compares images, files, kinds of tools and JSON schema with each target's `accepts`."""
 
     name: ClassVar[str] = "capability"
     Config: ClassVar[type[PolicyConfig]] = CapabilityConfig
@@ -33,25 +33,25 @@ class CapabilityPolicy:
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Rule out each target that lacks something, naming what."""
         opinions = []
-        for standing in signals.statuses.values():
-            reason = _find_lack(request, standing.target)
+        for status in signals.statuses.values():
+            reason = _find_lack(request, status.target)
             if reason:
-                opinions.append(RuleOut(standing.target.name, reason, lasting=True))
+                opinions.append(RuleOut(status.target.name, reason, lasting=True))
         return tuple(opinions)
 
 
 def _find_lack(request: RequestView, target: Target) -> str | None:
-    if request.dialect is Dialect.COMPLETIONS:
+    if Feature.COMPLETIONS in request.needs:
         if target.tier is not Tier.FAST:
             return "fill-in-the-middle (/v1/completions) is served by fast targets only"
-        return None if Feature.COMPLETIONS in target.accepts else "it does not accept completions"
+        return None if Feature.COMPLETIONS in target.accepts else "this target does not accept completions"
     is_native = request.dialect in target.speaks
-    if not is_native and request.dialect is Dialect.RESPONSES and request.body.get("previous_response_id"):
-        return "previous_response_id names a response that only a target which speaks responses can know"
+    if not is_native and request.previous_response_id:
+        return "previous_response_id needs a target that speaks responses"
     if request.needs <= target.accepts:
         return None
     accepts = target.accepts
     if not is_native and Feature.TOOLS in accepts:
         accepts = accepts | {Feature.CUSTOM_TOOLS}  # over a bridge a free-form tool becomes a function
     lacking = [name for feature, name in _NAMES.items() if feature in request.needs and feature not in accepts]
-    return f"the request holds {' and '.join(lacking)}, which this target does not accept" if lacking else None
+    return f"the request contains {' and '.join(lacking)}, which this target does not accept" if lacking else None

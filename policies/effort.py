@@ -26,7 +26,7 @@ class EffortConfig(PolicyConfig):
 
 
 class EffortPolicy:
-    """`medium` and an effort that we do not know say nothing."""
+    """Reads reasoning effort and plan mode. `medium` and unknown efforts have no effect."""
 
     name: ClassVar[str] = "effort"
     Config: ClassVar[type[PolicyConfig]] = EffortConfig
@@ -52,7 +52,7 @@ class EffortPolicy:
         if before is not None and effort and effort != before:
             log_odds = self._level(effort) - self._level(before)
             if log_odds:
-                opinions.append(Lean(log_odds, f"reasoning effort was set from {_short(before)} to {_short(effort)}"))
+                opinions.append(Lean(log_odds, f"reasoning effort was changed from {_short(before)} to {_short(effort)}"))
         elif effort not in signals.turn.usual_efforts and (log_odds := self._level(effort)):
             opinions.append(Lean(log_odds, f"reasoning effort is {effort}"))
         if signals.turn.is_planning and self._plan_mode:

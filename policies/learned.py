@@ -17,14 +17,14 @@ _MAX_KNOWN = 512
 _MAX_REASONS = 3
 _MAX_REASON_CHARS = 60
 _QUICK_BELOW, _LONG_ABOVE = -0.85, 0.2
-"""Log-odds. Between them nobody could say; the lower one is the score at which tiers usually change."""
+"""Log-odds. Between them the turn is unclear; the lower one is the score at which tiers usually change."""
 _OPEN_ABOVE, _OPEN_BELOW = -1.6, 0.7
 """Words between these are open enough that the turns before settle them."""
 _GOES_ON = -0.6
 """Words that follow the turn before say nothing of their own: a little above the score at which tiers change, so that what
 went before decides."""
 _BEFORE_SHARE, _MAX_BEFORE = 0.35, 4.0
-"""What the words of that turn count, beside the work that it took."""
+"""How much the words of that turn count, in addition to the work that it took."""
 _LEAST_SHARE = 0.03
 _SHORT_PIECES = 32
 """About ten words."""
@@ -33,25 +33,25 @@ _QUESTIONS = frozenset(("what is", "how to", "why", "where", "which", "differenc
 
 
 class LearnedConfig(PolicyConfig):
-    """Weigh what the person typed and the session's finished turns as `tandem train` found them to count."""
+    """Weigh what the person typed and the session's finished turns with the weights that `tandem train` fitted."""
 
     strength: float = Field(default=1.0, ge=0.0, le=3.0)
     """Multiplies what the reading says."""
     weights: str = ""
-    """A file that `tandem train` wrote, relative to the file that names it. By default the weights that come with Tandem."""
+    """A file that `tandem train` wrote, relative to the config file. By default the weights that come with Tandem."""
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """Log-odds for words that ask for nothing: a greeting, thanks, "ok". No history moves them."""
+    """Log-odds for words that ask for nothing: a greeting, thanks, "ok". History does not change them."""
 
     paths: ClassVar[tuple[str, ...]] = ("weights",)
 
     @property
     def fingerprint(self) -> str:
-        """Which weights these are: what was fitted on top of others does not fit them."""
+        """Which weights these are. Values that were fitted to other weights do not apply."""
         return find_weights(self.weights).fingerprint
 
 
 class LearnedPolicy:
-    """Answers the log-odds of the reading, which were fitted to as many quick turns as long ones: the prior counts once."""
+    """Leans by the trained reading, which was fitted to as many quick turns as long ones, so that the prior counts once."""
 
     name: ClassVar[str] = "learned"
     Config: ClassVar[type[PolicyConfig]] = LearnedConfig
@@ -77,14 +77,14 @@ class LearnedPolicy:
 
     def _weigh(self, features: Features) -> Lean:
         if not features.has_task and not features.follows:
-            return Lean(self._strength * self._nothing_asked, "asks for nothing to be done", names_turn=True)
+            return Lean(self._strength * self._nothing_asked, "nothing to do in this message", names_turn=True)
         reading = self._weights.read(features)
         if features.follows:
             before = max(-_MAX_BEFORE, min(_MAX_BEFORE, reading.words)) if features.has_task else 0.0
             odds, because = _GOES_ON + _BEFORE_SHARE * before + reading.history, "unclear; follows the last turn"
         elif features.is_correction and features.history and len(features.pieces) <= _SHORT_PIECES:
             # Short words that call the last turn wrong are as large as that turn was, whatever they name.
-            odds, because = max(reading.odds, _GOES_ON + reading.history), "says that the last turn went wrong"
+            odds, because = max(reading.odds, _GOES_ON + reading.history), "you said the last turn went wrong"
         else:
             odds, because = reading.odds, _say(reading, features, self._weights)
         odds = max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds))
@@ -93,7 +93,7 @@ class LearnedPolicy:
 
 @lru_cache(maxsize=4)
 def find_weights(path: str = "") -> Weights:
-    """The weights of a file, or those that come with Tandem. Raises `ValueError` where there are none."""
+    """The weights of a file, or those that come with Tandem. Raises `ValueError` if they cannot be read."""
     return load_weights(path) if path else read_weights(files("policies").joinpath("learned.weights").read_bytes())
 
 
@@ -109,7 +109,13 @@ def _say(reading: Reading, features: Features, weights: Weights) -> str:
     looks = "looks like a long task"
     if is_quick:
         is_question = features.marks[_QUESTION] or (reasons and reasons[0] in _QUESTIONS)
-        looks = "looks like a quick question" if is_question else "looks like a quick edit" if reasons else "looks quick"
+        looks = (
+            "looks like a quick question"
+            if is_question
+            else "looks like a quick edit"
+            if reasons
+            else "looks like a quick turn"
+        )
     return f"{looks}: {', '.join(reasons)}" if reasons else looks
 
 

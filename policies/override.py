@@ -1,4 +1,4 @@
-"""What a person or an operator asked for by name: header, session scope, model name. A name pattern only leans."""
+"""What a person or an operator asked for by header, first line, session scope or model name. A name pattern only leans."""
 
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ class OverrideConfig(PolicyConfig):
 
 
 class OverridePolicy:
-    """An override wins, and the strongest channel wins among several."""
+    """An override decides the tier. Of several, the strongest channel wins."""
 
     name: ClassVar[str] = "override"
     Config: ClassVar[type[PolicyConfig]] = OverrideConfig
@@ -35,10 +35,10 @@ class OverridePolicy:
             opinions.append(Insist(f"x-tandem-tier asks for {overrides.tier}", Rank.HEADER, tier=overrides.tier))
         elif line is not None and not overrides.clears:
             if line.tier is not None:
-                opinions.append(Insist(f"a first line asks for {line.tier}", Rank.IN_BAND_LINE, tier=line.tier))
-        elif turn.tier_wish is not None and not overrides.clears:
+                opinions.append(Insist(f"the first line asks for {line.tier}", Rank.IN_BAND_LINE, tier=line.tier))
+        elif turn.session_override is not None and not overrides.clears:
             opinions.append(
-                Insist(f"this session was asked to stay on {turn.tier_wish}", Rank.SESSION_SCOPE, tier=turn.tier_wish)
+                Insist(f"this session is set to {turn.session_override}", Rank.SESSION_SCOPE, tier=turn.session_override)
             )
         if overrides.clears or (line is not None and line.tier is None):
             pass  # "auto" in a header, or in a first line, outranks what the name asks for
@@ -48,23 +48,23 @@ class OverridePolicy:
             opinions.append(Insist(f'the model name "{alias.name}" asks for {alias.tier}', Rank.MODEL_NAME, tier=alias.tier))
         elif (tier := self._leaning_tier(signals)) is not None:
             sign = 1.0 if tier is Tier.DEEP else -1.0
-            opinions.append(Lean(sign * self._pattern_log_odds, f'the model name "{alias.name}" is the client\'s {tier} one'))
+            opinions.append(Lean(sign * self._pattern_log_odds, f'the model name "{alias.name}" matches a pattern for {tier}'))
         if overrides.max_wait_seconds is not None:
             opinions.extend(
                 RuleOut(
                     name,
-                    f"the wait is {standing.wait_seconds:.1f} s, x-tandem-max-wait allows {overrides.max_wait_seconds:g} s",
+                    f"its wait is {status.wait_seconds:.1f} s, and x-tandem-max-wait is {overrides.max_wait_seconds:g} s",
                     lasting=False,
-                    wait_seconds=standing.wait_seconds - overrides.max_wait_seconds,
+                    wait_seconds=status.wait_seconds - overrides.max_wait_seconds,
                 )
-                for name, standing in signals.statuses.items()
-                if standing.wait_seconds > overrides.max_wait_seconds
+                for name, status in signals.statuses.items()
+                if status.wait_seconds > overrides.max_wait_seconds
             )
         return tuple(opinions)
 
     @staticmethod
     def _leaning_tier(signals: Signals) -> Tier | None:
-        """The tier that a pattern stands for, by itself or through its target."""
+        """The tier that a pattern means, directly or through its target."""
         alias = signals.alias
         if alias.target is not None and alias.target in signals.statuses:
             return signals.statuses[alias.target].target.tier

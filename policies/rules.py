@@ -1,4 +1,4 @@
-"""The operator's own say: rules of `config.yaml` that name a tier, or lean, where a turn begins."""
+"""The operator's own rules, under `rules:` in `config.yaml`: they name a tier, or lean, where a turn begins."""
 
 import re
 from typing import Annotated, ClassVar, Literal
@@ -14,22 +14,22 @@ from router.contract.words import Feature, Tier, TurnKind
 _MAX_READ_CHARS = 4_000
 _HAS = {"image": Feature.IMAGES, "file": Feature.FILES, "tools": Feature.TOOLS}
 _NOT_READ = (TurnKind.TOOL_LOOP, TurnKind.COMPACTION)
-"""What goes on with something that began before."""
+"""Turns that continue something that began before."""
 
 
 class Conditions(BaseModel):
-    """When a rule counts. All that are given must hold."""
+    """When a rule applies. All given conditions must hold."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     words: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
-    """Any of these whole words or phrases is in what the person typed; case is ignored."""
+    """Whole words or phrases, any of which is in what the person typed; case is ignored."""
     client: str | None = None
     """The client, as `tandem explain` names it: codex, claude-code, opencode, …"""
     turn: Literal["ask", "follow_up", "subagent", "side", "prewarm"] | None = None
     """The kind of turn."""
     has: Literal["image", "file", "tools"] | None = None
-    """What the request holds."""
+    """What the request contains."""
     more_than_tokens: int | None = Field(default=None, ge=0)
     """The prompt is longer than this."""
 
@@ -43,7 +43,7 @@ class Conditions(BaseModel):
     def _say_something(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for words in value:
             if not any(map(str.isalnum, words)):
-                raise ValueError(f"{words!r} holds no word")
+                raise ValueError(f"{words!r} contains no word")
         return value
 
     @model_validator(mode="after")
@@ -54,7 +54,7 @@ class Conditions(BaseModel):
 
 
 class Rule(BaseModel):
-    """One rule: when it counts, and what it then says."""
+    """One rule: when it applies, and what it then says."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -68,7 +68,7 @@ class Rule(BaseModel):
     @model_validator(mode="after")
     def _says_something(self) -> "Rule":
         if (self.tier is None) == (self.lean is None):
-            raise ValueError("give either tier: fast, tier: deep or lean: NUMBER")
+            raise ValueError("give exactly one of tier (fast or deep) and lean (a number)")
         return self
 
 
@@ -76,11 +76,11 @@ class RulesConfig(PolicyConfig):
     """Follow the rules under `rules:`."""
 
     rules: tuple[Rule, ...] = Field(default=(), max_length=200)
-    """Read in their order."""
+    """The rules, in order."""
 
 
 class RulesPolicy:
-    """Ranks below every wish of the person, and yields where its tier cannot serve."""
+    """Applies your rules. They rank below every override, and yield where their tier cannot serve the request."""
 
     name: ClassVar[str] = "rules"
     Config: ClassVar[type[PolicyConfig]] = RulesConfig
@@ -102,7 +102,7 @@ class RulesPolicy:
             if not _holds(rule.when, words, text, request, signals):
                 continue
             if rule.lean is not None:
-                opinions.append(Lean(rule.lean, f"rule {place} of the config leans so"))
+                opinions.append(Lean(rule.lean, f"rule {place} of the config leans to {'deep' if rule.lean > 0 else 'fast'}"))
             elif rule.tier is not None and not has_tier:
                 has_tier = True
                 because = f"rule {place} of the config asks for {rule.tier}"
@@ -111,7 +111,7 @@ class RulesPolicy:
 
 
 def _pattern_of(words: tuple[str, ...]) -> "re.Pattern[str] | None":
-    """Whole words and phrases; any white space stands for any other. Scripts without spaces have no ends of words."""
+    """Whole words and phrases; any white space matches any other. Scripts without spaces have no word boundaries."""
     if not words:
         return None
     patterns = [r"\s+".join(map(re.escape, phrase.split())) for phrase in words]

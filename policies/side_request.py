@@ -1,4 +1,4 @@
-"""What a client sends on its own account (titles, commit messages, prewarm) is small work for the fast tier."""
+"""Requests that a client sends by itself (titles, commit messages, prewarm) are small work for the fast tier."""
 
 from typing import ClassVar
 
@@ -23,7 +23,7 @@ class SideRequestConfig(PolicyConfig):
 
 
 class SideRequestPolicy:
-    """Nobody waits for these with their whole attention, and none is a long task."""
+    """Leans to fast for a client's own requests (titles, commit messages, completions), which are never long tasks."""
 
     name: ClassVar[str] = "side_request"
     Config: ClassVar[type[PolicyConfig]] = SideRequestConfig
@@ -32,6 +32,6 @@ class SideRequestPolicy:
         self._log_odds = config.log_odds
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Lean to fast when the request is no turn of the person's."""
+        """Lean to fast when the request is not a person's turn."""
         name = _NAMES.get(signals.turn.kind)
         return (Lean(self._log_odds, name, names_turn=True),) if name else ()

@@ -1,4 +1,4 @@
-"""A running turn that goes wrong is a longer task than it looked: failing calls, red tests, the same thing again and again."""
+"""A running turn that goes wrong is a longer task than it looked: failing calls, red tests, repeated calls."""
 
 from typing import ClassVar
 
@@ -16,19 +16,19 @@ class TrajectoryConfig(PolicyConfig):
     """Read how the running turn goes."""
 
     failing_log_odds: float = Field(default=1.5, ge=0.0, le=10.0)
-    """For each failed call from the second on, up to three of them, until one goes well."""
+    """For each failed call from the second on, up to three of them, until a call succeeds."""
     red_log_odds: float = Field(default=0.8, ge=0.0, le=10.0)
     """For each failed test run from the second on, up to three of them."""
     circling_log_odds: float = Field(default=1.0, ge=0.0, le=10.0)
-    """For the same call, or a change of the same file, four times among the last ten calls, when calls fail."""
+    """For the same call, or an edit of the same file, four times among the last ten calls, while calls fail."""
     asked_again_log_odds: float = Field(default=1.2, ge=0.0, le=10.0)
-    """For the same ask again after fast had it."""
+    """For the same ask again, after fast served it."""
     correction_log_odds: float = Field(default=2.0, ge=0.0, le=10.0)
-    """For words that say that it is still wrong, after fast had it."""
+    """For words that say the result is still wrong, after fast served the turn."""
 
 
 class TrajectoryPolicy:
-    """Only up: how well a turn goes says nothing of how long it is."""
+    """Leans only to deep: a turn that goes well may still be long."""
 
     name: ClassVar[str] = "trajectory"
     Config: ClassVar[type[PolicyConfig]] = TrajectoryConfig
@@ -40,16 +40,16 @@ class TrajectoryPolicy:
         """Lean to deep by what went wrong in this turn, or because it is asked for the second time."""
         turn, config = signals.turn, self._config
         if turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(signals):
-            return (Lean(config.asked_again_log_odds, "the same is asked again, after fast had it"),)
+            return (Lean(config.asked_again_log_odds, "the same ask again, after fast served it"),)
         if _is_correction(signals):
-            return (Lean(config.correction_log_odds, "fast had that turn"),)
+            return (Lean(config.correction_log_odds, "you said the last turn went wrong, and fast had served it"),)
         trajectory = turn.trajectory
         if not trajectory.failures and not trajectory.red_runs:
             return ()
         shares = [
             (config.failing_log_odds * min(max(trajectory.failures - 1, 0), 3), f"{trajectory.failures} calls failed"),
             (config.red_log_odds * min(max(trajectory.red_runs - 1, 0), 3), f"{trajectory.red_runs} test runs failed"),
-            (config.circling_log_odds if _is_circling(signals) else 0.0, "it does the same again and again"),
+            (config.circling_log_odds if _is_circling(signals) else 0.0, "the same call is repeated"),
         ]
         found = [(log_odds, words) for log_odds, words in shares if log_odds]
         if not found:
@@ -58,7 +58,7 @@ class TrajectoryPolicy:
 
 
 def _is_correction(signals: Signals) -> bool:
-    """Whether the words call the last turn wrong, and fast had that: as it is remembered, or by how little it took."""
+    """Whether the words call the last turn wrong, and fast served it: by memory, or by how few calls it took."""
     turn, features = signals.turn, signals.features
     if features is None or not features.is_correction or turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
         return False

@@ -17,7 +17,7 @@ class WindowConfig(PolicyConfig):
 
 
 class WindowPolicy:
-    """Prompt and room for the answer, held against each target's window."""
+    """Compares the prompt, plus room for the answer, with each target's window."""
 
     name: ClassVar[str] = "window"
     Config: ClassVar[type[PolicyConfig]] = WindowConfig
@@ -31,10 +31,10 @@ class WindowPolicy:
         return tuple(
             RuleOut(
                 name,
-                f"{needed} tokens with room for the answer > its window of {standing.target.window_tokens}",
+                f"prompt plus room for the answer is {needed} tokens, over its window of {status.target.window_tokens}",
                 lasting=True,
-                tokens=(needed, standing.target.window_tokens),
+                tokens=(needed, status.target.window_tokens),
             )
-            for name, standing in signals.statuses.items()
-            if needed > standing.target.window_tokens
+            for name, status in signals.statuses.items()
+            if needed > status.target.window_tokens
         )

@@ -1,4 +1,4 @@
-"""Names → classes: the one place that sees policies and adapters. A new one is one line here and one in the config."""
+"""Names → classes: the one place that sees policies and adapters. A new one is imported and named here."""
 
 from adapters.anthropic_http import AnthropicHttpAdapter
 from adapters.litellm import LitellmAdapter
@@ -13,6 +13,7 @@ from policies.rules import RulesPolicy
 from policies.side_request import SideRequestPolicy
 from policies.trajectory import TrajectoryPolicy
 from policies.window import WindowPolicy
+from router.contract.relay import Adapter
 
 POLICIES = {
     policy.name: policy
@@ -28,4 +29,12 @@ POLICIES = {
         TrajectoryPolicy,
     )
 }
-ADAPTERS = {adapter.name: adapter for adapter in (OpenAiHttpAdapter, AnthropicHttpAdapter, LitellmAdapter, SimulatedAdapter)}
+ADAPTERS: dict[str, type[Adapter]] = {
+    adapter.name: adapter
+    for adapter in (
+        OpenAiHttpAdapter,
+        AnthropicHttpAdapter,
+        LitellmAdapter,
+        SimulatedAdapter,
+    )
+}

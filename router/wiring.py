@@ -7,38 +7,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from router.config.faults import Known, KnownAdapter
+from router.config.faults import Known
 from router.config.load import LoadedConfig
-from router.contract.entry import Entry, Ledger
-from router.contract.memory import SessionStore
-from router.contract.relay import Adapter, Warmable
-from router.contract.request import JsonObject
-from router.contract.transcript import ResponseStore
+from router.contract.entry import FinishedWork
+from router.contract.exchange import Observer
+from router.contract.limits import Limits
+from router.contract.relay import Upstream, Warmable
+from router.contract.stores import EntryStore, ResponseStore, SessionStore
 from router.decide.choose import Rules
 from router.decide.estimate import Economics, TurnSize
-from router.decide.explain import explain
 from router.decide.ratios import learn_ratios
-from router.dispatch.attempts import Dispatcher
+from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live import LiveStatistics
 from router.dispatch.outgoing import Reachable
-from router.edge.asgi import Shim
-from router.edge.catalogue import Catalogue
+from router.edge.admission import Admission
 from router.edge.control import build_control
-from router.edge.doors import Limits
-from router.edge.gate import Gate
+from router.edge.http.asgi import AsgiApp
 from router.house import House
-from router.ledger.sessions import NoSessions, SqliteSessions
-from router.ledger.sqlite import NoLedger, SqliteLedger
-from router.ledger.transcripts import SqliteResponses
-from router.ledger.work import read_finished_work
+from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES
+from router.responses.keep import ResponseKeeper
 from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames
 from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
-from router.sessions.transcripts import MemoryResponses
+from router.settle.explain import explain_entry
+from router.settle.record import EntryWriter, LedgerKeeper
+from router.stores.memory.entries import MemoryEntries
+from router.stores.memory.responses import MemoryResponses
+from router.stores.memory.sessions import NoSessions
+from router.stores.sqlite.entries import SqliteEntries
+from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrations
+from router.stores.sqlite.responses import SqliteResponses
+from router.stores.sqlite.sessions import SqliteSessions
+from router.stores.sqlite.work import read_finished_work
+from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
+from router.telemetry.log import RequestLog
+from router.telemetry.observers import ObserverTable
 from router.telemetry.tasks import stop_all
 from router.upstream.pool import Pool
 
@@ -50,69 +57,99 @@ def known_names() -> Known:
     """What a config may name."""
     return Known(
         policies={name: policy.Config for name, policy in POLICIES.items()},
-        adapters={
-            name: KnownAdapter(adapter.speaks, adapter.needs_address, adapter.Settings, getattr(adapter, "library", ""))
-            for name, adapter in ADAPTERS.items()
-        },
+        adapters=ADAPTERS,
         clients=tuple(BY_NAME),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A house and what must be closed after it."""
+    """A house, and what must be done for it around its requests."""
 
     house: House
-    pool: Pool
-    counter: ExactCounter
-    adapters: tuple[Adapter, ...]
     ledger_path: Path | None = None
 
     def warm(self) -> None:
         """Let adapters load what is costly to load, now that requests are served."""
-        for adapter in self.adapters:
+        for adapter in self.house.plan.dispatcher.adapters:
             if isinstance(adapter, Warmable):
                 adapter.warm()
 
     def learn(self) -> None:
         """Take from the ledger how much work each target makes of a turn."""
-        if self.ledger_path is not None and self.ledger_path.is_file():
-            work = read_finished_work(self.ledger_path, time.time())
-            self.house.live.learn(learn_ratios(work, self.house.rules.economics))
+        self._apply(self._read_work())
 
     async def keep_learning(self) -> None:
-        """The same now and then, off the loop."""
+        """The same now and then, with the file read off the loop."""
         while True:
-            await asyncio.to_thread(self.learn)
+            self._apply(await asyncio.to_thread(self._read_work))
             await asyncio.sleep(_LEARN_SECONDS)
+
+    def _read_work(self) -> list[FinishedWork]:
+        path = self.ledger_path
+        return read_finished_work(path, time.time()) if path is not None and path.is_file() else []
+
+    def _apply(self, work: list[FinishedWork]) -> None:
+        self.house.state.live.learn(learn_ratios(work, self.house.plan.rules.economics))
 
     async def close(self) -> None:
         """Flush and let go, in the order in which nothing is lost."""
+        await self.house.stop(_SETTLE_SECONDS)
         await stop_all(_SETTLE_SECONDS)
-        await self.pool.close()
-        self.counter.close()
-        self.house.ledger.close()
-        self.house.transcripts.close()
-        self.house.memory.close()
+        state = self.house.state
+        await state.upstream.close()
+        state.counter.close()
+        await state.entries.close()
+        await state.responses.close()
+        await state.memory.close()
 
 
 def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
     """Build everything that a request passes."""
+    state = build_state(loaded, on_disk=with_ledger)
+    return Built(House(build_plan(loaded, state.upstream), state), loaded.ledger_path)
+
+
+def build_state(loaded: LoadedConfig, *, on_disk: bool = True) -> State:
+    """What outlives a plan. The observers are called in this order."""
+    entries, sessions = _open_ledger(loaded, on_disk=on_disk)
+    responses = _open_responses(loaded, on_disk=on_disk)
+    memory, live = SessionMemory(sessions), LiveStatistics()
+    observers: tuple[Observer, ...] = (
+        memory,
+        live,
+        ResponseKeeper(responses),
+        EntryWriter(),
+        LedgerKeeper(entries),
+        RequestLog(),
+    )
+    return State(
+        memory=memory,
+        live=live,
+        responses=responses,
+        entries=entries,
+        counter=ExactCounter(lambda reason: events.tokens_uncounted(reason=reason)),
+        calibration=Calibration(),
+        upstream=Pool(),
+        observers=ObserverTable(observers),
+        running=set(),
+    )
+
+
+def build_plan(loaded: LoadedConfig, upstream: Upstream) -> Plan:
+    """What one config makes. It may take the place of another at any time (`House.swap`)."""
     config = loaded.config
-    pool = Pool()
-    counter = ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))
-    targets = {plan.target.name: plan.target for plan in loaded.targets}
-    live = LiveStatistics(targets.values())
-    # The registry's classes share no base: each adapter takes its own settings, which the config has checked.
+    # The registry's classes share no base: each takes its own settings, which the config has checked.
     adapters: dict[str, Any] = dict(ADAPTERS)
     policies: dict[str, Any] = dict(POLICIES)
+    targets = {plan.target.name: plan.target for plan in loaded.targets}
     reachable = {
         plan.target.name: Reachable(
-            plan.target, adapters[plan.adapter](plan.endpoint, plan.settings, pool), plan.endpoint.model, plan.fit
+            plan.target, adapters[plan.adapter](plan.endpoint, plan.settings, upstream), plan.endpoint.model, plan.fit
         )
         for plan in loaded.targets
     }
-    house = House(
+    return Plan(
         rules=Rules(
             policies=tuple(policies[name](settings) for name, settings in loaded.policies),
             economics=_economics(loaded),
@@ -122,43 +159,33 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
         ),
         models=ModelNames(config.models, tuple(targets)),
         targets=targets,
-        live=live,
-        dispatcher=Dispatcher(
-            reachable,
-            live,
-            deadline_seconds=config.limits.deadline_seconds,
-            max_response_bytes=config.limits.max_response_bytes,
-            clock=time.perf_counter,
-        ),
-        ledger=_ledger(loaded, with_ledger=with_ledger),
-        counter=counter,
-        memory=SessionMemory(_sessions(loaded, on_disk=with_ledger), targets),
-        transcripts=_transcripts(loaded, on_disk=with_ledger),
-        calibration=Calibration(),
+        dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=time.perf_counter),
+        limits=limits_of(loaded),
+        deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
         heeds_lines=config.in_band_line,
     )
-    return Built(house, pool, counter, tuple(entry.adapter for entry in reachable.values()), loaded.ledger_path)
 
 
-def build_edge(house: House, loaded: LoadedConfig, is_ready: Callable[[], bool]) -> tuple[Gate, Shim]:
-    """The gate to a house, and the ASGI app for connections that are not hot."""
+def build_edge(house: House, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:
+    """Admission to a house, and the ASGI app for connections that are handed over."""
+    admission = Admission(house)
+    return admission, AsgiApp(admission, build_control(house, is_ready))
+
+
+def limits_of(loaded: LoadedConfig) -> Limits:
+    """The limits that a config sets, as a plan holds them."""
     limits = loaded.config.limits
-    gate = Gate(
-        house,
-        Limits(
-            max_body_bytes=limits.max_body_bytes,
-            max_headers=limits.max_headers,
-            max_header_bytes=limits.max_header_bytes,
-            max_in_flight=limits.max_in_flight,
-            header_timeout_seconds=limits.header_timeout_seconds,
-            body_timeout_seconds=limits.body_timeout_seconds,
-            min_body_bytes_per_second=limits.min_body_bytes_per_second,
-            write_idle_timeout_seconds=limits.write_idle_timeout_seconds,
-        ),
+    return Limits(
+        max_body_bytes=limits.max_body_bytes,
+        max_headers=limits.max_headers,
+        max_header_bytes=limits.max_header_bytes,
+        max_in_flight=limits.max_in_flight,
+        header_timeout_seconds=limits.header_timeout_seconds,
+        body_timeout_seconds=limits.body_timeout_seconds,
+        min_body_bytes_per_second=limits.min_body_bytes_per_second,
+        write_idle_timeout_seconds=limits.write_idle_timeout_seconds,
     )
-    control = build_control(house, Catalogue(house.models, house.targets), gate.limits, is_ready)
-    return gate, Shim(gate, control)
 
 
 def _economics(loaded: LoadedConfig) -> Economics:
@@ -174,43 +201,26 @@ def _economics(loaded: LoadedConfig) -> Economics:
     )
 
 
-def _ledger(loaded: LoadedConfig, *, with_ledger: bool) -> Ledger:
+def _open_ledger(loaded: LoadedConfig, *, on_disk: bool) -> tuple[EntryStore, SessionStore]:
+    """Entries and sessions: in one file, with one writer."""
     path = loaded.ledger_path
-    if not with_ledger or path is None:
-        return NoLedger(explain_entry)
-    return SqliteLedger(
-        path,
-        keep_days=loaded.config.ledger.keep_days,
-        explain=explain_entry,
-        on_failure=lambda reason, lost: events.ledger_failed(reason=reason, lost=lost),
-    )
+    if not on_disk or path is None:
+        return MemoryEntries(explain_entry), NoSessions()
+    writer = _open_writer(path, LEDGER, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
+    return SqliteEntries(writer, keep_days=loaded.config.ledger.keep_days, explain=explain_entry), SqliteSessions(writer)
 
 
-def _transcripts(loaded: LoadedConfig, *, on_disk: bool) -> ResponseStore:
+def _open_responses(loaded: LoadedConfig, *, on_disk: bool) -> ResponseStore:
     path = loaded.store_path
     if not on_disk or path is None:
         return MemoryResponses()
-    return MemoryResponses(SqliteResponses(path, on_failure=lambda reason, lost: events.store_failed(reason=reason, lost=lost)))
+    writer = _open_writer(path, RESPONSES, lambda reason, lost: events.store_failed(reason=reason, lost=lost))
+    return MemoryResponses(SqliteResponses(writer))
 
 
-def _sessions(loaded: LoadedConfig, *, on_disk: bool) -> SessionStore:
-    if not on_disk or loaded.ledger_path is None:
-        return NoSessions()
-    return SqliteSessions(loaded.ledger_path, on_failure=lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
-
-
-def explain_entry(entry: Entry) -> JsonObject:
-    """The decision of a served request, with what became of it."""
-    assert entry.decision is not None
-    return {
-        "request_id": entry.id,
-        **explain(entry.decision),
-        "outcome": str(entry.outcome),
-        "served_by": entry.target,
-        "attempts": [attempt._asdict() for attempt in entry.attempts],
-        "ttft_ms": entry.ttft_ms,
-        "duration_ms": entry.duration_ms,
-        "overhead_ms": entry.overhead_ms,
-        "cost_usd": entry.cost_usd,
-        "dropped": list(entry.dropped),
-    }
+def _open_writer(path: Path, migrations: Migrations, on_failure: Callable[[str, int], None]) -> SqliteWriter:
+    writer = SqliteWriter(path, migrations, on_failure=on_failure)
+    if writer.migrated is not None:
+        done = writer.migrated
+        events.store_migrated(file=done.file, before=done.before, version=done.version, copy=done.copy.name)
+    return writer

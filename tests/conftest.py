@@ -2,19 +2,66 @@
 
 import asyncio
 import contextlib
+import json
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from router.telemetry import events
 from tests.tools.running import Running, running
 from tests.tools.upstream import Upstream
 
+# A deadline for each example would be a matter of luck on a loaded machine. `--hypothesis-profile thorough` looks for longer.
+settings.register_profile("brief", max_examples=60, deadline=None)
+settings.register_profile("thorough", max_examples=2_000, deadline=None)
+settings.load_profile("brief")
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+class Announcer:
+    """Prints what failed at once, in a few lines; the whole report follows at the end, as ever."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.write_line(f"\nFAILED {report.nodeid} ({report.when})", red=True)
+            self._terminal.write_line(short_report(report))
+
+
+def short_report(report: pytest.TestReport) -> str:
+    """Where a test failed and the first lines of why, indented."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = f"{crash.path}:{crash.lineno}: {crash.message}" if crash else report.longreprtext
+    return textwrap.indent("\n".join(lines.splitlines()[:12]), "    ")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(config, "workerinput"):  # a worker's failures are announced where they arrive
+        config.pluginmanager.register(Announcer(terminal))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _quiet_logs():
+    events.set_up_logging(as_json=True)
+
+
+@pytest.fixture
+def listen(capsys):
+    """Begin to listen to the log, inside a test: what it answers reads the events that were logged since."""
+
+    def begin() -> Callable[[], list[dict]]:
+        events.set_up_logging(as_json=True)
+        return lambda: [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+    yield begin
     events.set_up_logging(as_json=True)
 
 

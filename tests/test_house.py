@@ -4,21 +4,26 @@ import ast
 import inspect
 from pathlib import Path
 
+import pytest
+
+from router.contract.words import Dialect
 from router.house import House
 
 ROOT = Path(__file__).resolve().parents[1]
-MIDDLE = ("config", "sessions", "sense", "decide", "dispatch", "upstream", "ledger")
+MIDDLE = ("config", "sessions", "sense", "decide", "dispatch", "upstream", "stores", "responses")
 LEVELS = {
     "contract": (),
     "dialects": ("contract",),
     "telemetry": ("contract",),
     **{room: ("contract", "dialects", "telemetry", room) for room in MIDDLE},
-    "house": ("contract", "dialects", "telemetry", *MIDDLE),
-    "edge": ("contract", "dialects", "telemetry", *MIDDLE, "house"),
-    "lab": ("contract", "dialects", "telemetry", *MIDDLE, "house"),
+    "settle": ("contract", "dialects", "telemetry", "decide"),
+    "plan": ("contract", "dialects", "telemetry", *MIDDLE),
+    "house": ("contract", "dialects", "telemetry", *MIDDLE, "settle", "plan"),
+    "edge": ("contract", "dialects", "telemetry", *MIDDLE, "plan", "house"),
+    "lab": ("contract", "dialects", "telemetry", *MIDDLE, "settle", "plan", "house"),
     "registry": ("contract",),
-    "wiring": ("contract", "dialects", "telemetry", *MIDDLE, "house", "edge", "lab", "registry"),
-    "cli": ("contract", "dialects", "telemetry", *MIDDLE, "house", "edge", "lab", "registry", "wiring"),
+    "wiring": ("contract", "dialects", "telemetry", *MIDDLE, "settle", "plan", "house", "edge", "lab", "registry"),
+    "cli": ("contract", "dialects", "telemetry", *MIDDLE, "settle", "plan", "house", "edge", "lab", "registry", "wiring"),
 }
 
 
@@ -34,7 +39,9 @@ def imports_of(path: Path) -> set[str]:
 
 
 def room_of(path: Path) -> str:
-    return path.relative_to(ROOT / "router").parts[0].removesuffix(".py")
+    """The room that a module is in: a folder of the router, one of its own modules, `policies` or `adapters`."""
+    folder, *inside = path.relative_to(ROOT).parts
+    return inside[0].removesuffix(".py") if folder == "router" else folder
 
 
 def test_every_import_inside_the_router_runs_one_way():
@@ -54,6 +61,35 @@ def test_every_import_inside_the_router_runs_one_way():
     assert breaches == []
 
 
+_BRANCHES = (ast.If, ast.IfExp, ast.Match, ast.Try, ast.BoolOp, ast.Compare)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
+_SUMS = (ast.BinOp, ast.UnaryOp, ast.AugAssign)
+
+
+def has_logic(path: Path) -> bool:
+    """Whether a function of a module branches, loops or computes: what only holds values or words has nothing to test."""
+    functions = [
+        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    steps = (node for function in functions for statement in function.body for node in ast.walk(statement))
+    return any(isinstance(node, _BRANCHES + _LOOPS + _SUMS) for node in steps)
+
+
+def own_test(path: Path) -> Path:
+    """The test file of a module's name; that of a package has the package's."""
+    inside = path.relative_to(ROOT)
+    name = inside.parent.name if path.stem == "__init__" else path.stem.strip("_")
+    return ROOT / "tests" / inside.parent / f"test_{name}.py"
+
+
+def test_every_module_with_logic_has_a_test_of_its_name():
+    modules = [path for folder in ("router", "policies", "adapters") for path in sorted((ROOT / folder).rglob("*.py"))]
+    owed = [path for path in modules if has_logic(path)]
+
+    assert [str(path.relative_to(ROOT)) for path in owed if not own_test(path).exists()] == []
+    assert len(owed) > 40
+
+
 def test_policies_and_adapters_see_only_contract_and_dialects():
     breaches = []
     for path in sorted([*(ROOT / "policies").glob("*.py"), *(ROOT / "adapters").glob("*.py")]):
@@ -64,10 +100,76 @@ def test_policies_and_adapters_see_only_contract_and_dialects():
     assert breaches == []
 
 
-def test_the_road_fits_a_screen():
-    lines = inspect.getsource(House.serve).splitlines()
+def dialects_named_in(source: str) -> list[str]:
+    """Every place that names one dialect, but for what an adapter declares that it carries."""
+    tree = ast.parse(source)
+    known_as = {"Dialect"}
+    declared: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            known_as |= {alias.asname for alias in node.names if alias.name == "Dialect" and alias.asname}
+        target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name) and target.id == "speaks":
+            declared |= set(ast.walk(node))
 
-    assert len(lines) <= 40
+    def is_the_enum(node: ast.AST) -> bool:
+        return getattr(node, "id", None) in known_as or getattr(node, "attr", None) == "Dialect"
+
+    def names_one(node: ast.AST) -> bool:
+        match node:
+            case ast.Attribute(value=value, attr=name):
+                return is_the_enum(value) and name in Dialect.__members__
+            case ast.Call(func=called, args=[ast.Constant()]) | ast.Subscript(value=called, slice=ast.Constant()):
+                return is_the_enum(called)
+        return False
+
+    return [f"{node.lineno}: {ast.unparse(node)}" for node in ast.walk(tree) if node not in declared and names_one(node)]
+
+
+def test_nothing_but_dialects_and_contract_names_a_dialect():
+    breaches = []
+    for path in sorted(path for room in ("router", "policies", "adapters") for path in (ROOT / room).rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(("router/dialects/", "router/contract/")):
+            breaches += [f"{name}:{found}" for found in dialects_named_in(path.read_text())]
+
+    assert breaches == []
+
+
+@pytest.mark.parametrize(
+    "breach",
+    [
+        "if view.dialect is Dialect.CHAT: pass",
+        "if view.dialect in (Dialect.CHAT, Dialect.RESPONSES): pass",
+        "match view.dialect:\n    case Dialect.MESSAGES: pass",
+        "PATHS = {Dialect.CHAT: '/chat/completions'}",
+        "path = PATHS[Dialect.CHAT]",
+        "KIND = Dialect.CHAT",
+        "from router.contract.words import Dialect as D\nD.CHAT",
+        "from router.contract import words\nwords.Dialect.CHAT",
+        "if view.dialect is Dialect('chat'): pass",
+        "if view.dialect is Dialect['CHAT']: pass",
+    ],
+)
+def test_every_way_to_name_a_dialect_is_seen(breach):
+    assert dialects_named_in(breach)
+
+
+def test_what_an_adapter_carries_and_what_a_request_says_name_no_dialect():
+    source = """
+class Adapter:
+    speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT})
+
+def read(text: str) -> Dialect:
+    return Dialect(text) if text in SPECS else DEFAULT_DIALECT
+"""
+
+    assert dialects_named_in(source) == []
+
+
+def test_the_road_fits_a_screen():
+    assert len(inspect.getsource(House.serve).splitlines()) <= 40
+    assert len((ROOT / "router" / "house.py").read_text().splitlines()) <= 120
 
 
 def test_the_top_level_holds_nothing_but_the_plan_and_customary_files():
@@ -79,3 +181,43 @@ def test_the_top_level_holds_nothing_but_the_plan_and_customary_files():
     found = {path.name for path in ROOT.iterdir()} - ignored
 
     assert {name for name in found if not name.startswith("tandem.db")} <= allowed
+
+
+def modules_of(room: Path) -> dict[str, Path]:
+    """The modules of a room by their dotted names; a package goes by its folder's."""
+    files = [room] if room.is_file() else sorted(room.rglob("*.py"))
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+
+
+def circles_in(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Every way that leads from a module back to itself, each told once."""
+    found: dict[frozenset[str], list[str]] = {}
+
+    def walk(way: list[str]) -> None:
+        for step in sorted(graph[way[-1]]):
+            if step == way[0]:
+                found.setdefault(frozenset(way), [*way, step])
+            elif step not in way and step > way[0]:
+                walk([*way, step])
+
+    for module in sorted(graph):
+        walk([module])
+    return list(found.values())
+
+
+def test_no_modules_of_one_room_import_each_other_in_a_circle():
+    """Imports for type checkers alone count too: what two modules know of each other is one module."""
+    circles = []
+    for room in sorted([*(ROOT / "router").iterdir(), ROOT / "policies", ROOT / "adapters"]):
+        if room.is_dir() and room.name != "__pycache__":
+            modules = modules_of(room)
+            graph = {name: (imports_of(path) & set(modules)) - {name} for name, path in modules.items()}
+            circles += [" → ".join(circle) for circle in circles_in(graph)]
+
+    assert circles == []
+
+
+def test_a_circle_is_found_whatever_its_length():
+    assert circles_in({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == [["a", "b", "a"]]
+    assert circles_in({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == [["a", "b", "c", "a"]]
+    assert circles_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []

@@ -1,14 +1,18 @@
 """The wheel, as a stranger would use it: an empty environment, another folder, no checkout in sight."""
 
 import os
+import resource
 import subprocess
 import sys
-import time
 import urllib.request
 import zipfile
+from collections.abc import Iterable
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,7 +29,8 @@ def test_the_wheel_holds_the_default_config_and_no_tests(wheel):
     names = zipfile.ZipFile(wheel).namelist()
 
     assert "router/config/default.yaml" in names
-    assert "router/ledger/schema.sql" in names
+    assert "router/stores/sqlite/migrations/ledger/0001.sql" in names
+    assert "router/stores/sqlite/migrations/responses/0001.sql" in names
     assert "policies/learned.weights" in names
     assert not [name for name in names if name.startswith(("tests/", "docs/"))]
     assert {name.split("/")[0] for name in names if "dist-info" not in name} == {"router", "policies", "adapters"}
@@ -42,15 +47,44 @@ def test_what_training_needs_is_an_extra_that_nobody_else_must_install(wheel):
     assert needed[0].endswith("extra == 'train'")
 
 
-@pytest.mark.timeout(300)
+def read_needs(requirements: Iterable[str]) -> set[str]:
+    """The distributions that these lines ask for, without extras, and all that those ask for."""
+    found: set[str] = set()
+    waiting = [Requirement(line) for line in requirements]
+    while waiting:
+        needed = waiting.pop()
+        name = canonicalize_name(needed.name)
+        if name not in found and (needed.marker is None or needed.marker.evaluate({"extra": ""})):
+            found.add(name)
+            waiting += map(Requirement, distribution(name).requires or ())
+    return found
+
+
+def lend(names: Iterable[str], folder: Path) -> None:
+    """Lay the files of these distributions, and of no others, out in a folder: links to those that are installed here."""
+    folder.mkdir()
+    for name in names:
+        installed = distribution(name)
+        for top in {path.parts[0] for path in installed.files or () if path.parts[0] not in ("..", "__pycache__")}:
+            (folder / top).symlink_to(installed.locate_file(top))
+
+
 def test_the_wheel_installs_alone_and_serves_from_another_folder(wheel, tmp_path):
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)]
-    done = subprocess.run(install, capture_output=True, text=True)
-    if done.returncode and ("No matching distribution" in done.stderr or "Connection" in done.stderr):
-        pytest.skip("the package index cannot be reached: the wheel was not tried")
-    assert done.returncode == 0, done.stderr
+    """With what it says that it needs and nothing else: a dependency that it does not declare is not there."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        lines = archive.read(name).decode().splitlines()
+    needs = read_needs(line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: "))
+    assert {"fastapi", "starlette"} <= needs
+    assert not {"litellm", "scikit-learn", "pytest", "openai"} & needs
+    lend(needs, tmp_path / "lent")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    (packages,) = (tmp_path / "venv").glob("lib/*/site-packages")
+    (packages / "lent.pth").write_text(str(tmp_path / "lent"))
+    pip = [sys.executable, "-m", "pip", "--python", str(tmp_path / "venv" / "bin" / "python"), "--disable-pip-version-check"]
+    for step in (["install", "--quiet", "--no-compile", "--no-index", str(wheel)], ["check"]):
+        done = subprocess.run([*pip, *step], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
@@ -67,41 +101,29 @@ def test_the_wheel_installs_alone_and_serves_from_another_folder(wheel, tmp_path
             assert b"simulated" in answer.read()
     finally:
         server.terminate()
-        assert server.wait(10) == 0
+        assert server.wait(20) == 0
         server.stderr.close()
     assert (tmp_path / ".local/state/tandem/tandem.db").stat().st_mode & 0o777 == 0o600
     assert list(elsewhere.iterdir()) == []
 
 
-@pytest.mark.timeout(30)
-def test_the_first_request_is_served_within_a_second_and_a_half_and_80_mb(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "router.cli",
-        "serve",
-        "--port",
-        "0",
-        "--log",
-        "json",
-        "--config",
-        str(ROOT / "config.yaml"),
-    ]
-    command += ["--ledger", "off"]
-    began = time.monotonic()
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+def test_a_start_takes_less_than_two_seconds_of_cpu_and_80_mb(tmp_path):
+    """How long a person waits for it is for the bench (`tests/bench/costs.py`); here it is what a start has to do."""
+    command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json", "--ledger", "off"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    server = subprocess.Popen([*command, "--config", str(ROOT / "config.yaml")], stderr=subprocess.PIPE, text=True, cwd=ROOT)
 
     try:
         url = server.stderr.readline().split('"url":"')[1].split('"')[0]
-        with urllib.request.urlopen(f"{url}/v1/models", timeout=5) as answer:
+        with urllib.request.urlopen(f"{url}/v1/models", timeout=20) as answer:
             assert answer.status == 200
-        took = time.monotonic() - began
         status = Path(f"/proc/{server.pid}/status")
         if status.exists():
             resident_kb = int(status.read_text().split("VmRSS:")[1].split()[0])
             assert resident_kb < 80 * 1024
-        assert took < 1.5
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(20)
         server.stderr.close()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2

@@ -7,22 +7,22 @@ from importlib.metadata import PackageNotFoundError, version
 
 COMMANDS = {
     "serve": "run the router",
-    "init": "write a config.yaml for the keys and local servers that are here",
-    "check": "check the config and print every fault at once",
+    "init": "write a config.yaml for the keys and local servers found here",
+    "check": "check the config and print every problem at once",
     "explain": "say where a request would go, and why, without sending it",
     "why": "say why the last turn went where it did",
     "wrong": "mark the last turn as misjudged, for tune to learn from",
-    "replay": "decide your own past turns again, and say what would change",
-    "tune": "fit the prior and your own offset to your past turns",
+    "replay": "decide your past turns again, and show what would change",
+    "tune": "adjust the decision to your past turns",
     "eval": "measure the decision on labelled turns, here or on a running router",
-    "train": "fit the trained reading to labelled turns",
+    "train": "train the reading's weights on labelled turns",
 }
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Exit codes: 0 well, 1 failed, 2 wrong usage or config."""
     parser = argparse.ArgumentParser(
-        prog="tandem", description="One endpoint, two models: every coding turn goes to the tier that is done sooner."
+        prog="tandem", description="One endpoint, two models: every coding turn goes to the tier that finishes it sooner."
     )
     parser.add_argument("--version", action="version", version=f"tandem {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")

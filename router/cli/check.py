@@ -11,13 +11,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every fault, or what the config stands for."""
+    """Print every fault, or a summary of the config."""
     loaded = load_or_report(arguments.config)
     if loaded is None:
         return 2
     for warning in loaded.warnings:
         say(f"warning: {warning}")
-    print(f"{loaded.source}: good ({loaded.fingerprint})")
+    print(f"{loaded.source}: valid ({loaded.fingerprint})")
     for plan in loaded.targets:
         target, endpoint = plan.target, plan.endpoint
         key = f", key {endpoint.api_key}" if endpoint.api_key else ""

@@ -7,13 +7,10 @@ import sys
 from pathlib import Path
 
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
-from router.contract.request import JsonObject
-from router.contract.words import Dialect, Tier
-from router.ledger.files import LedgerUnusable
-from router.ledger.turns import RecordedTurn, find_turn
+from router.contract.words import DEFAULT_DIALECT, Dialect, Tier
+from router.stores.sqlite.files import StoreUnusable
+from router.stores.sqlite.turns import RecordedTurn, find_turn
 from router.wiring import known_names
-
-_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 
 
 def add_config_argument(parser: argparse.ArgumentParser) -> None:
@@ -37,35 +34,25 @@ def load_or_report(path: str | None) -> LoadedConfig | None:
 
 
 def common_dialect(loaded: LoadedConfig) -> Dialect:
-    """A dialect that both tiers speak, for examples; chat when there is none."""
+    """A dialect that both tiers speak, for examples; the default where there is none."""
     spoken = {tier: {d for plan in loaded.targets if plan.target.tier is tier for d in plan.target.speaks} for tier in Tier}
     shared = spoken[Tier.FAST] & spoken[Tier.DEEP] or spoken[Tier.FAST] | spoken[Tier.DEEP]
-    return next((dialect for dialect in _DIALECTS if dialect in shared), Dialect.CHAT)
-
-
-def example_body(dialect: Dialect, words: str) -> JsonObject:
-    """A small request in a dialect."""
-    if dialect is Dialect.RESPONSES:
-        return {"model": "auto", "input": words}
-    body: JsonObject = {"model": "auto", "messages": [{"role": "user", "content": words}]}
-    if dialect is Dialect.MESSAGES:
-        body["max_tokens"] = 1024
-    return {"model": "auto", "prompt": words} if dialect is Dialect.COMPLETIONS else body
+    return DEFAULT_DIALECT if DEFAULT_DIALECT in shared else min(shared, default=DEFAULT_DIALECT)
 
 
 def find_recorded_turn(loaded: LoadedConfig, request_id: str | None) -> RecordedTurn | None:
-    """A turn of the config's ledger, or None after it was said why there is none."""
+    """A turn of the config's ledger, or None after saying why there is none."""
     path = loaded.ledger_path
     if path is None:
-        say("the config keeps no ledger\n  hint: set ledger.path")
+        say("no ledger is configured\n  hint: set ledger.path")
         return None
     try:
         turn = find_turn(path, request_id)
-    except LedgerUnusable as error:
+    except StoreUnusable as error:
         say(str(error))
         return None
     if turn is None:
-        say(f"{path} holds no request {request_id}" if request_id else f"{path} holds no turn yet")
+        say(f"no request {request_id} in {path}" if request_id else f"no turn in {path} yet")
     return turn
 
 
@@ -79,12 +66,12 @@ def command_name() -> str:
 
 
 def say(text: str) -> None:
-    """A line for a person, beside the data."""
+    """A line for a person, on standard error."""
     print(text, file=sys.stderr)
 
 
 def free_backup(path: Path) -> Path:
-    """`.bak`, or `.bak.1` and so on where that is taken: an older backup is the way back to a file that nobody changed."""
+    """`.bak`, or `.bak.1` and so on where that is taken: an older backup is never overwritten."""
     if not (first := path.with_name(f"{path.name}.bak")).exists():
         return first
     numbered = (path.with_name(f"{path.name}.bak.{number}") for number in itertools.count(1))

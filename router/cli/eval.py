@@ -17,7 +17,7 @@ from router.config.load import LoadedConfig
 from router.contract.decision import Decision
 from router.contract.errors import BadRequest, RequestError, TandemError
 from router.contract.request import Json, JsonObject
-from router.contract.words import Preference, Tier
+from router.contract.words import DEFAULT_DIALECT, Preference, Tier
 from router.lab.items import BadData, Item, arrival_of, load_items
 from router.lab.measure import Figures, Judged, cost_curve, measure, reliability, split_by_set
 from router.lab.plots import draw_cost_curve, draw_reliability
@@ -25,7 +25,7 @@ from router.wiring import build_house
 
 _TIMEOUT_SECONDS = 30.0
 _REFUSALS = (400, 413)
-"""With these a router refuses one request, such as one that is too long. Any other status is no answer to what was asked."""
+"""With these a router refuses one request, such as one that is too long. Any other status is an error of the router itself."""
 _COLUMNS = (
     ("items", "items", "{:d}"),
     ("AUROC", "auroc", "{:.3f}"),
@@ -53,7 +53,7 @@ _WHOLE_LEGEND = """
 AUROC: the chance that a long task scores above a quick one; within: inside one repository. regret: mean cost of a choice,
 where a long task sent to fast costs 3 and a quick edit sent to deep costs 1; deep and fast: the same for always-deep and
 always-fast. long: the share of long tasks. precision: of quick edits sent to fast; prec@28%: the same if the 28 % with the
-lowest scores went there. off by: mean distance between score and share of long tasks. length: AUROC of the prompt's length
+lowest scores went there. off by: mean difference between score and share of long tasks. length: AUROC of the prompt's length
 alone. Only clear items count.
 """
 
@@ -74,14 +74,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without-calls", action="store_true", help="hide tools and tool calls, as a chat-style editor would")
     parser.add_argument("--preference", action="store_true", help="also show what each preference would choose")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write reliability.svg and cost-curve.svg there")
-    parser.add_argument("--all", action="store_true", help="print every figure, not only the four that tell most")
+    parser.add_argument("--all", action="store_true", help="print every figure, not only the four main ones")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge every clear item and print the figures."""
     if arguments.url and arguments.preference:
-        say("--preference is decided here by the config, so it says nothing of the router at --url: give one of the two")
+        say("--preference and --url exclude each other: preferences are decided here, not by the router at --url")
         return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(str(error))
         return 2
     if not items:
-        say("these files hold no clear items")
+        say("these files contain no clear items")
         return 2
     fault = _make_folder(arguments.plots) if arguments.plots else ""
     if fault:
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"cannot judge: {error}")
         return 1
     if not verdicts.judged:
-        say(f"cannot judge: every item is refused, the first with: {verdicts.refusals[0]}")
+        say(f"cannot judge: every item was refused. The first: {verdicts.refusals[0]}")
         return 1
     preferences = {name: judge_here(_preferring(loaded, name), items) for name in Preference} if arguments.preference else {}
     _tell(arguments, verdicts, preferences)
@@ -124,9 +124,9 @@ def _judge_all(loaded: LoadedConfig, items: list[Item]) -> Verdicts:
     try:
         with asyncio.Runner() as runner:
             # One run for each item: inside a run, Ctrl-C is heard only where something waits, and a decision hardly does.
-            return _collect(items, lambda item: _choose(runner.run(built.house.decide(arrival_of(item)))[1]))
+            return _collect(items, lambda item: _choose(runner.run(built.house.decide(arrival_of(item))).decision))
     finally:
-        built.counter.close()
+        built.house.state.counter.close()
 
 
 def _choose(decision: Decision) -> tuple[float, bool]:
@@ -160,7 +160,9 @@ def _ask(url: str, item: Item) -> tuple[float, bool]:
     """What a running router makes of an item. Whatever else may answer there, the error names the URL."""
     try:
         request = urllib.request.Request(  # noqa: S310  the scheme was checked
-            f"{url.rstrip('/')}/tandem/explain?dialect=chat", arrival_of(item).raw, {"content-type": "application/json"}
+            f"{url.rstrip('/')}/tandem/explain?dialect={DEFAULT_DIALECT}",
+            arrival_of(item).raw,
+            {"content-type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310  the same request
             told = orjson.loads(answer.read())
@@ -171,7 +173,7 @@ def _ask(url: str, item: Item) -> tuple[float, bool]:
     except orjson.JSONDecodeError as error:
         raise ValueError(f"{url} answered with something other than JSON") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise ValueError(f"{url} cannot be asked: {getattr(error, 'reason', error)}") from error
+        raise ValueError(f"{url} cannot be reached: {getattr(error, 'reason', error)}") from error
     score, tier = (told.get("score"), told.get("tier")) if isinstance(told, dict) else (None, None)
     if not isinstance(score, (int, float)) or tier not in tuple(Tier):
         raise ValueError(f"{url} answered without a score and a tier: is it a Tandem router?")
@@ -199,7 +201,8 @@ def _tell(arguments: argparse.Namespace, verdicts: Verdicts, preferences: dict[P
     else:
         _print(sets, preferences, shows_all=arguments.all)
     if refusals:
-        say(f"left out {len(refusals)} of the items, which the router refuses, the first with: {refusals[0]}")
+        items = "1 item" if len(refusals) == 1 else f"{len(refusals)} items"
+        say(f"left out {items} that the router refused. The first: {refusals[0]}")
 
 
 def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]], *, shows_all: bool) -> None:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import orjson
 
-from router.cli.common import add_config_argument, common_dialect, example_body, load_or_report, say
+from router.cli.common import add_config_argument, common_dialect, load_or_report, say
 from router.cli.explanation import write_explanation
 from router.config.load import LoadedConfig
 from router.contract.errors import BadRequest, TandemError
+from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from router.dialects.json_body import parse_body
-from router.dialects.requests import Arrival, guess_dialect
+from router.dialects.requests import guess_dialect
+from router.dialects.table import SPECS
 from router.lab.past import PastSession, PastTurn
 from router.lab.requests import write_request
 from router.sessions.clients import BY_NAME, NICKNAMES, UNKNOWN_CLIENT
@@ -28,16 +30,21 @@ _LONG_CALLS = ("shell",) * 14 + ("edit_file",) * 8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
-    parser.add_argument("text", nargs="*", help="what a person would type; - reads it from standard input")
+    parser.add_argument("text", nargs="*", help="the text that a person would type; - reads it from standard input")
     parser.add_argument(
-        "--as", dest="client", choices=sorted((*BY_NAME, *NICKNAMES)), metavar="CLIENT", help="as this client would send it: "
+        "--as", dest="client", choices=sorted((*BY_NAME, *NICKNAMES)), metavar="CLIENT",
+        help="write the request as this client would: "
         + ", ".join(name for name in BY_NAME if name != UNKNOWN_CLIENT.name)
     )  # fmt: skip
     parser.add_argument(
-        "--after", action="append", default=[], metavar="TEXT", help="what was typed in a turn before; may be repeated"
+        "--after", action="append", default=[], metavar="TEXT", help="the text of an earlier turn; may be repeated"
     )
     parser.add_argument("--file", metavar="REQUEST.json", help="the body of a whole request instead (- for standard input)")
-    parser.add_argument("--dialect", choices=[str(dialect) for dialect in Dialect], help="of the file (default: by its fields)")
+    parser.add_argument(
+        "--dialect",
+        choices=[str(dialect) for dialect in Dialect],
+        help="the dialect of the request (default for --file: detected by its fields)",
+    )
     parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a request header; may be repeated")
     parser.add_argument("--json", action="store_true", help="print the decision as JSON")
 
@@ -46,13 +53,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Decide and print, for a person or for a program."""
     words = _read_words(arguments)
     if not all(text.strip() for text in arguments.after):
-        say("--after: is empty. Give what was typed in the turn before")
+        say("--after is empty: give the text of the earlier turn")
         return 2
     if bool(words) == (arguments.file is not None) or (arguments.file and (arguments.client or arguments.after)):
         say('give a text, as in tandem explain "fix the typo", or --file REQUEST.json (without --as and --after)')
         return 2
     if arguments.dialect and (arguments.client or arguments.after):
-        say("--dialect goes with --file or a text alone: --as and --after write the request of a client")
+        say("--dialect cannot be combined with --as or --after: these fix the dialect")
         return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:
@@ -63,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         built.learn()
         asked = asyncio.run(_write_arrival(arguments, loaded, built, words)) if words else _read_arrival(arguments)
         decision = asyncio.run(built.house.explain(asked._replace(headers={**asked.headers, **headers})))
-        built.counter.close()
+        built.house.state.counter.close()
     except OSError as error:
         say(f"{arguments.file}: {error.strerror}")
         return 2
@@ -89,13 +96,13 @@ async def _write_arrival(arguments: argparse.Namespace, loaded: LoadedConfig, bu
     """The request that these words would come in, after the turns before them."""
     if not arguments.client and not arguments.after:
         dialect = Dialect(arguments.dialect) if arguments.dialect else common_dialect(loaded)
-        return Arrival("req_dry_run", dialect, Operation.CREATE, {}, orjson.dumps(example_body(dialect, words)))
+        return Arrival("req_dry_run", dialect, Operation.CREATE, {}, orjson.dumps(SPECS[dialect].write_example(words)))
     client = NICKNAMES.get(arguments.client, arguments.client or UNKNOWN_CLIENT.name)
     turns: list[PastTurn] = []
     for text in (*arguments.after, words):
         turns.append(PastTurn(text))
         arrival = write_request(PastSession("dry-run", client, tuple(turns)), len(turns) - 1)
-        _, decision = await built.house.decide(arrival)
+        decision = (await built.house.decide(arrival)).decision
         # What a turn before took is not known: as much as a turn usually does that looks like it.
         turns[-1] = replace(turns[-1], calls=_QUICK_CALLS if decision.score < _LOOKS_LONG else _LONG_CALLS)
     return arrival

@@ -1,9 +1,9 @@
-"""A decision for a person's eyes: what `explain` and `why` print."""
+"""A decision as readable text: what `explain` and `why` print."""
 
 from router.contract.request import Json, JsonObject
 
-_NOBODYS_SESSION = "x:replay-"
-"""How the session begins of a request that was only written to be explained."""
+_DRY_RUN_SESSION = "x:replay-"
+"""The start of the session id of a request that was only written to be explained."""
 
 
 def write_explanation(decision: JsonObject) -> str:
@@ -12,7 +12,7 @@ def write_explanation(decision: JsonObject) -> str:
     lines.append(f"turn        {_turn(decision)}")
     exact = "counted" if decision["prompt_tokens_exact"] else "estimated"
     lines.append(f"prompt      {decision['prompt_tokens']} tokens ({exact})")
-    lines.append(f"long task   {_number(decision['score']):.0%}")
+    lines.append(f"long task   {_number(decision['score']):.0%} chance")
     lines.append("evidence")
     lines += [f"  {_evidence(item)}" for item in _list(decision["evidence"])] or ["  none"]
     lines.append("estimates")
@@ -32,7 +32,7 @@ def _turn(decision: JsonObject) -> str:
     parts = [str(decision["turn_kind"])]
     if decision["client"] != "unknown":
         parts.append(f"client {decision['client']}")
-    if "~" not in str(decision["session"]) and not str(decision["session"]).startswith(_NOBODYS_SESSION):
+    if "~" not in str(decision["session"]) and not str(decision["session"]).startswith(_DRY_RUN_SESSION):
         parts.append(f"session {decision['session']}")
     return ", ".join(parts)
 
@@ -46,7 +46,7 @@ def _evidence(item: Json) -> str:
 
 def _estimate(estimate: JsonObject) -> str:
     redo = _number(estimate["redo_seconds"])
-    again = f", {redo:.1f} s of it for doing it again" if redo else ""
+    again = f", including {redo:.1f} s for a possible redo on deep" if redo else ""
     money = estimate["money_usd"]
     price = "" if money is None else f", {_number(money):.4f} USD"
     return f"{_number(estimate['seconds']):.1f} s{again}{price} ({estimate['target']}{_ratio(estimate)})"
@@ -58,19 +58,20 @@ def _ratio(estimate: JsonObject) -> str:
     return (
         ""
         if calls == output == 1.0
-        else f"; its turns take {calls:.2f} times the calls, {output:.2f} times the output expected"
+        else f"; its turns take {calls:.2f} times the expected calls, {output:.2f} times the expected output"
     )
 
 
 def _flip(flip: JsonObject, decided_by: str) -> str:
     if decided_by == "rule_out":
-        return "by nothing: no other tier can serve this"
+        return "never: no other tier can serve this"
     parts = []
     if flip.get("score") is not None:
-        parts.append(f"at {_number(flip['score']):.0%} long task")
+        parts.append(f"the long-task chance were {_number(flip['score']):.0%}")
     if flip.get("fast_wait_seconds") is not None:
-        parts.append(f"with {_number(flip['fast_wait_seconds']):.1f} s of waiting on fast")
-    return " or ".join(parts) or "by nothing but another wish"
+        were = "" if parts else " were"
+        parts.append(f"the wait on fast{were} {_number(flip['fast_wait_seconds']):.1f} s")
+    return f"if {', or '.join(parts)}" if parts else "only with a different override"
 
 
 def _number(value: Json) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from router.cli.common import command_name, free_backup, say
+from router.config.faults import missing_extra
 from router.config.load import ConfigError, check_config, default_text
 from router.contract.words import Tier
 from router.wiring import known_names
@@ -37,7 +38,7 @@ class Ready:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("--output", metavar="FILE", default="config.yaml", help="where to write (default: config.yaml here)")
-    parser.add_argument("--force", action="store_true", help="write over an existing file")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file (a copy is kept)")
     parser.add_argument("--print", action="store_true", help="print it instead of writing")
 
 
@@ -45,28 +46,28 @@ def run(arguments: argparse.Namespace) -> int:
     """Look around, choose, write."""
     output = Path(arguments.output)
     if output.exists() and not arguments.force and not arguments.print:
-        say(f"{output} is there already, and is not touched")
-        say("  hint: --force writes over it; --output FILE writes elsewhere (then: tandem serve --config FILE)")
+        say(f"{output} already exists and was not changed")
+        say("  hint: --force overwrites it; --output FILE writes to another file (then: tandem serve --config FILE)")
         return 2
     text = default_text()
     fast, deep = (_find_usable(_section(text, tier)) for tier in Tier)
     for ready in (*fast, *deep):
         say(f"found {ready.name}: {'a server on this machine' if ready.is_local else ready.variable}")
     if not fast and not deep and output.exists() and not arguments.print:
-        say(f"found no key and no local server, so {output} is left as it is")
+        say(f"found no key and no local server: {output} was not changed")
         return 1
     for tier, own, other in ((Tier.FAST, fast, deep), (Tier.DEEP, deep, fast)):
         if not own and other:
-            say(f"found nothing of its own for {tier}: it shares the other tier's targets, so the choice is between equals")
+            say(f"found no target for {tier}: both tiers use the same models, so the choice makes no difference")
     if not fast and not deep:
         variables = sorted({ready.variable for tier in Tier for ready in _ready_blocks(_section(text, tier)) if ready.variable})
-        say("found no key and no local server, so the simulated tiers stay")
+        say("found no key and no local server: the simulated tiers stay")
         say(f"  hint: set one of {', '.join(variables)}, and run tandem init again")
     written = _compose(text, fast, deep)
     try:
         check_config(written, str(output), output.parent, known_names())
     except ConfigError as error:
-        say(f"what was found makes no good config: {'; '.join(str(fault) for fault in error.faults)}")
+        say(f"the resulting config is not valid: {'; '.join(str(fault) for fault in error.faults)}")
         return 1
     if arguments.print:
         print(written, end="")
@@ -110,9 +111,9 @@ def _find_usable(section: str) -> list[Ready]:
     usable = []
     adapters = known_names().adapters
     for ready in _ready_blocks(section):
-        extra = adapters[_value(ready.text, "adapter")].missing_extra
+        extra = missing_extra(adapters[_value(ready.text, "adapter")])
         if extra and os.environ.get(ready.variable):
-            say(f"{ready.variable} is set; {ready.name} would need pip install 'tandem-router[{extra}]'")
+            say(f"{ready.variable} is set; {ready.name} needs pip install 'tandem-router[{extra}]'")
             continue
         if ready.is_local:
             model = _probe(ready.base_url)
@@ -129,7 +130,7 @@ def _find_usable(section: str) -> list[Ready]:
 def _fill_azure(ready: Ready) -> Ready | None:
     endpoint, deployment = os.environ.get("AZURE_OPENAI_ENDPOINT"), os.environ.get("AZURE_OPENAI_DEPLOYMENT")
     if not endpoint or not deployment:
-        say(f"{ready.variable} is set; AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT would be needed too")
+        say(f"{ready.variable} is set; AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT are needed too")
         return None
     address = f"{endpoint.rstrip('/')}/openai/v1"
     text = ready.text.replace(ready.base_url, address).replace("YOUR-DEPLOYMENT", deployment)
@@ -137,7 +138,7 @@ def _fill_azure(ready: Ready) -> Ready | None:
 
 
 def _probe(base_url: str) -> str:
-    """The first model of a local server that speaks this API; empty when nobody answers."""
+    """The first model of a local server that speaks this API; empty without an answer."""
     try:
         with urllib.request.urlopen(f"{base_url}/models", timeout=_PROBE_SECONDS) as answer:  # noqa: S310  loopback only
             models = json.load(answer).get("data") or []
@@ -155,7 +156,7 @@ def _compose(text: str, fast: list[Ready], deep: list[Ready]) -> str:
         section = _section(text, tier)
         blocks, note = [ready.text for ready in found[tier]], ""
         if not blocks:
-            note = f"      # Nothing of its own was found for {tier}, so it shares the other tier's targets.\n"
+            note = f"      # No target was found for {tier}, so it uses the other tier's models.\n"
             blocks = [ready.text.replace(f"name: {ready.name}", f"name: {ready.name}-{tier}", 1) for ready in found[tier.other]]
         rest = _SIMULATED.sub("", section)
         for ready in found[tier]:
@@ -163,7 +164,7 @@ def _compose(text: str, fast: list[Ready], deep: list[Ready]) -> str:
         head, _, tail = rest.partition("    targets:\n")
         text = text.replace(section, f"{head}    targets:\n{note}{''.join(blocks)}{_tidy(tail)}")
     return text.replace(
-        "# Tandem's settings. As it stands, two simulated tiers answer, and no key is needed.",
+        "# Tandem's settings. Two simulated tiers answer, so no key is needed.",
         "# Tandem's settings, written by `tandem init` for the keys and local servers that it found.",
     )
 

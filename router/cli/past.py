@@ -20,9 +20,11 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
         "logs",
         nargs="*",
         metavar="LOG",
-        help="session logs, or folders of them: Codex, Claude Code, SpecStory or aider (default: where those leave theirs)",
+        help="session logs, or folders of them: Codex, Claude Code, SpecStory or aider (default: their usual folders)",
     )
-    parser.add_argument("--ledger", nargs="?", const="", metavar="FILE", help="read the ledger (default: the config's own)")
+    parser.add_argument(
+        "--ledger", nargs="?", const="", metavar="FILE", help="read the ledger (default: ledger.path of the config)"
+    )
 
 
 @dataclass(slots=True)
@@ -48,12 +50,12 @@ class PastFiles:
                 yield case
 
     def say(self) -> None:
-        """What was read, and what was passed over."""
+        """What was read, and what was skipped."""
         if self.ledger is not None:
             seen = self.ledger_tally
             say(f"read {seen.entries} entries of {len(seen.sessions)} sessions in {self.ledger}")
             if seen.unreadable:
-                say(f"passed over {seen.unreadable} entries that cannot be read")
+                say(f"skipped {seen.unreadable} unreadable entries")
         if self.logs:
             self._say_logs()
 
@@ -61,19 +63,19 @@ class PastFiles:
         found = ", ".join(f"{count} of {name}" for name, count in sorted(self.tally.files.items())) or "none"
         say(f"read {sum(self.tally.files.values())} logs ({found}), {self.tally.sessions} sessions")
         passed = (
-            (self.tally.unknown_files, "files of an unknown kind"),
-            (self.tally.unreadable_files, "files that cannot be read"),
+            (self.tally.unknown_files, "files of unknown format"),
+            (self.tally.unreadable_files, "unreadable files"),
             (self.tally.broken_lines, "broken lines"),
-            (self.tally.side_sessions, "sessions of subagents"),
-            (self.tally.repeated_turns, "turns told twice"),
+            (self.tally.side_sessions, "subagent sessions"),
+            (self.tally.repeated_turns, "duplicate turns"),
         )
         said = ", ".join(f"{count} {what}" for count, what in passed if count)
         if said:
-            say(f"passed over {said}")
+            say(f"skipped {said}")
 
 
 def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles | None:
-    """The history that the arguments mean, or None after it was said why there is none.
+    """The history that the arguments mean, or None after saying why there is none.
 
     Where logs and ledger may be joined, no argument means both, as far as they are there.
     """
@@ -99,7 +101,7 @@ def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: 
 def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> bool:
     path = Path(named).expanduser() if named else loaded.ledger_path
     if path is None:
-        say("the config keeps no ledger\n  hint: name one with --ledger FILE, or set ledger.path")
+        say("no ledger is configured\n  hint: name one with --ledger FILE, or set ledger.path")
         return False
     try:
         found.recorded = read_ledger(path, found.ledger_tally)

@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
     add_history_arguments(parser)
-    parser.add_argument("--against", metavar="FILE", help="another config: what it would change, compared to the present one")
-    parser.add_argument("--show", type=int, default=0, metavar="N", help="the N turns that change most, with your own words")
+    parser.add_argument("--against", metavar="FILE", help="another config to compare with the current one")
+    parser.add_argument("--show", type=int, default=0, metavar="N", help="show the N turns that change most, with their text")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(orjson.dumps(_as_json(report), option=orjson.OPT_INDENT_2).decode() if arguments.json else _readable(report))
     has_moved = report.total.to_fast or report.total.to_deep
     if arguments.show and has_moved and not report.examples:
-        print("no turn that changes has words to show: the ledger keeps none without ledger.keep_text", file=sys.stderr)
+        print("no text to show for the turns that change: the ledger keeps text only with ledger.keep_text", file=sys.stderr)
     return 0
 
 
@@ -112,13 +112,15 @@ def _readable(report: Report) -> str:
             f"time to done   {_time(total.before.seconds)} → {_time(total.after.seconds)}: {_saved(saved)}"
             f" over {total.timed} turns of known size"
         )
-        lines.append(f"of it redo     {_time(total.before.redo_seconds)} → {_time(total.after.redo_seconds)}")
+        lines.append(f"redo included  {_time(total.before.redo_seconds)} → {_time(total.after.redo_seconds)}")
     if total.judged:
         lines.append(
             f"right          {_share(total.before.right, total.judged)} → {_share(total.after.right, total.judged)}"
-            f" of {total.judged} turns that are known to have been quick or long"
+            f" of {total.judged} turns known to be quick or long"
         )
-        lines.append(f"regret         {_regret(total, is_after=False)} → {_regret(total, is_after=True)} for each 100 of them")
+        lines.append(
+            f"regret         {_regret(total, is_after=False)} → {_regret(total, is_after=True)} per 100 of those turns"
+        )
     for name, rows in (("kind", report.by_kind), ("client", report.by_client), ("turned out", report.by_size)):
         lines += ["", *_table(name, rows)]
     if report.regrets:
@@ -132,12 +134,12 @@ def _notes(report: Report) -> list[str]:
     notes = []
     if report.total.timed:
         notes.append(
-            "Times are for what the turns turned out to be, redo included, by the speeds in the present config on both sides."
+            "Times are for the actual size of each turn, with redos, at the speeds of the current config on both sides."
         )
     if report.without_text:
         notes.append(
-            f"{report.without_text} turns were kept without their text, or with a tier that was asked for or ruled out:"
-            " their estimate was made\nanew from what the policies said then. Changed policies could not be read again."
+            f"{report.without_text} turns were recorded without their text, or with an override or a ruled-out tier:"
+            "\nthey were estimated again from the recorded opinions, so that changed policies have no effect on them."
         )
     if report.unservable:
         notes.append(f"{report.unservable} turns could not be served under one of the configs, and are not counted.")

@@ -8,12 +8,13 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from router.cli.common import add_config_argument, command_name, common_dialect, example_body, load_or_report, say
+from router.cli.common import add_config_argument, command_name, common_dialect, load_or_report, say
 from router.config.load import LoadedConfig
-from router.contract.words import Dialect
+from router.contract.words import Dialect, Operation
+from router.dialects.table import SPECS
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
-from router.ledger.files import LedgerUnusable
+from router.stores.sqlite.files import StoreUnusable
 from router.telemetry import events
 from router.telemetry.tasks import spawn
 from router.wiring import build_edge, build_house
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import socket
 
 _COLLECT_AFTER = 2_000
-_PATHS = {Dialect.CHAT: "/chat/completions", Dialect.RESPONSES: "/responses", Dialect.MESSAGES: "/messages"}
 QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
 LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
 
@@ -35,9 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log", choices=("text", "json"), help="how requests are shown (default: text on a terminal, else json)"
     )
-    parser.add_argument(
-        "--ledger", choices=("on", "off"), default="on", help="off: write no record of requests, and no response, to disk"
-    )
+    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no requests and no responses to disk")
 
 
 def _port(text: str) -> int:
@@ -57,12 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
     events.set_up_logging(as_json=as_json)
     server = loaded.config.server
     try:
-        listener = bind(arguments.host or server.host, server.port if arguments.port is None else arguments.port)
-        return _serve(loaded, listener, began, as_json=as_json, with_ledger=arguments.ledger == "on")
+        with bind(arguments.host or server.host, server.port if arguments.port is None else arguments.port) as listener:
+            return _serve(loaded, listener, began, as_json=as_json, with_ledger=arguments.ledger == "on")
     except CannotListen as error:
-        say(str(error).replace("--port", f"{command_name()} serve --port 4001, or server.port in the config"))
+        say(str(error).replace("--port", f"{command_name()} serve --port"))
         return 2
-    except LedgerUnusable as error:
+    except StoreUnusable as error:
         say(f"{error}\n  hint: move the file away, or start with --ledger=off")
         return 2
 
@@ -88,13 +86,13 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
             if not as_json:
                 say(_welcome(loaded, url))
 
-        gate, shim = build_edge(built.house, loaded, lambda: not server.should_exit)
+        admission, app = build_edge(built.house, lambda: not server.should_exit)
         server = Server(
-            gate,
-            shim,
+            admission,
+            app,
             drain_seconds=loaded.config.limits.drain_seconds,
             on_ready=announce,
-            on_stop=lambda: _say_draining(gate.inside, as_json=as_json),
+            on_stop=lambda: _say_draining(admission.in_flight, as_json=as_json),
         )
         # What is built by now lives as long as the process: the collector need not look at it again, nor look so often.
         gc.collect()
@@ -118,11 +116,11 @@ def _say_draining(running: int, *, as_json: bool) -> None:
 
 
 def _welcome(loaded: LoadedConfig, url: str) -> str:
-    """What a newcomer needs: what stands behind the address, the address, and one request of each kind to paste."""
+    """What a new user needs: the targets, the address, and one request of each kind to paste."""
     lines = []
     if loaded.is_simulated:
         lines += [
-            f"No model is configured ({loaded.source}), so simulated tiers answer: the speeds are real, the words are not.",
+            f"No model is configured ({loaded.source}), so simulated tiers answer, with placeholder text at realistic speeds.",
             f"`{command_name()} init --force` writes a config.yaml for the keys and local servers it finds here.",
         ]
     else:
@@ -143,7 +141,6 @@ def _welcome(loaded: LoadedConfig, url: str) -> str:
 
 
 def _curl(url: str, dialect: Dialect, words: str) -> str:
-    body = example_body(dialect, words) | {"stream": True}
-    if dialect is Dialect.CHAT:
-        body["stream_options"] = {"include_usage": True}
-    return f"  curl -iN {url}/v1{_PATHS[dialect]} -H 'content-type: application/json' -d '{json.dumps(body)}'"
+    spec = SPECS[dialect]
+    body = {**spec.write_example(words), **spec.stream_fields}
+    return f"  curl -iN {url}/v1{spec.paths[Operation.CREATE]} -H 'content-type: application/json' -d '{json.dumps(body)}'"

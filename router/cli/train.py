@@ -22,7 +22,7 @@ _DEFAULT_OUT = Path("learned.weights")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument(
-        "data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns, asks or commits to fit to, as JSON lines"
+        "data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns, asks or commits to fit, as JSON lines"
     )
     parser.add_argument(
         "--dev",
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="DATA",
-        help="a file to judge the weights by, not fitted",
+        help="a file to test the weights on; it is not fitted",
     )
     parser.add_argument(
         "--out", type=Path, default=_DEFAULT_OUT, metavar="FILE", help="where to write them (default: %(default)s, here)"
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fit, show what the weights are worth on what they have not seen, and write them where they are in nobody's way."""
+    """Fit, show what the weights are worth on what they have not seen, and write them to their own file."""
     try:
         _check_out(arguments.out)
         rows = _read_fitted(arguments.data)
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     except CannotFit as error:
         say(str(error))
         return 2
-    say(f"\nby the weights alone, fast below a score of {_FAST_BELOW}; each group by words that were fitted without it")
+    say(f"\nthe weights alone, fast below a score of {_FAST_BELOW}; each group is judged by weights fitted without it")
     _print({name: [("", judged)] for name, judged in split_by_set(_judge(rows, fitted.odds)).items()})
     if judges:
         _compare(read_weights(fitted.content), judges)
@@ -104,14 +104,14 @@ def _read_judges(paths: list[Path], fitted: list[Row]) -> list[Row]:
     overlap = len(items) - len(unseen)
     if overlap > _MAX_OVERLAP * len(items):
         raise BadData(
-            f"{names}: {overlap} of {len(items)} items are fitted too, and would judge their own answers"
+            f"{names}: {overlap} of {len(items)} items are in the training data too, so the test would be biased"
             "\n  hint: divide the data by file or by repository"
         )
     if overlap:
-        say(f"left out {overlap} of {len(items)} items of {names}, whose words are fitted too")
+        say(f"left out {overlap} of {len(items)} items of {names} that are in the training data too")
     judges = read_rows(unseen)
     if not any(row.item.is_clear for row in judges):
-        raise BadData(f"{names}: holds no clear turns to judge the weights by")
+        raise BadData(f"{names}: no clear turns to test the weights on")
     return judges
 
 
@@ -121,13 +121,13 @@ def _can_be_fitted(rows: list[Row]) -> bool:
 
 
 def _compare(new: Weights, judges: list[Row]) -> None:
-    """The new weights beside those that come with Tandem."""
+    """The new weights next to those that come with Tandem."""
     with as_file(files("policies").joinpath("learned.weights")) as shipped:
         old = read_weights(shipped.read_bytes())
     found = {
         name: split_by_set(_judge(judges, _read_all(weights, judges))) for name, weights in (("new", new), ("shipped", old))
     }
-    say("\nby the weights alone, on --dev")
+    say("\nthe weights alone, on --dev")
     _print({name: [(side, found[side][name]) for side in ("new", "shipped")] for name in found["new"]})
 
 

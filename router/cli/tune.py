@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     add_history_arguments(parser)
     parser.add_argument("--apply", action="store_true", help="write the fitted values into the config (the old file is kept)")
-    parser.add_argument("--force", action="store_true", help="apply even where the later part of your history may be worse off")
+    parser.add_argument("--force", action="store_true", help="apply even if the held-out part of your history may get worse")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     tuning = tune(samples, present)
     if tuning is None:
         lacking = f"too little history: {say_what_lacks(samples)}"
-        say(f"{lacking}. Nothing is changed")
+        say(f"{lacking}. Nothing was changed")
         if arguments.json:
             _print_json({"present": _fit_json(present), "fitted": None, "known_turns": len(samples), "because": lacking})
         return 1 if arguments.apply else 0
@@ -70,17 +70,17 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
         finally:
             runner.run(built.close())
     if outdated:
-        say(f"passed over {outdated} turns of the ledger that were read by other weights, and whose text was not kept")
+        say(f"skipped {outdated} turns of the ledger that were scored with other weights and recorded without text")
     return samples
 
 
 def _apply(arguments: argparse.Namespace, tuning: Tuning, weights: str) -> int:
     """Write the two values into the file, and the weights that they belong to, if they do no harm that can be seen."""
     if tuning.fitted == tuning.present:
-        say("nothing is written: the config has these values already")
+        say("nothing was written: the config already has these values")
         return 0
     if tuning.regret_per_100.may_harm and not arguments.force:
-        say("not applied: on the held-out part the change may do harm\n  hint: more history, or --force")
+        say("not applied: the held-out part may get worse\n  hint: more history, or --force")
         return 1
     path = find_config(arguments.config)
     if path is None:
@@ -103,12 +103,12 @@ def _apply(arguments: argparse.Namespace, tuning: Tuning, weights: str) -> int:
     except OSError as error:
         say(f"not applied: {error.filename}: {error.strerror}")
         return 1
-    say(f"wrote {path}; the old file is {kept.name}. A running router takes it up when it is started anew")
+    say(f"wrote {path}; the old file is {kept.name}. Restart a running router to use it")
     return 0
 
 
 def _write(path: Path, old: bytes, new: bytes) -> Path:
-    """Keep the old file beside it, then put the new one in its place in one step, both with the rights of the old."""
+    """Keep the old file next to it, then put the new one in its place in one step, both with the rights of the old."""
     real = path.resolve()
     mode = real.stat().st_mode & 0o777
     kept = free_backup(path)
@@ -156,7 +156,7 @@ def _change_json(change: Change) -> JsonObject:
 def _readable(tuning: Tuning) -> str:
     present, fitted = tuning.present, tuning.fitted
     lines = [
-        f"fitted to {tuning.learned_turns} earlier turns, shown on {tuning.held_out_turns} later ones"
+        f"fitted to {tuning.learned_turns} earlier turns, tested on {tuning.held_out_turns} later ones"
         f" ({tuning.held_out_sessions} sessions)",
         "",
         f"decision.base_rate          {present.base_rate:g} → {fitted.base_rate:g}",
@@ -166,9 +166,7 @@ def _readable(tuning: Tuning) -> str:
         f"regret per 100  {_change(tuning.regret_per_100, 1)}",
         f"log loss        {_change(tuning.log_loss, 3)}",
         "",
-        "The held-out part may be worse off."
-        if tuning.regret_per_100.may_harm
-        else "No harm is to be seen on the held-out part.",
+        "The held-out part may get worse." if tuning.regret_per_100.may_harm else "No sign of harm on the held-out part.",
     ]
     return "\n".join(lines)
 

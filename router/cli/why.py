@@ -11,7 +11,9 @@ from router.cli.explanation import write_explanation
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
-    parser.add_argument("request", nargs="?", metavar="REQUEST", help="a request's id (default: the last turn of a person)")
+    parser.add_argument(
+        "request", nargs="?", metavar="REQUEST", help="a request's id (default: the last turn that a person typed)"
+    )
     parser.add_argument("--json", action="store_true", help="print the decision as JSON")
 
 
@@ -29,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         print(write_explanation(turn.decision))
     except KeyError as error:
-        say(f"the decision of {turn.id} lacks {error}: another version wrote it\n  hint: --json prints it as it is")
+        say(f"the decision of {turn.id} has no {error}: it was written by another version\n  hint: --json prints it unchanged")
         return 1
-    print(f"request     {turn.id}, served by {turn.target or 'nobody'}")
+    print(f"request     {turn.id}, served by {turn.target or 'no target'}")
     return 0

@@ -4,8 +4,8 @@ import argparse
 
 from router.cli.common import add_config_argument, find_recorded_turn, load_or_report, say
 from router.contract.words import Tier
-from router.ledger.files import LedgerUnusable
-from router.ledger.turns import find_beginning, mark_misjudged, unmark_misjudged
+from router.stores.sqlite.files import StoreUnusable
+from router.stores.sqlite.turns import find_beginning, mark_misjudged, unmark_misjudged
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Mark a turn as misjudged, for `tandem tune`. Nothing but its id is kept."""
+    """Mark a turn as misjudged, for `tandem tune`. Only its id is kept."""
     tiers = [Tier(word) for word in arguments.what if word in tuple(Tier)]
     requests = [word for word in arguments.what if word not in tuple(Tier)]
     strange = [word for word in requests if not word.startswith("req_")]
@@ -40,21 +40,22 @@ def run(arguments: argparse.Namespace) -> int:
     if requests:
         turn = find_beginning(loaded.ledger_path, requests[0])
         if turn is None:
-            say(f"{requests[0]} belongs to no turn of a person: nothing is marked")
+            say(f"{requests[0]} does not belong to a turn that a person typed: nothing was marked")
             return 1
     if not tiers and turn.tier is None:
-        say(f"{turn.id} was served by no tier\n  hint: say which was right, as in tandem wrong fast {turn.id}")
+        say(f"no tier served {turn.id}\n  hint: name the right one, as in tandem wrong fast {turn.id}")
         return 2
     should_be = tiers[0] if tiers else turn.tier.other if turn.tier else Tier.DEEP
     try:
         if should_be is turn.tier:
             was_marked = unmark_misjudged(loaded.ledger_path, turn)
-            say(f"{turn.id} did go to {should_be}: {'its mark is taken back' if was_marked else 'nothing is marked'}")
+            say(f"{turn.id} already went to {should_be}: {'its mark was removed' if was_marked else 'nothing was marked'}")
             return 0 if was_marked else 1
         mark_misjudged(loaded.ledger_path, turn, should_be)
-    except LedgerUnusable as error:
+    except StoreUnusable as error:
         say(str(error))
         return 1
-    print(f"{turn.id} went to {turn.tier or 'nobody'} and should have gone to {should_be}: {turn.decision.get('because', '')}")
-    say("tandem tune counts it ten times")
+    why = f"It went to {turn.tier} because: {turn.decision.get('because', '')}" if turn.tier else "No tier served it."
+    print(f"marked {turn.id}: should have gone to {should_be}. {why}")
+    say("tandem tune gives it ten times the weight")
     return 0

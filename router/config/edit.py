@@ -18,7 +18,7 @@ def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
         for name, value in values.items():
             text = _set_value(text, block, name, f'"{value}"' if isinstance(value, str) else f"{value:g}")
     except yaml.YAMLError as error:
-        raise CannotEdit("the file is not YAML") from error
+        raise CannotEdit("the file is not valid YAML") from error
     return text
 
 
@@ -40,7 +40,7 @@ def _set_value(text: str, block: str, name: str, value: str) -> str:
         begin = text.find("\n", header.end_mark.index) + 1
         before, after = (text[:begin], text[begin:]) if begin else (text + line_end, "")
         return f"{before}  {name}: {value}{line_end}{after}"
-    raise CannotEdit(f"{block} stands in one line: write its settings one below the other, then try again")
+    raise CannotEdit(f"{block} is written on one line: put each of its settings on a line of its own, then try again")
 
 
 def _entry(node: yaml.Node | None, name: str) -> tuple[yaml.Node | None, yaml.Node | None]:

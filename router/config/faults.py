@@ -3,16 +3,37 @@
 import difflib
 import importlib.util
 import inspect
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from router.config.models import Config
 from router.contract.opinions import PolicyConfig
-from router.contract.relay import AdapterSettings
-from router.contract.words import Dialect
+from router.contract.relay import Adapter
+
+_MAX_SHOWN_CHARS = 60
+_WORDS = {
+    **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float", "int_parsing_size"), "must be a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type", "finite_number"), "must be a number"),
+    **dict.fromkeys(("string_type", "invalid_key"), "must be text"),
+    **dict.fromkeys(("tuple_type", "list_type"), "must be a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be a block of settings"),
+    **dict.fromkeys(("literal_error", "enum"), "must be {expected}"),
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must not be empty",
+    "too_long": "must have at most {max_length} entries",
+}
+"""The checker's kinds of error in words that a person can act on. Its own speak of Python: tuples, dictionaries, instances."""
+_RULE = re.compile(r"(?:^|\.)rules\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +44,23 @@ class Fault:
     problem: str
     hint: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.path}: {self.problem}" + (f"\n  hint: {self.hint}" if self.hint else "")
-
-
-@dataclass(frozen=True, slots=True)
-class KnownAdapter:
-    """What the config must know of an adapter, without importing it."""
-
-    speaks: frozenset[Dialect]
-    needs_address: bool
-    settings: type[AdapterSettings]
-    library: str = ""
-    """Who dials for it, if that is not the router itself. An extra of the same name brings it."""
-
     @property
-    def missing_extra(self) -> str:
-        """The extra that must be installed first; empty for none. Looking for a library does not import it."""
-        return self.library if self.library and importlib.util.find_spec(self.library) is None else ""
+    def place(self) -> str:
+        """The path, and the number of a rule as explanations count it: from 1, where a path counts from 0."""
+        rule = _RULE.search(self.path)
+        return f"{self.path} (rule {int(rule.group(1)) + 1})" if rule else self.path
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.problem}" + (f"\n  hint: {self.hint}" if self.hint else "")
+
+
+KnownAdapter: TypeAlias = type[Adapter]
+"""An adapter as the config knows it: by what its class declares. The config imports none of them."""
+
+
+def missing_extra(adapter: KnownAdapter) -> str:
+    """The extra that must be installed before an adapter; empty for none. Looking for a library does not import it."""
+    return adapter.library if adapter.library and importlib.util.find_spec(adapter.library) is None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +73,43 @@ class Known:
     """The clients that are recognised."""
 
 
-def as_fault(entry: Any, prefix: str = "") -> Fault:  # pydantic's own error records
-    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in entry["loc"]]
-    path = (prefix + "".join(steps)).lstrip(".") or "file"
+def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> Fault:
+    """A fault from one of pydantic's error records. `model` says which names a typo may have meant."""
+    path = _write_path(entry["loc"], prefix)
     kind, seen = entry["type"], entry.get("input")
     if kind == "extra_forbidden":
-        near = close_to(str(entry["loc"][-1]), _setting_names(Config))
+        near = close_to(str(entry["loc"][-1]), _setting_names(model))
         return Fault(path, "no such setting", f"{near}docs/reference/config.md lists them all")
     if kind == "missing":
         return Fault(path, "missing")
-    shown = f", not {seen!r}" if isinstance(seen, (str, int, float, bool)) and "key" not in path and "url" not in path else ""
-    return Fault(path, f"{entry['msg'].removeprefix('Value error, ')}{shown}")
+    if kind == "value_error":
+        return Fault(path, entry["msg"].removeprefix("Value error, "))
+    if seen is None:
+        return Fault(path, "has no value", "give it one, or remove the line")
+    return Fault(path, _word(kind, entry) + _show(seen, path))
+
+
+def _word(kind: str, entry: Any) -> str:
+    if kind not in _WORDS:
+        return str(entry["msg"]).replace("Input should", "must")
+    bounds = {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in entry.get("ctx", {}).items()
+    }
+    return _WORDS[kind].format(**bounds)
+
+
+def _write_path(steps: Iterable[str | int], prefix: str) -> str:
+    written = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps if step != "[key]"]
+    return (prefix + "".join(written)).lstrip(".") or "file"
+
+
+def _show(seen: object, path: str) -> str:
+    """The value as the file has it, unless it is long, or may be a secret."""
+    if not isinstance(seen, (str, int, float)) or "key" in path or "url" in path:
+        return ""
+    shown = str(seen).lower() if isinstance(seen, bool) else repr(seen)
+    return f", not {shown}" if shown != "''" and len(shown) <= _MAX_SHOWN_CHARS else ""
 
 
 def _setting_names(model: type[BaseModel]) -> set[str]:
@@ -83,8 +129,11 @@ def close_to(name: str, known: Iterable[str]) -> str:
 
 
 def check_block(model: type[BaseModel], content: object, path: str, faults: list[Fault]) -> BaseModel | None:
+    """Check one block against its own class. A place that has a fault already gets no second one."""
     try:
         return model.model_validate(content or {})
     except ValidationError as error:
-        faults.extend(as_fault(entry, path) for entry in error.errors())
+        faulty = {fault.path for fault in faults}
+        found = [as_fault(entry, path, model) for entry in error.errors()]
+        faults.extend(fault for fault in found if fault.path not in faulty)
         return None

@@ -8,13 +8,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
-import orjson
 import yaml
 from pydantic import ValidationError
 
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
-from router.config.models import Config, DecisionSettings, LimitsSettings, TargetSettings
-from router.config.targets import TargetPlan, check_target, check_targets
+from router.config.models import Config, DecisionSettings, TargetSettings
+from router.config.targets import TargetBlock, TargetChecker, TargetPlan, check_targets
 from router.contract.opinions import PolicyConfig
 from router.contract.secret import Secret
 from router.contract.words import Tier
@@ -30,7 +29,7 @@ class ConfigError(Exception):
     """The config cannot be used. Holds every fault that was found."""
 
     def __init__(self, source: str, faults: list[Fault]) -> None:
-        super().__init__(f"{source}: {len(faults)} fault{'s' if len(faults) != 1 else ''}")
+        super().__init__(f"{source}: {len(faults)} problem{'s' if len(faults) != 1 else ''}")
         self.source = source
         self.faults = faults
 
@@ -54,8 +53,8 @@ class LoadedConfig:
 
     @property
     def is_simulated(self) -> bool:
-        """Whether no real model stands behind this config."""
-        return all(plan.adapter == "simulated" for plan in self.targets)
+        """Whether no target of this config is a real model."""
+        return not any(plan.is_model for plan in self.targets)
 
     @property
     def ledger_path(self) -> Path | None:
@@ -82,7 +81,7 @@ class _PlainLoader(yaml.SafeLoader):
         keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         twice = next((key for key in keys if keys.count(key) > 1), None)
         if twice is not None:
-            raise yaml.MarkedYAMLError(problem=f'"{twice}" stands twice', problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(problem=f'duplicate key "{twice}"', problem_mark=node.start_mark)
         return super().construct_mapping(node, deep)
 
 
@@ -152,14 +151,14 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         ours = {"base_rate": defaults.base_rate, "personal_log_odds": defaults.personal_log_odds}
         config = config.model_copy(update={"decision": config.decision.model_copy(update=ours)})
         warnings.append(
-            "decision.base_rate and decision.personal_log_odds: fitted to other weights of the reading, so they are not used;"
-            " tandem tune --apply fits them anew"
+            "decision.base_rate and decision.personal_log_odds: fitted to other weights, so they are not used;"
+            " tandem tune --apply fits them again"
         )
     return LoadedConfig(
         config=config,
         source=source,
         folder=folder,
-        fingerprint=hashlib.blake2b(orjson.dumps(config.model_dump(mode="json")), digest_size=6).hexdigest(),
+        fingerprint=hashlib.blake2b(config.model_dump_json().encode(), digest_size=6).hexdigest(),
         targets=tuple(targets),
         policies=tuple(policies),
         warnings=tuple(warnings),
@@ -170,17 +169,18 @@ def _parse(text: str, source: str) -> Mapping[str, object]:
     if len(text) > _MAX_BYTES:
         raise ConfigError(source, [Fault("file", f"is over {_MAX_BYTES} bytes")])
     if text.count("[") + text.count("{") > _MAX_BRACKETS:
-        raise ConfigError(source, [Fault("file", f"holds over {_MAX_BRACKETS} brackets")])
+        raise ConfigError(source, [Fault("file", f"has more than {_MAX_BRACKETS} brackets")])
     try:
         content = yaml.load(text, Loader=_PlainLoader)  # noqa: S506  a SafeLoader, with less
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "file"
-        raise ConfigError(source, [Fault(where, str(getattr(error, "problem", None) or "is not YAML"))]) from error
+        raise ConfigError(source, [Fault(where, str(getattr(error, "problem", None) or "is not valid YAML"))]) from error
     except RecursionError as error:
         raise ConfigError(source, [Fault("file", "is nested too deeply")]) from error
     if not isinstance(content, dict):
-        raise ConfigError(source, [Fault("file", "must hold settings", "tandem init writes one")])
+        problem = 'must contain settings, as "name: value"' if text.strip() else "is empty"
+        raise ConfigError(source, [Fault("file", problem, "tandem init writes one")])
     return cast("Mapping[str, object]", content)
 
 
@@ -196,14 +196,15 @@ def _telling(entries: list[Any]) -> list[Any]:
 
 
 def _check_what_can_be(content: Mapping[str, object], folder: Path, known: Known, faults: list[Fault]) -> None:
-    """Check the parts of a faulty file that are well formed, so that nobody mends one fault only to meet the next."""
+    """Check the parts of a faulty file that are well formed, so that all faults are reported at once."""
     policies = content.get("policies")
     if isinstance(policies, list):
-        _check_policies([entry for entry in policies if isinstance(entry, (str, dict))], folder, known, faults)
+        _check_policies(policies, folder, known, faults)
     rules = content.get("rules")
     if isinstance(rules, list):
-        _check_rules([entry for entry in rules if isinstance(entry, dict)], [], known, faults)
+        _check_rules(rules, [], known, faults)
     tiers = content.get("tiers")
+    checker = TargetChecker(known, folder, faults)
     for tier in Tier:
         block = tiers.get(str(tier)) if isinstance(tiers, dict) else None
         targets = block.get("targets") if isinstance(block, dict) else None
@@ -212,21 +213,23 @@ def _check_what_can_be(content: Mapping[str, object], folder: Path, known: Known
                 settings = TargetSettings.model_validate(target)
             except ValidationError:
                 continue
-            check_target(tier, settings, LimitsSettings(), folder, known, f"tiers.{tier}.targets[{index}]", faults)
+            checker.check(TargetBlock(tier, index, settings))
 
 
 def _check_policies(entries: Sequence[Any], folder: Path, known: Known, faults: list[Fault]) -> list[tuple[str, PolicyConfig]]:
     found: list[tuple[str, PolicyConfig]] = []
     for index, entry in enumerate(entries):
-        name, content = (entry, None) if isinstance(entry, str) else next(iter(entry.items()), ("", None))
         path = f"policies[{index}]"
+        if any(fault.path == path for fault in faults):
+            continue
+        name, content = (entry, None) if isinstance(entry, str) else next(iter(entry.items()), ("", None))
         if not isinstance(entry, str) and len(entry) != 1:
             faults.append(Fault(path, "must be a name, or one name with its settings"))
         elif name not in known.policies:
             hint = f"{close_to(name, known.policies)}known: {', '.join(known.policies)}"
-            faults.append(Fault(path, f'no policy "{name}"', hint))
+            faults.append(Fault(path, f'unknown policy "{name}"', hint))
         elif name in (seen for seen, _ in found):
-            faults.append(Fault(path, f'"{name}" stands twice'))
+            faults.append(Fault(path, f'duplicate policy "{name}"'))
         else:
             settings = check_block(known.policies[name], content, f"{path}.{name}", faults)
             if isinstance(settings, PolicyConfig):
@@ -242,20 +245,18 @@ def _check_weights(settings: PolicyConfig, path: str, faults: list[Fault]) -> No
         faults.append(Fault(f"{path}.weights", str(error), "tandem train writes them"))
 
 
-def _check_rules(
-    rules: Sequence[Mapping[str, object]], policies: list[tuple[str, PolicyConfig]], known: Known, faults: list[Fault]
-) -> None:
+def _check_rules(rules: Sequence[object], policies: list[tuple[str, PolicyConfig]], known: Known, faults: list[Fault]) -> None:
     """Hand the rules to the policy that follows them. It is asked wherever there are rules, listed or not."""
     if not rules:
         return
     if any(name == _RULES and settings != known.policies[_RULES]() for name, settings in policies):
-        faults.append(Fault("rules", "are given here and under policies", "keep them here"))
+        faults.append(Fault("rules", "set both at the top level and under policies", "keep only the top-level rules"))
     for index, rule in enumerate(rules):
-        when = rule.get("when")
+        when = rule.get("when") if isinstance(rule, dict) else None
         client = when.get("client") if isinstance(when, dict) else None
         if isinstance(client, str) and client not in known.clients:
             hint = f"{close_to(client, known.clients)}known: {', '.join(known.clients)}"
-            faults.append(Fault(f"rules[{index}].when.client", f'no client "{client}"', hint))
+            faults.append(Fault(f"rules[{index}].when.client", f'unknown client "{client}"', hint))
     settings = check_block(known.policies[_RULES], {"rules": list(rules)}, "", faults)
     if isinstance(settings, PolicyConfig):
         policies[:] = [*(entry for entry in policies if entry[0] != _RULES), (_RULES, settings)]
@@ -284,7 +285,7 @@ def _check_models(config: Config, faults: list[Fault]) -> None:
 def _check_store(config: Config, folder: Path, faults: list[Fault]) -> None:
     store, ledger = config.store.path, config.ledger.path
     if store and ledger and (folder / Path(store).expanduser()).resolve() == (folder / Path(ledger).expanduser()).resolve():
-        faults.append(Fault("store.path", "is the ledger's own file", "give it another name, such as responses.db"))
+        faults.append(Fault("store.path", "is the same file as the ledger", "give it another name, such as responses.db"))
 
 
 def _warnings(config: Config) -> list[str]:
@@ -294,7 +295,7 @@ def _warnings(config: Config) -> list[str]:
             path = f"tiers.{tier}.targets[{index}]"
             key = Secret(settings.api_key) if settings.api_key else None
             if key is not None and not key.is_reference and not key.is_callers:
-                found.append(f"{path}.api_key: a key stands in the file itself; env:NAME keeps it out")
+                found.append(f"{path}.api_key: the key is written in the config file; use env:NAME to keep it out")
             if settings.quota is not None:
                 found.append(f"{path}.quota: read, but not enforced by this version")
     return found

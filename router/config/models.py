@@ -1,12 +1,27 @@
-"""The settings, as they stand in `config.yaml`. Every field says what it does; unknown keys are refused."""
+"""The settings, as they are in `config.yaml`. Every field says what it does; unknown keys are refused."""
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 
 from router.contract.words import Feature, Preference
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
+OPTIONS = "options"
+OPTIONS_ALIAS = "simulated"
+"""An older name for `options`, in the blocks of the adapter of that name."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def _is_a_policy(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return check(value)
+    except ValidationError:
+        raise ValueError("must be a name, or one name with its settings") from None
+
+
+PolicyEntry = Annotated[str | dict[str, dict[str, object] | None], WrapValidator(_is_a_policy)]
 
 
 class Settings(BaseModel):
@@ -25,7 +40,7 @@ class ServerSettings(Settings):
 
 
 class TypicalSettings(Settings):
-    """What is expected of a target before it was measured, and what its live figures fall back to."""
+    """What is expected of a target before it has been measured, and what its live figures fall back to."""
 
     ttft_seconds: Annotated[float, Field(ge=0, le=600)] | None = None
     """Time to first token for a short prompt. By default 0.3 on fast, 1.2 on deep."""
@@ -51,7 +66,7 @@ class PriceSettings(Settings):
 
 
 class QuotaSettings(Settings):
-    """Limits of the provider's. Read, and not yet enforced: `tandem check` says so."""
+    """Limits of the provider. Read, but not enforced yet: `tandem check` says so."""
 
     requests_per_minute: int | None = Field(default=None, gt=0)
     """Requests that the provider allows in a minute."""
@@ -78,28 +93,29 @@ class TlsSettings(Settings):
     """How this target's TLS differs from the machine's default."""
 
     ca_file: str | None = None
-    """A file of authorities to trust, in PEM. Relative to the file that names it."""
+    """A PEM file of certificate authorities to trust. Relative to the config file."""
     client_cert: str | None = None
-    """Our certificate and key in one PEM file, for a target that asks who we are."""
+    """A client certificate and its key in one PEM file, for a target that requires one."""
 
 
 class TargetSettings(Settings):
-    """One model behind one address."""
+    """One model at one address."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-    """Our name for it, shown in headers and pages. Callers may ask for it as a model."""
+    name: str
+    """Its name in Tandem, shown in headers and logs. Callers may ask for it as a model."""
     adapter: str = "openai_http"
-    """How it is reached: openai_http, anthropic_http, litellm or simulated."""
+    """How it is reached. The adapters are listed below, each with its options."""
     dialect: Literal["chat", "responses", "messages"] | None = None
-    """What it speaks: chat, responses or messages. By default what its adapter speaks first."""
+    """The dialect it speaks: chat, responses or messages. By default the first dialect of its adapter."""
     base_url: str = ""
-    """Its address, with the version: https://host/v1. litellm knows its providers' addresses by itself."""
+    """Its address, with the version: https://host/v1. Not needed for litellm, which knows its providers' addresses."""
     model: str = Field(default="", max_length=200)
-    """The model's name there. By default our own name for it. For litellm with its provider: gemini/gemini-3.5-flash."""
+    """The provider's name for it. By default the target's name. For litellm, with the provider: gemini/gemini-3.5-flash."""
     api_key: str | None = None
-    """Its key, as env:NAME. None for a server that asks for none; caller hands on the caller's own, to this target alone."""
+    """Its API key, as env:NAME; absent for a server without keys. `caller` passes on the caller's own key, only to it."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
-    """Its context window. When absent, what litellm's table of models says, if litellm is installed and knows the model."""
+    """Its context window. When absent, it is looked up in litellm's table of models, if litellm is installed and knows the
+    model."""
     accepts: tuple[Feature, ...] = (
         Feature.TEXT,
         Feature.TOOLS,
@@ -107,22 +123,31 @@ class TargetSettings(Settings):
         Feature.JSON_SCHEMA,
         Feature.REASONING,
     )
-    """What it takes: text, tools, images, files, json_schema, custom_tools, reasoning, completions. When absent, as for
-    window_tokens."""
+    """What it accepts: text, tools, images, files, json_schema, custom_tools, reasoning, completions. Looked up like
+    window_tokens when absent."""
     typical: TypicalSettings = TypicalSettings()
     """Its usual speed."""
     price: PriceSettings | None = None
-    """What it costs. When absent, as for window_tokens."""
+    """What it costs. Looked up like window_tokens when absent."""
     quota: QuotaSettings | None = None
-    """What its provider allows. Read, not yet enforced."""
+    """What its provider allows. Read, but not enforced yet."""
     effort: dict[str, str] = Field(default_factory=dict)
-    """Its words for reasoning effort, by the caller's: {xhigh: high}. Words that are not named go as they came."""
+    """Its values for reasoning effort, by the caller's value: {xhigh: high}. Other values are passed on unchanged."""
     timeouts: TimeoutSettings = TimeoutSettings()
     """How long to wait for it."""
     tls: TlsSettings | None = None
-    """Its own authority, our own certificate."""
-    simulated: dict[str, object] = Field(default_factory=dict)
-    """How a simulated target behaves: ttft_seconds, tokens_per_second, answer_tokens, faults."""
+    """Its certificate authority, and a client certificate."""
+    options: dict[str, object] | None = None
+    """The settings of its adapter, listed below for each adapter."""
+    simulated: dict[str, object] | None = None
+    """Another name for options, for adapter: simulated only."""
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        if not _NAME.fullmatch(value):
+            raise ValueError("must be 1 to 64 letters, digits, dots, hyphens or underscores, a letter or digit first")
+        return value
 
     @field_validator("base_url")
     @classmethod
@@ -130,7 +155,7 @@ class TargetSettings(Settings):
         if value and not value.startswith(("http://", "https://")):
             raise ValueError("must begin with http:// or https://")
         if "?" in value or "#" in value or "@" in value:
-            raise ValueError("must hold no query, fragment or credentials; put the key in api_key")
+            raise ValueError("must not contain a query, a fragment or credentials; put the key in api_key")
         return value
 
 
@@ -153,7 +178,7 @@ class TiersSettings(Settings):
 
 
 class RedoFactors(Settings):
-    """How many times a long task costs its deep time, when fast tried it first. One for each preference."""
+    """How many times its time on deep a long task costs when fast tried it first. One for each preference."""
 
     speed: float = Field(default=1.5, ge=0, le=100)
     """When speed is preferred."""
@@ -167,9 +192,9 @@ class TurnSizeSettings(Settings):
     """What a turn of one kind takes."""
 
     calls: float = Field(ge=1, le=1_000)
-    """Calls of the model."""
+    """Calls to the model."""
     output_tokens: float = Field(ge=1, le=1_000_000)
-    """Tokens that it writes."""
+    """Tokens that the model writes."""
 
 
 class DecisionSettings(Settings):
@@ -178,31 +203,31 @@ class DecisionSettings(Settings):
     value_of_time_usd_per_hour: float = Field(default=60.0, ge=0, le=10_000)
     """What an hour of waiting costs."""
     redo_factor: RedoFactors = RedoFactors()
-    """How much a redo is feared; `preference` picks one."""
+    """How heavily a redo counts; `preference` picks one of these."""
     hop_seconds: float = Field(default=1.0, ge=0, le=600)
-    """What leaving the session's tier costs beside cold caches."""
+    """What leaving the session's tier costs, in addition to cold caches."""
     quick: TurnSizeSettings = TurnSizeSettings(calls=2, output_tokens=400)
-    """A quick edit."""
+    """The expected size of a quick edit."""
     long: TurnSizeSettings = TurnSizeSettings(calls=26, output_tokens=9_000)
-    """A long task."""
+    """The expected size of a long task."""
     base_rate: float = Field(default=0.5, gt=0.001, lt=0.999)
-    """The share of long tasks among all turns, before anything is known of one. `tandem tune` fits it."""
+    """The share of long tasks among all turns, before anything is known about a turn. `tandem tune` fits it."""
     personal_log_odds: float = Field(default=0.0, ge=-3.0, le=3.0)
-    """Your own offset, added to every turn of yours: positive leans to deep, negative to fast. `tandem tune` fits it."""
+    """Your own offset, added to each of your turns: positive leans to deep, negative to fast. `tandem tune` fits it."""
     fitted_to: str = ""
-    """The weights that base_rate and personal_log_odds were fitted to. With other weights in use the two are not applied, and
+    """The weights that base_rate and personal_log_odds were fitted to. With other weights, neither is applied, and
     `tandem check` says so. `tandem tune` writes it."""
 
 
 class LimitsSettings(Settings):
-    """What one caller, request or answer may take."""
+    """Limits on callers, requests and answers."""
 
     header_timeout_seconds: Seconds = 10.0
     """For a request's headers to arrive."""
     body_timeout_seconds: Seconds = 30.0
-    """For a request's body to arrive, beside the time that its size is given."""
+    """For a request's body to arrive, plus the time that its size allows."""
     min_body_bytes_per_second: int = Field(default=8_192, ge=1)
-    """A body that comes more slowly than this is refused."""
+    """A body that arrives more slowly than this is refused."""
     connect_timeout_seconds: Seconds = 5.0
     """To open a connection to a target."""
     first_byte_timeout_seconds: Seconds = 600.0
@@ -210,11 +235,11 @@ class LimitsSettings(Settings):
     stall_timeout_seconds: Seconds = 300.0
     """Between two pieces of a streamed answer."""
     write_idle_timeout_seconds: Seconds = 60.0
-    """For a caller that stopped reading."""
+    """How long to wait for a caller that has stopped reading."""
     deadline_seconds: Seconds = 3_600.0
     """For a whole request."""
     drain_seconds: Seconds = 30.0
-    """For running requests when the router stops."""
+    """For running requests to finish when the router is shut down."""
     max_body_bytes: int = Field(default=20_971_520, ge=1_024)
     """A larger request is refused."""
     max_headers: int = Field(default=100, ge=10)
@@ -222,16 +247,16 @@ class LimitsSettings(Settings):
     max_header_bytes: int = Field(default=32_768, ge=1_024)
     """Larger headers are refused."""
     max_in_flight: int = Field(default=256, ge=1)
-    """Requests at once; more are told to come back."""
+    """Requests at once; further ones are refused with 503 and `retry-after`."""
     max_response_bytes: int = Field(default=67_108_864, ge=1_024)
-    """An answer that comes in one piece is cut here."""
+    """The largest answer that is not streamed; a larger one fails."""
 
 
 class LedgerSettings(Settings):
     """The record of requests."""
 
-    path: str = "tandem.db"
-    """The SQLite file. Relative to the file that names it. Empty keeps no record."""
+    path: str | None = "tandem.db"
+    """The SQLite file, relative to the config file. Empty or null: no record is kept."""
     keep_text: bool = False
     """Whether prompts and answers are kept. Off: no text is ever on disk."""
     keep_days: int = Field(default=30, ge=1, le=3_650)
@@ -239,11 +264,11 @@ class LedgerSettings(Settings):
 
 
 class StoreSettings(Settings):
-    """The responses that later requests go on from (`previous_response_id`)."""
+    """The responses that later requests continue from (`previous_response_id`)."""
 
     path: str | None = None
-    """A SQLite file for responses created with an explicit `store: true`, kept for 30 days. Relative to the file that
-    names it. Without it every response stays in memory, for an hour at most."""
+    """A SQLite file for responses created with an explicit `store: true`, kept for 30 days. Relative to the config
+    file. Without it every response stays in memory, for an hour at most."""
 
 
 class Config(Settings):
@@ -254,18 +279,20 @@ class Config(Settings):
     preference: Preference = Preference.BALANCED
     """speed, balanced or quality."""
     spill_over: bool = True
-    """May a failed attempt go to the other tier?"""
+    """Whether a failed attempt may go to the other tier."""
     in_band_line: bool = True
-    """Is a first line `tier: fast`, `tier: deep` or `tier: auto` in a message obeyed, for clients that set no headers?"""
+    """Whether a first line `tier: fast`, `tier: deep` or `tier: auto` in a message is obeyed, for clients that cannot set
+    headers."""
     models: dict[str, str] = Field(default_factory=lambda: {"auto": "auto", "fast": "fast", "deep": "deep"})
-    """Model names, and patterns with *, to auto, fast, deep or a target's name. The first pattern that fits counts."""
+    """Model names and patterns with *, each with auto, fast, deep or a target's name. The first matching pattern counts."""
     tiers: TiersSettings
     """The two tiers and their targets."""
     decision: DecisionSettings = DecisionSettings()
     """The economics of the choice."""
     rules: tuple[dict[str, object], ...] = ()
-    """Your own say, read where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or lean: 2.0."""
-    policies: tuple[str | dict[str, dict[str, object] | None], ...] = (
+    """Your own rules, applied where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or
+    lean: 2.0."""
+    policies: tuple[PolicyEntry, ...] = (
         "override",
         "rules",
         "capability",
@@ -276,10 +303,10 @@ class Config(Settings):
         "boundary",
         "trajectory",
     )
-    """Who is asked. The order is only for reading."""
+    """The policies in use. Their order does not matter."""
     limits: LimitsSettings = LimitsSettings()
-    """What one caller, request or answer may take."""
+    """Limits on callers, requests and answers."""
     ledger: LedgerSettings = LedgerSettings()
     """The record of requests."""
     store: StoreSettings = StoreSettings()
-    """The responses that later requests go on from."""
+    """The responses that later requests continue from."""

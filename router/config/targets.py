@@ -1,25 +1,25 @@
 """The targets of a config, checked and made ready to be built."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to
+from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to, missing_extra
 from router.config.model_facts import ModelFacts, read_facts
-from router.config.models import Config, LimitsSettings, TargetSettings
+from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, TargetSettings
 from router.contract.relay import AdapterSettings, Endpoint, Tls
 from router.contract.secret import Secret
 from router.contract.target import Price, Speed, Target, Timeouts
-from router.contract.words import Dialect, Feature, Tier
-from router.dialects.bridge.quirks import quirks_of
+from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier
 from router.dialects.fitting import Fit
+from router.dialects.hosts import quirks_of
 
 TYPICAL_SPEED = {
     Tier.FAST: Speed(ttft_seconds=0.3, tokens_per_second=600.0, prefill_tokens_per_second=20_000.0),
     Tier.DEEP: Speed(ttft_seconds=1.2, tokens_per_second=70.0, prefill_tokens_per_second=10_000.0),
 }
-"""What a target is taken to be before it is measured, when nobody said: the two tiers differ, or nothing would go fast."""
+"""The assumed speed of a target before it is measured. The tiers must differ, or no turn would go to fast."""
 
 
 _FACTS = ("window_tokens", "price", "accepts")
@@ -36,134 +36,217 @@ class TargetPlan:
     settings: AdapterSettings
     fit: Fit
     looked_up: tuple[str, ...] = ()
+    is_model: bool = True
+    """Whether a real model answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetBlock:
+    """The block of one target, with its place in the config."""
+
+    tier: Tier
+    index: int
+    settings: TargetSettings
+    instructions: str = ""
+    """Those of its tier."""
+
+    @property
+    def path(self) -> str:
+        return f"tiers.{self.tier}.targets[{self.index}]"
+
+    @property
+    def model(self) -> str:
+        """The model's name at its provider."""
+        return self.settings.model or self.settings.name
 
 
 def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault]) -> list[TargetPlan]:
-    plans: list[TargetPlan] = []
+    """Check every target of a config whose form is right. Adds to the faults; answers the plans of those without one."""
+    blocks = _read_blocks(config)
+    _check_names(blocks, faults)
+    facts = read_facts(block.model for block in blocks if _unstated(block, known.adapters.get(block.settings.adapter)))
+    checker = TargetChecker(known, folder, faults, config.limits, facts)
+    return [plan for block in blocks if (plan := checker.check(block)) is not None]
+
+
+def _read_blocks(config: Config) -> list[TargetBlock]:
+    return [
+        TargetBlock(tier, index, settings, block.instructions)
+        for tier, block in ((Tier.FAST, config.tiers.fast), (Tier.DEEP, config.tiers.deep))
+        for index, settings in enumerate(block.targets)
+    ]
+
+
+def _check_names(blocks: Iterable[TargetBlock], faults: list[Fault]) -> None:
     seen: set[str] = set()
-    blocks = (*config.tiers.fast.targets, *config.tiers.deep.targets)
-    facts = read_facts(_model_of(settings) for settings in blocks if _unstated(settings))
-    for tier, block in ((Tier.FAST, config.tiers.fast), (Tier.DEEP, config.tiers.deep)):
-        for index, settings in enumerate(block.targets):
-            path = f"tiers.{tier}.targets[{index}]"
-            if settings.name in ("auto", "fast", "deep"):
-                faults.append(Fault(f"{path}.name", f'"{settings.name}" stands for a tier', "give the target another name"))
-            elif settings.name in seen:
-                faults.append(Fault(f"{path}.name", f'"{settings.name}" is taken', "give each target a name of its own"))
-            seen.add(settings.name)
-            plan = check_target(tier, settings, config.limits, folder, known, path, faults, facts, block.instructions)
-            if plan is not None:
-                plans.append(plan)
-    return plans
+    for block in blocks:
+        name = block.settings.name
+        if name in ("auto", *Tier):
+            faults.append(Fault(f"{block.path}.name", f'"{name}" is the name of a tier', "give the target another name"))
+        elif name in seen:
+            faults.append(Fault(f"{block.path}.name", f'duplicate name "{name}"', "give each target a name of its own"))
+        seen.add(name)
 
 
-def check_target(
-    tier: Tier,
-    settings: TargetSettings,
-    limits: LimitsSettings,
-    folder: Path,
-    known: Known,
-    path: str,
-    faults: list[Fault],
-    facts: Mapping[str, ModelFacts] = {},
-    instructions: str = "",
-) -> TargetPlan | None:
-    adapter = known.adapters.get(settings.adapter)
-    if adapter is None:
-        hint = f"{close_to(settings.adapter, known.adapters)}known: {', '.join(known.adapters)}"
-        faults.append(Fault(f"{path}.adapter", f'no adapter "{settings.adapter}"', hint))
-        return None
-    before = len(faults)
-    if adapter.missing_extra:
-        hint = f"pip install 'tandem-router[{adapter.missing_extra}]'"
-        faults.append(Fault(f"{path}.adapter", f"{settings.adapter} needs a library that is not installed", hint))
-    if adapter.needs_address and not settings.base_url:
-        faults.append(Fault(f"{path}.base_url", "missing", "for example https://api.example.com/v1"))
-    dialect = Dialect(settings.dialect) if settings.dialect else None
-    if dialect is not None and dialect not in adapter.speaks:
-        spoken = ", ".join(sorted(adapter.speaks))
-        faults.append(Fault(f"{path}.dialect", f"{settings.adapter} does not speak {dialect}", f"it speaks: {spoken}"))
-    key = Secret(settings.api_key) if settings.api_key else None
-    if key is not None and key.is_reference and not key.reveal():
-        problem = f"{key} is not set in the environment"
-        if not any(fault.problem == problem for fault in faults):
-            faults.append(Fault(f"{path}.api_key", problem, f"export {key.variable}=… before you start the router"))
-    tls = _check_tls(settings, folder, path, faults)
-    if tls is not None and adapter.library:
-        faults.append(
-            Fault(f"{path}.tls", f"not for adapter: {settings.adapter}", "SSL_CERT_FILE names authorities for all of it")
+@dataclass(frozen=True, slots=True)
+class TargetChecker:
+    """Checks blocks against what this router knows, and collects the faults that it finds."""
+
+    known: Known
+    folder: Path
+    """What relative paths are relative to."""
+    faults: list[Fault]
+    limits: LimitsSettings = field(default_factory=LimitsSettings)
+    facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+
+    def check(self, block: TargetBlock) -> TargetPlan | None:
+        """The plan of a target; None after its faults were added."""
+        before = len(self.faults)
+        adapter = self._find_adapter(block)
+        if adapter is None:
+            return None
+        self._check_address(block, adapter)
+        dialect = self._check_dialect(block, adapter)
+        key = self._check_key(block)
+        tls = self._check_tls(block, adapter)
+        options = self._check_options(block, adapter)
+        if len(self.faults) > before or options is None:
+            return None
+        looked_up = _look_up(block, adapter, self.facts)
+        return TargetPlan(
+            target=_make_target(block, adapter, dialect, options, self.limits, looked_up),
+            adapter=adapter.name,
+            endpoint=Endpoint(block.model, block.settings.base_url, key, tls),
+            settings=options,
+            fit=Fit(quirks_of(block.settings.base_url), block.settings.effort, block.instructions),
+            looked_up=tuple(looked_up),
+            is_model=adapter.is_model,
         )
-    if settings.simulated and settings.adapter != "simulated":
-        faults.append(Fault(f"{path}.simulated", "only for adapter: simulated"))
-    extra = check_block(
-        adapter.settings, settings.simulated if settings.adapter == "simulated" else {}, f"{path}.simulated", faults
-    )
-    if len(faults) > before or not isinstance(extra, AdapterSettings):
-        return None
-    spoken_here = (
-        frozenset({dialect}) if dialect else (adapter.speaks if not adapter.needs_address else _default_dialect(adapter))
-    )
-    price = Price(**settings.price.model_dump()) if settings.price else None
-    stated = {"window_tokens": settings.window_tokens, "price": price, "accepts": frozenset(settings.accepts)}
-    looked_up = _look_up(settings, facts)
+
+    def _add(self, block: TargetBlock, name: str, problem: str, hint: str = "") -> None:
+        self.faults.append(Fault(f"{block.path}.{name}", problem, hint))
+
+    def _find_adapter(self, block: TargetBlock) -> KnownAdapter | None:
+        name, adapters = block.settings.adapter, self.known.adapters
+        adapter = adapters.get(name)
+        if adapter is None:
+            self._add(block, "adapter", f'unknown adapter "{name}"', f"{close_to(name, adapters)}known: {', '.join(adapters)}")
+        elif extra := missing_extra(adapter):
+            hint = f"pip install 'tandem-router[{extra}]'"
+            self._add(block, "adapter", f"{name} needs a library that is not installed", hint)
+        return adapter
+
+    def _check_address(self, block: TargetBlock, adapter: KnownAdapter) -> None:
+        if adapter.needs_address and not block.settings.base_url:
+            self._add(block, "base_url", "missing", "for example https://api.example.com/v1")
+
+    def _check_dialect(self, block: TargetBlock, adapter: KnownAdapter) -> Dialect | None:
+        dialect = Dialect(block.settings.dialect) if block.settings.dialect else None
+        if dialect is not None and dialect not in adapter.speaks:
+            spoken = ", ".join(sorted(adapter.speaks))
+            self._add(block, "dialect", f"{adapter.name} does not speak {dialect}", f"it speaks: {spoken}")
+        return dialect
+
+    def _check_key(self, block: TargetBlock) -> Secret | None:
+        key = Secret(block.settings.api_key) if block.settings.api_key else None
+        if key is not None and key.is_reference and not key.reveal():
+            problem = f"{key} is not set in the environment"
+            if not any(fault.problem == problem for fault in self.faults):
+                self._add(block, "api_key", problem, f"export {key.variable}=… before you start the router")
+        return key
+
+    def _check_tls(self, block: TargetBlock, adapter: KnownAdapter) -> Tls | None:
+        if block.settings.tls is None:
+            return None
+        if adapter.library:
+            self._add(block, "tls", f"not supported by adapter: {adapter.name}", "set SSL_CERT_FILE instead")
+        found: dict[str, str | None] = {}
+        for name, value in block.settings.tls.model_dump().items():
+            file = self.folder / Path(value).expanduser() if value else None
+            if file is not None and not _is_file(file):
+                self._add(block, f"tls.{name}", "no such file")
+            found[name] = str(file) if file else None
+        return Tls(**found)
+
+    def _check_options(self, block: TargetBlock, adapter: KnownAdapter) -> AdapterSettings | None:
+        """The adapter's own settings. One adapter's blocks may have them under an older name."""
+        given = {name: content for name in (OPTIONS, OPTIONS_ALIAS) if (content := getattr(block.settings, name)) is not None}
+        if OPTIONS_ALIAS in given and adapter.name != OPTIONS_ALIAS:
+            hint = f"the settings of {adapter.name} are under {OPTIONS}"
+            self._add(block, OPTIONS_ALIAS, f"only for adapter: {OPTIONS_ALIAS}", hint)
+            return None
+        if len(given) > 1:
+            self._add(block, OPTIONS_ALIAS, f"is another name for {OPTIONS}, and both are given", f"keep {OPTIONS}")
+            return None
+        name, content = next(iter(given.items()), (OPTIONS, {}))
+        checked = check_block(adapter.Settings, content, f"{block.path}.{name}", self.faults)
+        return checked if isinstance(checked, AdapterSettings) else None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that no file can have, or a folder that is closed to us
+        return False
+
+
+def _make_target(
+    block: TargetBlock,
+    adapter: KnownAdapter,
+    dialect: Dialect | None,
+    options: AdapterSettings,
+    limits: LimitsSettings,
+    looked_up: Mapping[str, object],
+) -> Target:
+    settings = block.settings
+    stated = {
+        "window_tokens": settings.window_tokens,
+        "price": Price(**settings.price.model_dump()) if settings.price else None,
+        "accepts": frozenset(settings.accepts),
+    }
     values: dict[str, Any] = {**stated, **looked_up}
-    target = Target(
+    return Target(
         name=settings.name,
-        tier=tier,
-        speaks=spoken_here,
+        tier=block.tier,
+        speaks=_spoken(adapter, dialect),
         accepts=values["accepts"] | {Feature.TEXT},
         window_tokens=values["window_tokens"],
-        typical=_typical(tier, settings, extra),
+        typical=_typical(block, options),
         timeouts=Timeouts(
             settings.timeouts.connect_seconds or limits.connect_timeout_seconds,
             settings.timeouts.first_byte_seconds or limits.first_byte_timeout_seconds,
             settings.timeouts.stall_seconds or limits.stall_timeout_seconds,
         ),
         price=values["price"],
-        takes_callers_key=key is not None and key.is_callers,
+        takes_callers_key=settings.api_key is not None and Secret(settings.api_key).is_callers,
     )
-    endpoint = Endpoint(_model_of(settings), settings.base_url, key, tls)
-    fit = Fit(quirks_of(settings.base_url), settings.effort, instructions)
-    return TargetPlan(target, settings.adapter, endpoint, extra, fit, tuple(looked_up))
 
 
-def _model_of(settings: TargetSettings) -> str:
-    return settings.model or settings.name
+def _spoken(adapter: KnownAdapter, dialect: Dialect | None) -> frozenset[Dialect]:
+    if dialect is not None:
+        return frozenset({dialect})
+    return _default_dialect(adapter) if adapter.needs_address else adapter.speaks
 
 
-def _unstated(settings: TargetSettings) -> tuple[str, ...]:
-    """What the table may be asked for: nothing of a simulated target, which is no model."""
-    if settings.adapter == "simulated":
+def _unstated(block: TargetBlock, adapter: KnownAdapter | None) -> tuple[str, ...]:
+    """What the table may be asked for: only facts of real models, and only those that the block leaves out."""
+    if adapter is None or not adapter.is_model:
         return ()
-    return tuple(name for name in _FACTS if name not in settings.model_fields_set)
+    return tuple(name for name in _FACTS if name not in block.settings.model_fields_set)
 
 
-def _look_up(settings: TargetSettings, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
-    known = facts.get(_model_of(settings))
+def _look_up(block: TargetBlock, adapter: KnownAdapter, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
+    known = facts.get(block.model)
     if known is None:
         return {}
-    return {name: value for name in _unstated(settings) if (value := getattr(known, name)) is not None}
+    return {name: value for name in _unstated(block, adapter) if (value := getattr(known, name)) is not None}
 
 
-def _typical(tier: Tier, settings: TargetSettings, extra: AdapterSettings) -> Speed:
-    """The usual pace: as stated, else (a simulated target) as it is told to behave, else what its tier is for."""
-    stated: dict[str, float] = settings.typical.model_dump(exclude_none=True)
-    behaves: dict[str, float] = extra.model_dump()
-    figures = {**TYPICAL_SPEED[tier]._asdict(), **{name: behaves[name] for name in Speed._fields if name in behaves}, **stated}
-    return Speed(**figures)
-
-
-def _check_tls(settings: TargetSettings, folder: Path, path: str, faults: list[Fault]) -> Tls | None:
-    if settings.tls is None:
-        return None
-    found: dict[str, str | None] = {}
-    for name, value in settings.tls.model_dump().items():
-        file = folder / Path(value).expanduser() if value else None
-        if file is not None and not file.is_file():
-            faults.append(Fault(f"{path}.tls.{name}", "no such file"))
-        found[name] = str(file) if file else None
-    return Tls(**found)
+def _typical(block: TargetBlock, options: AdapterSettings) -> Speed:
+    """The usual speed: as stated, else as its options set it, else what its tier is for."""
+    stated: dict[str, float] = block.settings.typical.model_dump(exclude_none=True)
+    return (options.typical_speed() or TYPICAL_SPEED[block.tier])._replace(**stated)
 
 
 def _default_dialect(adapter: KnownAdapter) -> frozenset[Dialect]:
-    return frozenset({Dialect.CHAT}) if Dialect.CHAT in adapter.speaks else adapter.speaks
+    return frozenset({DEFAULT_DIALECT}) if DEFAULT_DIALECT in adapter.speaks else adapter.speaks

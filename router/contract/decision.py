@@ -49,7 +49,7 @@ class Flip(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A policy that raised, or answered what is no opinion."""
+    """A policy that raised, or returned an invalid opinion."""
 
     policy: str
     reason: str

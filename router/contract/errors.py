@@ -1,7 +1,7 @@
 """The error tree. Each class fixes its HTTP status, its machine `code`, and whether a retry may help.
 
 TandemError
-├── RequestError                 the caller can mend it
+├── RequestError                 the caller can correct it
 │   ├── BadRequest               400 invalid_request
 │   │   ├── NotAllowed           400 not_allowed        a field that would redirect or unlock something
 │   │   ├── UnknownOverride      400 unknown_override   a typo in an x-tandem-* header
@@ -19,8 +19,8 @@ TandemError
 │   ├── WrongMediaType           415 unsupported_media_type
 │   ├── UpgradeRequired          426 upgrade_required
 │   └── HeadersTooLarge          431 headers_too_large
-├── Unavailable                  503 unavailable        passing: overload, draining
-│   └── TiersBusy                429 tiers_busy         passing: every target that could serve is waiting
+├── Unavailable                  503 unavailable        temporary: overload, shutting down
+│   └── TiersBusy                429 tiers_busy         temporary: every target that could serve has a wait
 ├── InternalFault                500 internal_error     ours
 └── UpstreamError                a target failed
     ├── UpstreamUnreachable      502 upstream_unreachable
@@ -32,6 +32,8 @@ TandemError
     └── UpstreamCut              502 upstream_cut       ended without its terminal event
 """
 
+from typing import Self
+
 
 class TandemError(Exception):
     """The root. `message` is for the caller: never a key, a prompt, an address or a path of a machine."""
@@ -39,6 +41,7 @@ class TandemError(Exception):
     status = 500
     code = "internal_error"
     is_retryable = False
+    """Whether another target may be tried, while nothing has been sent to the caller."""
 
     def __init__(self, message: str, *, param: str | None = None, retry_after_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -46,9 +49,16 @@ class TandemError(Exception):
         self.param = param
         self.retry_after_seconds = retry_after_seconds
 
+    def reworded(self, message: str) -> Self:
+        """The same error in other words."""
+        other = self.__class__.__new__(self.__class__)
+        other.__dict__.update(self.__dict__, message=message)
+        other.args = (message,)
+        return other
+
 
 class RequestError(TandemError):
-    """The caller can mend it."""
+    """The request is invalid; the caller can correct it."""
 
     status = 400
     code = "invalid_request"
@@ -59,19 +69,19 @@ class BadRequest(RequestError):
 
 
 class NotAllowed(BadRequest):
-    """A field that would redirect a call or unlock something that the operator holds."""
+    """A field that would redirect the call, or override something that only the operator may set."""
 
     code = "not_allowed"
 
 
 class UnknownOverride(BadRequest):
-    """An `x-tandem-*` header, or its value, that we do not know."""
+    """An unknown `x-tandem-*` header, or an unknown value of one."""
 
     code = "unknown_override"
 
 
 class TooDeep(BadRequest):
-    """JSON nested beyond the parser's limit."""
+    """The JSON is nested too deeply."""
 
     code = "too_deep"
 
@@ -83,26 +93,26 @@ class ResponseForgotten(BadRequest):
 
 
 class Misfit(BadRequest):
-    """No target of the tier that was asked for, or of any tier, can serve this request."""
+    """No target of the requested tier, or of any tier, can serve this request."""
 
     code = "misfit"
 
 
 class TooLong(Misfit):
-    """A misfit that is about length. Clients compact when they see it, so its words follow a fixed form."""
+    """The prompt is too long for every target it may go to. Clients compact on this error, so its wording is fixed."""
 
     code = "context_length_exceeded"
 
 
 class CallerKey(RequestError):
-    """A target that takes the caller's own key was given none, or refused it."""
+    """The target needs the caller's own key, and the request has none or the target rejected it."""
 
     status = 401
     code = "caller_key"
 
 
 class Forbidden(RequestError):
-    """A page from elsewhere, or a name that is not ours."""
+    """The `Host` header is not a loopback name, or the request comes from another web page."""
 
     status = 403
     code = "forbidden"
@@ -116,13 +126,13 @@ class NotFound(RequestError):
 
 
 class UnknownModel(NotFound):
-    """A model name that neither we nor the config know."""
+    """The model name is not in `models`, and is not the name of a target."""
 
     code = "model_not_found"
 
 
 class WrongMethod(RequestError):
-    """The route exists, not with this method."""
+    """The route exists, but not for this method."""
 
     status = 405
     code = "method_not_allowed"
@@ -150,21 +160,21 @@ class WrongMediaType(RequestError):
 
 
 class UpgradeRequired(RequestError):
-    """A WebSocket upgrade that is not served. Clients fall back to HTTP on this status at once."""
+    """WebSocket is not supported on this route. Clients fall back to HTTP at once on this status."""
 
     status = 426
     code = "upgrade_required"
 
 
 class HeadersTooLarge(RequestError):
-    """More headers, or larger ones, than `limits` allows."""
+    """There are more headers, or larger ones, than `limits` allows."""
 
     status = 431
     code = "headers_too_large"
 
 
 class Unavailable(TandemError):
-    """Passing: try again."""
+    """Temporary: the router is overloaded or shutting down. Try again."""
 
     status = 503
     code = "unavailable"
@@ -172,18 +182,18 @@ class Unavailable(TandemError):
 
 
 class TiersBusy(Unavailable):
-    """Passing: every target that could serve this must be waited for."""
+    """Temporary: every target that could serve this has a wait."""
 
     status = 429
     code = "tiers_busy"
 
 
 class InternalFault(TandemError):
-    """A defect of ours, reported without its details."""
+    """A bug in Tandem, reported without details."""
 
 
 class UpstreamError(TandemError):
-    """A target failed. `is_retryable` says whether another target may be tried while no byte was answered."""
+    """A target failed, and no other could take over."""
 
     status = 502
     code = "upstream_error"
@@ -195,20 +205,20 @@ class UpstreamError(TandemError):
 
 
 class UpstreamUnreachable(UpstreamError):
-    """No connection, or lost before any answer."""
+    """The connection to the target failed, or was lost before any answer."""
 
     code = "upstream_unreachable"
 
 
 class UpstreamTimeout(UpstreamError):
-    """Connected, and then silent for too long."""
+    """The target was connected, but sent nothing for too long."""
 
     status = 504
     code = "upstream_timeout"
 
 
 class UpstreamRefused(UpstreamError):
-    """The target answered with an error status. Its body is kept, to be passed on as it came."""
+    """The target answered with an error status. Its body is kept, so that it can be passed on unchanged."""
 
     code = "upstream_refused"
 
@@ -229,24 +239,24 @@ class UpstreamRefused(UpstreamError):
 
     @property
     def blames_the_request(self) -> bool:
-        """Whether the fault lies in what the caller sent, so that the caller must see the target's own words."""
+        """Whether the target rejects the request itself, so that the caller must see the target's own words."""
         return 400 <= self.status < 500 and not self.is_retryable
 
 
 class UpstreamAuth(UpstreamError):
-    """The target refused our key: the operator's to mend, so the caller is not shown its text."""
+    """The target rejected the configured API key. Only the operator can correct it, so the target's text is not shown."""
 
     code = "upstream_auth"
 
 
 class UpstreamModel(UpstreamError):
-    """The target does not know the model that the config names."""
+    """The target does not know the configured model."""
 
     code = "upstream_model"
 
 
 class UpstreamMalformed(UpstreamError):
-    """A success that is not an answer: a web page, nothing, or JSON of another shape."""
+    """The target answered with a success status, but not with an answer: a web page, an empty body, or other JSON."""
 
     code = "upstream_malformed"
 

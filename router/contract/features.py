@@ -50,7 +50,7 @@ HISTORY: Mapping[str, tuple[int, ...]] = {
     "calls_least": _CALLS,
     "calls_mean": _CALLS,
 }
-"""The finished turns, the last first, in steps. The first step stands for a turn that never was."""
+"""The finished turns, the last first, in steps. The first step means there was no such turn."""
 
 
 Concept = tuple[str, tuple[int, ...]]

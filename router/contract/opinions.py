@@ -32,7 +32,7 @@ class Insist:
     tier: Tier | None = None
     target: str | None = None
     yields: bool = False
-    """Whether the other tier may serve where this one cannot: a turn's habit yields, a person's wish does not."""
+    """Whether the other tier may serve where this one cannot: a running turn yields, an override does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ Opinion = Insist | RuleOut | Lean
 
 
 class PolicyConfig(BaseModel):
-    """The settings of one policy, as they stand under its name in `config.yaml`."""
+    """The settings of one policy, as they are under its name in `config.yaml`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -27,7 +27,7 @@ _CLEAR_SLOPE, _OPEN_SLOPE = 0.5, 3.0
 
 
 class BadWeights(ValueError):
-    """These are no weights of this version."""
+    """The weights file is damaged, or of another version."""
 
 
 class Reading(NamedTuple):
@@ -118,11 +118,11 @@ def read_weights(content: bytes) -> Weights:
     """Weights from the bytes of their file: one line of JSON, then the table. Raises `BadWeights`."""
     line, newline, table = content.partition(b"\n")
     if not newline or len(line) > _MAX_HEADER_BYTES:
-        raise BadWeights("these are no weights: the first line is not a header")
+        raise BadWeights("not a weights file: the first line is not a header")
     try:
         header = orjson.loads(line)
         if header["format"] != FORMAT:
-            raise BadWeights(f"these are weights of format {header['format']}, and this version reads format {FORMAT}")
+            raise BadWeights(f"incompatible weights file: format {header['format']}, and this version reads format {FORMAT}")
         weights = Weights(
             start=float(header["start"]),
             unit=float(header["unit"]),
@@ -137,12 +137,12 @@ def read_weights(content: bytes) -> Weights:
     except BadWeights:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadWeights(f"these are no weights of this version: {type(error).__name__} {error}") from error
+        raise BadWeights(f"incompatible weights file: {type(error).__name__} {error}") from error
     numbers = (weights.start, weights.unit, weights.length, weights.history_start, *sum(weights.marks + weights.history, ()))
     if not all(map(math.isfinite, numbers)):
-        raise BadWeights("these weights are damaged: they hold what is no number")
+        raise BadWeights("damaged weights file: a weight is not a finite number")
     if len(table) != TABLE_SIZE:
-        raise BadWeights(f"these weights are damaged: a table of {len(table)} bytes, and {TABLE_SIZE} are right")
+        raise BadWeights(f"damaged weights file: a table of {len(table)} bytes instead of {TABLE_SIZE}")
     return weights
 
 
@@ -150,7 +150,7 @@ def _read_steps(found: Mapping[str, Sequence[float]], kinds: Mapping[str, Sequen
     """One list of weights for each kind: as many as it has steps."""
     read = tuple(tuple(map(float, found[name])) for name in kinds)
     if any(len(steps) != len(edges) + 1 for steps, edges in zip(read, kinds.values(), strict=True)):
-        raise BadWeights("these are weights of another version: their lists have other lengths")
+        raise BadWeights("incompatible weights file: its lists have other lengths")
     return read
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from router.contract.errors import CallerKey, TandemError
 from router.contract.request import RequestView
 from router.contract.secret import UPSTREAM_KEY, Secret, read_callers_key
-from router.contract.target import Target, Timeouts
+from router.contract.target import Speed, Target, Timeouts
 from router.contract.words import Dialect
 
 Headers = tuple[tuple[str, str], ...]
@@ -43,6 +43,13 @@ class Sink(Protocol):
     def fail(self, error: TandemError) -> None:
         """The answer ends here, and not well."""
         ...
+
+
+def send_whole(sink: Sink, headers: Headers, body: bytes) -> None:
+    """Send an answer of our own making."""
+    sink.start(200, (*headers, ("content-length", str(len(body)))))
+    sink.write(body)
+    sink.end()
 
 
 class UpstreamCall(Flow, Protocol):
@@ -120,34 +127,52 @@ class Endpoint:
         key = read_callers_key(request.view.headers)
         if not key:
             raise CallerKey(
-                f'target "{request.target.name}" takes your own key, and the request has none. '
+                f'target "{request.target.name}" needs your own API key, and the request has none. '
                 f"Send authorization: Bearer KEY, x-api-key: KEY or {UPSTREAM_KEY}: KEY"
             )
         return key
 
 
 class AdapterSettings(BaseModel):
-    """What only one adapter knows, as it stands under that adapter's name in a target's block."""
+    """What only one adapter knows: the `options:` of a target's block. An adapter without options keeps this one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    def typical_speed(self) -> Speed | None:
+        """The target's usual speed, where the options themselves set it. None: the tier's, until it is measured."""
+        return None
+
 
 class Adapter(Protocol):
-    """One way to reach models, built once for each target. It never decides, retries, logs or reads files."""
+    """One way to reach models, built once for each target. It never decides, retries, logs or reads files.
+
+    An adapter names this class as its base. What it declares here is all that the config, the docs and the conformance
+    suite know of it.
+    """
 
     name: ClassVar[str]
     speaks: ClassVar[frozenset[Dialect]]
     """The dialects that it can carry. A target's `dialect` narrows them to one, except where it answers in all itself."""
-    needs_address: ClassVar[bool]
-    Settings: ClassVar[type[AdapterSettings]]
+    Settings: ClassVar[type[AdapterSettings]] = AdapterSettings
+    """Its options, checked before it is built."""
+    needs_address: ClassVar[bool] = True
+    """Whether a target must have a `base_url`."""
+    is_model: ClassVar[bool] = True
+    """Whether a real model answers, at some address. Only of such are facts looked up, and only such can be unreachable."""
+    relays_bytes: ClassVar[bool] = True
+    """Whether bodies and answers pass byte for byte. One that goes through a library or answers itself cannot promise that."""
+    library: ClassVar[str] = ""
+    """What must be installed for it, and the extra of the same name that brings it. Empty when the router itself dials."""
+
+    def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None: ...
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
-        """Start a call, in the target's dialect."""
+        """Start a call, in the target's dialect. Only a key that the caller was to bring, and did not, may raise."""
         ...
 
 
 @runtime_checkable
 class Warmable(Protocol):
-    """An adapter with something costly to load. It is told so once the router serves, and loads it beside the requests."""
+    """An adapter with something costly to load. It is called once the router serves, and loads in the background."""
 
     def warm(self) -> None: ...

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import NamedTuple, Protocol, overload
 
+from router.contract.caller import LOCAL, Caller
+from router.contract.target import Target
 from router.contract.words import Dialect, Feature, Operation, Tier
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -53,18 +55,18 @@ class Conversation(Sequence[Message]):
         self._items = items
         self._read, self._peek = read, peek
         self._seen: dict[int, Message] = {}
-        self._peeked: dict[int, Peek] = {}
+        self._peeked: list[Peek] | None = None
 
     def item(self, index: int) -> Json:
         """A message as it came."""
         return self._items[index]
 
-    def peek(self, index: int) -> Peek:
-        """Look at a message in passing: a history of hundreds is walked through in microseconds."""
-        seen = self._peeked.get(index)
-        if seen is None:
-            seen = self._peeked[index] = self._peek(self._items[index])
-        return seen
+    @property
+    def peeks(self) -> list[Peek]:
+        """A look at every message in passing: a history of hundreds is walked through in microseconds."""
+        if self._peeked is None:
+            self._peeked = [self._peek(item) for item in self._items]
+        return self._peeked
 
     def __len__(self) -> int:
         return len(self._items)
@@ -85,7 +87,7 @@ class Conversation(Sequence[Message]):
 
 
 class InBand(NamedTuple):
-    """A first line of the person's own message that asks for a tier; None is "auto". `place` is where the message stands."""
+    """A first line of the person's own message that asks for a tier; None is "auto". `place` is the index of the message."""
 
     tier: Tier | None
     place: int = 0
@@ -95,7 +97,7 @@ class InBand(NamedTuple):
 class Overrides:
     """What the caller asked for, by header or by a first line.
 
-    `tier` is None for "auto" and for no wish; `clears` tells them apart.
+    `tier` is None for "auto" and without an override; `clears` tells them apart.
     """
 
     tier: Tier | None = None
@@ -119,16 +121,21 @@ class Transcript(NamedTuple):
         return Transcript(self.items + items, self.origins + [origin] * len(items))
 
 
-class Continued(NamedTuple):
-    """A request that goes on from a response which is kept here: as it came, and the history that it left out.
+class Continuation(Protocol):
+    """The history of a request that continues a response stored here, and how each target is to see it."""
 
-    `stored_by` is the target that says it keeps that response itself, empty when none does.
-    """
+    @property
+    def stored_by(self) -> str:
+        """The target that says it stores that response itself; empty when none does."""
+        ...
 
-    raw: bytes
-    body: JsonObject
-    stored_by: str
-    history: Transcript
+    def view_for(self, view: "RequestView", target: Target) -> "RequestView":
+        """The request as this target is to see it."""
+        ...
+
+    def without_reference(self) -> "Continuation":
+        """The same, when the target that was to store the response turned out to have lost it."""
+        ...
 
 
 class RequestView(NamedTuple):
@@ -152,7 +159,9 @@ class RequestView(NamedTuple):
     effort: str | None = None
     image_count: int = 0
     media_bytes: int = 0
-    caller: str = "local"
-    continued: Continued | None = None
+    caller: Caller = LOCAL
+    continued: Continuation | None = None
+    previous_response_id: str | None = None
+    """The response that the request goes on from by its id alone, in a dialect that has such: its history is not in `body`."""
     origins: Mapping[str, str] = {}
-    """Who made the state in this request that only its maker can read, by its key. What nobody remembers is not here."""
+    """Which target made each opaque item of this request, by its key. Items of unknown origin are not here."""

@@ -1,9 +1,10 @@
-"""Measured facts about a request and its place in a session. None means UNKNOWN: nobody looked, or nothing was there."""
+"""Measured facts about a request and its place in a session. None means unknown: not looked at, or not present."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from router.contract.features import Features
+from router.contract.request import RequestView
 from router.contract.target import TargetStatus
 from router.contract.words import Tier, TurnKind
 
@@ -74,7 +75,7 @@ class Turn(NamedTuple):
     person_text: str | None = None
     ask_text: str | None = None
     is_planning: bool = False
-    tier_wish: Tier | None = None
+    session_override: Tier | None = None
     goes_on: bool = False
     """Whether the request goes on with a turn after a tool's result, the person's or a subagent's."""
     turn_id: str = ""
@@ -85,7 +86,7 @@ class Turn(NamedTuple):
     trajectory: Trajectory = Trajectory()
     position: SessionPosition = SessionPosition()
     heeds_line: bool = True
-    """Whether a first line counts: one that is older than a wish for the session does not."""
+    """Whether a first line counts: one that is older than the session's override does not."""
     usual_efforts: tuple[str, ...] = ()
     """The reasoning efforts that the client asks for by itself."""
 
@@ -99,8 +100,24 @@ class TokenCount(NamedTuple):
     is_exact: bool = False
 
 
+class TokenCounter(Protocol):
+    """Counts tokens off the event loop."""
+
+    async def count(self, view: RequestView) -> TokenCount | None:
+        """The exact count; None where it cannot be had."""
+        ...
+
+    async def count_or_estimate(self, view: RequestView) -> TokenCount:
+        """The exact count, or else the estimate."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was loaded."""
+        ...
+
+
 class Alias(NamedTuple):
-    """What a model name stands for. A pattern is the client's habit; an exact name is somebody's wish."""
+    """What a model name means. A pattern is the client's default; an exact name is an override."""
 
     name: str
     tier: Tier | None = None
@@ -117,4 +134,4 @@ class Signals(NamedTuple):
     statuses: Mapping[str, TargetStatus]
     effort: str | None = None
     features: Features | None = None
-    """The person's turn in numbers; None when nobody typed anything."""
+    """The person's turn in numbers; None when the person typed nothing."""

@@ -1,9 +1,12 @@
-"""What is known of a target: a model behind an address, with what it speaks, takes, costs and how fast it is."""
+"""What is known of a target: a model at an address, its dialects, what it accepts, its price and its speed."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from router.contract.usage import Usage
 from router.contract.words import Dialect, Feature, Tier
+
+_MILLION = 1_000_000.0
 
 
 class Speed(NamedTuple):
@@ -24,6 +27,20 @@ class Price:
     cache_write: float | None = None
     cache_minutes: float = 5.0
 
+    def cost(self, usage: Usage) -> float:
+        """USD for one answer, to the hundredth of a millionth."""
+        fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
+        usd = fresh * self.input / _MILLION + self.cost_of_turn(
+            written_tokens=usage.cache_write_tokens, read_tokens=usage.cached_tokens, output_tokens=usage.output_tokens
+        )
+        return round(usd, 8)
+
+    def cost_of_turn(self, *, written_tokens: float, read_tokens: float, output_tokens: float) -> float:
+        """USD for tokens that are written to the cache, read from it, and answered. Without own prices both cost `input`."""
+        write = self.cache_write if self.cache_write is not None else self.input
+        read = self.cached_input if self.cached_input is not None else self.input
+        return (written_tokens * write + read_tokens * read + output_tokens * self.output) / _MILLION
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -36,7 +53,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One model behind one address. `name` is ours, and is what headers and pages show."""
+    """One model at one address. `name` is its name in Tandem, shown in headers and logs."""
 
     name: str
     tier: Tier

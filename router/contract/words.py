@@ -29,6 +29,10 @@ class Dialect(Word):
     COMPLETIONS = "completions"
 
 
+DEFAULT_DIALECT = Dialect.CHAT
+"""What is spoken where nothing says otherwise: by a target that can be spoken to in several, and before a path is known."""
+
+
 class Operation(Word):
     """What a request asks for: an answer, the count of its own tokens, or a shorter history to go on from."""
 
@@ -63,7 +67,7 @@ class TurnKind(Word):
 
 
 PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
-"""Turns of the person's own: what a client sends on its own account is none."""
+"""Turns that a person typed, as opposed to requests that a client sends by itself."""
 
 
 class Outcome(Word):

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from router.contract.decision import Estimate, Flip
 from router.contract.target import Price, TargetStatus, WorkRatio
 
-MILLION = 1_000_000.0
 _AS_EXPECTED = WorkRatio()
 
 
@@ -57,10 +56,10 @@ class Projection(NamedTuple):
 
 
 def project(
-    standing: TargetStatus, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
+    status: TargetStatus, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
 ) -> Projection:
     """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
-    target, (ttft, speed, prefill), wait, _, ratio = standing
+    target, (ttft, speed, prefill), wait, _, ratio = status
     quick, long = economics.quick, economics.long
     if ratio != _AS_EXPECTED:
         quick, long = (TurnSize(size.calls * ratio.calls, size.output_tokens * ratio.output) for size in (quick, long))
@@ -77,23 +76,21 @@ def project(
 
 def _money(price: Price, prompt_tokens: int, cold_tokens: int, size: TurnSize) -> float:
     """USD for a turn: what is cold is written once, then all of the prefix is read from the cache by every further call."""
-    first = price.cache_write if price.cache_write is not None else price.input
-    again = price.cached_input if price.cached_input is not None else price.input
     read_tokens = prompt_tokens - cold_tokens + prompt_tokens * max(size.calls - 1, 0)
-    return (cold_tokens * first + read_tokens * again + size.output_tokens * price.output) / MILLION
+    return price.cost_of_turn(written_tokens=cold_tokens, read_tokens=read_tokens, output_tokens=size.output_tokens)
 
 
-def weigh(prospect: Projection, p: float, economics: Economics) -> Estimate:
+def weigh(projection: Projection, p: float, economics: Economics) -> Estimate:
     """The estimate of a target whose work needs no redo."""
-    target, wait, seconds, slope, usd, usd_slope, has_price, ratio = prospect
+    target, wait, seconds, slope, usd, usd_slope, has_price, ratio = projection
     seconds += slope * p
     usd += usd_slope * p
     return Estimate(target, seconds, usd if has_price else None, seconds * economics.usd_per_second + usd, wait, 0.0, ratio)
 
 
-def weigh_with_redo(prospect: Projection, deep: Estimate, p: float, economics: Economics) -> Estimate:
+def weigh_with_redo(projection: Projection, deep: Estimate, p: float, economics: Economics) -> Estimate:
     """The estimate of fast: with the chance of a long task, deep does it again, after it was found and undone."""
-    target, wait, seconds, slope, usd, usd_slope, has_price, ratio = prospect
+    target, wait, seconds, slope, usd, usd_slope, has_price, ratio = projection
     redo = p * economics.redo_factor * deep.seconds
     seconds += slope * p + redo
     usd += usd_slope * p + p * (deep.money_usd or 0.0)
@@ -101,7 +98,7 @@ def weigh_with_redo(prospect: Projection, deep: Estimate, p: float, economics: E
 
 
 def find_flip(fast: Projection, deep: Projection, p: float, economics: Economics) -> Flip:
-    """The chance of a long task, and the wait on fast, at which both tiers cost the same. None where there is none."""
+    """The chance of a long task, and the wait on fast, at which both tiers cost the same. None where no value does."""
     rate, factor = economics.usd_per_second, economics.redo_factor
     _, wait, seconds, slope, usd, usd_slope, _, _ = fast
     _, _, deep_seconds, deep_slope, deep_usd, deep_usd_slope, _, _ = deep

@@ -17,52 +17,55 @@ _LOOKS_LONG = -0.85
 
 
 def because_insist(opinion: Insist) -> str:
-    """Someone asked for it."""
+    """An opinion insisted on it."""
     return opinion.because
 
 
 def because_only_tier(tier: Tier, reason: str) -> str:
-    """The other one cannot."""
+    """The other tier cannot serve it."""
     return f"only {tier} can serve this: {reason}"
 
 
-def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], hearing: Opinions, warm_lead: int = 0) -> str:
+def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], opinions: Opinions, warm_lead: int = 0) -> str:
     """Both could; this one will be done sooner.
 
-    Begins with what the turn looks like; adds the weightiest other evidence that points the same way, and where the choice
-    goes against the looks, what made it: a warm cache, a queue, or how little there is to gain.
+    Begins with what the turn looks like; adds the strongest other evidence that points the same way and, where the choice
+    goes against the looks, what made it: a warm cache, a queue, or how little there is to gain. A reason that says the first
+    one and more takes its place.
     """
     is_deep = tier is Tier.DEEP
-    leans = [held.opinion for held in hearing.leans if isinstance(held.opinion, Lean)]
+    leans = [attributed.opinion for attributed in opinions.leans if isinstance(attributed.opinion, Lean)]
     looks = next((lean for lean in leans if lean.names_turn), None)
     pointing = [
         lean for lean in leans if lean is not looks and (lean.log_odds > 0) == is_deep and abs(lean.log_odds) >= _TOLD_LOG_ODDS
     ]
-    words = [looks.because if looks else "nothing tells how long it is", *[lean.because for lean in pointing[:1]]]
+    words = [looks.because if looks else "unclear whether quick or long", *[lean.because for lean in pointing[:1]]]
     if looks is None or (looks.log_odds > _LOOKS_LONG) is not is_deep:
         if warm_lead >= _TOLD_WARM_TOKENS:
-            words.append(f"{warm_lead // 1000}k tokens are warm there")
+            words.append(f"{warm_lead // 1000}k tokens are cached there")
         elif looks is not None and len(words) == 1:
             words.append(_say_against_looks(tier, estimates))
     sentence = words[0]
     for word in words[1:]:
-        if len(sentence) + len(word) + 2 <= _MAX_CHARS:
+        if word.startswith(sentence):
+            sentence = word
+        elif len(sentence) + len(word) + 2 <= _MAX_CHARS:
             sentence = f"{sentence}; {word}"
     return sentence
 
 
 def _say_against_looks(tier: Tier, estimates: Mapping[Tier, Estimate]) -> str:
-    """Why a turn does not go where it looks to belong."""
+    """Why a turn does not go to the tier that it looks right for."""
     other = estimates[tier.other]
     if other.wait_seconds >= _TOLD_WAIT_SECONDS:
         return f"{tier.other} has a queue"
-    return "fast would not be done much sooner" if tier is Tier.DEEP else "fast is done sooner even so"
+    return "fast would not be done much sooner" if tier is Tier.DEEP else "fast is still done sooner"
 
 
 def no_target_error(insist: Insist | None, reasons: Sequence[RuleOut]) -> str:
     """What was asked for, and why each target cannot."""
     asked = f"{insist.because}, but no target there can serve this request" if insist else "no target can serve this request"
-    return f"{asked}: {'; '.join(dict.fromkeys(f'{r.target}: {r.because}' for r in reasons)) or 'none is configured'}"
+    return f"{asked}: {'; '.join(dict.fromkeys(f'{r.target}: {r.because}' for r in reasons)) or 'no target is configured'}"
 
 
 def explain(decision: Decision) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Asking the policies. One that raises, or answers what is no opinion, is skipped and named."""
+"""Asking the policies. A policy that raises, or returns an invalid opinion, is skipped and named."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Opinions(NamedTuple):
 
     def evidence(self) -> tuple[Evidence, ...]:
         """All opinions, strongest first within their kind."""
-        return tuple(_as_evidence(held) for held in (*self.insists, *self.ruled_out, *self.leans))
+        return tuple(_as_evidence(attributed) for attributed in (*self.insists, *self.ruled_out, *self.leans))
 
     def with_lean(self, policy: str, lean: Lean) -> "Opinions":
         """One lean more, in its place."""
@@ -65,20 +65,20 @@ def collect(policies: Sequence[Policy], request: RequestView, signals: Signals) 
     )
 
 
-def _sorted(held: list[Attributed], order: Callable[[Attributed], tuple[object, ...]]) -> tuple[Attributed, ...]:
-    if len(held) > 1:
-        held.sort(key=order)
-    return tuple(held)
+def _sorted(attributed: list[Attributed], order: Callable[[Attributed], tuple[object, ...]]) -> tuple[Attributed, ...]:
+    if len(attributed) > 1:
+        attributed.sort(key=order)
+    return tuple(attributed)
 
 
 def _find_nonsense(opinions: Iterable[object], signals: Signals) -> str | None:
     for opinion in opinions:
         if not isinstance(opinion, (Lean, RuleOut, Insist)) or not isinstance(getattr(opinion, "because", None), str):
-            return f"answered {type(opinion).__name__}"
+            return f"returned {type(opinion).__name__}, not an opinion"
         if isinstance(opinion, Lean):
             odds = opinion.log_odds
             if not isinstance(odds, (int, float)) or not -_MAX_LOG_ODDS <= odds <= _MAX_LOG_ODDS:
-                return f"log_odds {odds!r}"
+                return f"invalid log_odds {odds!r}"
         elif isinstance(opinion, Insist):
             tier, target = opinion.tier, opinion.target
             if (tier is None) == (target is None) or not isinstance(opinion.rank, Rank):
@@ -90,29 +90,29 @@ def _find_nonsense(opinions: Iterable[object], signals: Signals) -> str | None:
     return None
 
 
-def _insist_order(held: Attributed) -> tuple[int, str, str]:
-    opinion = held.opinion
+def _insist_order(attributed: Attributed) -> tuple[int, str, str]:
+    opinion = attributed.opinion
     assert isinstance(opinion, Insist)
-    return (-opinion.rank, held.policy, f"{opinion.tier}{opinion.target}")
+    return (-opinion.rank, attributed.policy, f"{opinion.tier}{opinion.target}")
 
 
-def _rule_out_order(held: Attributed) -> tuple[str, bool, str]:
-    opinion = held.opinion
+def _rule_out_order(attributed: Attributed) -> tuple[str, bool, str]:
+    opinion = attributed.opinion
     assert isinstance(opinion, RuleOut)
-    return (opinion.target, not opinion.lasting, held.policy)
+    return (opinion.target, not opinion.lasting, attributed.policy)
 
 
-def _lean_order(held: Attributed) -> tuple[float, str]:
-    opinion = held.opinion
+def _lean_order(attributed: Attributed) -> tuple[float, str]:
+    opinion = attributed.opinion
     assert isinstance(opinion, Lean)
-    return (-abs(opinion.log_odds), held.policy)
+    return (-abs(opinion.log_odds), attributed.policy)
 
 
-def _as_evidence(held: Attributed) -> Evidence:
-    match held.opinion:
+def _as_evidence(attributed: Attributed) -> Evidence:
+    match attributed.opinion:
         case Lean(log_odds=odds, because=because):
-            return Evidence(held.policy, "lean", because, log_odds=odds)
+            return Evidence(attributed.policy, "lean", because, log_odds=odds)
         case RuleOut(target=target, because=because, lasting=lasting, tokens=tokens):
-            return Evidence(held.policy, "rule_out", because, target=target, is_lasting=lasting, tokens=tokens)
+            return Evidence(attributed.policy, "rule_out", because, target=target, is_lasting=lasting, tokens=tokens)
         case Insist(because=because, target=target, tier=tier, rank=rank):
-            return Evidence(held.policy, "insist", because, target=target, tier=tier, rank=rank.name.lower())
+            return Evidence(attributed.policy, "insist", because, target=target, tier=tier, rank=rank.name.lower())

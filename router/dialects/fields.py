@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject
@@ -27,6 +28,7 @@ class Reading:
     needs: set[Feature] = field(default_factory=lambda: {Feature.TEXT})
     image_count: int = 0
     media_bytes: int = 0
+    previous_response_id: str | None = None
 
     def add_image(self, source_bytes: int) -> None:
         self.needs.add(Feature.IMAGES)
@@ -46,7 +48,7 @@ def read_model(body: JsonObject) -> str:
     if not isinstance(model, str) or not model.strip():
         raise BadRequest('model: must be a non-empty string such as "auto"', param="model")
     if len(model) > 200 or not model.isprintable():
-        raise BadRequest("model: holds control characters, or is over 200 characters", param="model")
+        raise BadRequest("model: must have at most 200 characters, and no control characters", param="model")
     return model
 
 
@@ -61,13 +63,13 @@ def read_stream(body: JsonObject) -> bool:
 
 
 def check_numbers(body: JsonObject) -> None:
-    """Numbers that no host takes are refused here, where the field can be named."""
+    """Refuse numbers that every host would reject: here the field can be named."""
     for name in body.keys() & _MAX_NUMBERS.keys():
-        value, most = body[name], _MAX_NUMBERS[name]
+        value, highest = body[name], _MAX_NUMBERS[name]
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not -2 <= value <= most:
-            raise BadRequest(f"{name}: must be a number of at most {most}, not {_shown(value)}", param=name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not -2 <= value <= highest:
+            raise BadRequest(f"{name}: must be a number up to {highest}, not {_shown(value)}", param=name)
 
 
 def read_list(body: JsonObject, name: str) -> list[Json]:
@@ -128,3 +130,9 @@ def texts_of(content: Json, types: frozenset[str]) -> tuple[str, ...]:
 
 def _shown(value: Json) -> str:
     return repr(value)[:40] if isinstance(value, (str, int, float, bool)) else type(value).__name__
+
+
+def fingerprint(state: str) -> str:
+    """A key for hidden state, of its ends and its length: the middle of a long blob tells nothing more, and costs."""
+    ends = state if len(state) <= 256 else f"{state[:128]}{state[-128:]}{len(state)}"
+    return blake2b(ends.encode("utf-8", "replace"), digest_size=8).hexdigest()

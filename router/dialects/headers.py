@@ -3,6 +3,7 @@
 import orjson
 
 from router.contract.decision import Decision
+from router.contract.facts import AnswerFacts
 from router.contract.relay import Headers
 from router.contract.request import JsonObject
 from router.contract.target import Target
@@ -20,20 +21,20 @@ def header_text(text: str, most: int = _MAX_BECAUSE) -> str:
 
 def because_served(decision: Decision, target: Target, failed: str) -> str:
     """The reason in full: who failed before, and why the turn was meant for its tier."""
-    return f"{failed}{target.tier} takes over: {decision.because}" if failed else decision.because
+    return f"{failed}, so {target.name} answers: {decision.because}" if failed else decision.because
 
 
-def answer_headers(
-    request_id: str, decision: Decision, target: Target, failed: str, overhead_ms: float, explanation: JsonObject | None
-) -> Headers:
-    """Who serves and why. `failed` names the attempts before this one; the tier is that of who really serves."""
+def answer_headers(facts: AnswerFacts) -> Headers:
+    """Who serves and why. The tier is that of the target that really serves."""
+    decision, target, explanation = facts.decision, facts.target, facts.explanation
     headers = (
-        (REQUEST_ID, request_id),
+        (REQUEST_ID, facts.request_id),
         ("x-tandem-tier", str(target.tier)),
         ("x-tandem-target", target.name),
-        ("x-tandem-because", header_text(because_served(decision, target, failed))),
+        ("x-tandem-because", header_text(because_served(decision, target, facts.failed))),
         ("x-tandem-score", f"{decision.score:.3f}"),
-        ("x-tandem-overhead-ms", f"{overhead_ms:.2f}"),
+        ("x-tandem-overhead-ms", f"{facts.overhead_ms:.2f}"),
+        *facts.carried,
     )
     if explanation is None:
         return headers

@@ -17,22 +17,22 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _FREE = ("x-tandem-session", "x-tandem-max-wait", UPSTREAM_KEY)
 KNOWN = tuple(sorted((*_CHOICES, *_FREE)))
-_NO_WISHES = Overrides()
+_NO_OVERRIDES = Overrides()
 
 
 def read_overrides(headers: Mapping[str, str]) -> Overrides:
     """What the caller asked for by header."""
     given = {name: value.strip() for name, value in headers.items() if name.startswith(PREFIX)}
     if not given:
-        return _NO_WISHES
+        return _NO_OVERRIDES
     for name, value in given.items():
         choices = _CHOICES.get(name)
         if choices is not None and value.lower() not in choices:
-            raise UnknownOverride(f'{name}: "{value[:40]}" is not known. Known: {", ".join(choices)}', param=name)
+            raise UnknownOverride(f'{name}: unknown value "{value[:40]}". Known: {", ".join(choices)}', param=name)
         if choices is None and name not in _FREE:
-            raise UnknownOverride(f"{name[:60]}: no such override. Known: {', '.join(KNOWN)}", param=name[:60])
+            raise UnknownOverride(f"{name[:60]}: unknown override. Known: {', '.join(KNOWN)}", param=name[:60])
     if not given.get(UPSTREAM_KEY, "x"):
-        raise UnknownOverride(f"{UPSTREAM_KEY}: send the key itself", param=UPSTREAM_KEY)
+        raise UnknownOverride(f"{UPSTREAM_KEY}: is empty. Send the key", param=UPSTREAM_KEY)
     tier = given.get("x-tandem-tier", "").lower()
     for_session = given.get("x-tandem-scope", "").lower() == "session"
     if for_session and not tier:

@@ -1,17 +1,18 @@
 """Bytes of a request → `RequestView`, whatever the dialect."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from types import MappingProxyType
 
 import orjson
 
 from router.contract.errors import NotAllowed, TooDeep
+from router.contract.exchange import Arrival
 from router.contract.request import JsonObject, RequestView
-from router.contract.words import Dialect, Operation
-from router.dialects import chat, completions, messages, responses
-from router.dialects.fields import Reading, as_object, check_numbers, read_model, read_stream
+from router.contract.words import Dialect
+from router.dialects.fields import check_numbers, read_model, read_stream
 from router.dialects.json_body import parse_body
 from router.dialects.overrides import read_overrides
+from router.dialects.table import SPECS
 
 _REFUSED_FIELDS = frozenset(
     """
@@ -25,24 +26,13 @@ _REFUSED_FIELDS = frozenset(
 _REFUSED_PREFIXES = ("aws_", "vertex_", "litellm_", "azure_")
 
 
-class Arrival(NamedTuple):
-    """A request as the edge hands it over: admitted, its body whole, nothing read yet."""
-
-    id: str
-    dialect: Dialect
-    operation: Operation
-    headers: Mapping[str, str]
-    raw: bytes
-    caller: str = "local"
-
-
 def read_request(arrival: Arrival) -> RequestView:
     """Read a request once. Raises `BadRequest` and its kin, each naming the field."""
     body = parse_body(arrival.raw)
     _refuse_library_fields(body)
     model = read_model(body)
     check_numbers(body)
-    reading = _read_dialect(arrival.dialect, arrival.operation, body)
+    reading = SPECS[arrival.dialect].read(body, arrival.operation)
     return RequestView(
         id=arrival.id,
         dialect=arrival.dialect,
@@ -60,12 +50,13 @@ def read_request(arrival: Arrival) -> RequestView:
         image_count=reading.image_count,
         media_bytes=reading.media_bytes,
         caller=arrival.caller,
+        previous_response_id=reading.previous_response_id,
     )
 
 
 def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
     """The same request with another body, read again."""
-    reading = _read_dialect(view.dialect, view.operation, body)
+    reading = SPECS[view.dialect].read(body, view.operation)
     return view._replace(
         raw=raw,
         body=body,
@@ -76,6 +67,7 @@ def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
         effort=reading.effort,
         image_count=reading.image_count,
         media_bytes=reading.media_bytes,
+        previous_response_id=reading.previous_response_id,
     )
 
 
@@ -85,39 +77,21 @@ def rewrite(view: RequestView, changes: JsonObject) -> RequestView:
     try:
         return read_anew(view, body, orjson.dumps(body))
     except orjson.JSONEncodeError as error:
-        raise TooDeep("the JSON is nested too deeply to be written anew: over 250 levels") from error
-
-
-def _read_dialect(dialect: Dialect, operation: Operation, body: JsonObject) -> Reading:
-    match dialect:
-        case Dialect.CHAT:
-            return chat.read(body)
-        case Dialect.RESPONSES:
-            return responses.read(body)
-        case Dialect.MESSAGES:
-            return messages.read(body, operation)
-        case Dialect.COMPLETIONS:
-            return completions.read(body)
+        raise TooDeep("the JSON is nested too deeply to be rewritten: over 250 levels") from error
 
 
 def _refuse_library_fields(body: JsonObject) -> None:
-    """A field that a client library behind us would obey could send our keys elsewhere."""
+    """Refuse fields that a client library used upstream would obey: they could send our keys elsewhere."""
     for name in body:
         if name in _REFUSED_FIELDS or name.startswith(_REFUSED_PREFIXES):
             raise NotAllowed(
-                f"{name[:60]}: not allowed in a request. It is the operator's to set in config.yaml", param=name[:60]
+                f"{name[:60]}: not allowed in a request. Only the operator can set it, in config.yaml", param=name[:60]
             )
 
 
-def guess_dialect(body: JsonObject) -> Dialect:
-    """The dialect of a body that came without a route, from its fields; chat when they do not tell."""
-    if "input" in body or body.get("type") == "response.create":
-        return Dialect.RESPONSES
-    if "prompt" in body and "messages" not in body:
-        return Dialect.COMPLETIONS
-    if "system" in body or "anthropic_version" in body or "thinking" in body:
-        return Dialect.MESSAGES
-    tools = body.get("tools")
-    if isinstance(tools, list) and tools and "input_schema" in as_object(tools[0]):
-        return Dialect.MESSAGES
-    return Dialect.CHAT
+def guess_dialect(body: JsonObject, headers: Mapping[str, str] = MappingProxyType({})) -> Dialect:
+    """The dialect of a body that came without a route, from its headers and fields; chat when they do not tell."""
+    for name, spec in SPECS.items():
+        if spec.own_header in headers and spec.list_field in body:
+            return name
+    return next(name for name, spec in SPECS.items() if spec.recognise(body))

@@ -33,7 +33,7 @@ def _rewrite(body: JsonObject, model: str, changes: JsonObject) -> bytes:
     try:
         return orjson.dumps({key: value for key, value in merged.items() if value is not None or key not in changes})
     except orjson.JSONEncodeError as error:
-        raise TooDeep("the JSON is nested too deeply to be written anew: over 250 levels") from error
+        raise TooDeep("the JSON is nested too deeply to be rewritten: over 250 levels") from error
 
 
 def _splice(raw: bytes, model: str) -> bytes | None:

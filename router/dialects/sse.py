@@ -6,8 +6,8 @@ from functools import cached_property
 
 import orjson
 
-from router.contract.entry import Usage
 from router.contract.request import JsonObject
+from router.contract.usage import Usage
 
 _KEPT_GROUPS = 6
 _KEPT_BYTES = 1 << 20

@@ -1,10 +1,13 @@
 """Live statistics of each target: what it lately did, falling back to what is typical of it when nothing is fresh."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from router.contract.errors import UpstreamError
+from router.contract.exchange import Exchange, Handler
+from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, Read
 from router.contract.target import Speed, Target, TargetStatus, WorkRatio
 
 _KEPT_SAMPLES = 15
@@ -43,10 +46,17 @@ class _Live:
         self.ttft = _Samples(target.typical.ttft_seconds)
         self.speed = _Samples(target.typical.tokens_per_second)
         self.prefill = _Samples(target.typical.prefill_tokens_per_second)
-        self.unanswered: dict[int, float] = {}
-        self.in_flight = 0
+        self.open: dict[str, float] = {}
+        """When each call that is under way was opened, by its request."""
+        self.unanswered: dict[str, float] = {}
         self.closed_until = 0.0
         self.ratio = WorkRatio()
+
+    def follow(self, target: Target) -> None:
+        """Keep the figures for a target that a new config describes otherwise."""
+        for samples, typical in zip((self.ttft, self.speed, self.prefill), target.typical, strict=True):
+            samples.typical = typical
+        self.target = target
 
     def status(self, now: float) -> TargetStatus:
         speed = Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
@@ -54,58 +64,76 @@ class _Live:
         if self.unanswered:
             # A request that waits for its first token shows a queue before any sample can.
             wait = max(wait, now - next(iter(self.unanswered.values())) - speed.ttft_seconds)
-        return TargetStatus(self.target, speed, wait, self.in_flight, self.ratio)
+        return TargetStatus(self.target, speed, wait, len(self.open), self.ratio)
 
 
 class LiveStatistics:
-    """Fed by the dispatcher, read by the decision. All times come from one monotonic clock."""
+    """Fed by what happens to requests, read by the decision. All times come from one monotonic clock.
 
-    def __init__(self, targets: Iterable[Target]) -> None:
-        self._live = {target.name: _Live(target) for target in targets}
-        self._next = 0
+    It outlives a plan: a target that is configured anew keeps its figures, and one that is gone is no longer listed.
+    """
+
+    def __init__(self) -> None:
+        self._live: dict[str, _Live] = {}
+        self._ratios: Mapping[str, WorkRatio] = {}
         self._looked_at = float("-inf")
+        self._targets: Mapping[str, Target] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
 
-    def statuses(self, now: float) -> Mapping[str, TargetStatus]:
-        """Every target as it is now (or was five milliseconds ago), in the order of the config."""
-        if not 0 <= now - self._looked_at < _FRESH_SECONDS:
-            self._looked_at = now
-            self._statuses = {name: live.status(now) for name, live in self._live.items()}
+    def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
+        """Every target as it is now (or was five milliseconds ago), in the order given."""
+        if not 0 <= now - self._looked_at < _FRESH_SECONDS or targets is not self._targets:
+            self._looked_at, self._targets = now, targets
+            self._statuses = {name: self._of(target).status(now) for name, target in targets.items()}
         return self._statuses
 
     def learn(self, ratios: Mapping[str, WorkRatio]) -> None:
-        """How much work each target makes of a turn, as the ledger shows it. One of which nothing is known is as expected."""
+        """How much work each target makes of a turn, as the ledger shows it. Until it is known it is as expected."""
+        self._ratios = ratios
         for name, live in self._live.items():
             live.ratio = ratios.get(name, WorkRatio())
 
-    def began(self, target: str, now: float, *, is_streaming: bool) -> int:
-        """A call was opened. Returns its number, for the calls below. Only a stream shows when its first token is late."""
-        self._next += 1
-        live = self._live[target]
-        live.in_flight += 1
-        if is_streaming:
-            live.unanswered[self._next] = now
-        return self._next
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {AttemptOpened: self._open, FirstToken: self._begin, AttemptEnded: self._end}
 
-    def answered(self, target: str, number: int, seconds: float, prompt_tokens: int, now: float) -> None:
-        """The first token came. A long prompt tells how fast the target reads, a short one how soon it starts."""
-        live = self._live[target]
-        live.unanswered.pop(number, None)
-        if prompt_tokens >= _LONG_PROMPT_TOKENS:
-            reading = max(seconds - live.ttft.current(now), 0.001)
-            live.prefill.add(prompt_tokens / reading, now)
+    def _of(self, target: Target) -> _Live:
+        live = self._live.get(target.name)
+        if live is None:
+            live = self._live[target.name] = _Live(target)
+            live.ratio = self._ratios.get(target.name, WorkRatio())
+        elif live.target is not target:
+            live.follow(target)
+        return live
+
+    def _known(self, target: Target) -> _Live:
+        """The same for a call under way, which may have begun under an earlier plan: it changes nothing."""
+        return self._live.get(target.name) or self._of(target)
+
+    def _open(self, exchange: Exchange, fact: AttemptOpened) -> None:
+        """Only a stream shows when its first token is late."""
+        live, read = self._known(fact.target), exchange.last(Read)
+        live.open[exchange.id] = fact.at
+        if read is not None and read.view.is_streaming:
+            live.unanswered[exchange.id] = fact.at
+
+    def _begin(self, exchange: Exchange, fact: FirstToken) -> None:
+        """A long prompt tells how fast the target reads, a short one how soon it starts."""
+        live, decided = self._known(fact.target), exchange.last(Decided)
+        opened_at = live.open.get(exchange.id)
+        live.unanswered.pop(exchange.id, None)
+        if decided is None or opened_at is None:
+            return
+        tokens, seconds = decided.decision.prompt_tokens, fact.at - opened_at
+        if tokens >= _LONG_PROMPT_TOKENS:
+            live.prefill.add(tokens / max(seconds - live.ttft.current(fact.at), 0.001), fact.at)
         else:
-            live.ttft.add(seconds, now)
+            live.ttft.add(seconds, fact.at)
 
-    def ended(self, target: str, number: int, now: float, tokens_per_second: float | None) -> None:
-        """The call is over, one way or another."""
-        live = self._live[target]
-        live.in_flight -= 1
-        live.unanswered.pop(number, None)
-        if tokens_per_second is not None:
-            live.speed.add(tokens_per_second, now)
-
-    def asked_to_wait(self, target: str, seconds: float, now: float) -> None:
-        """The target said when to come again."""
-        live = self._live[target]
-        live.closed_until = max(live.closed_until, now + seconds)
+    def _end(self, exchange: Exchange, fact: AttemptEnded) -> None:
+        live = self._known(fact.target)
+        live.open.pop(exchange.id, None)
+        live.unanswered.pop(exchange.id, None)
+        if fact.tokens_per_second is not None and fact.is_targets_own_speed:
+            live.speed.add(fact.tokens_per_second, fact.at)
+        if isinstance(fact.error, UpstreamError) and fact.error.retry_after_seconds is not None:
+            live.closed_until = max(live.closed_until, fact.at + fact.error.retry_after_seconds)

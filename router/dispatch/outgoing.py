@@ -8,11 +8,11 @@ from router.contract.relay import Adapter
 from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Dialect
-from router.dialects.bridge import BRIDGES
-from router.dialects.bridge.answer import BridgedAnswer
-from router.dialects.bridge.writing import Writing
 from router.dialects.fitting import Fit, fields_to_change
 from router.dialects.splice import replace_model
+from router.dialects.translate.bridges import BRIDGES
+from router.dialects.translate.context import WriteContext
+from router.dialects.translate.translator import AnswerTranslator
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Outgoing(NamedTuple):
     dialect: Dialect
     body: bytes
     dropped: tuple[str, ...]
-    answer: BridgedAnswer | None = None
+    answer: AnswerTranslator | None = None
 
 
 def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:
@@ -41,7 +41,7 @@ def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outg
     if dialect is view.dialect:
         changes, dropped = fields_to_change(view, target, fit)
         return Outgoing(dialect, replace_model(view.raw, view.body, reachable.model, changes), dropped)
-    writing = Writing(target, reachable.model, fit.quirks, fit.efforts, prompt_tokens)
+    context = WriteContext(target, reachable.model, fit.quirks, fit.efforts, prompt_tokens)
     bridge = BRIDGES[view.dialect, dialect]
-    crossing = bridge.cross(view, writing, created=int(time.time()), instructions=fit.instructions)
-    return Outgoing(dialect, crossing.body, crossing.dropped, crossing.answer)
+    translated = bridge.cross(view, context, created=int(time.time()), instructions=fit.instructions)
+    return Outgoing(dialect, translated.body, translated.dropped, translated.answer)

@@ -6,9 +6,9 @@ still be tried elsewhere.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 
-from router.contract.entry import Usage
 from router.contract.errors import (
     TandemError,
     UpstreamAuth,
@@ -18,12 +18,16 @@ from router.contract.errors import (
     UpstreamModel,
     UpstreamRefused,
 )
+from router.contract.exchange import Exchange
+from router.contract.facts import AnswerFacts, FirstByte, FirstToken
 from router.contract.relay import Flow, Headers, Sink
+from router.contract.usage import Usage
 from router.contract.words import Dialect
 from router.dialects.answers import FIRST_TOKEN_MARKS, read_stream_end, read_whole_answer
-from router.dialects.bridge.answer import BridgedAnswer
+from router.dialects.headers import answer_headers
 from router.dialects.refusals import failure_event
 from router.dialects.sse import StreamEnd, Tail
+from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.waits import read_retry_after
 
 _MAX_ERROR_BYTES = 1 << 20
@@ -47,29 +51,30 @@ def passed_headers(headers: Headers) -> Headers:
 class Relay:
     """The sink of one attempt. `finished` holds None for an answer that went out whole, or what went wrong.
 
-    `begun` is told right behind the first bytes, before anything else can arrive: what it does delays no first token.
+    `FirstByte` and `FirstToken` are noted after the bytes are written, so nothing that observes them delays those.
     """
 
     def __init__(
         self,
-        client: Sink,
+        caller: Sink,
+        exchange: Exchange,
+        facts: AnswerFacts,
         *,
-        target: str,
         dialect: Dialect,
-        request_id: str,
         is_streaming: bool,
         max_bytes: int,
-        head: Callable[[], Headers],
-        begun: Callable[[], None],
-        clock: Callable[[], float],
+        translator: AnswerTranslator | None = None,
+        reset_headers: tuple[str, ...] = (),
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._client, self._target, self._dialect, self._request_id = client, target, dialect, request_id
+        self._caller, self._exchange, self._facts, self._dialect = caller, exchange, facts, dialect
+        self._target = facts.target.name
+        self._translator, self._reset_headers = translator, reset_headers
         self._heartbeat_seconds = heartbeat_seconds
         self._heart: asyncio.TimerHandle | None = None
         self._silent_checks = 0
         self._wants_stream, self._max_bytes, self._clock = is_streaming, max_bytes, clock
-        self._head, self._begun = head, begun
         self._status = 0
         self._headers: Headers = ()
         self._held: list[bytes] = []
@@ -79,19 +84,15 @@ class Relay:
         self.finished: asyncio.Future[TandemError | None] = asyncio.get_running_loop().create_future()
         self.status: int | None = None
         self.first_token_at: float | None = None
-        self.has_reached_client = False
+        self.has_reached_caller = False
         self.ended_in_stream: TandemError | None = None
         self.usage: Usage | None = None
-        self.on_first_token: Callable[[float], None] | None = None
-        self.recording: list[bytes] | None = None
-        self.reset_headers: tuple[str, ...] = ()
-        self.bridged: BridgedAnswer | None = None
         self.was_paused = self._is_paused = False
         self._flow: Flow | None = None
 
     def feed_from(self, flow: Flow) -> None:
         self._flow = flow
-        self._client.feed_from(self)
+        self._caller.feed_from(self)
 
     def pause(self) -> None:
         """The caller reads slowly."""
@@ -117,31 +118,37 @@ class Relay:
             elif name == "content-encoding":
                 coding = value
         if coding and coding != "identity":
-            self._settle(UpstreamMalformed(self._target, f'target "{self._target}" answered compressed, unasked'))
+            self._settle(
+                UpstreamMalformed(self._target, f'target "{self._target}" compressed its answer, which was not requested')
+            )
         elif self._wants_stream and not kind.startswith("text/event-stream") and kind:
-            self._settle(self._malformed(f"{kind.split(';')[0][:60]} where a stream of events was asked for"))
+            self._settle(self._malformed(f"{kind.split(';')[0][:60]} instead of an event stream"))
 
     def write(self, data: bytes) -> None:
         tail = self._tail
         if tail is not None:
             tail.add(data)
             self._silent_checks = 0
+            self._caller.write(data)
             if self._mark is not None and self._mark in data:
                 self._note_first_token()
-            if self.recording is not None:
-                self.recording.append(data)
-            self._client.write(data)
         elif self.finished.done():
             return
         elif 200 <= self._status < 300 and self._wants_stream:
-            self._tail = Tail()
-            self.has_reached_client = True
-            self._client.start(200, self._head() + _stream_headers(self._headers))
-            self.write(data)
-            self._begun()
-            self._listen_for_silence()
+            self._begin_stream(data)
         else:
             self._hold(data)
+
+    def _begin_stream(self, data: bytes) -> None:
+        self._tail = Tail()
+        self._tail.add(data)
+        self.has_reached_caller = True
+        self._caller.start(200, answer_headers(self._facts) + _stream_headers(self._headers))
+        self._caller.write(data)
+        self._exchange.note(FirstByte(self._facts.target))
+        if self._mark is not None and self._mark in data:
+            self._note_first_token()
+        self._listen_for_silence()
 
     def _listen_for_silence(self) -> None:
         """Look twice in the time of a heartbeat, so that a piece costs no look at the clock."""
@@ -151,14 +158,13 @@ class Relay:
         self._silent_checks += 1
         if self._silent_checks >= 2 and self._tail is not None and self._tail.at_frame_end and not self._is_paused:
             self._silent_checks = 0
-            self._client.write((self.bridged.beat() if self.bridged is not None else b"") or _HEARTBEAT)
+            self._caller.write((self._translator.beat() if self._translator is not None else b"") or _HEARTBEAT)
         self._listen_for_silence()
 
     def _note_first_token(self) -> None:
         self._mark = None
         self.first_token_at = now = self._clock()
-        if self.on_first_token is not None:
-            self.on_first_token(now)
+        self._exchange.note(FirstToken(now, self._facts.target))
 
     def _hold(self, data: bytes) -> None:
         self._held_bytes += len(data)
@@ -179,7 +185,7 @@ class Relay:
         elif self._tail is not None:
             self._end_stream(self._tail)
         elif self._wants_stream:
-            self._settle(UpstreamCut(self._target, f'target "{self._target}" ended its stream before it began'))
+            self._settle(UpstreamCut(self._target, f'target "{self._target}" ended its stream before the first event'))
         else:
             self._end_whole(b"".join(self._held))
 
@@ -188,37 +194,35 @@ class Relay:
         if end.has_failed:
             self._pass_failure()
         elif end.is_complete:
-            self._client.end()
+            self._caller.end()
             self._settle(None)
         else:
-            self._break(UpstreamCut(self._target, f'target "{self._target}" ended without its last event'), tail)
+            self._break(UpstreamCut(self._target, f'target "{self._target}" ended its stream without the terminal event'), tail)
 
     def _read_end(self, tail: Tail) -> StreamEnd:
         """How the stream ended. A translated one says less of usage than its target did, if its caller did not ask."""
         end = read_stream_end(self._dialect, tail.frames())
-        self.usage = (self.bridged.usage if self.bridged is not None else None) or end.usage
+        self.usage = (self._translator.usage if self._translator is not None else None) or end.usage
         return end
 
     def _pass_failure(self) -> None:
         """The target's own error event went out with the other bytes; what follows a failure is never a proper end."""
         self.ended_in_stream = UpstreamRefused(self._target, 502, b"", "")
-        self._client.fail(self.ended_in_stream)
+        self._caller.fail(self.ended_in_stream)
         self._settle(self.ended_in_stream)
 
     def _end_whole(self, body: bytes) -> None:
         try:
             self.usage = read_whole_answer(self._dialect, body)
         except ValueError:
-            self._settle(self._malformed("a body that is no answer of its dialect"))
+            self._settle(self._malformed("a body that is not valid in its dialect"))
             return
-        self.has_reached_client = True
-        headers = self._head() + passed_headers(self._headers) + (("content-length", str(len(body))),)
-        self._client.start(200, headers)
-        if self.recording is not None:
-            self.recording.append(body)
-        self._client.write(body)
-        self._client.end()
-        self._begun()
+        self.has_reached_caller = True
+        headers = answer_headers(self._facts) + passed_headers(self._headers) + (("content-length", str(len(body))),)
+        self._caller.start(200, headers)
+        self._caller.write(body)
+        self._caller.end()
+        self._exchange.note(FirstByte(self._facts.target))
         self._settle(None)
 
     def fail(self, error: TandemError) -> None:
@@ -238,18 +242,18 @@ class Relay:
             return
         if end.is_complete:
             # The terminal event came; what broke is only the connection behind it.
-            self._client.end()
+            self._caller.end()
             self._settle(None)
             return
         if tail.at_frame_end:
-            self._client.write(self._failure_event(error))
-        self._client.fail(error)
+            self._caller.write(self._failure_event(error))
+        self._caller.fail(error)
         self._settle(error)
 
     def _failure_event(self, error: TandemError) -> bytes:
-        if self.bridged is not None:
-            return self.bridged.break_off(error)
-        return failure_event(error, self._dialect, self._request_id)
+        if self._translator is not None:
+            return self._translator.break_off(error)
+        return failure_event(error, self._dialect, self._exchange.id)
 
     @property
     def has_served(self) -> bool:
@@ -281,19 +285,20 @@ class Relay:
     def _read_refusal(self, body: bytes) -> UpstreamError:
         status, name = self._status, self._target
         if 300 <= status < 400:
-            return self._malformed(f"{status}, a redirect, which is not followed")
+            return self._malformed(f"{status}, a redirect; redirects are not followed")
         if status in (401, 402, 403):
-            return UpstreamAuth(name, f'target "{name}" refused our key ({status}). The operator must mend it')
+            words = f'target "{name}" rejected the configured API key ({status}). Check api_key in the router\'s config'
+            return UpstreamAuth(name, words)
         if status == 404:
-            return UpstreamModel(name, f'target "{name}" does not know the model or path in the config (404)')
+            return UpstreamModel(name, f'target "{name}" does not know the configured model or path (404)')
         headers = dict(self._headers)
         kind = headers.get("content-type", "application/json")
-        wait = read_retry_after(headers, self.reset_headers if status == 429 else ())
+        wait = read_retry_after(headers, self._reset_headers if status == 429 else ())
         return UpstreamRefused(name, status, body, kind, retry_after_seconds=wait)
 
 
 def _stream_headers(headers: Headers) -> Headers:
-    """A stream's own headers. Its type is stated anew, and nobody on the way may hold it back or keep it."""
+    """A stream's own headers. Its type is set again, and proxies on the way must not buffer or cache it."""
     kept = tuple((name, value) for name, value in passed_headers(headers) if name != "content-type")
     return (
         ("content-type", "text/event-stream; charset=utf-8"),

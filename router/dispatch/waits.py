@@ -10,7 +10,7 @@ _DURATION = re.compile(rf"(?:{_STEP.pattern})+")
 
 
 def read_retry_after(headers: Mapping[str, str], reset_headers: Iterable[str] = ()) -> float | None:
-    """The wait in seconds. A date is read by nobody here: its clock may not be ours.
+    """The wait in seconds. Dates are ignored: the target's clock may differ from ours.
 
     `reset_headers` are where this host says when a limit opens again, for a refusal without the usual header.
     """

@@ -1,1 +1,1 @@
-"""HTTP in: who may knock, which door, and the answer's way back."""
+"""HTTP in: which requests are let in, by which route, and how an answer or a refusal goes back."""

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 from router.contract.request import Json, JsonObject
 from router.contract.target import Target
-from router.contract.words import Dialect, Feature, Tier
+from router.contract.words import Feature, Tier
+from router.dialects.table import SPECS
 from router.sense.models import ModelNames
 
 _CREATED = 1_770_854_400
 _CREATED_ISO = "2026-02-12T00:00:00Z"
 _TITLES = {
-    "auto": ("Tandem auto", "Each turn goes to the tier that will have you finished sooner."),
+    "auto": ("Tandem auto", "Each turn goes to the tier that gets you finished sooner."),
     "fast": ("Tandem fast", "Quick edits."),
     "deep": ("Tandem deep", "Long tasks."),
 }
@@ -108,6 +109,6 @@ class Catalogue:
 
 def _takes_patches(target: Target) -> bool:
     """Whether a free-form tool can be called there: over a bridge it becomes a function."""
-    if Dialect.RESPONSES in target.speaks:
+    if any(SPECS[dialect].reads_catalogue for dialect in target.speaks):
         return Feature.CUSTOM_TOOLS in target.accepts
     return Feature.TOOLS in target.accepts

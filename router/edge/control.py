@@ -8,32 +8,46 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from router.contract.errors import BadRequest, InternalFault, NotFound, TandemError, WrongMethod
+from router.contract.exchange import Arrival
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation
 from router.dialects.headers import REQUEST_ID
 from router.dialects.json_body import parse_body
-from router.dialects.refusals import refusal_body, refusal_headers
-from router.dialects.requests import Arrival, guess_dialect
-from router.edge.asgi import collect_body
+from router.dialects.requests import guess_dialect
+from router.edge.admission import Plan, Road, report_fault
 from router.edge.catalogue import Catalogue
-from router.edge.doors import Limits, check_body_headers, dialect_of_path
-from router.edge.gate import report_fault
+from router.edge.http.asgi import collect_body
+from router.edge.refuse import refusal_response
 from router.edge.responses import add_responses
-from router.house import House
-from router.telemetry import events
+from router.edge.routes import EXPLAIN, dialect_of_path
 
 _WELCOME = b'Tandem is running. POST to /v1/chat/completions, /v1/responses or /v1/messages with model "auto".\n'
 
 
-def build_control(house: House, catalogue: Catalogue, limits: Limits, is_ready: Callable[[], bool]) -> FastAPI:
-    """The app for everything that is no create call."""
+def build_control(road: Road, is_ready: Callable[[], bool]) -> FastAPI:
+    """The app for everything that is not a create call. It reads the road's plan anew for each request."""
     app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     _add_health(app, is_ready)
-    _add_models(app, catalogue)
-    _add_explanations(app, house, limits)
-    add_responses(app, house.transcripts)
+    _add_models(app, CurrentCatalogue(road))
+    _add_explanations(app, road)
+    add_responses(app, road)
     _add_refusals(app)
     return app
+
+
+class CurrentCatalogue:
+    """The catalogue of the plan that counts now, made once for each plan."""
+
+    def __init__(self, road: Road) -> None:
+        self._road = road
+        self._plan: Plan | None = None
+        self._catalogue: Catalogue
+
+    def __call__(self) -> Catalogue:
+        plan = self._road.plan
+        if plan is not self._plan:
+            self._plan, self._catalogue = plan, Catalogue(plan.models, plan.targets)
+        return self._catalogue
 
 
 def _json(body: Json, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -58,10 +72,11 @@ def _add_health(app: FastAPI, is_ready: Callable[[], bool]) -> None:
         return _json({"message": "hello"})
 
 
-def _add_models(app: FastAPI, catalogue: Catalogue) -> None:
+def _add_models(app: FastAPI, current: CurrentCatalogue) -> None:
     @app.get("/v1/models")
     @app.get("/models")
     async def models(request: Request) -> Response:
+        catalogue = current()
         if "client_version" in request.query_params:
             return _json(catalogue.codex(), headers={"etag": 'W/"tandem"'})
         limit = request.query_params.get("limit", "")
@@ -73,24 +88,24 @@ def _add_models(app: FastAPI, catalogue: Catalogue) -> None:
     @app.get("/v1/models/{name:path}")
     @app.get("/models/{name:path}")
     async def model(name: str) -> Response:
-        return _json(catalogue.openai_entry(name))
+        return _json(current().openai_entry(name))
 
 
-def _add_explanations(app: FastAPI, house: House, limits: Limits) -> None:
-    @app.post("/tandem/explain")
+def _add_explanations(app: FastAPI, road: Road) -> None:
+    @app.post(EXPLAIN)
     async def explain(request: Request) -> Response:
         headers = {name.lower(): value for name, value in request.headers.items()}
-        check_body_headers(headers, limits)
-        raw = await collect_body(request.stream().__aiter__(), limits)
+        raw = await collect_body(request.stream().__aiter__(), road.plan.limits)
         dialect = _asked_dialect(request.query_params.get("dialect"), headers, parse_body(raw))
-        arrival = Arrival(request.state.request_id, dialect, Operation.CREATE, headers, raw)
-        return _json(await house.explain(arrival), headers={REQUEST_ID: request.state.request_id})
+        request_id, caller = request.state.request_id, request.state.caller
+        arrival = Arrival(request_id, dialect, Operation.CREATE, headers, raw, caller)
+        return _json(await road.explain(arrival), headers={REQUEST_ID: request_id})
 
     @app.get("/tandem/decisions/{request_id}")
-    async def decision(request_id: str) -> Response:
-        found = house.ledger.find_decision(request_id, "local")
+    async def decision(request: Request, request_id: str) -> Response:
+        found = await road.state.entries.find_decision(request_id, request.state.caller)
         if found is None:
-            raise NotFound("no decision with this id, or not yours")
+            raise NotFound("no decision with this id for this caller")
         return _json(dict(found))
 
 
@@ -100,21 +115,14 @@ def _asked_dialect(asked: str | None, headers: dict[str, str], body: JsonObject)
             return Dialect(asked)
         except ValueError:
             known = ", ".join(Dialect)
-            raise BadRequest(f'dialect: "{asked[:40]}" is not known. Known: {known}', param="dialect") from None
-    if "anthropic-version" in headers and "messages" in body:
-        return Dialect.MESSAGES
-    return guess_dialect(body)
+            raise BadRequest(f'dialect: unknown dialect "{asked[:40]}". Known: {known}', param="dialect") from None
+    return guess_dialect(body, headers)
 
 
 def _add_refusals(app: FastAPI) -> None:
     def answer(request: Request, error: TandemError) -> Response:
-        request_id = request.state.request_id
-        events.request_turned_away(status=error.status, code=error.code)
-        body = refusal_body(error, dialect_of_path(request.url.path), request_id)
-        headers = {REQUEST_ID: request_id, **dict(refusal_headers(error))}
-        if request.method not in ("GET", "HEAD"):
-            headers["connection"] = "close"  # its body was not read, so what comes next cannot be told from it
-        return Response(body, error.status, headers, media_type="application/json")
+        closes = request.method not in ("GET", "HEAD")
+        return refusal_response(error, dialect_of_path(request.scope["path"]), request.state.request_id, closes=closes)
 
     @app.exception_handler(TandemError)
     async def refuse(request: Request, error: TandemError) -> Response:
@@ -122,7 +130,7 @@ def _add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refuse_route(request: Request, error: HTTPException) -> Response:
-        path = request.url.path[:100]
+        path = request.scope["path"][:100]
         if error.status_code == 405:
             return answer(request, WrongMethod(f"{request.method[:10]} is not allowed on {path}"))
         return answer(request, NotFound(f"no route {path}. Create calls: /v1/chat/completions, /v1/responses, /v1/messages"))

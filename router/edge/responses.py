@@ -4,23 +4,23 @@ import orjson
 from fastapi import FastAPI, Request, Response
 
 from router.contract.errors import BadRequest, NotFound
-from router.contract.transcript import ResponseStore, StoredResponse
+from router.contract.stores import StoredResponse
 from router.dialects.headers import REQUEST_ID
-from router.dialects.transcripts import list_items
+from router.edge.admission import Road
+from router.responses.items import list_items
 
-_CALLER = "local"
 _MAX_ITEMS = 100
 _DEFAULT_ITEMS = 20
 
 
-def add_responses(app: FastAPI, transcripts: ResponseStore) -> None:
+def add_responses(app: FastAPI, road: Road) -> None:
     """The routes below `/v1/responses/{id}`."""
 
-    async def found(response_id: str) -> StoredResponse:
-        transcript = await transcripts.find(response_id, _CALLER)
-        if transcript is None:
+    async def found(request: Request, response_id: str) -> StoredResponse:
+        response = await road.state.responses.find(response_id, request.state.caller)
+        if response is None:
             raise _unknown(response_id)
-        return transcript
+        return response
 
     def answer(request: Request, body: object) -> Response:
         headers = {REQUEST_ID: request.state.request_id}
@@ -30,13 +30,13 @@ def add_responses(app: FastAPI, transcripts: ResponseStore) -> None:
     @app.get("/responses/{response_id}")
     async def retrieve(request: Request, response_id: str) -> Response:
         if request.query_params.get("stream", "false").lower() not in ("false", "0"):
-            raise BadRequest("stream: a finished response is not streamed again. Leave it out", param="stream")
-        return answer(request, (await found(response_id)).read()[1])
+            raise BadRequest("stream: not supported for a finished response. Leave it out", param="stream")
+        return answer(request, (await found(request, response_id)).read()[1])
 
     @app.delete("/v1/responses/{response_id}")
     @app.delete("/responses/{response_id}")
     async def delete(request: Request, response_id: str) -> Response:
-        if not await transcripts.forget(response_id, _CALLER):
+        if not await road.state.responses.forget(response_id, request.state.caller):
             raise _unknown(response_id)
         return answer(request, {"id": response_id, "object": "response", "deleted": True})
 
@@ -48,7 +48,9 @@ def add_responses(app: FastAPI, transcripts: ResponseStore) -> None:
         if order not in ("asc", "desc"):
             raise BadRequest(f'order: must be asc or desc, not "{order[:20]}"', param="order")
         limit = _read_limit(asked.get("limit"))
-        return answer(request, list_items(await found(response_id), asked.get("after"), limit, newest_first=order == "desc"))
+        return answer(
+            request, list_items(await found(request, response_id), asked.get("after"), limit, newest_first=order == "desc")
+        )
 
 
 def _read_limit(text: str | None) -> int:
@@ -62,6 +64,6 @@ def _read_limit(text: str | None) -> int:
 
 def _unknown(response_id: str) -> NotFound:
     return NotFound(
-        f"Response with id '{response_id[:80]}' not found: never kept, deleted, or older than the store keeps",
+        f"Response with id '{response_id[:80]}' not found: never stored, deleted or expired",
         param="response_id",
     )

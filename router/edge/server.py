@@ -12,10 +12,10 @@ from typing import Any
 
 import uvicorn
 
-from router.edge.asgi import App
-from router.edge.control_connection import ControlConnection
-from router.edge.front import HotConnection
-from router.edge.gate import Gate
+from router.edge.admission import Admission
+from router.edge.http.asgi import App
+from router.edge.http.control_connection import ControlConnection
+from router.edge.http.create_connection import CreateConnection
 
 
 class CannotListen(Exception):
@@ -23,14 +23,14 @@ class CannotListen(Exception):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket on loopback. Any other address is refused: there are no keys that could guard it."""
+    """A listening socket on loopback. Any other address is refused, since no caller keys protect it."""
     try:
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         is_loopback = False
     if not is_loopback:
         raise CannotListen(
-            f"server.host {host} is not loopback, and without keys anyone who reaches it could spend yours\n"
+            f"server.host {host} is not a loopback address, and without caller keys anyone who reaches it could spend yours\n"
             "  hint: use 127.0.0.1, and a tunnel (ssh -L) from other machines"
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -41,7 +41,9 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         hint = (
-            "another program listens there; choose one with --port" if error.errno in (98, 48) else "choose another with --port"
+            "another program uses this port; try --port 4001, or set server.port"
+            if error.errno in (98, 48)
+            else "try --port 4001, or set server.port"
         )
         raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}\n  hint: {hint}") from error
     listener.listen(2048)
@@ -54,7 +56,7 @@ class Server(uvicorn.Server):
 
     def __init__(
         self,
-        gate: Gate,
+        admission: Admission,
         app: App,
         *,
         drain_seconds: float,
@@ -73,20 +75,25 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 date_header=False,
-                timeout_keep_alive=round(gate.limits.keep_alive_seconds),
-                timeout_graceful_shutdown=max(1, round(drain_seconds)),
             )
         )
-        self._gate = gate
+        self._admission = admission
+        self._drain_seconds = drain_seconds
         self._on_ready, self._on_stop = on_ready, on_stop
 
     def _accept(self, **given: Any) -> asyncio.Protocol:
-        """A protocol for a new connection: ours, which hands over to uvicorn's own what is not hot."""
-        state = given["server_state"]
-        limits = self._gate.limits
-        return HotConnection(
-            self._gate, state.connections, state.tasks, lambda seconds: ControlConnection(limits, seconds, **given)
+        """A protocol for a new connection: ours, which hands over to uvicorn's own what is not a create call."""
+        admission = self._admission
+        return CreateConnection(
+            admission,
+            given["server_state"].connections,
+            lambda seconds: ControlConnection(admission, seconds, **given),
         )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let what is under way finish within its time. What runs on after that is the house's to stop, with a reason."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(super().shutdown(sockets), self._drain_seconds)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from router.contract.exchange import Arrival
 from router.contract.opinions import Opinion
 from router.contract.words import Tier, TurnKind
-from router.dialects.requests import Arrival
 from router.lab.past import PastSession, PastTurn, Size, size_of_turn
 from router.lab.requests import write_request
 
@@ -70,9 +70,9 @@ def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
             continue
         other = min(near, key=lambda other: abs((other.at or 0.0) - at))
         others.remove(other)
-        is_wish = other.weight > 1 or Regret.OVERRODE in other.regrets or Regret.ESCALATED in other.regrets
+        is_override = other.weight > 1 or Regret.OVERRODE in other.regrets or Regret.ESCALATED in other.regrets
         regrets = tuple(dict.fromkeys((*case.regrets, *other.regrets)))
-        yield replace(case, was=other.was, regrets=regrets, size=other.size if is_wish else case.size, weight=other.weight)
+        yield replace(case, was=other.was, regrets=regrets, size=other.size if is_override else case.size, weight=other.weight)
     for others in waiting.values():
         yield from others
 

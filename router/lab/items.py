@@ -13,10 +13,11 @@ from pathlib import Path
 
 import orjson
 
+from router.contract.exchange import Arrival
 from router.contract.request import Json, JsonObject
 from router.contract.signals import Turn
-from router.contract.words import Dialect, Operation
-from router.dialects.requests import Arrival, read_request
+from router.contract.words import DEFAULT_DIALECT, Operation
+from router.dialects.requests import read_request
 from router.sessions.turns import read_turn
 
 _UNKNOWN_WORDS = "(earlier message)"
@@ -110,7 +111,7 @@ def _read_lines(path: Path) -> list[bytes]:
 
 def _read_item(found: Json, path: Path, number: int) -> Item:
     if not isinstance(found, dict):
-        raise TypeError("a line must hold an object")
+        raise TypeError("a line must be a JSON object")
     if found["label"] not in _LABELS:
         raise ValueError('label must be "quick", "long" or "unclear"')
     if "text" in found:
@@ -127,7 +128,7 @@ def _read_turn(found: JsonObject) -> Item:
     context = context if isinstance(context, dict) else {}
     prompt, repo = found["prompt"], str(found.get("repo", "unknown"))
     if found["label"] == "unclear" or not isinstance(prompt, str):
-        raise ValueError('label must be "quick" or "long", and prompt a text')
+        raise ValueError('label must be "quick" or "long", and prompt must be text')
     calls = _numbers(context.get("prior_tool_calls"))
     previous = context.get("prev_prompt")
     return Item(
@@ -149,7 +150,7 @@ def _read_turn(found: JsonObject) -> Item:
 def _read_ask(found: JsonObject, path: Path, line: int) -> Item:
     text, name, previous = found["text"], str(found.get("id", "")), found.get("previous")
     if not isinstance(text, str):
-        raise TypeError("text must be a text")
+        raise TypeError("text must be a string")
     number = int("".join(filter(str.isdecimal, name)) or line)
     has_tools = found.get("setting") == "agent"
     work: tuple[int, int] | None = None
@@ -182,7 +183,7 @@ def _read_meaning(found: JsonObject, path: Path) -> Item:
         raise ValueError("file must name another file")
     turn = _index(path.parent / str(found["file"])).get(str(found["id"]))
     if turn is None:
-        raise ValueError(f"{found['file']} holds no item {found['id']}")
+        raise ValueError(f"{found['file']} has no item {found['id']}")
     return replace(turn, is_long=found["label"] == "long", is_clear=found["label"] != "unclear", kind=MEANING)
 
 
@@ -194,7 +195,7 @@ def _index(path: Path) -> dict[str, Item]:
 def _read_commit(found: JsonObject) -> Item:
     words, repo = found["words"], str(found.get("repo", "unknown"))
     if not isinstance(words, str):
-        raise TypeError("words must be a text")
+        raise TypeError("words must be a string")
     is_clear = found.get("band", "clear") == "clear" and found["label"] != "unclear"
     name = str(found.get("id", ""))
     return Item(COMMITS, repo, words, found["label"] == "long", is_clear, group=repo, id=name, kind=COMMITS)
@@ -244,7 +245,7 @@ def _call(name: str, ids: list[str], changed: int) -> Json:
 
 def arrival_of(item: Item, prefix: str = "") -> Arrival:
     """The item as a request that has just come in."""
-    return Arrival("req_lab", Dialect.CHAT, Operation.CREATE, {}, orjson.dumps(chat_body(item, prefix)))
+    return Arrival("req_lab", DEFAULT_DIALECT, Operation.CREATE, {}, orjson.dumps(chat_body(item, prefix)))
 
 
 def turn_of(item: Item, prefix: str = "") -> Turn:

@@ -12,17 +12,20 @@ from typing import NamedTuple
 import orjson
 
 from router.contract.errors import TandemError
+from router.contract.exchange import Arrival
 from router.contract.opinions import Lean
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.choose import ESTIMATE, PERSONAL
 from router.dialects.fields import as_list, as_object, as_text
-from router.dialects.requests import Arrival, read_request
+from router.dialects.requests import read_request
 from router.lab.cases import Case, Kept, Regret
 from router.lab.logs.lines import as_count
 from router.lab.past import Size, size_of_work
 from router.lab.regrets import is_asked_again
 from router.lab.requests import write_headers
+from router.stores.sqlite.files import connect_to_read
+from router.stores.sqlite.turns import read_misjudged
 
 _KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _OUTCOMES = (Outcome.SERVED, Outcome.ABANDONED, Outcome.CUT_SHORT)
@@ -30,29 +33,25 @@ _OUTCOMES = (Outcome.SERVED, Outcome.ABANDONED, Outcome.CUT_SHORT)
 _WISHES = "override"
 """The policy that speaks for the person."""
 _FOR_SESSION = ("session_scope", "in_band_line")
-"""The ranks of a wish that holds for all that follows in a session."""
+"""The ranks of an override that holds for the rest of a session."""
 _OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first line asks for": "in_band_line"}
-"""How entries that hold no ranks yet word such a wish."""
+"""How older entries, which have no ranks, word such an override."""
 _MISJUDGED_WEIGHT = 10
 """What a turn counts that the person marked as misjudged: nothing says it more plainly."""
 _MAX_LOG_ODDS = 20.0
 """More than this no policy may say."""
-_QUERY = """
-    SELECT caller, session, turn_kind, client, at, dialect, outcome, tier, decision, prompt_text, output_tokens, id FROM entries
-    WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?) ORDER BY sequence
-"""
 
 
 class LedgerUnreadable(Exception):
-    """The file is no ledger, or not there."""
+    """The file is not a ledger, or does not exist."""
 
 
 class _Row(NamedTuple):
-    """An entry as it stands in the file, which anybody may have written to."""
+    """An entry's columns, as they are in the file, which anybody may have written to."""
 
     caller: object
     session: object
-    kind: str
+    turn_kind: str
     client: object
     at: object
     dialect: object
@@ -64,6 +63,12 @@ class _Row(NamedTuple):
     id: object
 
 
+_QUERY = f"""
+    SELECT {", ".join(_Row._fields)} FROM entries
+    WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?) ORDER BY sequence
+"""  # noqa: S608  fixed names
+
+
 @dataclass(slots=True)
 class _Turn:
     """A turn as its entries come by."""
@@ -73,7 +78,7 @@ class _Turn:
     at: float
     tier: Tier | None
     kept: Kept
-    is_wished: bool
+    is_overridden: bool
     """Whether the person asked for its tier, for this one request."""
     arrival: Arrival | None
     words: str
@@ -117,7 +122,7 @@ def read_ledger(path: Path, tally: LedgerTally) -> list[Case]:
     """Every turn, in the order in which they began. Raises `LedgerUnreadable`."""
     running: dict[tuple[str, str], list[_Turn | None]] = {}
     with _open(path) as database:
-        misjudged = _read_misjudged(database)
+        misjudged = read_misjudged(database)
         for row in map(_Row._make, database.execute(_QUERY, (*_KINDS, *_OUTCOMES))):
             tally.entries += 1
             tally.sessions.add(str(row.session))
@@ -130,29 +135,20 @@ def read_ledger(path: Path, tally: LedgerTally) -> list[Case]:
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
     """Read only: a file that is not there must not be made by someone who merely looks."""
     try:
-        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5.0)) as database:
+        with contextlib.closing(connect_to_read(path, timeout_seconds=5.0)) as database:
             database.text_factory = lambda text: text.decode("utf-8", "replace")
             yield database
     except sqlite3.Error as error:
-        raise LedgerUnreadable(f"{path} is no ledger that can be read: {error}") from error
-
-
-def _read_misjudged(database: sqlite3.Connection) -> dict[str, Tier]:
-    """What `tandem wrong` marked: by request, the tier that would have been right. An older ledger has no such table."""
-    try:
-        rows = database.execute("SELECT request_id, should_be FROM misjudged").fetchall()
-    except sqlite3.OperationalError:
-        return {}
-    return {str(name): Tier(tier) for name, tier in rows if tier in tuple(Tier)}
+        raise LedgerUnreadable(f"{path} is not a readable ledger: {error}") from error
 
 
 def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally, misjudged: Mapping[str, Tier]) -> None:
-    """Take an entry into its session. None stands for a turn that cannot be read: its calls are no other turn's."""
+    """Take an entry into its session. None means a turn that cannot be read: its calls belong to no other turn."""
     explained = _read_decision(row.decision)
     last = turns[-1] if turns else None
-    if last is not None and last.tier == row.tier and _read_wish(explained) == "session_scope":
-        last.is_wished = False  # what was asked for there holds here too: it was asked for the session
-    if row.kind == TurnKind.TOOL_LOOP and turns:
+    if last is not None and last.tier == row.tier and _read_override(explained) == "session_scope":
+        last.is_overridden = False  # what was asked for there holds here too: it was asked for the session
+    if row.turn_kind == TurnKind.TOOL_LOOP and turns:
         if last is not None:
             last.go_on(row)
         return
@@ -176,22 +172,22 @@ def _read_decision(text: object) -> JsonObject:
 
 
 def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
-    """Raises `ValueError` where an entry is none of ours."""
+    """Raises `ValueError` where an entry was not written by Tandem."""
     if not explained:
         raise ValueError("no decision")
     at = float(str(row.at))
     if not math.isfinite(at):
         raise ValueError("no time")
     arrival = _read_text(row, Dialect(str(row.dialect)))
-    kept = _read_kept(explained, TurnKind(row.kind))
-    wish = _read_wish(explained)
+    kept = _read_kept(explained, TurnKind(row.turn_kind))
+    override = _read_override(explained)
     turn = _Turn(
         session=str(row.session),
         client=str(row.client or "unknown"),
         at=at,
         tier=Tier(str(row.tier)) if row.tier else None,
         kept=kept,
-        is_wished=bool(wish) and wish not in _FOR_SESSION,
+        is_overridden=bool(override) and override not in _FOR_SESSION,
         # What insisted or ruled out then is not in the text alone: such a turn stays what it was.
         arrival=arrival if kept.decided_by == ESTIMATE else None,
         words=as_text(explained.get("person_text")),
@@ -203,14 +199,14 @@ def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
     return turn
 
 
-def _read_wish(explained: JsonObject) -> str:
-    """The rank of the person's wish for a tier, or nothing. Other policies insist too: that a turn stays is nobody's wish."""
+def _read_override(explained: JsonObject) -> str:
+    """The rank of the person's override, or an empty string. Other policies insist too, but are not the person."""
     evidence = map(as_object, as_list(explained.get("evidence")))
     overrides = (item for item in evidence if item.get("kind") == "insist" and item.get("policy") == _WISHES)
-    wish = next(overrides, {})
-    words = as_text(wish.get("because"))
+    override = next(overrides, {})
+    words = as_text(override.get("because"))
     told = (rank for start, rank in _OLD_WORDS.items() if words.startswith(start))
-    return as_text(wish.get("rank")) or next(told, "header" if words else "")
+    return as_text(override.get("rank")) or next(told, "header" if words else "")
 
 
 def _read_kept(explained: JsonObject, kind: TurnKind) -> Kept:
@@ -248,7 +244,7 @@ def _read_text(row: _Row, dialect: Dialect) -> Arrival | None:
 def _as_cases(turns: Sequence[_Turn | None]) -> Iterator[Case]:
     known = [turn for turn in turns if turn is not None]
     # Who asks for a tier in every turn has a habit; who does so now and then was not content with the choice.
-    corrects = any(turn.is_wished for turn in known) and not all(turn.is_wished for turn in known)
+    corrects = any(turn.is_overridden for turn in known) and not all(turn.is_overridden for turn in known)
     for turn, following in zip_longest(turns, turns[1:]):
         if turn is None:
             continue
@@ -268,7 +264,7 @@ def _as_cases(turns: Sequence[_Turn | None]) -> Iterator[Case]:
 
 
 def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> Iterator[Regret]:
-    if turn.is_wished and corrects:
+    if turn.is_overridden and corrects:
         yield Regret.OVERRODE
     if turn.is_abandoned:
         yield Regret.INTERRUPTED
@@ -278,7 +274,7 @@ def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> It
         return
     if turn.words and following.words and is_asked_again(turn.words, following.words):
         yield Regret.ASKED_AGAIN
-    is_sent_up = following.is_wished and corrects and turn.tier is Tier.FAST and following.tier is Tier.DEEP
+    is_sent_up = following.is_overridden and corrects and turn.tier is Tier.FAST and following.tier is Tier.DEEP
     if is_sent_up and not turn.has_moved_up:
         yield Regret.ESCALATED
 

@@ -9,21 +9,23 @@ import orjson
 
 from router.contract.decision import Decision, Estimate
 from router.contract.errors import TandemError
+from router.contract.exchange import Arrival
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount, Turn
-from router.contract.words import Dialect, Operation, Tier, TurnKind
+from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
 from router.decide.choose import ESTIMATE, PERSONAL, decide
 from router.decide.estimate import Economics
-from router.dialects.requests import Arrival, read_request
+from router.dialects.requests import read_request
 from router.house import House
 from router.lab.cases import Case, Kept
 from router.lab.past import Size
+from router.sense.tokens import estimate_prompt
 
 _EMPTY = read_request(
     Arrival(
         "req_replay",
-        Dialect.CHAT,
+        DEFAULT_DIALECT,
         Operation.CREATE,
         {},
         orjson.dumps({"model": "auto", "messages": [{"role": "user", "content": "-"}]}),
@@ -40,6 +42,13 @@ class NoCounter:
     async def count(self, view: RequestView) -> TokenCount | None:
         """None: the estimate stands."""
         return None
+
+    async def count_or_estimate(self, view: RequestView) -> TokenCount:
+        """The estimate."""
+        return estimate_prompt(view)
+
+    def close(self) -> None:
+        """Nothing was loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +81,14 @@ class Choice:
 
 def quiet(house: House) -> House:
     """The same house for a look back: it counts nothing and keeps nothing."""
-    return replace(house, counter=NoCounter())
+    return House(house.plan, replace(house.state, counter=NoCounter()), house.clock)
 
 
 async def choose_again(house: House, case: Case) -> Choice | None:
     """Decide a turn. None when nothing could serve it under this config."""
     try:
         if case.arrival is not None:
-            _, decision = await house.decide(case.arrival)
+            decision = (await house.decide(case.arrival)).decision
         elif case.kept is not None:
             decision = _decide_kept(house, case, case.kept)
         else:
@@ -95,18 +104,18 @@ def _decide_kept(house: House, case: Case, kept: Kept) -> Decision:
     if kept.decided_by != ESTIMATE and case.was is not None:
         opinions = (*opinions, Insist("as it was", Rank.OPERATOR_RULE, tier=case.was))
     turn = Turn(kept.kind, case.session, case.client)
-    return _decide_anew(house, house.rules.economics, opinions, turn, kept.prompt_tokens)
+    return _decide_anew(house, house.plan.rules.economics, opinions, turn, kept.prompt_tokens)
 
 
 def _decide_anew(house: House, economics: Economics, opinions: Sequence[Opinion], turn: Turn, tokens: int) -> Decision:
-    policies = (Remembered(tuple(opinions)), *(policy for policy in house.rules.policies if policy.name == _BY_LENGTH))
+    policies = (Remembered(tuple(opinions)), *(policy for policy in house.plan.rules.policies if policy.name == _BY_LENGTH))
     signals = Signals(
         turn=turn,
         prompt=TokenCount(tokens, tokens, tokens, is_exact=True),
-        alias=house.models.resolve("auto"),
-        statuses=house.live.statuses(house.clock()),
+        alias=house.plan.models.resolve("auto"),
+        statuses=house.state.live.statuses(house.plan.targets, house.clock()),
     )
-    return decide(replace(house.rules, policies=policies, economics=economics), _EMPTY, signals)
+    return decide(replace(house.plan.rules, policies=policies, economics=economics), _EMPTY, signals)
 
 
 def _as_choice(decision: Decision) -> Choice:
@@ -131,7 +140,7 @@ def measure(house: House, choice: Choice, size: Size | None) -> Mapping[Tier, Es
     """
     if size is None:
         return {}
-    economics = replace(house.rules.economics, personal_log_odds=0.0)
+    economics = replace(house.plan.rules.economics, personal_log_odds=0.0)
     known = Lean(-economics.prior if size is Size.MIDDLE else _SURE if size is Size.LONG else -_SURE, "as it turned out")
     try:
         decision = _decide_anew(house, economics, (known,), Turn(choice.kind, "", ""), choice.prompt_tokens)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import orjson
 
+from router.contract.exchange import Arrival
 from router.contract.request import Json, JsonObject
-from router.contract.words import Dialect, Operation
-from router.dialects.requests import Arrival
+from router.contract.words import DEFAULT_DIALECT, Operation
 from router.lab.past import PastSession, PastTurn
 from router.sense.tokens import estimate_tokens
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
@@ -38,7 +38,7 @@ def write_request(session: PastSession, index: int) -> Arrival:
     if turn.effort:
         body["reasoning_effort"] = turn.effort
     headers = write_headers(session.client, session.id)
-    return Arrival("req_replay", Dialect.CHAT, Operation.CREATE, headers, orjson.dumps(body))
+    return Arrival("req_replay", DEFAULT_DIALECT, Operation.CREATE, headers, orjson.dumps(body))
 
 
 def write_headers(client: str, session: str) -> dict[str, str]:

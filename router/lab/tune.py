@@ -115,12 +115,12 @@ def tune(samples: Sequence[Sample], present: Fit) -> Tuning | None:
 def say_what_lacks(samples: Sequence[Sample]) -> str:
     """Why nothing could be fitted to a history, for a person."""
     known, sessions = len(samples), len({sample.session for sample in samples})
-    turns = f"{known} turns are known to have been quick or long"
+    turns = f"{known} turns are known to be quick or long"
     if known < _LEAST_TURNS:
-        return f"{turns}, and {_LEAST_TURNS} in at least two sessions are needed"
+        return f"{turns}; at least {_LEAST_TURNS} in two or more sessions are needed"
     if sessions < 2:
-        return f"{turns}, but all in one session: at least two are needed, so that one is left to show the change on"
-    return f"{turns}, but most of them in the last of {sessions} sessions: none is left to show the change on"
+        return f"{turns}, but all in one session: a second one is needed to test the change on"
+    return f"{turns}, but most of them are in the last of {sessions} sessions: none is left to test the change on"
 
 
 def split(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 
+from router.contract.caller import Caller
 from router.contract.signals import TokenCount
 from router.sense.tokens import HIGH, LOW
 
@@ -14,16 +15,16 @@ class Calibration:
     """The last exact count of each session, beside the estimate of the same prompt. The longest unused is forgotten."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], tuple[int, int]] = OrderedDict()
+        self._known: OrderedDict[tuple[Caller, str], tuple[int, int]] = OrderedDict()
 
-    def note(self, caller: str, session: str, estimated: int, exact: int) -> None:
+    def note(self, caller: Caller, session: str, estimated: int, exact: int) -> None:
         """Remember what a prompt really was."""
         self._known[caller, session] = (estimated, exact)
         self._known.move_to_end((caller, session))
         if len(self._known) > _MAX_SESSIONS:
             self._known.popitem(last=False)
 
-    def narrow(self, caller: str, session: str, count: TokenCount) -> TokenCount:
+    def narrow(self, caller: Caller, session: str, count: TokenCount) -> TokenCount:
         """The estimate with a narrower band, if the session was counted before and has only grown since."""
         known = self._known.get((caller, session))
         if known is None or count.tokens < known[0] * (1 - _SLACK):

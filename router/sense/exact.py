@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from router.contract.request import RequestView
 from router.contract.signals import TokenCount
 from router.sense.texts import texts_of
-from router.sense.tokens import TOKENS_PER_IMAGE
+from router.sense.tokens import TOKENS_PER_IMAGE, estimate_prompt
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -44,6 +44,10 @@ class ExactCounter:
             self._waiting -= 1
         return None if tokens is None else TokenCount(tokens, tokens, tokens, is_exact=True)
 
+    async def count_or_estimate(self, view: RequestView) -> TokenCount:
+        """The exact count, or else the estimate."""
+        return await self.count(view) or estimate_prompt(view)
+
     def _count(self, view: RequestView) -> int | None:
         encoding = self._load()
         if encoding is None:
@@ -59,7 +63,7 @@ class ExactCounter:
             folder = find_vocabulary()
             if folder is None:
                 self._is_missing = True
-                self._warn("no tiktoken vocabulary on this machine: token counts near a limit stay estimates")
+                self._warn("no tiktoken vocabulary on this machine: token counts near a limit are estimates")
                 return None
             os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
             import tiktoken  # costs 30 ms and is wanted by few requests

@@ -187,7 +187,7 @@ def _count_marks(shown: str, lower: str, words: int, length: int, *, is_plain: b
 
 
 def _count_history(turns: int, last: tuple[FinishedTurn, ...]) -> tuple[float, ...]:
-    """The finished turns, in the order of `HISTORY`. -1 stands for a turn that never was."""
+    """The finished turns, in the order of `HISTORY`. -1 means there was no such turn."""
     calls = [min(turn.calls, _MAX_CALLS) for turn in reversed(last)]
     edits = [min(turn.edits, _MAX_EDITS) for turn in reversed(last)]
     known = (*calls, -1, -1, -1)

@@ -1,4 +1,4 @@
-"""Model names: what the caller's word for a model stands for."""
+"""Model names: what the caller's name for a model means."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -24,7 +24,7 @@ class ModelNames:
         self._models = models
 
     def resolve(self, name: str) -> Alias:
-        """What a name stands for. Raises `UnknownModel` with the names that are known."""
+        """What a name means. Raises `UnknownModel` with the names that are known."""
         alias = self._exact.get(name) or self._exact.get(name.lower())
         if alias is not None:
             return alias
@@ -33,8 +33,8 @@ class ModelNames:
                 return self._alias(name, meaning, is_pattern=True)
         known = ", ".join(self.listed())
         patterns = ", ".join(pattern for pattern, _ in self._patterns)
-        hint = f", or a name that fits {patterns}" if patterns else ""
-        raise UnknownModel(f'model: "{name[:80]}" is not known here. Known: {known}{hint}', param="model")
+        hint = f", or a name that matches {patterns}" if patterns else ""
+        raise UnknownModel(f'model: unknown model "{name[:80]}". Known: {known}{hint}', param="model")
 
     def listed(self) -> tuple[str, ...]:
         """The names to show in a list of models: the tiers, the config's exact names, the targets."""

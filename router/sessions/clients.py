@@ -29,7 +29,7 @@ class Client:
     takes_last_block: bool = False
     """Whether only the last block of a message is the person's: the others are context that it adds."""
     default_efforts: tuple[str, ...] = ()
-    """The reasoning effort that it asks for while nobody has chosen one, by model: no wish of the person's."""
+    """The reasoning effort that it sends by default, by model: the person did not choose it."""
 
 
 CLIENTS = (
@@ -78,7 +78,7 @@ HARNESS_TAGS = (
     "model_switch",
     "turn_aborted",
 )
-"""Tags whose content nobody typed, wherever they stand in a user's message."""
+"""Tags whose content the person did not type, wherever they are in a user's message."""
 
 WORDS_BEGIN_AFTER = ("## My request for Codex:",)
 """Marks of an editor's own context: what the person typed follows the last of them."""

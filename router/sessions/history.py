@@ -1,5 +1,7 @@
 """The turns before this one, out of the request itself: how much work each of the last three was."""
 
+from functools import lru_cache
+
 from router.contract.request import Conversation
 from router.contract.signals import FinishedTurn, SessionHistory
 from router.sessions.clients import BOOKKEEPING_TOOLS, EDIT_MARKS, Client
@@ -16,14 +18,15 @@ def read_history(conversation: Conversation, client: Client) -> SessionHistory:
     found: list[FinishedTurn] = []
     turns = calls = edits = 0
     is_running = True
-    for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_BACK), -1):
-        seen = conversation.peek(index)
-        if seen.calls:
-            for name in seen.calls:
+    peeks = conversation.peeks
+    for index in range(len(peeks) - 1, max(-1, len(peeks) - 1 - _LOOK_BACK), -1):
+        role, called = peeks[index]
+        if called:
+            for name in called:
                 if name not in BOOKKEEPING_TOOLS:
                     calls += 1
                     edits += is_edit(name)
-        elif seen.role == "user":
+        elif role == "user":
             words = opening_words(conversation[index], client)
             if not words:
                 continue
@@ -37,6 +40,7 @@ def read_history(conversation: Conversation, client: Client) -> SessionHistory:
     return SessionHistory(turns, tuple(reversed(found)))
 
 
+@lru_cache(maxsize=1024)
 def is_edit(name: str) -> bool:
     """Whether a tool of this name changes files."""
     lower = name.lower()

@@ -5,45 +5,56 @@ in the same way, so that prefixes, caches and signatures hold.
 """
 
 import re
+from dataclasses import replace
 
 from router.contract.request import InBand, Json, JsonObject, RequestView
-from router.contract.words import Dialect, Tier
+from router.contract.words import Tier
 from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.requests import rewrite
+from router.dialects.table import SPECS
 from router.sessions.clients import HARNESS_TAGS
 
 _LINE = re.compile(r'\A(<task>\n|")?tier: (fast|deep|auto)(?:(?:\r?\n)+|\Z)')
 """What may stand before it is what a client itself puts around the person's words."""
 _HARNESS = tuple(f"<{tag}" for tag in HARNESS_TAGS)
 _NOTHING_ELSE = "continue"
-"""What stands in for a message that was the line alone: no host takes an empty one."""
+"""Replaces a message that was only the line, since hosts reject an empty message."""
 _TEXTS = frozenset({"text", "input_text"})
 _TIERS = {"fast": Tier.FAST, "deep": Tier.DEEP, "auto": None}
-_LISTS = {Dialect.CHAT: "messages", Dialect.RESPONSES: "input", Dialect.MESSAGES: "messages"}
+
+
+def heed_line(view: RequestView) -> RequestView:
+    """The request without lines that ask for a tier, and with the last of them among its overrides."""
+    line, changes = read_in_band(view)
+    if line is None:
+        return view
+    return rewrite(view, changes)._replace(overrides=replace(view.overrides, line=line))
 
 
 def read_in_band(view: RequestView) -> tuple[InBand | None, JsonObject]:
-    """The last wish in the conversation, and the fields of the body that change when its lines are taken out."""
-    name = _LISTS.get(view.dialect)
-    if name is None:
+    """The last such line in the conversation, and the fields of the body that change when the lines are removed."""
+    spec = SPECS[view.dialect]
+    if not spec.is_conversation:
         return None, {}
-    wish: InBand | None = None
+    name = spec.list_field
+    override: InBand | None = None
     given = view.body.get(name)
     if isinstance(given, str):
         found = _LINE.match(given)
-        return (_wish(found, 0), {name: _rest(given, found)}) if found else (None, {})
+        return (_read_line(found, 0), {name: _rest(given, found)}) if found else (None, {})
     items: list[Json] = as_list(given)
     changed: dict[int, Json] = {}
     for index, value in enumerate(items):
         if isinstance(value, dict) and value.get("role") == "user":
             found, item = _take_line(value)
             if found is not None:
-                wish, changed[index] = _wish(found, index), item
+                override, changed[index] = _read_line(found, index), item
     if not changed:
         return None, {}
-    return wish, {name: [changed.get(index, value) for index, value in enumerate(items)]}
+    return override, {name: [changed.get(index, value) for index, value in enumerate(items)]}
 
 
-def _wish(found: "re.Match[str]", place: int) -> InBand:
+def _read_line(found: "re.Match[str]", place: int) -> InBand:
     return InBand(_TIERS[found.group(2)], place)
 
 

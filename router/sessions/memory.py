@@ -10,15 +10,18 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 
-from router.contract.memory import SessionStore
+from router.contract.decision import Decision
+from router.contract.exchange import Exchange, Handler
+from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Settled, StateRefused
+from router.contract.relay import Headers
 from router.contract.request import RequestView
+from router.contract.session import NOBODY, SessionSnapshot, SessionState, read_state
 from router.contract.signals import SessionPosition, Turn
-from router.contract.target import Target
-from router.contract.words import PERSONS_KINDS, Tier, TurnKind
+from router.contract.stores import SessionStore
+from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.dialects.opaque import keys_of, refused_by
 from router.sessions import turn_state
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
-from router.sessions.state import NOBODY, SessionState, read_state
 from router.sessions.words import opening_words
 
 _REMEMBERED = (*PERSONS_KINDS, TurnKind.SUBAGENT)
@@ -30,45 +33,24 @@ _DEFAULT_CACHE_MINUTES = 5.0
 _NEW = SessionState()
 
 
-class SessionSnapshot:
-    """A session as one request finds it: a snapshot. What the request changes is changed in the session as it then is."""
-
-    __slots__ = ("heeds_line", "is_replaced", "key", "known", "origins", "position", "wish")
-
-    def __init__(
-        self,
-        key: str,
-        known: SessionState,
-        position: SessionPosition,
-        origins: Mapping[str, str],
-        *,
-        heeds_line: bool,
-        is_replaced: bool,
-    ) -> None:
-        self.key, self.known, self.position, self.origins, self.heeds_line = key, known, position, origins, heeds_line
-        self.wish = Tier(known.wish) if known.wish else None
-        self.is_replaced = is_replaced
-        """Whether the session takes the slot of an older one that began alike."""
-
-
 class SessionMemory:
-    """Sessions by caller and id. The longest unused is forgotten first."""
+    """Sessions by caller and id. The longest unused is forgotten first. Writes what it observes of requests."""
 
-    def __init__(self, store: SessionStore, targets: Mapping[str, Target], clock: Callable[[], float] = time.time) -> None:
-        self._store, self._targets, self._clock = store, targets, clock
+    def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._clock = store, clock
         self._known: OrderedDict[str, SessionState] = OrderedDict()
 
-    # Reading: changes nothing.
+    # Reading: changes nothing but what is at hand.
 
-    def recall(self, view: RequestView, turn: Turn) -> SessionSnapshot:
+    async def recall(self, view: RequestView, turn: Turn) -> SessionSnapshot:
         """What is known of the session that a request belongs to."""
-        key, known, is_replaced = self._find(view, turn)
+        key, state, replaces = await self._find(view, turn)
         line = view.overrides.line
-        heeds_line = line is not None and line.place >= known.wish_at
+        heeds_line = line is not None and line.place >= state.override_at
         if turn.kind not in _REMEMBERED and turn.kind is not TurnKind.COMPACTION:
-            return SessionSnapshot(key, known, SessionPosition(), known.origins, heeds_line=heeds_line, is_replaced=is_replaced)
-        tier = Tier(known.tier) if known.tier else None
-        is_running = tier is not None and self._is_running(known, turn)
+            return SessionSnapshot(key, state, SessionPosition(), state.origins, heeds_line, replaces)
+        tier = Tier(state.tier) if state.tier else None
+        is_running = tier is not None and _is_running(state, turn)
         if not is_running and turn.goes_on:
             carried = turn_state.read(view.headers, view.body, key, _turn_mark(turn))
             if carried is not None:
@@ -76,138 +58,158 @@ class SessionMemory:
         position = SessionPosition(
             tier,
             is_running,
-            known.has_escalated and is_running,
-            self._find_warm(view, known),
-            known.was_asked_for and is_running,
-            known.effort,
+            state.has_escalated and is_running,
+            self._find_warm(view, state),
+            state.was_asked_for and is_running,
+            state.effort,
         )
-        origins = _name_origins(view, known)
-        return SessionSnapshot(key, known, position, origins, heeds_line=heeds_line, is_replaced=is_replaced)
+        return SessionSnapshot(key, state, position, _name_origins(view, state), heeds_line, replaces)
 
-    @staticmethod
-    def _is_running(known: SessionState, turn: Turn) -> bool:
-        """Whether this request goes on with the remembered turn: after a result, or, moved up once, with a "go on"."""
-        if turn.goes_on or (turn.turn_id and turn.kind is TurnKind.ASK):
-            return known.turn == _turn_mark(turn)
-        return turn.kind is TurnKind.FOLLOW_UP and known.has_escalated
-
-    def _find_warm(self, view: RequestView, known: SessionState) -> Mapping[str, int]:
+    def _find_warm(self, view: RequestView, state: SessionState) -> Mapping[str, int]:
         """What targets still have warm. A conversation that became shorter is another prefix: nothing of it is."""
-        if len(view.conversation) < known.messages:
+        if len(view.conversation) < state.messages:
             return {}
         now = self._clock()
-        return {target: tokens for target, (tokens, until) in known.warm.items() if until > now}
+        return {target: tokens for target, (tokens, until) in state.warm.items() if until > now}
 
-    def _find(self, view: RequestView, turn: Turn) -> tuple[str, SessionState, bool]:
+    async def _find(self, view: RequestView, turn: Turn) -> tuple[str, SessionState, SessionState | None]:
         """The session; one that a client does not name is told by its beginning, and by extending what is remembered.
 
-        The last says whether it takes the slot of another.
+        The last is another session whose slot it takes.
         """
-        base = f"{view.caller}\0{turn.session}"
+        base = f"{view.caller.name}\0{turn.session}"
         if not turn.is_guessed:
-            return base, self._load(base) or _NEW, False
-        oldest = (base, float("inf"))
+            return base, await self._load(base) or _NEW, None
+        oldest_key, oldest = base, _NEW
         for number in range(_MAX_ALIKE):
             key = f"{base}\0{number}" if number else base
-            known = self._load(key)
-            if known is None or _extends(view, turn, known):
-                return key, known or _NEW, False
-            oldest = min(oldest, (key, known.at), key=lambda pair: pair[1])
-        return oldest[0], _NEW, True
+            state = await self._load(key)
+            if state is None or _extends(view, turn, state):
+                return key, state or _NEW, None
+            if oldest is _NEW or state.at < oldest.at:
+                oldest_key, oldest = key, state
+        return oldest_key, _NEW, oldest
 
-    def _load(self, key: str) -> SessionState | None:
-        known = self._known.get(key)
-        if known is None:
-            stored = self._store.load(_digest(key))
-            known = read_state(stored) if stored else None
-        return known if known is not None and self._clock() - known.at < _LONGEST_SECONDS else None
+    async def _load(self, key: str) -> SessionState | None:
+        state = self._known.get(key)
+        if state is None:
+            stored = await self._store.load(_digest(key))
+            state = self._known.get(key)  # another request of the session may have come by meanwhile
+            if state is None and stored and (state := read_state(stored)) is not None:
+                self._put(key, state)
+        if state is not None and self._clock() - state.at >= _LONGEST_SECONDS:
+            del self._known[key]
+            return None
+        return state
 
     # Writing: what a request came to.
 
-    @staticmethod
-    def mint_turn_state(snapshot: SessionSnapshot, view: RequestView, turn: Turn, decided: Tier, served: Tier) -> str | None:
-        """The token by which a client carries the turn's tier itself; None for clients that carry none."""
-        if turn.client != "codex" or turn.kind not in _REMEMBERED:
-            return None
-        tier = snapshot.position.tier if _is_aside(snapshot, view) else _higher(decided, served)
-        return turn_state.mint(snapshot.key, _turn_mark(turn), tier) if tier is not None else None
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {FirstByte: self._note_answer, StateRefused: self._note_refused, Settled: self._note_end}
 
-    def note_answer(
-        self,
-        snapshot: SessionSnapshot,
-        view: RequestView,
-        turn: Turn,
-        decided: Tier,
-        target: Target,
-        *,
-        was_asked_for: bool = False,
-    ) -> None:
+    def _note_answer(self, exchange: Exchange, begun: FirstByte) -> None:
         """An answer begins: from now on what is new in this session's next request is this target's own.
 
         Not when it ends: a client goes on at the last event, which may come before that, and what a cut answer said comes
         back too.
         """
-        overrides, messages = view.overrides, len(view.conversation)
-        state = self._current(snapshot)
-        if overrides.for_session or snapshot.heeds_line:
-            state = state.with_wish(
-                overrides.tier if overrides.for_session else overrides.line.tier if overrides.line else None, messages
-            )
+        decided, target = exchange.last(Decided), begun.target
+        if decided is None:
+            return
+        view, session, decision = decided
+        turn, overrides, messages = decision.turn, view.overrides, len(view.conversation)
+        state, now = self._current(session), self._clock()
+        before = state
+        if overrides.for_session or session.heeds_line:
+            line = overrides.line.tier if overrides.line else None
+            state = state.with_override(overrides.tier if overrides.for_session else line, messages, at=now)
         if turn.kind in _REMEMBERED:
-            if not _is_aside(snapshot, view):
-                position, tier = snapshot.position, _higher(decided, target.tier)
+            if not _is_aside(session, view):
+                position, tier = session.position, _higher(decision.tier, target.tier)
                 rose = position.is_running and position.tier is Tier.FAST and tier is Tier.DEEP
+                mark = _turn_mark(turn)
+                # Another request of the same turn may have moved it up since this one looked.
+                was_raised = state is not session.state and state.turn == mark and state.has_escalated
                 state = state.with_turn(
-                    _turn_mark(turn),
-                    tier,
-                    has_escalated=rose or (position.is_running and position.has_escalated),
-                    was_asked_for=was_asked_for or (position.is_running and position.was_asked_for),
+                    mark,
+                    Tier.DEEP if was_raised else tier,
+                    has_escalated=rose or was_raised or (position.is_running and position.has_escalated),
+                    was_asked_for=decision.was_asked_for or (position.is_running and position.was_asked_for),
                     effort=view.effort,
                 )
             last = _last_mark(view, turn, messages) if turn.is_guessed else None
-            state = state.with_answer(target.name, messages, snapshot.origins, last)
-        self._keep(snapshot, state)
+            state = state.with_answer(target.name, messages, session.origins, last, at=now)
+        if state is not before:
+            self._put(session.key, state)
 
-    def note_served(self, snapshot: SessionSnapshot, view: RequestView, turn: Turn, target: str, tokens: int) -> None:
-        """A target answered in full: it has the conversation warm now."""
-        if turn.kind in _REMEMBERED or turn.kind is TurnKind.COMPACTION:
-            price = self._targets[target].price
-            until = self._clock() + (price.cache_minutes if price else _DEFAULT_CACHE_MINUTES) * 60
-            state = self._current(snapshot)
-            is_shorter = len(view.conversation) < snapshot.known.messages
-            self._keep(snapshot, state.with_warm(target, tokens, until, is_shorter=is_shorter))
-
-    def note_refused(self, snapshot: SessionSnapshot, target: str, keys: tuple[str, ...]) -> None:
+    def _note_refused(self, exchange: Exchange, fact: StateRefused) -> None:
         """A target refused these pieces and then served without them: it does not get them again."""
-        refused = {key: NOBODY if key in snapshot.origins else refused_by(target) for key in keys}
-        snapshot.origins = {**snapshot.origins, **refused}
-        self._keep(snapshot, self._current(snapshot).with_origins(snapshot.origins))
+        decided = exchange.last(Decided)
+        if decided is None:
+            return
+        session = decided.session
+        refused = {key: NOBODY if key in session.origins else refused_by(fact.target.name) for key in fact.keys}
+        self._put(session.key, self._current(session).with_origins(refused, at=self._clock()))
 
-    def save(self, snapshot: SessionSnapshot) -> None:
-        """Hand the session to the store, once for each request."""
-        state = self._known.get(snapshot.key)
-        if state is not None:
-            self._store.save(_digest(snapshot.key), state.at, state.write())
+    def _note_end(self, exchange: Exchange, settled: Settled) -> None:
+        """A target that answered in full has the conversation warm now. The store gets the session once for each request."""
+        decided = exchange.last(Decided)
+        if decided is None:
+            return
+        ended, kind = exchange.last(AttemptEnded), decided.decision.turn.kind
+        is_remembered = kind in _REMEMBERED or kind is TurnKind.COMPACTION
+        session = decided.session
+        if settled.ending.outcome is Outcome.SERVED and ended is not None and is_remembered:
+            usage, price = ended.usage, ended.target.price
+            tokens = usage.input_tokens + usage.output_tokens if usage else decided.decision.prompt_tokens
+            now = self._clock()
+            until = now + (price.cache_minutes if price else _DEFAULT_CACHE_MINUTES) * 60
+            is_shorter = len(decided.view.conversation) < session.state.messages
+            state = self._current(session).with_warm(ended.target.name, tokens, until, is_shorter=is_shorter, at=now)
+            self._put(session.key, state)
+        known = self._known.get(session.key)
+        if known is not None and known is not session.replaces:
+            self._store.save(_digest(session.key), known.at, known.write())
 
-    def _current(self, snapshot: SessionSnapshot) -> SessionState:
+    def _current(self, session: SessionSnapshot) -> SessionState:
         """The session as it is now: another of its requests may have changed it since this one looked."""
-        return _NEW if snapshot.is_replaced else self._load(snapshot.key) or _NEW
+        state = self._known.get(session.key)
+        return session.state if state is None or state is session.replaces else state
 
-    def _keep(self, snapshot: SessionSnapshot, state: SessionState) -> None:
-        snapshot.is_replaced = False
-        self._known[snapshot.key] = state._replace(at=self._clock())
-        self._known.move_to_end(snapshot.key)
+    def _put(self, key: str, state: SessionState) -> None:
+        self._known[key] = state
+        self._known.move_to_end(key)
         if len(self._known) > _MAX_SESSIONS:
             self._known.popitem(last=False)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Write what is left."""
-        self._store.close()
+        await self._store.close()
 
 
-def _is_aside(snapshot: SessionSnapshot, view: RequestView) -> bool:
-    """A wish for one request does not move the running turn."""
-    return view.overrides.tier is not None and not view.overrides.for_session and snapshot.position.is_running
+def carried_headers(session: SessionSnapshot, view: RequestView, decision: Decision) -> Mapping[Tier, Headers]:
+    """The token by which a client carries the turn's tier itself, for an answer from each tier; empty for other clients."""
+    turn = decision.turn
+    if turn.client != "codex" or turn.kind not in _REMEMBERED:
+        return {}
+    found: dict[Tier, Headers] = {}
+    for served in Tier:
+        tier = session.position.tier if _is_aside(session, view) else _higher(decision.tier, served)
+        if tier is not None:
+            found[served] = ((turn_state.TURN_STATE, turn_state.mint(session.key, _turn_mark(turn), tier)),)
+    return found
+
+
+def _is_running(state: SessionState, turn: Turn) -> bool:
+    """Whether this request goes on with the remembered turn: after a result, or, moved up once, with a "go on"."""
+    if turn.goes_on or (turn.turn_id and turn.kind is TurnKind.ASK):
+        return state.turn == _turn_mark(turn)
+    return turn.kind is TurnKind.FOLLOW_UP and state.has_escalated
+
+
+def _is_aside(session: SessionSnapshot, view: RequestView) -> bool:
+    """An override for one request does not move the running turn."""
+    return view.overrides.tier is not None and not view.overrides.for_session and session.position.is_running
 
 
 def _higher(decided: Tier, served: Tier) -> Tier:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 import orjson
 
@@ -33,9 +34,9 @@ _TELLING = ("fail", "FAIL", "xit", "Traceback", "not found", "panic: ", "Segment
 _HAPPY = (" pass", "ok  \t", "OK (", "result: ok", "tests pass")
 """Words without which the patterns above cannot match: to look for these takes a hundredth of the time."""
 _ALL_WELL = re.compile(r"exit(?:ed)?(?: with)?(?: code| status):? ?0\b", re.IGNORECASE)
-"""A stated success: what stands in the output besides is no failure."""
+"""A stated success: other words in the output then do not count as a failure."""
 _READERS = re.compile(r"read|view|list|glob|grep|search|find|fetch|^ls$|open", re.IGNORECASE)
-"""Tools that only look: an error in what they show is no error of theirs."""
+"""Tools that only read: an error in what they show is not a failure of the call."""
 
 
 def read_trajectory(conversation: Conversation, client: Client) -> Trajectory:
@@ -43,8 +44,9 @@ def read_trajectory(conversation: Conversation, client: Client) -> Trajectory:
     start = _find_start(conversation, client)
     calls = edits = 0
     changed: list[int] = []
-    for index in range(start, len(conversation)):
-        for name in conversation.peek(index).calls:
+    peeks = conversation.peeks
+    for index in range(start, len(peeks)):
+        for name in peeks[index].calls:
             if name not in BOOKKEEPING_TOOLS:
                 calls += 1
                 if is_edit(name):
@@ -56,7 +58,7 @@ def read_trajectory(conversation: Conversation, client: Client) -> Trajectory:
     first, seen = len(conversation), 0
     while first > max(start, len(conversation) - _READ_MESSAGES) and seen < _READ_CALLS:
         first -= 1
-        seen += len(conversation.peek(first).calls)
+        seen += len(peeks[first].calls)
     last = _read_last([conversation[index] for index in range(first, len(conversation))])
     return last._replace(calls=calls, edits=edits, files=files, written_chars=written_chars)
 
@@ -76,8 +78,9 @@ def _measure_changes(conversation: Conversation, places: list[int]) -> tuple[int
 
 def _find_start(conversation: Conversation, client: Client) -> int:
     """The message behind the person's last words."""
-    for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _COUNTED_MESSAGES), -1):
-        if conversation.peek(index).role == "user" and opening_words(conversation[index], client):
+    peeks = conversation.peeks
+    for index in range(len(peeks) - 1, max(-1, len(peeks) - 1 - _COUNTED_MESSAGES), -1):
+        if peeks[index].role == "user" and opening_words(conversation[index], client):
             return index + 1
     return max(0, len(conversation) - _COUNTED_MESSAGES)
 
@@ -124,7 +127,7 @@ def _judge(result: ToolResult, name: str) -> str:
     has_words = any(word in text for word in _TELLING)
     if result.is_error:
         return "red" if has_words and _RED.search(text) else "failed"
-    if _READERS.search(name) or is_edit(name):
+    if _only_looks(name) or is_edit(name):
         return "nothing"
     if has_words:
         if _RED.search(text):
@@ -132,6 +135,11 @@ def _judge(result: ToolResult, name: str) -> str:
         if not _ALL_WELL.search(text[:_HEAD]) and _FAILED.search(text):
             return "failed"
     return "green" if any(word in text for word in _HAPPY) and _GREEN.search(text) else "fine"
+
+
+@lru_cache(maxsize=1024)
+def _only_looks(name: str) -> bool:
+    return _READERS.search(name) is not None
 
 
 def _as_text(arguments: Json) -> str:

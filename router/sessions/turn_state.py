@@ -1,7 +1,7 @@
 """A token that the client itself carries through a turn: Codex sends `x-codex-turn-state` back until the turn ends.
 
 It names the turn's tier, so that a turn stays where it is even if its session was forgotten here. It is bound to the session
-and the turn, and signed with a key of this process: nobody can write one for themselves.
+and the turn, and signed with a key of this process: callers cannot forge one.
 """
 
 import hmac

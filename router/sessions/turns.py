@@ -8,7 +8,8 @@ import orjson
 
 from router.contract.request import Json, JsonObject, RequestView
 from router.contract.signals import SessionHistory, Trajectory, Turn
-from router.contract.words import PERSONS_KINDS, Dialect, Feature, Operation, Tier, TurnKind
+from router.contract.words import PERSONS_KINDS, Feature, Operation, Tier, TurnKind
+from router.dialects.table import SPECS
 from router.sessions import clients
 from router.sessions.clients import UNKNOWN_CLIENT, Client
 from router.sessions.history import read_history
@@ -20,11 +21,11 @@ _SYSTEM_HEAD = 400
 _LAST_TEXT_STARTS = tuple(mark for mark, _ in clients.LAST_TEXT_MARKS)
 
 
-def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
+def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
     """Say whose turn a request is. Reads only the request itself."""
     client = _recognise(view)
     metadata = _turn_metadata(view)
-    words = None if view.dialect is Dialect.COMPLETIONS else person_text(view.conversation, client)
+    words = person_text(view.conversation, client) if SPECS[view.dialect].is_conversation else None
     kind = _read_kind(view, client, metadata, words)
     goes_on = kind is TurnKind.TOOL_LOOP or (
         kind is TurnKind.SUBAGENT and _structural_kind(view, client, words) is TurnKind.TOOL_LOOP
@@ -40,7 +41,7 @@ def read_turn(view: RequestView, tier_wish: Tier | None = None) -> Turn:
         person_text=words if is_persons else None,
         ask_text=_find_ask(view, client, kind, words),
         is_planning=_says_plan(view) or is_planning(view.conversation),
-        tier_wish=tier_wish,
+        session_override=session_override,
         goes_on=goes_on,
         turn_id=_text(metadata.get("turn_id")),
         is_guessed=not session,
@@ -129,7 +130,7 @@ def _marked_kind(view: RequestView) -> TurnKind | None:
 
 def _structural_kind(view: RequestView, client: Client, words: str | None) -> TurnKind:
     """What the shape of the conversation says, for any client."""
-    if view.dialect is Dialect.COMPLETIONS or view.operation is Operation.COUNT_TOKENS:
+    if not SPECS[view.dialect].is_conversation or view.operation is Operation.COUNT_TOKENS:
         return TurnKind.SIDE
     last = view.conversation[-1] if len(view.conversation) else None
     if words is None:
@@ -169,7 +170,7 @@ def _turn_metadata(view: RequestView) -> JsonObject:
 
 
 def _read_session(view: RequestView, client: Client, metadata: JsonObject) -> str:
-    """The session's id, first that is there; empty where the client gives none. An empty id is no id."""
+    """The session's id, first that is there; empty where the client gives none. An empty id does not count."""
     if view.overrides.session:
         return f"x:{view.overrides.session}"
     found = _first_header(view.headers, client) or _text(metadata.get("thread_id")) or _field_session(view.body)
@@ -201,7 +202,7 @@ def _fingerprint(view: RequestView, client: Client) -> str:
         message = view.conversation[index]
         if message.role == "user" and (first := opening_words(message, client)):
             break
-    digest = hashlib.blake2b(f"{view.caller}\0{client.name}\0{first}".encode("utf-8", "replace"), digest_size=8)
+    digest = hashlib.blake2b(f"{view.caller.name}\0{client.name}\0{first}".encode("utf-8", "replace"), digest_size=8)
     return f"~{digest.hexdigest()}"
 
 

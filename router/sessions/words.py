@@ -45,8 +45,9 @@ def person_text(conversation: Conversation, client: Client) -> str | None:
 
 def earlier_words(conversation: Conversation, client: Client, skip: int = 0) -> str | None:
     """The person's words from further back: the last ones, or with `skip` the ones before those."""
-    for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_FAR_BACK), -1):
-        if conversation.peek(index).role == "user" and (words := words_of(conversation[index], client)):
+    peeks = conversation.peeks
+    for index in range(len(peeks) - 1, max(-1, len(peeks) - 1 - _LOOK_FAR_BACK), -1):
+        if peeks[index].role == "user" and (words := words_of(conversation[index], client)):
             if not skip:
                 return words
             skip -= 1

@@ -14,7 +14,7 @@ from router.telemetry.lines import entry_line
 
 
 class _LineWriter:
-    """Writes lines to standard error, one system call each. A reader that is gone must not cost a caller their answer."""
+    """Writes lines to standard error, one system call each. A closed pipe must not fail a request."""
 
     def __init__(self, *_: object) -> None:
         self._file = sys.stderr.buffer
@@ -68,23 +68,23 @@ def _to_line(_: Any, level: str, event: MutableMapping[str, Any]) -> bytes:
 
 
 def server_started(*, url: str, config: str, targets: int, simulated: bool, took_ms: float) -> None:
-    """The router listens."""
+    """The router is listening."""
     if not _is_plain:
         _log.info("server.started", url=url, config=config, targets=targets, simulated=simulated, took_ms=round(took_ms, 1))
 
 
 def server_stopped() -> None:
-    """The router is gone."""
+    """The router has stopped."""
     _log.info("server.stopped")
 
 
 def config_warned(*, warning: str) -> None:
-    """Something in the config wants a look."""
+    """Something in the config needs attention."""
     _log.warning("config.warned", warning=warning)
 
 
 def request_settled(entry: Entry) -> None:
-    """An admitted request is over."""
+    """An admitted request has ended."""
     if _is_plain:
         _log.info("request.settled", line=entry_line(entry))
         return
@@ -122,43 +122,48 @@ def request_settled(entry: Entry) -> None:
     )
 
 
-def request_turned_away(*, status: int, code: str) -> None:
-    """A request was refused before it was admitted."""
-    _log.info("request.turned_away", status=status, code=code)
+def request_rejected(*, status: int, code: str) -> None:
+    """A request was rejected before admission."""
+    _log.info("request.rejected", status=status, code=code)
 
 
 def policy_skipped(*, policy: str, reason: str) -> None:
-    """A policy raised, or answered what is no opinion."""
+    """A policy raised an error or returned an invalid opinion, and was skipped."""
     _log.warning("policy.skipped", policy=policy, reason=reason)
 
 
 def target_misconfigured(*, target: str, code: str) -> None:
-    """A target refuses our key or does not know its model: an operator must look."""
+    """A target rejects the configured API key or does not know the configured model. The operator must correct it."""
     _log.error("target.misconfigured", target=target, code=code)
 
 
 def tokens_uncounted(*, reason: str) -> None:
-    """Exact counts cannot be had."""
+    """Exact token counts are not available."""
     _log.warning("tokens.uncounted", reason=reason)
 
 
 def ledger_failed(*, reason: str, lost: int) -> None:
-    """Entries could not be written."""
+    """Entries could not be written to the ledger."""
     _log.error("ledger.failed", reason=reason, lost=lost)
 
 
 def store_failed(*, reason: str, lost: int) -> None:
-    """A response could not be written to `store.path`, or read from it. It is still in memory for its hour."""
+    """A response could not be written to `store.path`, or read from it. It stays in memory for an hour at most."""
     _log.error("store.failed", reason=reason, lost=lost)
 
 
+def store_migrated(*, file: str, before: int, version: int, copy: str) -> None:
+    """A file written by an older Tandem was migrated to the current schema. The old file is kept next to it, as `copy`."""
+    _log.info("store.migrated", file=file, before=before, version=version, copy=copy)
+
+
 def bridge_failed(*, target: str, error: Exception) -> None:
-    """An answer could not be translated: the target sent a shape that nobody foresaw, or our bridge is at fault."""
+    """An answer could not be translated: the target sent an unexpected shape, or the bridge has a bug."""
     _log.error("bridge.failed", target=target, kind=type(error).__name__, where=place_of(error))
 
 
 def place_of(error: Exception) -> str:
-    """The innermost line of code that an error came from: never a value."""
+    """The innermost line of code that raised an error, without any value."""
     place, trace = "", error.__traceback__
     while trace is not None:
         place = f"{trace.tb_frame.f_code.co_name}:{trace.tb_lineno}"
@@ -167,5 +172,5 @@ def place_of(error: Exception) -> str:
 
 
 def fault_caught(*, request_id: str, kind: str, where: str) -> None:
-    """A defect of ours reached the edge. `where` is a line of our code, never a value."""
+    """A bug in Tandem reached the edge. `where` is a line of code, never a value."""
     _log.error("fault.caught", request_id=request_id, kind=kind, where=where)

@@ -1,10 +1,10 @@
-"""Tasks that run beside a request. A task that nobody holds may be collected while it runs, so these are held."""
+"""Tasks that run next to a request. A task without a reference may be collected while it runs, so these are held."""
 
 import asyncio
-from collections.abc import Coroutine, Generator
+import types
+from collections.abc import Coroutine, Generator, Sized
 from typing import Any
 
-STOPPING = "the router stops"
 _running: set[asyncio.Task[Any]] = set()
 
 
@@ -56,10 +56,24 @@ class _Started(Coroutine[Any, Any, None]):
         return self._work.__await__()
 
 
+async def in_step(others: Sized) -> None:
+    """Where several do the same work, let each take its next step after the others have taken this one.
+
+    A step is cheaper right after the same step of another, while the processor still has its code at hand. One alone goes on.
+    """
+    if len(others) > 1:
+        await _next_round()
+
+
+@types.coroutine
+def _next_round() -> Generator[None, None, None]:
+    yield
+
+
 async def stop_all(within_seconds: float) -> None:
-    """Cancel what still runs and wait for it to settle, so that nothing is lost when the router stops."""
+    """Cancel what still runs and wait for it to settle, so that nothing is lost when the router shuts down."""
     running = [task for task in _running if not task.done()]
     for task in running:
-        task.cancel(STOPPING)
+        task.cancel()
     if running:
         await asyncio.wait(running, timeout=within_seconds)

@@ -2,14 +2,19 @@
 
 import asyncio
 import json
-import time
 
 import anthropic
 import openai
 import pytest
 
+from adapters.simulated import SimulatedAdapter
+from router.contract.relay import Endpoint, OutgoingRequest
+from router.contract.words import Dialect
 from tests.conftest import SIMULATED
-from tests.tools.http import call, chat
+from tests.tools.http import call, chat, request_bytes
+from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.sinks import RecordingSink
+from tests.tools.values import ask, make_target
 
 TOOLS = [
     {"type": "function", "function": {"name": "delete_all", "parameters": {"type": "object", "properties": {}}}},
@@ -99,18 +104,25 @@ async def test_a_schema_gets_json_that_fits_it(simulated):
     assert json.loads(content) == {"title": "Simulated title", "n": 1}
 
 
-async def test_fast_writes_a_thousand_tokens_a_second(start):
-    tandem = await start(
-        SIMULATED.replace("tokens_per_second: 50000", "tokens_per_second: 1000").replace(
-            "answer_tokens: 40", "answer_tokens: 500"
-        )
-    )
+def open_simulated(sink: RecordingSink, **options) -> None:
+    """A simulated target on its own, asked for a stream."""
+    adapter = SimulatedAdapter(Endpoint("m"), SimulatedAdapter.Settings.model_validate(options), None)
+    view = ask(stream=True)
+    adapter.open(OutgoingRequest(view, make_target(), Dialect.CHAT, view.raw, 10), sink)
 
-    await call(tandem.port, "/v1/chat/completions", chat(stream=True, stream_options={"include_usage": True}))
 
-    (entry,) = await tandem.entries()
-    assert 900 < entry["tokens_per_second"] < 1_100
-    assert entry["output_tokens"] >= 500
+@jumping_clock
+async def test_a_stream_is_written_at_the_pace_that_it_is_told():
+    sink = RecordingSink()
+
+    open_simulated(sink, ttft_seconds=3, tokens_per_second=1024, answer_tokens=512)
+    await sink.first.wait()
+    began = seconds_passed()
+    await sink.finished(60)
+
+    assert began == pytest.approx(3, abs=0.01)
+    assert seconds_passed() - began == pytest.approx(0.5, abs=0.01)
+    assert sink.body.count(b'"content"') >= 500
 
 
 def with_fault(fault: str) -> str:
@@ -140,17 +152,24 @@ async def test_faults_come_when_asked_for(start, fault, status, code):
         assert reply.headers["retry-after"] == "9"
 
 
-async def test_a_cut_and_a_queue_come_when_asked_for(start):
-    tandem = await start(with_fault('{kind: cut, after_tokens: 3, when: "please cut"}, {kind: queue, seconds: 0.3}'))
-    began = time.monotonic()
+async def test_a_cut_comes_when_asked_for(start):
+    tandem = await start(with_fault('{kind: cut, after_tokens: 3, when: "please cut"}'))
 
     cut = await call(tandem.port, "/v1/chat/completions", chat("fix the typo, please cut", stream=True))
-    queued = await call(tandem.port, "/v1/chat/completions", chat(stream=True))
 
     assert not cut.is_whole
     assert b"[DONE]" not in cut.body
-    assert queued.is_whole
-    assert time.monotonic() - began > 0.3
+
+
+@jumping_clock
+async def test_a_queue_is_waited_in_before_the_first_token():
+    sink = RecordingSink()
+
+    open_simulated(sink, ttft_seconds=2, tokens_per_second=64, faults=[{"kind": "queue", "seconds": 30}])
+    await sink.first.wait()
+
+    assert seconds_passed() == pytest.approx(32, abs=0.1)
+    assert (await sink.finished(60)).body.endswith(b"data: [DONE]\n\n")
 
 
 async def test_a_fault_comes_every_nth_time_only(start):
@@ -163,8 +182,6 @@ async def test_a_fault_comes_every_nth_time_only(start):
 
 async def test_a_caller_that_leaves_stops_the_simulated_model(start):
     tandem = await start(SIMULATED.replace("tokens_per_second: 50000", "tokens_per_second: 10"))
-    from tests.tools.http import request_bytes
-
     reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
     await asyncio.wait_for(reader.readuntil(b"data:"), 5)

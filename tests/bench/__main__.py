@@ -2,52 +2,16 @@
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
+from tests.bench.compare import PAIR_SECONDS, ROUNDS, compare
 from tests.bench.decision import decision_times
-
-HERE = Path(__file__).resolve().parent
-CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
-TICKS = os.sysconf("SC_CLK_TCK")
-CONFIG = """
-ledger: {{path: bench.db}}
-tiers:
-  fast: {{targets: [{{name: quick, adapter: openai_http, dialect: chat, base_url: "{url}", model: m}}]}}
-  deep: {{targets: [{{name: thorough, adapter: openai_http, dialect: chat, base_url: "{url}", model: m, window_tokens: 400000}}]}}
-"""
-
-
-def pinned(core: int):
-    return (lambda: os.sched_setaffinity(0, {core})) if hasattr(os, "sched_setaffinity") else None
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-class Process:
-    """A child whose CPU time and memory can be read."""
-
-    def __init__(self, command: list[str], core: int, **more) -> None:
-        self.child = subprocess.Popen(command, preexec_fn=pinned(core), text=True, **more)
-
-    def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.child.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
-
-    def resident_mb(self) -> float:
-        return int(Path(f"/proc/{self.child.pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
-
-    def stop(self) -> None:
-        self.child.terminate()
-        self.child.wait(10)
+from tests.bench.processes import CORES, HERE, pinned, say, start_tandem, start_upstream
 
 
 def load(kind: str, port: int, size: int, count: int, seconds: float, dialect: str = "chat") -> dict:
@@ -58,41 +22,9 @@ def load(kind: str, port: int, size: int, count: int, seconds: float, dialect: s
     return json.loads(done.stdout)
 
 
-def start_tandem(upstream_port: int, folder: Path) -> tuple[Process, int, float]:
-    """A fresh Tandem, its port, and the seconds to its first answer."""
-    (folder / "config.yaml").write_text(CONFIG.format(url=f"http://127.0.0.1:{upstream_port}/v1"))
-    command = [
-        sys.executable,
-        "-m",
-        "router.cli",
-        "serve",
-        "--config",
-        str(folder / "config.yaml"),
-        "--port",
-        "0",
-        "--log",
-        "json",
-    ]
-    began = time.monotonic()
-    process = Process(command, CORES[-1], stderr=subprocess.PIPE)
-    port = int(json.loads(process.child.stderr.readline())["url"].rsplit(":", 1)[1])
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/v1/chat/completions",
-        b'{"model":"auto","messages":[{"role":"user","content":"fix the typo"}]}',
-        {"content-type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        answer.read()
-    took = time.monotonic() - began
-    # Its log must be read, or it would stop when the pipe is full.
-    subprocess.Popen(["cat"], stdin=process.child.stderr, stdout=subprocess.DEVNULL)
-    return process, port, took
-
-
 def measure(seconds: float, folder: Path) -> dict[str, float]:
     """One round: every figure once, direct and through Tandem in turn."""
-    upstream = Process([sys.executable, str(HERE / "upstream.py"), "0"], CORES[0], stdout=subprocess.PIPE)
-    direct = int(upstream.child.stdout.readline())
+    upstream, direct = start_upstream()
     tandem, port, start = start_tandem(direct, folder)
     found: dict[str, float] = {"start_seconds": start, "idle_mb": tandem.resident_mb()}
     try:
@@ -159,15 +91,29 @@ FIGURES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="rounds; medians are shown (default 3)")
-    parser.add_argument("--seconds", type=float, default=1.5, help="length of one measurement (default 1.5)")
-    parser.add_argument("--json", metavar="FILE", help="write every round and the medians here")
+    parser.add_argument("--against", metavar="COMMIT", help="compare the working tree with this commit, not with direct calls")
+    parser.add_argument("--rounds", type=int, help=f"rounds; medians are shown (default 3, with --against {ROUNDS})")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        help=f"length of one measurement (default 1.5, with --against {PAIR_SECONDS})",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write every single figure and the medians here")
     arguments = parser.parse_args()
+    for name in ("rounds", "seconds"):
+        if (value := getattr(arguments, name)) is not None and value <= 0:
+            parser.error(f"--{name}: {value} is not above 0")
+    if arguments.against is not None:
+        return compare(arguments.against, arguments.rounds or ROUNDS, arguments.seconds or PAIR_SECONDS, arguments.json)
+    return measure_against_direct(arguments.rounds or 3, arguments.seconds or 1.5, arguments.json)
+
+
+def measure_against_direct(count: int, seconds: float, json_file: str | None) -> int:
     rounds = []
-    for number in range(arguments.rounds):
-        say(f"round {number + 1} of {arguments.rounds}")
+    for number in range(count):
+        say(f"round {number + 1} of {count}")
         with tempfile.TemporaryDirectory() as folder:
-            rounds.append({**measure(arguments.seconds, Path(folder)), **decision_times()})
+            rounds.append({**measure(seconds, Path(folder)), **decision_times()})
     medians = {name: statistics.median(found[name] for found in rounds) for name, _, _ in FIGURES}
     medians["streams_held"] = max(found["streams_held"] for found in rounds)
     print(f"{'figure':<62}{'median':>10}{'spread':>9}")
@@ -175,8 +121,8 @@ def main() -> int:
         values = [found[name] for found in rounds]
         spread = (max(values) - min(values)) / medians[name] if medians[name] else 0.0
         print(f"{title:<62}{medians[name]:>8.2f} {unit:<3}{spread:>6.0%}")
-    if arguments.json:
-        Path(arguments.json).write_text(json.dumps({"medians": medians, "rounds": rounds}, indent=2))
+    if json_file:
+        Path(json_file).write_text(json.dumps({"medians": medians, "rounds": rounds}, indent=2))
     return 0
 
 

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from router.config.load import check_config
+from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
-from router.dialects.requests import Arrival
 from router.wiring import build_house, known_names
 from tests.bench.load import body_of
 
@@ -36,5 +36,5 @@ async def _measure() -> dict[str, float]:
                 await built.house.decide(arrival)
                 times.append(time.perf_counter() - began)
             found[f"decision_ms_{name}_p99"] = sorted(times[20:])[int(RUNS * 0.99) - 1] * 1e3
-        built.counter.close()
+        built.house.state.counter.close()
     return found

@@ -5,15 +5,20 @@ import json
 import re
 import sys
 import time
+from collections.abc import Callable, Iterator
+from itertools import repeat
 
 TOKEN = re.compile(rb'"(?:content|delta|text)":"(\d{20}) "')
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
 
 
-def body_of(size: int, *, tokens: int | None = None, dialect: str = "chat") -> bytes:
-    """A request of about `size` bytes, its text source code; streaming when `tokens` is given."""
+def body_of(size: int, *, tokens: int | None = None, dialect: str = "chat", pull: int | None = None) -> bytes:
+    """A request of about `size` bytes, its text source code; streaming when `tokens` is given.
+
+    With `pull` the upstream makes a token only when it is told to, by this number.
+    """
     code = "def add(a, b):\n    return a + b  # the sum of both\n\n\n"
-    words = f"Answer in one sentence. tokens={tokens or 0} "
+    words = f"Answer in one sentence. tokens={tokens or 0} {f'pull={pull} ' if pull is not None else ''}"
     text = words + code * (max(0, size - 120) // (len(code) + 5))
     said = [{"role": "user", "content": text}]
     asked = {"input": said} if dialect == "responses" else {"messages": said}
@@ -35,18 +40,28 @@ async def read_whole(reader: asyncio.StreamReader) -> None:
     await reader.readexactly(length)
 
 
-async def ask(port: int, request: bytes, until: float, latencies: list[float]) -> None:
+async def ask(port: int, requests: Iterator[bytes], until: float, latencies: list[float]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
-    while time.monotonic() < until:
-        began = time.perf_counter()
-        writer.write(request)
-        await read_whole(reader)
-        latencies.append(time.perf_counter() - began)
+    await ask_over(reader, writer, requests, until, latencies)
     writer.close()
 
 
-async def listen(port: int, request: bytes, lags: list[float], firsts: list[float]) -> None:
-    """One stream: the lag of every token, and the time to the first."""
+async def ask_over(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    requests: Iterator[bytes],
+    until: float,
+    latencies: list[float],
+) -> None:
+    while time.monotonic() < until:
+        began = time.perf_counter()
+        writer.write(next(requests))
+        await read_whole(reader)
+        latencies.append(time.perf_counter() - began)
+
+
+async def listen(port: int, request: bytes, heard: Callable[[float], None], firsts: list[float]) -> None:
+    """One stream: `heard` is told the lag of every token, `firsts` gets the time to the first."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
     began, rest, first = time.perf_counter(), b"", True
     writer.write(request)
@@ -61,7 +76,7 @@ async def listen(port: int, request: bytes, lags: list[float], firsts: list[floa
         data = rest + piece
         last = 0
         for token in TOKEN.finditer(data):
-            lags.append((now - int(token.group(1))) / 1e9)
+            heard((now - int(token.group(1))) / 1e9)
             last = token.end()
         rest = data[max(last, len(data) - 200) :]
     writer.close()
@@ -70,18 +85,18 @@ async def listen(port: int, request: bytes, lags: list[float], firsts: list[floa
 async def main(kind: str, port: int, size: int, count: int, seconds: float, dialect: str = "chat") -> dict:
     numbers: list[float] = []
     if kind == "whole":
-        request, until = request_of(body_of(size)), time.monotonic() + seconds
-        await asyncio.gather(*(ask(port, request, until, numbers) for _ in range(count)))
+        requests, until = repeat(request_of(body_of(size))), time.monotonic() + seconds
+        await asyncio.gather(*(ask(port, requests, until, numbers) for _ in range(count)))
         return {"requests": len(numbers), "latencies": sorted(numbers)}
     firsts: list[float] = []
     request = request_of(body_of(size, tokens=int(seconds * 1000), dialect=dialect), dialect)
     if kind == "first":
         for _ in range(count):
-            await listen(port, request_of(body_of(size, tokens=2)), numbers, firsts)
+            await listen(port, request_of(body_of(size, tokens=2)), numbers.append, firsts)
     else:
         streams = []
         for _ in range(count):
-            streams.append(asyncio.ensure_future(listen(port, request, numbers, firsts)))  # noqa: TID251  held by the list
+            streams.append(asyncio.ensure_future(listen(port, request, numbers.append, firsts)))  # noqa: TID251  held by the list
             await asyncio.sleep(0.4 / count)
         await asyncio.gather(*streams)
     return {"tokens": len(numbers), "lags": sorted(numbers), "firsts": sorted(firsts)}

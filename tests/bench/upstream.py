@@ -1,10 +1,15 @@
-"""The benchmark's upstream: a process of its own that answers at once, or at 1,000 tokens a second with a time in each token."""
+"""The benchmark's upstream: a process of its own that answers at once, or streams tokens with a time in each.
+
+A stream has 1,000 tokens a second, or makes each when it is told to: `PULL`, and then a byte with the stream's number for
+each token, plus `END` for its end.
+"""
 
 import asyncio
 import contextlib
 import json
 import sys
 import time
+from typing import ClassVar
 
 ANSWER = json.dumps(
     {
@@ -20,6 +25,8 @@ WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 FRAME = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"%020d "},"finish_reason":null}]}\n\n'
 LAST = b'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+PULL = b"PULL"
+END = 128
 
 
 def chunk(data: bytes) -> bytes:
@@ -29,8 +36,11 @@ def chunk(data: bytes) -> bytes:
 class Upstream(asyncio.Protocol):
     """Counts bytes only as far as it must: the head ends at an empty line, the body where its length says."""
 
+    pulled: ClassVar[dict[int, "Upstream"]] = {}
+
     def __init__(self) -> None:
         self.buffer = b""
+        self.pulls = False
         self.task: asyncio.Task | None = None
 
     def connection_made(self, transport) -> None:
@@ -41,6 +51,11 @@ class Upstream(asyncio.Protocol):
             self.task.cancel()
 
     def data_received(self, data: bytes) -> None:
+        if data.startswith(PULL) or self.pulls:
+            self.pulls = True
+            for number in data.removeprefix(PULL):
+                self.pulled[number & ~END].send_pulled(is_last=number >= END)
+            return
         self.buffer += data
         while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
             head = self.buffer[:end].lower()
@@ -49,10 +64,20 @@ class Upstream(asyncio.Protocol):
                 return
             body, self.buffer = self.buffer[end + 4 : end + 4 + length], self.buffer[end + 4 + length :]
             if b'"stream":true' in body[:200] or b'"stream":true' in body[-200:]:
-                tokens = int(body.split(b"tokens=")[1].split(b" ")[0])
-                self.task = asyncio.get_running_loop().create_task(self.stream(tokens))
+                self.begin_stream(body)
             else:
                 self.transport.write(WHOLE)
+
+    def begin_stream(self, body: bytes) -> None:
+        if b" pull=" in body:
+            self.pulled[int(body.split(b" pull=")[1].split(b" ")[0])] = self
+            self.transport.write(HEAD + chunk(FRAME % time.monotonic_ns()))
+        else:
+            tokens = int(body.split(b"tokens=")[1].split(b" ")[0])
+            self.task = asyncio.get_running_loop().create_task(self.stream(tokens))
+
+    def send_pulled(self, *, is_last: bool) -> None:
+        self.transport.write(chunk(LAST) + b"0\r\n\r\n" if is_last else chunk(FRAME % time.monotonic_ns()))
 
     async def stream(self, tokens: int) -> None:
         loop, began = asyncio.get_running_loop(), time.monotonic()

@@ -6,7 +6,7 @@ import anthropic
 import openai
 import pytest
 
-from router.dialects.bridge import BRIDGES
+from router.dialects.translate.bridges import BRIDGES
 from tests.conftest import SIMULATED
 from tests.tools.running import one_dialect
 from tests.tools.sdks import SCHEMA, sdk_caller

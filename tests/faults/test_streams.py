@@ -29,32 +29,27 @@ def chunked(body: dict) -> bytes:
 async def test_a_caller_that_stops_reading_is_cut_at_the_write_limit(start, upstream, request_of):
     upstream.scripts = [flood]
     tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {write_idle_timeout_seconds: 0.5}"))
-    async with Caller(tandem.port) as caller:
+    async with Caller(tandem.port, holds_bytes=1 << 10) as caller:
         caller.writer.write(request_of(chat(stream=True)))
-        caller.reader._limit = 1 << 10
-        await asyncio.wait_for(upstream_seen(upstream), 5)
+        await asyncio.wait_for(upstream.arrived.wait(), 5)
 
-        await asyncio.wait_for(upstream.seen[0].left.wait(), 8)
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 20)
 
     (entry,) = await tandem.entries()
     assert entry["outcome"] == "ABANDONED"
 
 
-async def upstream_seen(upstream) -> None:
-    while not upstream.seen:  # noqa: ASYNC110  the upstream has no event for its first caller
-        await asyncio.sleep(0.01)
-
-
 async def test_a_caller_that_reads_slowly_but_reads_is_not_cut(start, upstream):
     body = {**CHAT_ANSWER, "padding": "x" * 3_000_000}
     upstream.scripts = [answer_json(body)]
-    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {write_idle_timeout_seconds: 0.4}"))
-    async with Caller(tandem.port) as caller:
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {write_idle_timeout_seconds: 0.5}"))
+    async with Caller(tandem.port, holds_bytes=1 << 14) as caller:
         caller.writer.write(request_bytes("/v1/chat/completions", chat(), {"connection": "close"}))
-        received = 0
-        while piece := await asyncio.wait_for(caller.reader.read(60_000), 5):
+        slow_until, received = asyncio.get_running_loop().time() + 0.7, 0
+        while piece := await asyncio.wait_for(caller.reader.read(30_000), 5):
             received += len(piece)
-            await asyncio.sleep(0.03)
+            if asyncio.get_running_loop().time() < slow_until:
+                await asyncio.sleep(0.01)
 
     assert received > 3_000_000
 
@@ -67,15 +62,17 @@ async def test_places_are_taken_from_the_head_of_a_request_on_and_given_back(sta
     for caller in callers:
         await caller.__aenter__()
         await caller.send(request[:end])
-    await asyncio.sleep(0.1)
 
-    refused = await call(tandem.port, "/v1/chat/completions", chat())
+    async def is_answered_with(status: int) -> None:
+        """Ask until the answer is this: places are taken and given back a little after the bytes are sent."""
+        async with asyncio.timeout(10):
+            while (await call(tandem.port, "/v1/chat/completions", chat())).status != status:
+                pass
+
+    await is_answered_with(503)
     for caller in callers:
         caller.writer.transport.abort()
-    await asyncio.sleep(0.1)
-    served = await call(tandem.port, "/v1/chat/completions", chat())
-
-    assert (refused.status, served.status) == (503, 200)
+    await is_answered_with(200)
 
 
 async def test_an_upgrade_on_a_create_call_is_ignored_and_its_body_is_a_body(simulated):
@@ -85,11 +82,12 @@ async def test_an_upgrade_on_a_create_call_is_ignored_and_its_body_is_a_body(sim
 
 
 async def test_a_piece_of_a_second_request_does_not_disturb_a_running_answer(start, upstream):
-    upstream.scripts = [stream(*[chat_frame("x")] * 12, *GOOD_CHAT_STREAM, pause=0.1)]
+    """It starts no time limit of its own either, while the answer takes longer than a head may."""
+    upstream.scripts = [stream(*[chat_frame("x")] * 3, *GOOD_CHAT_STREAM, pause=0.1)]
     tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {header_timeout_seconds: 0.3}"))
     async with Caller(tandem.port) as caller:
         await caller.send(chunked(chat(stream=True)))
-        await asyncio.sleep(0.2)
+        await asyncio.wait_for(upstream.arrived.wait(), 5)
         await caller.send(b"G")
         reply = await caller.reply(10)
 
@@ -215,7 +213,7 @@ async def test_a_flood_behind_a_request_that_is_served_ends_the_connection(start
     tandem = await start(two_targets(upstream.base_url, upstream.base_url))
     async with Caller(tandem.port) as caller:
         await caller.send(request_bytes("/v1/chat/completions", chat(stream=True)))
-        await asyncio.wait_for(upstream_seen(upstream), 5)
+        await asyncio.wait_for(upstream.arrived.wait(), 5)
         caller.writer.write(b"x" * 200_000)
 
         await asyncio.wait_for(upstream.seen[0].left.wait(), 5)

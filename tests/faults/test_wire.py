@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.raw import Caller
+from tests.tools.waiting import until
 
 BODY = json.dumps(chat()).encode()
 HOT = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
@@ -54,7 +55,10 @@ async def test_ambiguous_framing_is_refused_and_closed_and_nothing_is_asked_of_a
         answer = await caller.closed()
 
     assert answer.startswith(b"HTTP/1.1 400 ")
-    assert answer.count(b"HTTP/1.1 ") == 1
+    assert answer.count(b"HTTP/1.1 4") == 1
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert json.loads(body)["error"]["code"] == "invalid_request"
+    assert json.loads(body)["error"]["request_id"].encode() in head
     assert (await call(simulated.port, "/v1/chat/completions", chat())).status == 200
     assert len(await simulated.entries(1)) == 1
 
@@ -71,10 +75,10 @@ async def test_ambiguous_framing_is_refused_and_closed_and_nothing_is_asked_of_a
     ],
     ids=["tls", "http2", "noise", "connect", "absolute", "trace"],
 )
-async def test_what_is_no_request_of_ours_is_refused_within_a_second(simulated, data):
+async def test_what_is_no_request_of_ours_is_refused_before_its_time_is_up(simulated, data):
     async with Caller(simulated.port) as caller:
         await caller.send(data)
-        answer = await asyncio.wait_for(caller.reader.read(64), 1)
+        answer = await asyncio.wait_for(caller.reader.read(64), 5)  # a head may take ten
 
     assert answer.split(b" ")[1:2] in ([b"400"], [b"403"], [b"404"], [b"405"])
     assert (await call(simulated.port, "/v1/chat/completions", chat())).status == 200
@@ -84,7 +88,7 @@ async def test_a_flood_behind_a_request_that_is_still_served_is_cut(start):
     tandem = await start(SIMULATED.replace("ttft_seconds: 0.005", "ttft_seconds: 5"))
     async with Caller(tandem.port) as caller:
         await caller.send(framed(f"content-length: {len(BODY)}"))
-        await asyncio.sleep(0.05)
+        await until(lambda: tandem.house.state.running)
         with contextlib.suppress(ConnectionError):
             await caller.send(b"x" * 300_000)
 
@@ -103,16 +107,14 @@ async def test_a_connection_that_says_nothing_is_closed_at_the_header_limit(star
 async def test_headers_that_trickle_are_given_up_at_the_limit_whatever_comes(start, by_shim):
     tandem = await start(SIMULATED + "limits: {header_timeout_seconds: 0.5}\n")
     async with Caller(tandem.port, by_shim=by_shim) as caller:
-        began = asyncio.get_running_loop().time()
-        closing = asyncio.ensure_future(caller.closed(5))  # noqa: TID251  held and awaited here
-        for letter in framed(f"content-length: {len(BODY)}"):
-            if closing.done():
-                break
+        closing = asyncio.ensure_future(caller.closed(30))  # noqa: TID251  held and awaited here
+        letters = iter(framed(f"content-length: {len(BODY)}", body=b""))
+        while not closing.done() and (letter := next(letters, None)) is not None:
             caller.writer.write(bytes([letter]))
             await asyncio.sleep(0.02)
         answer = await closing
 
-    assert asyncio.get_running_loop().time() - began < 2
+    assert next(letters, None) is not None, "it was read to its end"
     assert answer == b"" or b" 408 " in answer[:20]
 
 
@@ -141,7 +143,8 @@ async def test_a_header_without_end_is_a_431(simulated, by_shim, size):
         caller.writer.write(framed("x-big: " + "a" * size))
         answer = await caller.closed()
 
-    assert answer[:12] in (b"HTTP/1.1 431", b"HTTP/1.1 400")
+    assert answer[:12] == b"HTTP/1.1 431"
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "headers_too_large"
 
 
 async def test_a_request_target_of_a_megabyte_is_refused(simulated):
@@ -229,10 +232,14 @@ async def test_a_head_that_trickles_in_has_one_time_limit_across_the_hand_over(s
     tandem = await start(SIMULATED + "limits: {header_timeout_seconds: 0.6}\n")
     async with Caller(tandem.port) as caller:
         began = asyncio.get_running_loop().time()
-        for letter in b"POST /v1/chat/nothing-of-ours HTTP":
+        closing = asyncio.ensure_future(caller.closed(30))  # noqa: TID251  held and awaited here
+        letters = iter(b"POST /v1/chat/nothing-of-ours HTTP")
+        # The first bytes could be a create call; about halfway they no longer can.
+        while not closing.done() and (letter := next(letters, None)) is not None:
             caller.writer.write(bytes([letter]))
-            await asyncio.sleep(0.025)  # the first bytes could be a create call; about halfway they no longer can
-        await caller.closed(3)
+            await asyncio.sleep(0.025)
+        await closing
         took = asyncio.get_running_loop().time() - began
 
-    assert 0.5 < took < 1.1
+    assert took > 0.5
+    assert next(letters, None) is not None, "its time began anew"

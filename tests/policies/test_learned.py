@@ -1,5 +1,5 @@
 import asyncio
-import time
+import itertools
 from importlib.resources import files
 
 import pytest
@@ -14,6 +14,7 @@ from router.lab.items import arrival_of, load_items
 from router.sense.lexicon import PHRASES
 from router.wiring import build_house, known_names
 from tests.tools.values import ask, make_signals
+from tests.tools.work import cost_ratio
 
 POLICY = LearnedPolicy(LearnedConfig())
 TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {}}}]
@@ -94,7 +95,7 @@ def test_words_without_a_task_are_quick_anywhere(text, history):
     opinion = judge(text, history)
 
     assert opinion.log_odds == -4.0
-    assert opinion.because == "asks for nothing to be done"
+    assert opinion.because == "nothing to do in this message"
 
 
 def follow(before: str, history: SessionHistory):
@@ -168,28 +169,21 @@ def test_strength_multiplies_and_nought_is_silent():
     assert LearnedPolicy(LearnedConfig(strength=0.0)).judge(ask(), signals) == ()
 
 
-def test_the_weights_are_one_small_file_that_is_read_fast():
+def test_the_weights_are_one_small_file_that_is_read_once():
     content = files("policies").joinpath("learned.weights").read_bytes()
-    took = []
-    for _ in range(5):
-        find_weights.cache_clear()
-        began = time.perf_counter()
-        find_weights()
-        took.append(time.perf_counter() - began)
 
     assert TABLE_SIZE < len(content) < 1 << 20
-    assert min(took) < 0.01
+    assert find_weights() is find_weights()
 
 
-def test_a_reading_of_a_new_text_takes_less_than_a_millisecond_whatever_its_length():
-    texts = [f"{number} please fix the parser in src/app_{number}.py:12 and add tests, " * 60 for number in range(200)]
-    took = []
-    for text in texts:
-        began = time.perf_counter()
-        judge(text[:4000], AFTER_LONG)
-        took.append(time.perf_counter() - began)
+def test_a_reading_of_a_long_text_is_no_more_work_than_one_of_four_thousand_characters():
+    numbers = itertools.count()
 
-    assert sorted(took)[len(took) // 2] < 1e-3
+    def read(characters: int) -> None:  # every text is another: a reading is remembered
+        text = f"{next(numbers)} please fix the parser in src/app.py:12 and add tests, " * (characters // 50)
+        judge(text[:characters], AFTER_LONG)
+
+    assert cost_ratio(lambda: read(200_000), lambda: read(4_000), repeats=9) < 5
 
 
 CLAIMS = [
@@ -229,10 +223,10 @@ def test_the_road_reads_the_asks_that_the_weights_were_fitted_to(shared):
     built = build_house(load_config(find_config(None), known_names()), with_ledger=False)
 
     async def choose() -> list[bool]:
-        return [str((await built.house.decide(arrival_of(item)))[1].tier) == "deep" for item in items]
+        return [str((await built.house.decide(arrival_of(item))).decision.tier) == "deep" for item in items]
 
     chosen = asyncio.run(choose())
-    built.counter.close()
+    built.house.state.counter.close()
 
     assert sum(deep == item.is_long for deep, item in zip(chosen, items, strict=True)) / len(items) > 0.95
 
@@ -243,4 +237,4 @@ def test_short_words_that_call_the_last_turn_wrong_are_as_large_as_that_turn(tex
 
     assert after_long.log_odds > THRESHOLD
     assert after_quick.log_odds > -2.5
-    assert after_long.because == "says that the last turn went wrong"
+    assert after_long.because == "you said the last turn went wrong"

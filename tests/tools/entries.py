@@ -1,29 +1,39 @@
 """Entries of a ledger, as if requests had been served."""
 
-from router.contract.decision import Decision
-from router.contract.entry import Dispatched
-from router.contract.request import RequestView
-from router.contract.words import Outcome
+from router.contract.entry import Attempt
+from router.contract.exchange import Arrival, Deadline, Exchange
+from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending, Read, Settled
+from router.contract.usage import Usage
+from router.contract.words import Operation, Outcome
 from router.house import House
-from router.ledger.entries import write_entry
+from router.settle.entry import write_entry
+from tests.tools.exchanges import Told
 
 
 def keep_entry(
-    house: House, view: RequestView, decision: Decision, *, outcome: Outcome, tier: str | None = None, keeps_text: bool = False
+    house: House,
+    decided: Decided,
+    *,
+    outcome: Outcome,
+    tier: str | None = None,
+    keeps_text: bool = False,
+    output_tokens: int | None = None,
 ) -> None:
-    """Record that one of the simulated targets served a request: the decision's own, or that of another tier."""
-    house.ledger.record(
-        write_entry(
-            request_id=view.id,
-            caller="local",
-            dialect=view.dialect,
-            view=view,
-            decision=decision,
-            record=Dispatched(outcome=outcome, status=200, target=f"simulated-{tier or decision.tier}"),
-            began=0.0,
-            decided=0.1,
-            ended=0.2,
-            targets=house.targets,
-            keeps_text=keeps_text,
-        )
-    )
+    """Record that one of the simulated targets served a request: the decision's own, or that of another tier.
+
+    Its answer had so many tokens; None for an answer that nobody counted.
+    """
+    view, _, decision = decided
+    target = house.plan.targets[f"simulated-{tier or decision.tier}"]
+    arrival = Arrival(view.id, view.dialect, Operation.CREATE, view.headers, view.raw, view.caller)
+    exchange = Exchange(arrival, 0.0, Deadline(600.0), Told())
+    usage = Usage(100, output_tokens) if output_tokens is not None else None
+    for fact in (
+        Read(view),
+        decided,
+        AttemptOpened(0.1, target, "", ()),
+        AttemptEnded(0.2, target, Attempt(target.name, 200, None, 0.1), None, usage, None, False),
+    ):
+        exchange.note(fact)
+    settled = Settled(0.2, Ending(outcome, 200), b"" if keeps_text else None)
+    house.state.entries.append(write_entry(exchange, settled))

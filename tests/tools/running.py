@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from router.config.load import LoadedConfig, check_config
-from router.edge.server import Server, bind
+from router.edge.server import bind
 from router.house import House
 from router.wiring import build_edge, build_house, known_names
+from tests.tools.prompt_server import PromptServer
 
 
 @dataclass
@@ -29,7 +30,7 @@ class Running:
             rows = read_entries(self.loaded.ledger_path)
             if len(rows) >= count or asyncio.get_running_loop().time() > deadline:
                 return rows
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.005)
 
 
 def read_entries(path: Path) -> list[dict]:
@@ -44,9 +45,9 @@ async def running(config: str, folder: Path) -> AsyncIterator[Running]:
     built = build_house(loaded)
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
-    server: Server
-    gate, shim = build_edge(built.house, loaded, lambda: not server.should_exit)
-    server = Server(gate, shim, drain_seconds=1, on_ready=ready.set)
+    server: PromptServer
+    admission, app = build_edge(built.house, lambda: not server.should_exit)
+    server = PromptServer(admission, app, drain_seconds=1, on_ready=ready.set)
     server.install_signal_handlers = lambda: None
     serving = asyncio.ensure_future(_serve(server, listener))  # noqa: TID251
     await asyncio.wait_for(ready.wait(), 5)
@@ -54,14 +55,13 @@ async def running(config: str, folder: Path) -> AsyncIterator[Running]:
     try:
         yield Running(f"http://127.0.0.1:{port}", port, built.house, loaded)
     finally:
-        server.should_exit = True
-        server.force_exit = True
+        server.stop()
         await asyncio.wait_for(serving, 5)
         await built.close()
         listener.close()
 
 
-async def _serve(server: Server, listener) -> None:
+async def _serve(server: PromptServer, listener) -> None:
     # uvicorn takes over the process's signals while it serves; inside a test they belong to pytest.
     with contextlib.suppress(SystemExit):
         await server._serve([listener])

@@ -132,6 +132,11 @@ class Upstream:
         return Seen(method, path, headers, body)
 
 
+async def silent(wire: Wire, seen: Seen) -> None:
+    """Never answer. Whoever waits must give up by itself."""
+    await asyncio.Event().wait()
+
+
 def answer_json(body: dict | bytes, status: int = 200, headers: dict[str, str] | None = None) -> Script:
     """A whole answer."""
 

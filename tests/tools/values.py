@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping
 
+from router.contract.exchange import Arrival
 from router.contract.request import RequestView
 from router.contract.signals import Alias, SessionHistory, Signals, TokenCount, Turn
 from router.contract.target import Price, Speed, Target, TargetStatus, Timeouts
 from router.contract.words import Dialect, Feature, Operation, Tier, TurnKind
-from router.dialects.requests import Arrival, read_request
+from router.dialects.requests import read_request
 from router.sense.features import read_features
 
 EVERYTHING = frozenset(Feature)
@@ -58,7 +59,7 @@ def make_signals(
         "test",
         text,
         text,
-        **{key: more.pop(key) for key in ("is_planning", "tier_wish", "usual_efforts", "position") if key in more},
+        **{key: more.pop(key) for key in ("is_planning", "session_override", "usual_efforts", "position") if key in more},
         history=history,
     )
     return Signals(

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
+from router.contract.caller import Caller
 from router.contract.errors import TandemError
+from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
-from router.dialects.requests import Arrival
 from tests.conftest import SIMULATED
 from tests.tools.http import call, request_bytes
 from tests.tools.running import running, two_targets
@@ -220,8 +221,8 @@ class Taken:
 
 async def ask(tandem, caller: str, body: dict) -> Taken:
     taken = Taken()
-    arrival = Arrival(f"req_{caller}", Dialect.RESPONSES, Operation.CREATE, FAST, json.dumps(body).encode(), caller)
-    await tandem.house.serve(arrival, taken)
+    arrival = Arrival(f"req_{caller}", Dialect.RESPONSES, Operation.CREATE, FAST, json.dumps(body).encode(), Caller(caller))
+    await tandem.house.serve(tandem.house.begin(arrival), taken)
     return taken
 
 
@@ -235,7 +236,7 @@ async def test_callers_never_see_one_anothers_responses(pair, upstream):
     assert (stranger.status, json.loads(stranger.body)["error"]["code"]) == (400, "previous_response_not_found")
     assert owner.status == 200
     assert len(upstream.seen) == 2
-    assert await pair.house.transcripts.find("resp_a", "bob") is None
+    assert await pair.house.state.responses.find("resp_a", Caller("bob")) is None
     assert (await call(pair.port, "/v1/responses/resp_a")).status == 404
 
 

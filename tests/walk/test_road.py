@@ -3,14 +3,17 @@
 import asyncio
 import gc
 import json
+import re
 import sqlite3
 import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from router.contract.request import RequestView
 from router.dispatch.relay import Relay
-from router.telemetry.tasks import stop_all
+from tests.conftest import SIMULATED
 from tests.tools.http import call, chat, read_reply, request_bytes
 from tests.tools.raw import Caller
 from tests.tools.running import two_targets
@@ -22,8 +25,10 @@ from tests.tools.upstream import (
     GOOD_CHAT_STREAM,
     answer_json,
     chat_frame,
+    silent,
     stream,
 )
+from tests.tools.waiting import until, until_steady
 
 LONG = "Implement a full parser with an extensive test suite, step by step"
 
@@ -128,44 +133,33 @@ async def test_each_piece_is_passed_on_before_the_next_one_exists(pair, upstream
 
 
 @pytest.mark.parametrize("is_streaming", [True, False])
-async def test_a_caller_that_leaves_before_the_first_byte_closes_the_upstream_within_200_ms(pair, upstream, is_streaming):
-    began = asyncio.Event()
-
-    async def silent(wire, seen):
-        began.set()
-        await asyncio.sleep(30)
-
+async def test_a_caller_that_leaves_before_the_first_byte_closes_an_upstream_that_says_nothing(pair, upstream, is_streaming):
     upstream.scripts = [silent]
     _, writer = await asyncio.open_connection("127.0.0.1", pair.port)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=is_streaming)))
-    await asyncio.wait_for(began.wait(), 5)
-    left_at = asyncio.get_running_loop().time()
+    await asyncio.wait_for(upstream.arrived.wait(), 5)
     writer.transport.abort()
 
     await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
 
-    assert upstream.seen[0].left_at - left_at < 0.2
     (entry,) = await pair.entries()
     assert (entry["outcome"], entry["status"]) == ("ABANDONED", 499)
 
 
-async def test_a_caller_that_leaves_mid_stream_closes_the_upstream_within_200_ms(pair, upstream):
-    async def endless(wire, seen):
-        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-        while True:
-            await wire.chunk(chat_frame("more"))
-            await asyncio.sleep(0.005)
+async def test_a_caller_that_leaves_mid_stream_closes_the_upstream_though_no_further_piece_comes(pair, upstream):
+    async def falls_silent(wire, seen):
+        await wire.send(CHAT_STREAM_HEAD)
+        await wire.chunk(chat_frame("more"))
+        await silent(wire, seen)
 
-    upstream.scripts = [endless]
+    upstream.scripts = [falls_silent]
     reader, writer = await asyncio.open_connection("127.0.0.1", pair.port)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
     await asyncio.wait_for(reader.readuntil(b"more"), 5)
-    left_at = asyncio.get_running_loop().time()
     writer.transport.abort()
 
     await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
 
-    assert upstream.seen[0].left_at - left_at < 0.2
     (entry,) = await pair.entries()
     assert entry["outcome"] == "ABANDONED"
     assert entry["tokens_estimated"] == 1
@@ -187,10 +181,7 @@ async def test_a_slow_reader_pauses_the_upstream(pair, upstream):
     reader, writer = await asyncio.open_connection("127.0.0.1", pair.port, limit=1 << 16)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
     await asyncio.wait_for(reader.readuntil(b"xxx"), 5)
-    previous = -1
-    while previous != sent:
-        previous = sent
-        await asyncio.sleep(0.2)
+    await until_steady(lambda: sent)
 
     assert sent < 20_000_000
     received = 0
@@ -308,14 +299,18 @@ async def test_after_a_spill_header_log_and_ledger_say_the_same(pair, upstream):
     (entry,) = await pair.entries()
     assert entry["tier"] == reply.headers["x-tandem-tier"] == "deep"
     assert entry["because"] == reply.headers["x-tandem-because"]
-    assert entry["because"].startswith("spark failed (auth); deep takes over: ")
+    assert entry["because"].startswith("spark failed (auth), so sage answers: ")
 
 
 async def test_a_connection_whose_reader_was_slow_serves_the_next_request(pair, upstream):
+    sent = 0
+
     async def flood(wire, seen):
+        nonlocal sent
         await wire.send(CHAT_STREAM_HEAD)
         for _ in range(700):
             await wire.chunk(chat_frame("x" * 8_000))
+            sent += 1
         await wire.chunk(b"".join(GOOD_CHAT_STREAM))
         await wire.end_chunks()
 
@@ -324,7 +319,7 @@ async def test_a_connection_whose_reader_was_slow_serves_the_next_request(pair, 
         reader, writer = await asyncio.open_connection("127.0.0.1", pair.port, limit=1 << 16)
         writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
         await asyncio.wait_for(reader.readuntil(b"xxx"), 5)
-        await asyncio.sleep(0.2)
+        await until_steady(lambda: sent)
         tail = b""
         while not tail.endswith(b"0\r\n\r\n"):
             tail = (tail + await asyncio.wait_for(reader.read(1 << 16), 5))[-64:]
@@ -343,7 +338,7 @@ async def test_a_body_that_cannot_be_written_anew_leaves_no_target_waiting(pair)
     reply = await call(pair.port, "/v1/chat/completions", raw.encode())
 
     assert (reply.status, reply.json["error"]["code"]) == (400, "too_deep")
-    standing = pair.house.live.statuses(pair.house.clock() + 60)["spark"]
+    standing = pair.house.state.live.statuses(pair.house.plan.targets, pair.house.clock() + 60)["spark"]
     assert (standing.in_flight, standing.wait_seconds) == (0, 0.0)
 
 
@@ -395,25 +390,17 @@ async def test_an_error_event_of_the_upstream_is_passed_on_and_recorded_as_a_fai
 
 
 async def test_a_silent_upstream_is_given_up_at_its_first_byte_limit(start, upstream, other_upstream):
-    async def silent(wire, seen):
-        await asyncio.sleep(30)
-
     upstream.scripts, other_upstream.scripts = [silent], [stream(*GOOD_CHAT_STREAM)]
     config = two_targets(upstream.base_url, other_upstream.base_url, fast_extra="timeouts: {first_byte_seconds: 0.2},")
     tandem = await start(config)
-    began = time.monotonic()
 
     reply = await call(tandem.port, "/v1/chat/completions", chat(stream=True))
 
     assert reply.headers["x-tandem-target"] == "sage"
-    assert time.monotonic() - began < 2
     assert upstream.seen[0].left.is_set()
 
 
 async def test_the_deadline_of_a_request_ends_it_and_asks_nobody_else(start, upstream, other_upstream):
-    async def silent(wire, seen):
-        await asyncio.sleep(30)
-
     upstream.scripts, other_upstream.scripts = [silent], [answer_json(CHAT_ANSWER)]
     config = two_targets(upstream.base_url, other_upstream.base_url, extra="limits: {deadline_seconds: 0.3}")
     tandem = await start(config)
@@ -431,56 +418,74 @@ async def test_a_stream_that_the_routers_end_cuts_says_so_in_its_dialect(pair, u
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
     began = await asyncio.wait_for(reader.readuntil(chat_frame("a")), 5)
 
-    await stop_all(1)
+    await pair.house.stop(1)
 
     rest = await asyncio.wait_for(reader.read(), 5)
     writer.close()
     assert began.startswith(b"HTTP/1.1 200")
-    assert b"the router stops" in rest
+    assert b"the router is shutting down" in rest
     assert not rest.endswith(b"0\r\n\r\n")
 
 
 async def test_a_request_that_nothing_was_answered_to_is_a_503_when_the_router_stops(pair, upstream):
-    async def silent(wire, seen):
-        await asyncio.sleep(30)
-
     upstream.scripts = [silent]
     waiting = asyncio.ensure_future(call(pair.port, "/v1/chat/completions", chat()))  # noqa: TID251  held and awaited here
     await asyncio.wait_for(upstream.arrived.wait(), 5)
 
-    await stop_all(1)
+    await pair.house.stop(1)
 
     reply = await waiting
     assert (reply.status, reply.json["error"]["code"]) == (503, "unavailable")
-    assert "the router stops" in reply.json["error"]["message"]
+    assert "the router is shutting down" in reply.json["error"]["message"]
     (entry,) = await pair.entries()
     assert (entry["outcome"], entry["status"]) == ("FAILED", 503)
 
 
 async def test_a_slow_readers_pace_is_not_taken_for_the_targets(pair, upstream):
     many = CHAT_USAGE.replace(b'"completion_tokens":3', b'"completion_tokens":400')
-    frames = [chat_frame("x" * 20_000)] * 400
-    upstream.scripts = [stream(*frames, chat_frame(finish="stop"), many, DONE)]
-    samples = pair.house.live._live["spark"].speed.values
+    sent = 0
 
+    async def flood(wire, seen):
+        nonlocal sent
+        await wire.send(CHAT_STREAM_HEAD)
+        for _ in range(400):
+            await wire.chunk(chat_frame("x" * 20_000))
+            sent += 1
+        for piece in (chat_frame(finish="stop"), many, DONE):
+            await wire.chunk(piece)
+        await wire.end_chunks()
+
+    upstream.scripts = [flood]
+    moment = time.perf_counter()
+
+    def seen_speed() -> float:  # as of one moment: by itself a speed fades into what is typical
+        pair.house.state.live.statuses(
+            pair.house.plan.targets, moment - 1
+        )  # what was seen is shown again for five milliseconds
+        return pair.house.state.live.statuses(pair.house.plan.targets, moment)["spark"].speed.tokens_per_second
+
+    typical = seen_speed()
     await call(pair.port, "/v1/chat/completions", chat(stream=True))
-    read_at_once = len(samples)
+    await pair.entries(1)
+    read_at_once = seen_speed()
     reader, writer = await asyncio.open_connection("127.0.0.1", pair.port, limit=1 << 16)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
-    await asyncio.sleep(0.5)
+    await asyncio.wait_for(reader.readuntil(b"xxx"), 5)
+    await until_steady(lambda: sent)
     while not (await asyncio.wait_for(reader.read(1 << 20), 5)).endswith(b"0\r\n\r\n"):
         pass
     writer.close()
 
     assert [entry["outcome"] for entry in await pair.entries(2)] == ["SERVED", "SERVED"]
-    assert (read_at_once, len(samples)) == (1, 1)
+    assert read_at_once != typical
+    assert seen_speed() == read_at_once
 
 
 async def test_a_stall_mid_stream_is_cut(start, upstream):
     async def stalls(wire, seen):
         await wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         await wire.chunk(chat_frame("a"))
-        await asyncio.sleep(30)
+        await silent(wire, seen)
 
     upstream.scripts = [stalls]
     tandem = await start(two_targets(upstream.base_url, upstream.base_url, fast_extra="timeouts: {stall_seconds: 0.2},"))
@@ -494,7 +499,7 @@ async def test_a_stall_mid_stream_is_cut(start, upstream):
 async def test_a_status_that_is_none_is_no_answer(start, upstream):
     async def without_status(wire, seen):
         await wire.send(b"HTTP/1.1 000 OK\r\ncontent-type: application/json\r\ncontent-length: 900\r\n\r\n{")
-        await asyncio.sleep(30)
+        await silent(wire, seen)
 
     upstream.scripts = [without_status]
     tandem = await start(two_targets(upstream.base_url, upstream.base_url))
@@ -619,16 +624,16 @@ async def test_every_admitted_request_has_one_entry_and_its_decision_is_found_by
     assert (await call(simulated.port, "/tandem/decisions/req_nobody")).status == 404
 
 
-async def test_a_decision_is_found_in_the_file_when_memory_has_forgotten_it(simulated):
-    reply = await call(simulated.port, "/v1/chat/completions", chat())
-    await simulated.entries()
-    simulated.house.ledger._recent.clear()
+async def test_a_decision_is_found_in_the_file_by_a_router_that_did_not_make_it(start):
+    first = await start(SIMULATED)
+    reply = await call(first.port, "/v1/chat/completions", chat())
+    await first.entries()
+    second = await start(SIMULATED)
 
-    found = simulated.house.ledger.find_decision(reply.headers["x-tandem-request-id"], "local")
+    found = await call(second.port, f"/tandem/decisions/{reply.headers['x-tandem-request-id']}")
 
-    assert found["tier"] == "fast"
-    assert found["person_text"] is None
-    assert simulated.house.ledger.find_decision(reply.headers["x-tandem-request-id"], "another") is None
+    assert found.json["tier"] == "fast"
+    assert found.json["person_text"] is None
 
 
 async def test_pipelined_requests_on_one_connection_are_answered_in_order(simulated):
@@ -662,28 +667,38 @@ async def test_a_request_is_freed_with_its_answer_and_not_when_the_collector_com
                 await caller.send(request_bytes("/v1/chat/completions", chat(stream=streams)))
                 await caller.reply()
         await pair.entries(3)
-        await asyncio.sleep(0.05)
-        assert held() == before
+        await until(lambda: held() == before)
     finally:
         gc.enable()
 
 
 async def test_live_speed_feeds_the_next_estimate(pair, upstream):
-    upstream.scripts = [stream(*[chat_frame("x")] * 20, *GOOD_CHAT_STREAM, pause=0.02)]
+    slow = 50  # tokens a second at most, where 1,000 are typical
+    many = CHAT_USAGE.replace(b'"completion_tokens":3', b'"completion_tokens":20')
+    upstream.scripts = [stream(*[chat_frame("x")] * 20, chat_frame(finish="stop"), many, DONE, pause=1 / slow)]
     before = (await call(pair.port, "/tandem/explain", chat())).json["estimates"]["fast"]["seconds"]
 
     await call(pair.port, "/v1/chat/completions", chat(stream=True))
 
     after = (await call(pair.port, "/tandem/explain", chat())).json["estimates"]["fast"]["seconds"]
-    assert after != before
+    assert after > 3 * before
 
 
-def test_the_ledgers_schema_says_what_each_column_is():
-    from importlib import resources
+LEDGER_PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "ledger.md"
 
-    schema = (resources.files("router.ledger") / "schema.sql").read_text()
-    database = sqlite3.connect(":memory:")
-    database.executescript(schema)
 
-    assert "outcome" in [row[1] for row in database.execute("PRAGMA table_info(entries)")]
-    database.close()
+async def test_the_page_of_the_ledger_shows_every_column_of_its_file(simulated):
+    (shown,) = [
+        block for block in re.findall(r"```sql\n(.*?)```", LEDGER_PAGE.read_text(), re.DOTALL) if "CREATE TABLE" in block
+    ]
+
+    def columns(database: sqlite3.Connection) -> dict[str, list[str]]:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {table: [row[1] for row in database.execute(f"PRAGMA table_info({table})")] for table in tables}
+
+    with (
+        closing(sqlite3.connect(simulated.loaded.ledger_path)) as written,
+        closing(sqlite3.connect(":memory:")) as described,
+    ):
+        described.executescript(shown)
+        assert columns(described) == columns(written)

@@ -402,7 +402,7 @@ async def test_a_warm_cache_keeps_a_short_turn_where_it_is_and_says_so(tmp_path,
         reply = await call(tandem.port, client.path, client.body(), client.headers())
 
     assert reply.headers["x-tandem-tier"] == "deep"
-    assert "tokens are warm there" in reply.headers["x-tandem-because"]
+    assert "tokens are cached there" in reply.headers["x-tandem-because"]
 
 
 @pytest.mark.shared

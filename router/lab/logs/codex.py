@@ -22,7 +22,7 @@ def looks_like(first: JsonObject) -> bool:
 
 
 def read(path: Path, tally: Tally) -> Iterator[PastSession]:
-    """The session of a rollout file. A subagent's is no session of the person."""
+    """The session of a rollout file. A subagent's session is not one of the person's."""
     scribe = SessionBuilder(path.stem, _CLIENT.name)
     for line in read_objects(path, tally):
         at = read_time(line.get("timestamp"))

@@ -1,11 +1,33 @@
 """Where a command runs: an empty folder, and nobody's config but its own."""
 
+import os
+
 import pytest
+
+from tests.conftest import SIMULATED
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    """An empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TANDEM_CONFIG", raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    """An empty folder without keys."""
+    for name in list(os.environ):
+        if name.endswith("_API_KEY"):
+            monkeypatch.delenv(name)
+    return folder
+
+
+@pytest.fixture
+def home(folder, monkeypatch):
+    """A home that is also the folder we stand in, with a config of simulated tiers."""
+    monkeypatch.setenv("HOME", str(folder))
+    (folder / "config.yaml").write_text(SIMULATED)
+    return folder

@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 
 from router.config.load import load_config
+from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation, Outcome
-from router.dialects.requests import Arrival
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
-from tests.router.lab.served import keep_served
+from tests.tools.entries import keep_entry
 
 CALL = {
     "role": "assistant",
@@ -32,6 +32,6 @@ async def _record(folder: Path, bodies: list, headers: dict[str, str]) -> None:
     built = build_house(load_config(folder / "config.yaml", known_names()))
     for name, messages in bodies:
         raw = json.dumps({"model": "auto", "messages": messages}).encode()
-        view, decision = await built.house.decide(Arrival(name, Dialect.CHAT, Operation.CREATE, headers, raw))
-        keep_served(built.house, view, decision, 100, outcome=Outcome.SERVED)
+        decided = await built.house.decide(Arrival(name, Dialect.CHAT, Operation.CREATE, headers, raw))
+        keep_entry(built.house, decided, output_tokens=100, outcome=Outcome.SERVED)
     await built.close()

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from router.cli import main
-from router.dialects.requests import Arrival
 from router.house import House
 from router.lab.items import arrival_of, load_items
-from tests.tools.http import call
+from tests.tools.http import request_bytes
+from tests.tools.raw import Caller
 
 
 def write_data(path: Path, count: int = 60) -> Path:
@@ -114,7 +114,7 @@ def test_without_calls_the_history_tells_nothing(data, capsys):
         ("{", "line 1: is not JSON"),
         ('{"label": "maybe", "prompt": "x"}', "quick"),
         ('{"label": "long", "prompt": "x"}\n{"prompt": "x"}', 'line 2: "label" is missing'),
-        ("[]", "line 1: a line must hold an object"),
+        ("[]", "line 1: a line must be a JSON object"),
         ("", "no clear items"),
     ],
 )
@@ -178,12 +178,12 @@ def test_a_router_that_refuses_every_item_is_an_error(data, capsys):
     with answering(400, b"{}") as url:
         assert main(["eval", str(data), "--url", url]) == 1
 
-    assert "every item is refused, the first with: status 400" in capsys.readouterr().err
+    assert "every item was refused. The first: status 400" in capsys.readouterr().err
 
 
 def test_a_preference_is_not_mixed_with_the_figures_of_another_router(data, capsys):
     assert main(["eval", str(data), "--url", "http://127.0.0.1:9", "--preference"]) == 2
-    assert "give one of the two" in capsys.readouterr().err
+    assert "exclude each other" in capsys.readouterr().err
 
 
 def test_an_item_that_is_too_long_is_left_out_and_counted(data, capsys):
@@ -195,7 +195,7 @@ def test_an_item_that_is_too_long_is_left_out_and_counted(data, capsys):
     told = capsys.readouterr()
     figures = json.loads(told.out)
     assert (figures["sets"]["agent_session_x"]["items"], figures["left_out"]) == (60, 1)
-    assert "left out 1 of the items" in told.err
+    assert "left out 1 item that the router refused" in told.err
     assert "prompt is too long" in told.err
 
 
@@ -226,7 +226,7 @@ def test_eval_ends_at_the_item_at_which_it_is_interrupted(data, monkeypatch):
 @pytest.mark.shared
 @pytest.mark.timeout(240)
 async def test_a_running_router_scores_whole_chat_bodies_as_the_evaluation_does(shared, simulated):
-    """Both renderings of an item, ours and the data's own, over HTTP and in process."""
+    """Our rendering of an item in process, and the data's own over HTTP."""
     spec = importlib.util.spec_from_file_location("render", shared / "routing-data" / "render.py")
     render = importlib.util.module_from_spec(spec)
     keep, sys.dont_write_bytecode = sys.dont_write_bytecode, True
@@ -235,11 +235,12 @@ async def test_a_running_router_scores_whole_chat_bodies_as_the_evaluation_does(
     path = shared / "routing-data" / "dev.jsonl"
     raws = [json.loads(line) for line in path.read_text().splitlines()]
     differing = []
-    for raw, item in zip(raws, load_items([path]), strict=True):
-        arrival: Arrival = arrival_of(item)
-        ours = await call(simulated.port, "/tandem/explain", json.loads(arrival.raw))
-        theirs = await call(simulated.port, "/tandem/explain", render.chat_body(raw))
-        if ours.json["score"] != theirs.json["score"]:
-            differing.append(raw["id"])
+    async with Caller(simulated.port) as caller:
+        for raw, item in zip(raws, load_items([path]), strict=True):
+            ours = (await simulated.house.decide(arrival_of(item))).decision
+            await caller.send(request_bytes("/tandem/explain", render.chat_body(raw)))
+            theirs = await caller.reply(60)
+            if theirs.json["score"] != round(ours.score, 6):
+                differing.append(raw["id"])
 
     assert differing == []

@@ -7,7 +7,7 @@ import pytest
 
 from router.cli import main
 from tests.conftest import SIMULATED
-from tests.router.ledger.rows import write_ledger
+from tests.router.stores.rows import write_ledger
 from tests.tools.running import one_dialect
 
 LONG = "Implement the whole parser from scratch, with tests and docs"
@@ -127,10 +127,38 @@ def test_what_the_ledger_shows_of_a_target_is_counted_in_and_said(here, capsys):
 
     (fast,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  fast "))
     assert "its turns take" in fast
-    assert "times the output expected" in fast
+    assert "times the expected output" in fast
 
 
 def test_explaining_makes_no_ledger(here, explain):
     explain("fix the typo", "--as", "codex", "--after", "x")
 
     assert {path.name for path in here.iterdir()} == {"config.yaml"}
+
+
+def test_explain_is_readable_and_as_json(here, capsys):
+    assert main(["explain", "fix the typo"]) == 0
+    readable = capsys.readouterr().out
+    assert main(["explain", "fix the typo", "--json"]) == 0
+    decision = json.loads(capsys.readouterr().out)
+
+    assert readable.startswith("fast  ")
+    assert "would flip" in readable
+    assert decision["tier"] == "fast"
+    assert decision["person_text"] == "fix the typo"
+
+
+def test_explain_says_what_a_request_would_lose_on_its_way(here, capsys):
+    (here / "config.yaml").write_text(one_dialect("messages", "http://127.0.0.1:1"))
+    request = {"model": "fast", "messages": [{"role": "user", "content": "fix the typo"}], "seed": 7, "logprobs": True}
+    (here / "request.json").write_text(json.dumps(request))
+
+    assert main(["explain", "--file", "request.json", "--dialect", "chat"]) == 0
+    assert "drops       seed, logprobs (quick)" in capsys.readouterr().out
+
+
+def test_explain_reads_a_file_and_headers(here, capsys):
+    (here / "request.json").write_text(json.dumps({"model": "auto", "input": "fix the typo"}))
+
+    assert main(["explain", "--file", "request.json", "--header", "x-tandem-tier: deep", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tier"] == "deep"

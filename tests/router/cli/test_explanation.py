@@ -51,14 +51,14 @@ def test_a_decision_is_told_from_its_reason_to_what_would_change_it():
         "",
         "turn        ask, client codex, session codex:abc",
         "prompt      120 tokens (estimated)",
-        "long task   13%",
+        "long task   13% chance",
         "evidence",
         "  -1.50     learned: looks like a quick edit",
         "  rule_out  window: too long (spark)",
         "estimates",
-        "  fast  4.3 s, 1.5 s of it for doing it again, 0.0123 USD (spark)",
-        "  deep  9.0 s (sage; its turns take 1.25 times the calls, 0.80 times the output expected)",
-        "would flip  at 30% long task or with 7.9 s of waiting on fast",
+        "  fast  4.3 s, including 1.5 s for a possible redo on deep, 0.0123 USD (spark)",
+        "  deep  9.0 s (sage; its turns take 1.25 times the expected calls, 0.80 times the expected output)",
+        "would flip  if the long-task chance were 30%, or the wait on fast 7.9 s",
     ]
 
 
@@ -79,10 +79,10 @@ def test_without_evidence_there_is_none():
 @pytest.mark.parametrize(
     ("flip", "decided_by", "said"),
     [
-        ({"score": 0.3, "fast_wait_seconds": None}, "estimate", "at 30% long task"),
-        ({"score": None, "fast_wait_seconds": 2.0}, "estimate", "with 2.0 s of waiting on fast"),
-        ({"score": None, "fast_wait_seconds": None}, "insist", "by nothing but another wish"),
-        ({"score": None, "fast_wait_seconds": None}, "rule_out", "by nothing: no other tier can serve this"),
+        ({"score": 0.3, "fast_wait_seconds": None}, "estimate", "if the long-task chance were 30%"),
+        ({"score": None, "fast_wait_seconds": 2.0}, "estimate", "if the wait on fast were 2.0 s"),
+        ({"score": None, "fast_wait_seconds": None}, "insist", "only with a different override"),
+        ({"score": None, "fast_wait_seconds": None}, "rule_out", "never: no other tier can serve this"),
     ],
 )
 def test_what_would_change_the_decision_is_said_in_each_case(flip, decided_by, said):

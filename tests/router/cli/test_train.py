@@ -113,7 +113,7 @@ def test_the_figures_are_of_what_was_not_fitted_the_new_weights_next_to_the_ship
 
 
 def test_a_few_words_that_are_fitted_too_are_left_out_and_it_is_said(trained):
-    assert "left out 1 of 151 items of judges.jsonl, whose words are fitted too" in trained.err
+    assert "left out 1 of 151 items of judges.jsonl that are in the training data too" in trained.err
 
 
 def score(config: Path, words: str, capsys) -> float:
@@ -135,7 +135,7 @@ def test_a_file_that_is_fitted_may_not_judge(data, capsys):
     assert main(["train", str(data), "--dev", str(data)]) == 2
 
     err = capsys.readouterr().err
-    assert "asks.jsonl: 60 of 60 items are fitted too, and would judge their own answers" in err
+    assert "asks.jsonl: 60 of 60 items are in the training data too, so the test would be biased" in err
     assert "hint: divide the data" in err
     assert "fitting" not in err
     assert not Path("learned.weights").exists()
@@ -150,7 +150,7 @@ def test_one_in_a_hundred_words_may_be_fitted_too(data, capsys, monkeypatch, cou
     assert main(["train", str(data), "--dev", "judges.jsonl"]) == 2
 
     err = capsys.readouterr().err
-    assert ("would judge their own answers" in err) is is_refused
+    assert ("the test would be biased" in err) is is_refused
     assert ("left out 1 of 100 items" in err) is not is_refused
 
 
@@ -185,7 +185,7 @@ def test_clear_turns_are_needed_to_be_judged_by(data, capsys):
     assert main(["train", str(data), "--dev", "middle.jsonl"]) == 2
 
     err = capsys.readouterr().err
-    assert "middle.jsonl: holds no clear turns to judge the weights by" in err
+    assert "middle.jsonl: no clear turns to test the weights on" in err
     assert "fitting" not in err
 
 

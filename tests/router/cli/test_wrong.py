@@ -10,7 +10,7 @@ from router.lab.ledger import LedgerTally, read_ledger
 from router.lab.past import Size
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
-from tests.router.ledger.rows import write_ledger
+from tests.router.stores.rows import write_ledger
 
 LONG = "Implement the whole parser from scratch, with tests and docs"
 
@@ -31,8 +31,8 @@ def test_without_a_word_the_last_turn_should_have_gone_to_the_other_tier(here, c
     assert main(["wrong"]) == 0
 
     told = capsys.readouterr()
-    assert told.out.startswith("req_2 went to fast and should have gone to deep: looks like a quick edit")
-    assert "tandem tune counts it ten times" in told.err
+    assert told.out.startswith("marked req_2: should have gone to deep. It went to fast because: looks like a quick edit")
+    assert "tandem tune gives it ten times the weight" in told.err
     assert read_marks(here) == [("req_2", "deep")]
 
 
@@ -46,7 +46,7 @@ def test_an_older_turn_is_named_by_its_id_before_or_after_the_tier(here, argumen
 def test_a_tier_that_the_turn_had_is_no_mistake(here, capsys):
     assert main(["wrong", "fast"]) == 1
 
-    assert "req_2 did go to fast: nothing is marked" in capsys.readouterr().err
+    assert "req_2 already went to fast: nothing was marked" in capsys.readouterr().err
     assert read_marks(here) == []
 
 
@@ -79,7 +79,7 @@ def test_a_turn_that_nobody_served_needs_to_be_told_its_tier(here, capsys):
         database.execute("UPDATE entries SET tier = NULL, target = NULL")
 
     assert main(["wrong"]) == 2
-    assert "req_2 was served by no tier\n  hint: say which was right, as in tandem wrong fast req_2" in capsys.readouterr().err
+    assert "no tier served req_2\n  hint: name the right one, as in tandem wrong fast req_2" in capsys.readouterr().err
     assert main(["wrong", "deep"]) == 0
     assert read_marks(here) == [("req_2", "deep")]
 
@@ -95,9 +95,9 @@ def test_more_than_one_tier_or_request_is_refused(here, capsys, arguments):
 @pytest.mark.parametrize(
     ("config", "arguments", "said"),
     [
-        ("ledger: {path: test.db}", ["req_9"], "test.db holds no request req_9"),
+        ("ledger: {path: test.db}", ["req_9"], "no request req_9 in"),
         ("ledger: {path: none.db}", [], "none.db: there is no ledger yet"),
-        ("ledger: {path: ''}", [], "the config keeps no ledger"),
+        ("ledger: {path: ''}", [], "no ledger is configured"),
     ],
 )
 def test_where_there_is_nothing_to_mark_it_is_said(here, capsys, config, arguments, said):
@@ -111,7 +111,7 @@ def test_where_there_is_nothing_to_mark_it_is_said(here, capsys, config, argumen
 
 def test_a_ledger_that_an_older_tandem_began_can_be_marked(here):
     with closing(sqlite3.connect(here / "test.db")) as database, database:
-        database.execute("DROP TABLE misjudged")
+        database.executescript("DROP TABLE misjudged; PRAGMA user_version = 1")
 
     assert main(["wrong"]) == 0
     assert read_marks(here) == [("req_2", "deep")]
@@ -131,7 +131,7 @@ def test_a_request_that_is_no_turn_of_a_person_is_not_marked(folder, capsys):
 
     assert main(["wrong", "deep", "req_1"]) == 1
 
-    assert "belongs to no turn of a person" in capsys.readouterr().err
+    assert "does not belong to a turn that a person typed" in capsys.readouterr().err
     assert read_marks(folder) == []
 
 
@@ -139,7 +139,7 @@ def test_naming_the_tier_that_served_takes_a_mark_back(here, capsys):
     assert main(["wrong"]) == 0
     assert main(["wrong", "fast"]) == 0
 
-    assert "its mark is taken back" in capsys.readouterr().err
+    assert "its mark was removed" in capsys.readouterr().err
     assert read_marks(here) == []
 
 

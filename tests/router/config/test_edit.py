@@ -22,7 +22,7 @@ def test_in_the_default_config_only_the_two_values_change():
 
     changed = [(a, b) for a, b in zip(old.splitlines(), new.splitlines(), strict=True) if a != b]
     assert [b.split("#")[0].strip() for _, b in changed] == ["base_rate: 0.31", "personal_log_odds: -0.42"]
-    assert changed[1][1].endswith("# both are fitted to your own history by `tandem tune`")
+    assert changed[1][1].endswith("# `tandem tune` fits this and base_rate to your own history")
 
 
 def test_a_text_is_written_in_quotes_so_that_digits_stay_a_text():
@@ -73,10 +73,10 @@ def test_the_values_are_there_and_nothing_else_is_lost(text):
 
 
 def test_a_block_in_one_line_that_lacks_a_setting_is_refused():
-    with pytest.raises(CannotEdit, match="one below the other"):
+    with pytest.raises(CannotEdit, match="a line of its own"):
         set_values("decision: {hop_seconds: 2}\n", "decision", VALUES)
 
 
 def test_what_is_not_yaml_is_refused():
-    with pytest.raises(CannotEdit, match="not YAML"):
+    with pytest.raises(CannotEdit, match="not valid YAML"):
         set_values("decision: [\n", "decision", VALUES)

@@ -1,5 +1,4 @@
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from router.config.models import DecisionSettings
 from router.wiring import known_names
 from tests.conftest import SIMULATED
 from tests.tools.running import two_targets
+from tests.tools.work import cost_ratio
 
 
 def faults_of(text: str) -> dict[str, str]:
@@ -124,26 +124,11 @@ def test_the_store_must_not_be_the_ledgers_own_file():
     assert "ledger" in faults["store.path"]
 
 
-def test_a_key_that_stands_twice_is_a_fault():
+def test_a_key_that_is_given_twice_is_a_fault():
     assert any(
-        '"preference" stands twice' in problem
+        'duplicate key "preference"' in problem
         for problem in faults_of(SIMULATED + "preference: speed\npreference: quality\n").values()
     )
-
-
-def test_targets_without_figures_are_as_fast_as_their_tier_is_meant_to_be():
-    config = "tiers: {fast: {targets: [{name: a, base_url: 'http://x', typical: {ttft_seconds: 0.1}}]}, deep: {targets: [{name: b, base_url: 'http://x'}]}}"
-
-    fast, deep = (plan.target.typical for plan in check_config(config, "t", Path("."), known_names()).targets)
-
-    assert (fast.ttft_seconds, fast.tokens_per_second) == (0.1, 600)
-    assert deep.tokens_per_second == 70
-
-
-def test_a_simulated_target_is_typically_as_it_is_told_to_behave():
-    config = "tiers: {fast: {targets: [{name: a, adapter: simulated, simulated: {tokens_per_second: 777}}]}, deep: {targets: [{name: b, adapter: simulated}]}}"
-
-    assert check_config(config, "t", Path("."), known_names()).targets[0].target.typical.tokens_per_second == 777
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://u:p@x/v1", "http://x/v1?key=1"])
@@ -162,12 +147,30 @@ def test_an_address_holds_no_credentials_or_query(url):
         "",
     ],
 )
-def test_yaml_that_is_a_trap_or_no_config_is_refused_quickly(text):
-    began = time.perf_counter()
-
+def test_yaml_that_is_a_trap_or_no_config_is_refused(text):
     assert faults_of(text)
 
-    assert time.perf_counter() - began < 0.5
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (" \n", "is empty"),
+        ("# only a comment", "must contain settings"),
+        ("just words", 'must contain settings, as "name: value"'),
+    ],
+)
+def test_a_file_without_settings_says_what_is_missing(text, said):
+    assert said in faults_of(text)["file"]
+
+
+def test_yaml_that_would_grow_without_bound_is_refused_before_it_does():
+    levels = [f"a{level}: &a{level} [*a{level - 1}, *a{level - 1}]" for level in range(1, 64)]
+
+    assert faults_of("\n".join(["a0: &a0 [x, x]", *levels]))
+
+
+def test_deep_yaml_is_refused_at_a_cost_in_proportion_to_its_length():
+    assert cost_ratio(lambda: faults_of("[" * 400_000), lambda: faults_of("[" * 50_000), repeats=3) < 24
 
 
 def test_a_literal_key_works_with_a_warning_and_is_never_echoed():
@@ -188,19 +191,6 @@ def test_a_quota_is_read_and_said_to_be_unenforced():
     assert "not enforced" in loaded.warnings[0]
 
 
-def test_a_target_takes_its_timeouts_from_limits_where_it_has_none():
-    config = two_targets(
-        "http://x/v1",
-        "http://x/v1",
-        fast_extra="timeouts: {stall_seconds: 7},",
-        extra="limits: {first_byte_timeout_seconds: 9}",
-    )
-
-    timeouts = check_config(config, "t", Path("."), known_names()).targets[0].target.timeouts
-
-    assert (timeouts.stall_seconds, timeouts.first_byte_seconds, timeouts.connect_seconds) == (7, 9, 5)
-
-
 def test_the_config_is_looked_for_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
@@ -217,8 +207,22 @@ def test_the_config_is_looked_for_in_order(tmp_path, monkeypatch):
     assert find_config("/b") == Path("/b")
 
 
+def test_entries_after_a_malformed_one_keep_their_own_place():
+    faults = faults_of(SIMULATED + "policies: [5, lerned]\nrules: [5, {when: {turn: ask}}]\n")
+
+    assert set(faults) == {"policies[0]", "policies[1]", "rules[0]", "rules[1]"}
+    assert "did you mean learned?" in faults["policies[1]"]
+
+
+@pytest.mark.parametrize("path", ["null", "''"])
+def test_a_ledger_without_a_path_is_no_ledger(path):
+    loaded = check_config(SIMULATED.replace("path: test.db", f"path: {path}"), "t", Path("."), known_names())
+
+    assert loaded.ledger_path is None
+
+
 def test_a_file_that_is_not_there_is_said(tmp_path):
-    with pytest.raises(ConfigError, match="1 fault"):
+    with pytest.raises(ConfigError, match="1 problem"):
         load_config(tmp_path / "none.yaml", known_names())
 
 
@@ -257,14 +261,14 @@ def test_rules_are_asked_wherever_there_are_some_listed_or_not(listed):
     ("rule", "path", "said"),
     [
         ("{when: {words: bump}, tier: turbo}", "rules[0].tier", "'fast' or 'deep', not 'turbo'"),
-        ("{when: {words: bump}}", "rules[0]", "give either tier: fast, tier: deep or lean: NUMBER"),
-        ("{when: {words: bump}, tier: fast, lean: 1}", "rules[0]", "give either"),
+        ("{when: {words: bump}}", "rules[0]", "give exactly one of tier (fast or deep) and lean (a number)"),
+        ("{when: {words: bump}, tier: fast, lean: 1}", "rules[0]", "give exactly one"),
         ("{when: {}, tier: fast}", "rules[0].when", "name at least one of words, client, turn, has, more_than_tokens"),
         ("{tier: fast}", "rules[0].when", "missing"),
         ("{when: {wrds: bump}, tier: fast}", "rules[0].when.wrds", "no such setting"),
-        ("{when: {words: '--'}, tier: fast}", "rules[0].when.words", "holds no word"),
+        ("{when: {words: '--'}, tier: fast}", "rules[0].when.words", "contains no word"),
         ("{when: {turn: lunch}, tier: fast}", "rules[0].when.turn", "not 'lunch'"),
-        ("{when: {turn: ask}, lean: 11}", "rules[0].lean", "less than or equal to 10"),
+        ("{when: {turn: ask}, lean: 11}", "rules[0].lean", "must be at most 10, not 11"),
     ],
 )
 def test_a_rule_that_cannot_be_followed_is_a_fault_with_its_place(rule, path, said):
@@ -310,10 +314,10 @@ def test_without_the_reading_no_weights_are_in_use():
     ("damage", "said"),
     [
         (lambda content: None, "No such file"),
-        (lambda content: b"not weights", "these are no weights"),
+        (lambda content: b"not weights", "weights file"),
         (lambda content: content[:-1], "damaged"),
         (lambda content: content.replace(b'"format": 2', b'"format": 1', 1), "format 1"),
-        (lambda content: b'{"format": 2}\n' + bytes(262_144), "no weights of this version"),
+        (lambda content: b'{"format": 2}\n' + bytes(262_144), "incompatible weights file"),
     ],
     ids=["missing", "text", "cut short", "older", "empty"],
 )
@@ -404,5 +408,5 @@ def test_a_rule_for_a_client_that_nobody_knows_is_a_fault(tmp_path):
         check_config(text, "test", tmp_path, known_names())
 
     (fault,) = caught.value.faults
-    assert (fault.path, fault.problem) == ("rules[0].when.client", 'no client "codx"')
+    assert (fault.path, fault.problem) == ("rules[0].when.client", 'unknown client "codx"')
     assert "did you mean codex?" in fault.hint

@@ -87,8 +87,8 @@ def test_the_same_content_has_the_same_fingerprint():
         (b"", "not a header"),
         (b"{}", "not a header"),
         (b"{}\n" + bytes(TABLE_SIZE), "KeyError"),
-        (b"[1]\n" + bytes(TABLE_SIZE), "no weights"),
-        (b"nonsense\n", "no weights"),
+        (b"[1]\n" + bytes(TABLE_SIZE), "incompatible weights file"),
+        (b"nonsense\n", "incompatible weights file"),
         (b'{"format": 1}\n', f"format 1, and this version reads format {FORMAT}"),
         (make_file()[:-1], "damaged"),
         (make_file(marks={}), "KeyError"),
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 
     with pytest.raises(BadWeights, match="none: No such file"):
         load_weights(str(tmp_path / "none"))
-    with pytest.raises(BadWeights, match="bad: these are no weights"):
+    with pytest.raises(BadWeights, match="bad: incompatible weights file"):
         load_weights(str(tmp_path / "bad"))
 
 

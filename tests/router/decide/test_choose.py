@@ -194,7 +194,7 @@ def test_a_wish_that_can_never_be_met_is_a_misfit_naming_both_facts():
     with pytest.raises(Misfit, match="x-tandem-tier asks for fast.*spark.*an image"):
         run(
             Says("a", (Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST),)),
-            Says("b", (RuleOut("spark", "the request holds an image", lasting=True),)),
+            Says("b", (RuleOut("spark", "the request contains an image", lasting=True),)),
         )
 
 
@@ -221,7 +221,7 @@ def test_on_misfit_other_goes_to_the_other_tier_and_says_so():
 
     decision = run(
         Says("a", (Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST),)),
-        Says("b", (RuleOut("spark", "the request holds an image", lasting=True),)),
+        Says("b", (RuleOut("spark", "the request contains an image", lasting=True),)),
         request=request,
     )
 
@@ -292,6 +292,6 @@ def test_a_policy_that_answers_a_generator_is_heard():
 
 def test_no_flip_is_reported_where_there_is_none():
     fast, deep = stand(make_target(), ttft=30, speed=5), stand(make_target("sage", Tier.DEEP))
-    prospects = [project(standing, 100, ECONOMICS) for standing in (fast, deep)]
+    projections = [project(status, 100, ECONOMICS) for status in (fast, deep)]
 
-    assert find_flip(*prospects, 0.5, ECONOMICS).score is None
+    assert find_flip(*projections, 0.5, ECONOMICS).score is None

@@ -3,18 +3,19 @@ import pytest
 from router.contract.decision import Estimate
 from router.contract.opinions import Insist, Lean, Rank, RuleOut
 from router.contract.words import Tier
-from router.decide.explain import _evidence_json, because_estimate
+from router.decide.explain import because_estimate, explain
 from router.decide.opinions import Attributed, Opinions
+from tests.tools.exchanges import make_decision
 
 LOOKS_QUICK = Lean(-4.0, "looks like a quick edit: rename", names_turn=True)
 LOOKS_LONG = Lean(3.0, "looks like a long task: migrate", names_turn=True)
 
 
 def say(tier: Tier, *leans: Lean, warm: int = 0, fast_wait: float = 0.0, deep_wait: float = 0.0) -> str:
-    held = tuple(Attributed("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
+    attributed = tuple(Attributed("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
     waits = {Tier.FAST: fast_wait, Tier.DEEP: deep_wait}
     estimates = {side: Estimate(side, 1.0, None, 1.0, waits[side], 0.0) for side in Tier}
-    return because_estimate(tier, estimates, Opinions((), (), held, ()), warm)
+    return because_estimate(tier, estimates, Opinions((), (), attributed, ()), warm)
 
 
 def test_it_begins_with_what_the_turn_looks_like_and_holds_no_seconds():
@@ -31,7 +32,7 @@ def test_other_evidence_follows_where_it_points_the_same_way():
 
 
 def test_a_warm_cache_is_told_where_it_goes_against_the_looks():
-    assert say(Tier.DEEP, LOOKS_QUICK, warm=80_000) == "looks like a quick edit: rename; 80k tokens are warm there"
+    assert say(Tier.DEEP, LOOKS_QUICK, warm=80_000) == "looks like a quick edit: rename; 80k tokens are cached there"
     assert say(Tier.FAST, LOOKS_QUICK, warm=80_000) == "looks like a quick edit: rename"
 
 
@@ -41,15 +42,22 @@ def test_a_warm_cache_is_told_where_it_goes_against_the_looks():
         (Tier.DEEP, LOOKS_QUICK, {"fast_wait": 30.0}, "fast has a queue"),
         (Tier.DEEP, LOOKS_QUICK, {}, "fast would not be done much sooner"),
         (Tier.FAST, LOOKS_LONG, {"deep_wait": 300.0}, "deep has a queue"),
-        (Tier.FAST, LOOKS_LONG, {}, "fast is done sooner even so"),
+        (Tier.FAST, LOOKS_LONG, {}, "fast is still done sooner"),
     ],
 )
 def test_a_choice_against_the_looks_says_why(tier, looks, waits, end):
     assert say(tier, looks, **waits) == f"{looks.because}; {end}"
 
 
+def test_a_reason_that_says_what_the_turn_looks_like_and_more_takes_its_place():
+    looks = Lean(1.0, "you said the last turn went wrong", names_turn=True)
+    more = Lean(2.0, "you said the last turn went wrong, and fast had served it")
+
+    assert say(Tier.DEEP, looks, more) == more.because
+
+
 def test_without_any_reading_it_says_so():
-    assert say(Tier.DEEP) == "nothing tells how long it is"
+    assert say(Tier.DEEP) == "unclear whether quick or long"
 
 
 def test_it_never_grows_beyond_120_characters():
@@ -61,13 +69,13 @@ def test_it_never_grows_beyond_120_characters():
 def test_evidence_carries_its_facts_so_that_nobody_reads_them_out_of_a_sentence():
     insist = Insist("the header", Rank.HEADER, tier=Tier.FAST)
     rule_out = RuleOut("spark", "too long", lasting=True, tokens=(9, 8))
-    hearing = Opinions(
+    opinions = Opinions(
         (Attributed("override", insist),), (Attributed("window", rule_out),), (Attributed("learned", LOOKS_QUICK),), ()
     )
 
-    told = [_evidence_json(item) for item in hearing.evidence()]
+    told = explain(make_decision(evidence=opinions.evidence()))
 
-    assert told == [
+    assert told["evidence"] == [
         {"policy": "override", "kind": "insist", "because": "the header", "rank": "header", "tier": "fast"},
         {"policy": "window", "kind": "rule_out", "because": "too long", "target": "spark", "lasting": True, "tokens": [9, 8]},
         {"policy": "learned", "kind": "lean", "because": "looks like a quick edit: rename", "log_odds": -4.0},

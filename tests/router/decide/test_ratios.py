@@ -40,10 +40,10 @@ def test_nothing_is_said_of_a_target_that_finished_nothing():
 
 
 def test_the_estimate_counts_the_ratio_and_shows_it():
-    standing = stand(make_target())
-    plain = weigh(project(standing, 1_000, ECONOMICS), 0.5, ECONOMICS)
-    thorough = weigh(project(standing._replace(ratio=WorkRatio(2.0, 2.0)), 1_000, ECONOMICS), 0.5, ECONOMICS)
-    reading = 1_000 / standing.speed.prefill_tokens_per_second
+    status = stand(make_target())
+    plain = weigh(project(status, 1_000, ECONOMICS), 0.5, ECONOMICS)
+    thorough = weigh(project(status._replace(ratio=WorkRatio(2.0, 2.0)), 1_000, ECONOMICS), 0.5, ECONOMICS)
+    reading = 1_000 / status.speed.prefill_tokens_per_second
 
     assert thorough.seconds - reading == pytest.approx(2 * (plain.seconds - reading))
     assert thorough.ratio == (2.0, 2.0)

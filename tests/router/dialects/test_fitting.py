@@ -1,7 +1,7 @@
 from router.contract.words import Dialect, Feature
-from router.dialects.bridge.quirks import quirks_of
-from router.dialects.bridge.seal import seal
 from router.dialects.fitting import Fit, fields_to_change
+from router.dialects.hosts import quirks_of
+from router.dialects.translate.envelope import wrap
 from tests.tools.values import EVERYTHING, ask, make_target, make_view
 
 
@@ -60,12 +60,12 @@ def test_a_tiers_instructions_stand_at_a_constant_place_of_the_system_prompt():
 
 
 def test_reasoning_that_came_over_a_bridge_is_kept_from_a_target_of_the_callers_own_dialect():
-    sealed = seal("other", {"type": "thinking"})
-    item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": sealed}
+    wrapped = wrap("other", {"type": "thinking"})
+    item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": wrapped}
     own = {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "gAAA"}
     user = {"role": "user", "content": "x"}
     responses = make_view({"input": [user, item, own, user]}, Dialect.RESPONSES)
-    thinking = {"type": "thinking", "thinking": "t", "signature": sealed}
+    thinking = {"type": "thinking", "thinking": "t", "signature": wrapped}
     messages = make_view(
         {
             "max_tokens": 9,
@@ -79,9 +79,9 @@ def test_reasoning_that_came_over_a_bridge_is_kept_from_a_target_of_the_callers_
     assert kept == [user, {"role": "assistant", "content": [{"type": "text", "text": "a"}]}, user]
 
 
-def test_a_message_of_nothing_but_sealed_thinking_goes_and_is_named_as_lost():
+def test_a_message_of_nothing_but_wrapped_thinking_goes_and_is_named_as_lost():
     user = {"role": "user", "content": "x"}
-    thinking = {"type": "thinking", "thinking": "t", "signature": seal("other", {})}
+    thinking = {"type": "thinking", "thinking": "t", "signature": wrap("other", {})}
     view = make_view(
         {"max_tokens": 9, "messages": [user, {"role": "assistant", "content": [thinking]}, user]}, Dialect.MESSAGES
     )

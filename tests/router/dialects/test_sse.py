@@ -1,11 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from router.contract.entry import Usage
+from router.contract.usage import Usage
 from router.contract.words import Dialect
-from router.dialects.answers import read_stream_end
-from router.dialects.compose import Answer, ComposedCall, Finish, compose
-from router.dialects.compose.parts import write_call
+from router.dialects.answers import compose, read_stream_end
+from router.dialects.composer import Answer, ComposedCall, Finish, write_call
 from router.dialects.sse import Tail, split_frames
 from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
 
@@ -98,17 +97,3 @@ def test_line_ends_of_every_kind_make_frames():
     for end in (b"\n", b"\r\n", b"\r"):
         data = b"event: message_stop" + end + b'data: {"type":"message_stop"}' + end + end
         assert read_stream_end(Dialect.MESSAGES, feed(data, []).frames()).is_complete
-
-
-def test_messages_usage_joins_the_first_frame_and_the_last():
-    usage = b'{"input_tokens":7,"output_tokens":1,"cache_read_input_tokens":90}'
-    start = b'event: message_start\ndata: {"type":"message_start","message":{"usage":' + usage + b"}}\n\n"
-    delta = b'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens":40}}\n\n'
-    middle = b'event: content_block_delta\ndata: {"type":"content_block_delta"}\n\n'
-    tail = Tail()
-    for piece in (start, *[middle] * 50, delta, b'event: message_stop\ndata: {"type":"message_stop"}\n\n'):
-        tail.add(piece)
-
-    usage = read_stream_end(Dialect.MESSAGES, tail.frames()).usage
-
-    assert (usage.input_tokens, usage.cached_tokens, usage.output_tokens) == (97, 90, 40)

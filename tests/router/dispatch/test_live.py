@@ -1,96 +1,152 @@
+from dataclasses import replace
+
+from router.contract.entry import Attempt
+from router.contract.errors import UpstreamRefused
+from router.contract.facts import AttemptEnded, AttemptOpened, FirstToken, Read
 from router.contract.target import WorkRatio
 from router.contract.words import Tier
 from router.dispatch.live import LiveStatistics
-from tests.tools.values import make_target
+from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.values import make_target, make_view
 
-SPARK = make_target()
+SPARK, SAGE = make_target(), make_target("sage", Tier.DEEP)
+TARGETS = {"spark": SPARK, "sage": SAGE}
 
 
-def make_live() -> LiveStatistics:
-    return LiveStatistics([SPARK, make_target("sage", Tier.DEEP)])
+class Call:
+    """A call of spark, as the live figures observe it."""
+
+    def __init__(self, live: LiveStatistics, *, at: float = 0.0, is_streaming: bool = True, tokens: int = 100, target=SPARK):
+        view = make_view({"messages": [{"role": "user", "content": "x"}], "stream": is_streaming})
+        self.target, self.exchange = target, make_exchange(live, name=f"req_{id(self)}")
+        self.exchange.note(Read(view))
+        self.exchange.note(make_decided(view, make_decision(prompt_tokens=tokens)))
+        self.exchange.note(AttemptOpened(at, target, "", ()))
+
+    def begin(self, at: float) -> None:
+        self.exchange.note(FirstToken(at, self.target))
+
+    def end(self, at: float, speed: float | None = None, *, error=None, is_own: bool = True) -> None:
+        row = Attempt("spark", 200, None, at)
+        self.exchange.note(AttemptEnded(at, self.target, row, error, None, speed, is_own))
+
+
+def status(live: LiveStatistics, now: float, name: str = "spark"):
+    return live.statuses(TARGETS, now)[name]
 
 
 def test_before_any_sample_a_target_is_as_typical():
-    standing = make_live().statuses(0.0)["spark"]
+    found = status(LiveStatistics(), 0.0)
 
-    assert standing.speed == SPARK.typical
-    assert (standing.wait_seconds, standing.in_flight) == (0.0, 0)
+    assert found.speed == SPARK.typical
+    assert (found.wait_seconds, found.in_flight) == (0.0, 0)
 
 
 def test_recent_samples_count_and_fade_with_a_half_life_of_ten_seconds():
-    live = make_live()
-    live.answered("spark", live.began("spark", 0.0, is_streaming=True), 2.2, 100, 2.2)
+    live = LiveStatistics()
+    Call(live).begin(2.2)
 
-    assert live.statuses(2.2)["spark"].speed.ttft_seconds == 2.2
-    assert round(live.statuses(12.2)["spark"].speed.ttft_seconds, 3) == 1.2
-    assert live.statuses(500.0)["spark"].speed.ttft_seconds < 0.21
+    assert status(live, 2.2).speed.ttft_seconds == 2.2
+    assert round(status(live, 12.2).speed.ttft_seconds, 3) == 1.2
+    assert status(live, 500.0).speed.ttft_seconds < 0.21
 
 
 def test_a_request_without_its_first_token_shows_the_queue_before_any_sample():
-    live = make_live()
-    number = live.began("spark", 0.0, is_streaming=True)
+    live = LiveStatistics()
+    call = Call(live)
 
-    assert round(live.statuses(5.0)["spark"].wait_seconds, 2) == 4.8
-    live.ended("spark", number, 5.0, None)
-    assert live.statuses(5.01)["spark"].wait_seconds == 0.0
+    assert round(status(live, 5.0).wait_seconds, 2) == 4.8
+    call.end(5.0)
+    assert status(live, 5.01).wait_seconds == 0.0
 
 
 def test_an_answer_that_comes_whole_shows_no_queue():
-    live = make_live()
-    live.began("spark", 0.0, is_streaming=False)
+    live = LiveStatistics()
+    Call(live, is_streaming=False)
 
-    standing = live.statuses(60.0)["spark"]
-    assert (standing.wait_seconds, standing.in_flight) == (0.0, 1)
+    found = status(live, 60.0)
+    assert (found.wait_seconds, found.in_flight) == (0.0, 1)
+
+
+def test_a_call_that_is_over_is_no_longer_in_flight():
+    live = LiveStatistics()
+    one, other = Call(live), Call(live)
+    one.end(1.0)
+
+    assert status(live, 1.0).in_flight == 1
+    other.end(2.0)
+    other.end(2.0)
+    assert status(live, 3.0).in_flight == 0
 
 
 def test_a_long_prompt_tells_how_fast_the_target_reads():
-    live = make_live()
-    live.answered("spark", live.began("spark", 0.0, is_streaming=True), 2.2, 40_000, 2.2)
+    live = LiveStatistics()
+    Call(live, tokens=40_000).begin(2.2)
 
-    speed = live.statuses(2.2)["spark"].speed
+    speed = status(live, 2.2).speed
     assert speed.ttft_seconds == SPARK.typical.ttft_seconds
     assert round(speed.prefill_tokens_per_second) == 20_000
 
 
 def test_a_target_that_asked_for_time_is_waited_for():
-    live = make_live()
-    live.asked_to_wait("spark", 30, 100.0)
+    live = LiveStatistics()
+    Call(live).end(100.0, error=UpstreamRefused("spark", 429, b"", "", retry_after_seconds=30))
 
-    assert live.statuses(110.0)["spark"].wait_seconds == 20
-    assert live.statuses(140.0)["spark"].wait_seconds == 0
+    assert status(live, 110.0).wait_seconds == 20
+    assert status(live, 140.0).wait_seconds == 0
 
 
-def test_speed_is_the_median_of_what_was_seen():
-    live = make_live()
+def test_speed_is_the_median_of_what_was_seen_of_the_target_itself():
+    live = LiveStatistics()
     for speed in (900, 100, 950):
-        live.ended("spark", live.began("spark", 0.0, is_streaming=True), 1.0, speed)
+        Call(live).end(1.0, speed)
+    Call(live).end(1.0, 5, is_own=False)
 
-    assert live.statuses(1.0)["spark"].speed.tokens_per_second == 900
+    assert status(live, 1.0).speed.tokens_per_second == 900
 
 
 def test_until_something_is_learnt_every_target_works_as_expected():
-    statuses = make_live().statuses(0.0)
+    live = LiveStatistics()
 
-    assert [standing.ratio for standing in statuses.values()] == [WorkRatio(1.0, 1.0)] * 2
+    assert [found.ratio for found in live.statuses(TARGETS, 0.0).values()] == [WorkRatio(1.0, 1.0)] * 2
 
 
-def test_what_is_learnt_of_a_target_shows_in_its_standing_alone():
-    live = make_live()
+def test_what_is_learnt_of_a_target_shows_in_its_status_alone_whenever_it_is_learnt():
+    before, after = LiveStatistics(), LiveStatistics()
+    after.statuses(TARGETS, 0.0)
 
-    live.learn({"spark": WorkRatio(1.4, 0.8), "nobody": WorkRatio(3.0, 3.0)})
-
-    statuses = live.statuses(0.0)
-    assert statuses["spark"].ratio == WorkRatio(1.4, 0.8)
-    assert statuses["sage"].ratio == WorkRatio()
-    assert set(statuses) == {"spark", "sage"}
+    for live in (before, after):
+        live.learn({"spark": WorkRatio(1.4, 0.8), "nobody": WorkRatio(3.0, 3.0)})
+        statuses = live.statuses(TARGETS, 1.0)
+        assert statuses["spark"].ratio == WorkRatio(1.4, 0.8)
+        assert statuses["sage"].ratio == WorkRatio()
+        assert set(statuses) == {"spark", "sage"}
 
 
 def test_a_target_of_which_nothing_is_known_any_more_works_as_expected_again():
-    live = make_live()
+    live = LiveStatistics()
     live.learn({"spark": WorkRatio(1.4, 0.8)})
+    live.statuses(TARGETS, 0.0)
 
     live.learn({"sage": WorkRatio(2.0, 2.0)})
 
-    statuses = live.statuses(0.0)
+    statuses = live.statuses(TARGETS, 1.0)
     assert statuses["spark"].ratio == WorkRatio()
     assert statuses["sage"].ratio == WorkRatio(2.0, 2.0)
+
+
+def test_a_new_plan_finds_the_figures_of_its_targets_and_lists_no_others():
+    live = LiveStatistics()
+    call = Call(live)
+    call.begin(2.2)
+    renewed = {"spark": replace(SPARK, window_tokens=9), "owl": make_target("owl")}
+
+    statuses = live.statuses(renewed, 2.2)
+    call.end(2.3, 500.0)
+
+    assert statuses["spark"].target is renewed["spark"]
+    assert statuses["spark"].speed.ttft_seconds == 2.2
+    assert statuses["spark"].in_flight == 1
+    assert set(statuses) == {"spark", "owl"}
+    assert live.statuses(renewed, 2.4)["spark"].target is renewed["spark"]
+    assert live.statuses(renewed, 2.4)["spark"].in_flight == 0

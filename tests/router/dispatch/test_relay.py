@@ -1,10 +1,12 @@
 """The relay's own clock: heartbeats in a silent stream, and none where they would do harm."""
 
 import asyncio
-import time
 
+from router.contract.facts import FirstByte, FirstToken
 from router.contract.words import Dialect
-from router.dispatch.relay import Relay
+from router.dispatch.relay import HEARTBEAT_SECONDS, Relay
+from tests.tools.exchanges import make_answer_facts, make_exchange
+from tests.tools.loop_clock import jumping_clock
 
 FRAME = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 LAST = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
@@ -27,18 +29,14 @@ class Caller:
         return self.written.count(b": heartbeat\n\n")
 
 
-def headed(caller: Caller, tell=lambda: None) -> Relay:
+def headed(caller: Caller, *observers) -> Relay:
     relay = Relay(
         caller,
-        target="spark",
+        make_exchange(*observers),
+        make_answer_facts(),
         dialect=Dialect.CHAT,
-        request_id="req_1",
         is_streaming=True,
         max_bytes=1 << 20,
-        head=tuple,
-        begun=tell,
-        clock=time.perf_counter,
-        heartbeat_seconds=0.04,
     )
     relay.start(200, (("content-type", "text/event-stream"),))
     return relay
@@ -50,53 +48,90 @@ def begun(caller: Caller, first: bytes = FRAME) -> Relay:
     return relay
 
 
-async def until(condition) -> None:
-    async with asyncio.timeout(2):
-        while not condition():  # noqa: ASYNC110  a relay has no event for what it has not written
-            await asyncio.sleep(0.005)
-
-
-async def test_a_silent_stream_gets_a_comment_again_and_again_until_it_ends():
+@jumping_clock
+async def test_a_silent_stream_gets_a_comment_with_every_heartbeat_until_it_ends():
     caller = Caller()
     relay = begun(caller)
 
-    await until(lambda: caller.beats >= 2)
+    await asyncio.sleep(3.5 * HEARTBEAT_SECONDS)
+    beats = caller.beats
     relay.write(LAST)
     relay.end()
-    beats = caller.beats
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(10 * HEARTBEAT_SECONDS)
 
     assert await relay.finished is None
-    assert caller.beats == beats
+    assert beats == caller.beats == 3
     assert b"".join(caller.written).replace(b": heartbeat\n\n", b"") == FRAME + LAST
 
 
+@jumping_clock
+async def test_a_stream_that_is_never_silent_for_half_a_heartbeat_gets_no_comment():
+    caller = Caller()
+    relay = begun(caller)
+
+    for _ in range(20):
+        await asyncio.sleep(0.4 * HEARTBEAT_SECONDS)
+        relay.write(FRAME)
+    relay.close()
+
+    assert caller.beats == 0
+
+
+@jumping_clock
 async def test_no_comment_is_written_into_the_middle_of_a_frame():
     caller = Caller()
     relay = begun(caller, FRAME + b"data: {")
 
-    await asyncio.sleep(0.15)
+    await asyncio.sleep(5 * HEARTBEAT_SECONDS)
     relay.close()
 
     assert caller.beats == 0
 
 
-async def test_a_caller_that_does_not_read_is_sent_no_comments():
+@jumping_clock
+async def test_a_caller_that_does_not_read_is_sent_no_comments_until_it_does():
     caller = Caller()
     relay = begun(caller)
     relay.pause()
-
-    await asyncio.sleep(0.15)
-    relay.close()
-
+    await asyncio.sleep(5 * HEARTBEAT_SECONDS)
     assert caller.beats == 0
 
+    relay.resume()
+    await asyncio.sleep(HEARTBEAT_SECONDS)
+    relay.close()
 
-async def test_that_an_answer_has_begun_is_told_right_behind_its_first_bytes():
-    caller, seen = Caller(), []
-    relay = headed(caller, lambda: seen.append(list(caller.written)))
-    assert seen == []
+    assert caller.beats >= 1
+
+
+class Watching:
+    """Keeps what the caller had been sent when it was told of a fact."""
+
+    def __init__(self, caller: Caller, kind) -> None:
+        self.kind, self.caller, self.seen = kind, caller, []
+
+    def handlers(self):
+        return {self.kind: lambda exchange, fact: self.seen.append(list(self.caller.written))}
+
+
+async def test_that_an_answer_has_begun_is_noted_right_after_its_first_bytes():
+    caller = Caller()
+    watching = Watching(caller, FirstByte)
+    relay = headed(caller, watching)
+    assert watching.seen == []
     relay.write(FRAME)
     relay.write(FRAME)
     relay.close()
-    assert seen == [[FRAME]]
+    assert watching.seen == [[FRAME]]
+
+
+async def test_the_first_token_is_noted_once_and_not_for_the_frame_that_opens_the_stream():
+    caller = Caller()
+    watching = Watching(caller, FirstToken)
+    relay = headed(caller, watching)
+    opening = b'data: {"choices":[]}\n\n'
+    relay.write(opening)
+    assert watching.seen == []
+    relay.write(FRAME)
+    relay.write(FRAME)
+    relay.close()
+    assert watching.seen == [[opening, FRAME]]

@@ -184,15 +184,15 @@ def test_the_items_of_all_files_come_in_order_and_empty_lines_are_passed_over(wr
     ("line", "said"),
     [
         ("{", "is not JSON"),
-        ("[]", "a line must hold an object"),
+        ("[]", "a line must be a JSON object"),
         ({"text": "x"}, '"label" is missing'),
         ({"text": "x", "label": "maybe"}, 'label must be "quick", "long" or "unclear"'),
         ({"text": "x", "label": ["long"]}, 'label must be "quick", "long" or "unclear"'),
         ({"label": "long"}, '"prompt" is missing'),
         ({"label": "unclear", "prompt": "x"}, 'label must be "quick" or "long"'),
-        ({"label": "long", "prompt": 7}, "prompt a text"),
-        ({"label": "long", "text": 7}, "text must be a text"),
-        ({"label": "long", "words": None}, "words must be a text"),
+        ({"label": "long", "prompt": 7}, "prompt must be text"),
+        ({"label": "long", "text": 7}, "text must be a string"),
+        ({"label": "long", "words": None}, "words must be a string"),
         ({**ASK, "previous": "x", "previous_size": "huge"}, 'previous_size must be "quick" or "long"'),
         ({**ASK, "weight": 0}, "weight must be a number above 0"),
         ({**ASK, "weight": 101}, "up to 100"),
@@ -213,7 +213,7 @@ def test_a_second_label_for_a_turn_that_is_not_there_is_named(write):
     write(TURN, name="turns.jsonl")
     meaning = write({"id": "t9", "file": "turns.jsonl", "label": "long"}, name="meaning.jsonl")
 
-    with pytest.raises(BadData, match=r"meaning.jsonl line 1: turns.jsonl holds no item t9"):
+    with pytest.raises(BadData, match=r"meaning.jsonl line 1: turns.jsonl has no item t9"):
         load_items([meaning])
 
 
@@ -232,7 +232,11 @@ def test_a_second_label_whose_file_is_not_there_names_that_file(write):
         load_items([meaning])
 
 
-@pytest.mark.parametrize("content", [b"not gzip at all", gzip.compress(b"x" * 1_000)[:-12], b"\x1f\x8b\x08\x00" + b"\xff" * 40])
+@pytest.mark.parametrize(
+    "content",
+    [b"not gzip at all", gzip.compress(b"x" * 1_000)[:-12], b"\x1f\x8b\x08\x00" + b"\xff" * 40],
+    ids=["not gzip at all", "cut short", "damaged"],
+)
 def test_a_damaged_gzip_file_is_named(tmp_path, content):
     path = tmp_path / "commits.jsonl.gz"
     path.write_bytes(content)

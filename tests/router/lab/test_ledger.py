@@ -8,16 +8,18 @@ from contextlib import closing
 import pytest
 
 from router.config.load import check_config
+from router.contract.exchange import Arrival
+from router.contract.facts import FirstByte
 from router.contract.words import Dialect, Operation, Outcome, Tier
-from router.dialects.requests import Arrival
 from router.lab.cases import Regret
-from router.lab.ledger import LedgerTally, LedgerUnreadable, _read_wish, read_ledger
+from router.lab.ledger import LedgerTally, LedgerUnreadable, _read_override, read_ledger
 from router.lab.past import Size
 from router.lab.replay import choose_again, quiet
 from router.lab.report import Report
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
-from tests.router.lab.served import keep_served
+from tests.tools.entries import keep_entry
+from tests.tools.exchanges import make_exchange
 
 AGENT = {"user-agent": "claude-cli/2.1"}
 TOOLS = [{"type": "function", "function": {"name": "Bash", "parameters": {"type": "object"}}}]
@@ -36,8 +38,8 @@ async def house(tmp_path):
 def read(house, tmp_path):
     """Everything that was recorded, read back."""
 
-    def read_it(change: str = ""):
-        house.ledger.close()
+    async def read_it(change: str = ""):
+        await house.state.entries.close()
         with closing(sqlite3.connect(tmp_path / "test.db")) as database:
             database.executescript(change)
         tally = LedgerTally()
@@ -54,13 +56,13 @@ async def serve(
     head = {"x-tandem-session": "s", **dict(headers)}
     raw = json.dumps(body if tools else {name: body[name] for name in ("model", "messages")}).encode()
     arrival = Arrival(f"req_{time.monotonic_ns()}", Dialect.CHAT, Operation.CREATE, head, raw)
-    view, decision = await house.decide(arrival)
-    if view.overrides.for_session or view.overrides.line:
-        snapshot = house.memory.recall(view, decision.turn)
-        house.memory.note_answer(snapshot, view, decision.turn, decision.tier, house.targets[decision.targets[0]])
-        house.memory.save(snapshot)
-    keep_served(house, view, decision, output_tokens, outcome=outcome, keeps_text=keeps_text)
-    return decision
+    decided = await house.decide(arrival)
+    if decided.view.overrides.for_session or decided.view.overrides.line:
+        exchange = make_exchange(house.state.memory)
+        exchange.note(decided)
+        exchange.note(FirstByte(house.plan.targets[decided.decision.targets[0]]))
+    keep_entry(house, decided, output_tokens=output_tokens, outcome=outcome, keeps_text=keeps_text)
+    return decided.decision
 
 
 async def test_a_turn_with_text_is_read_as_its_client_wrote_it(house, read):
@@ -70,7 +72,7 @@ async def test_a_turn_with_text_is_read_as_its_client_wrote_it(house, read):
     ]
     then = await serve(house, blocks, headers=AGENT, tools=TOOLS, keeps_text=True)
 
-    ((case,), _) = read()
+    ((case,), _) = await read()
 
     again = await choose_again(quiet(house), case)
     assert case.words == "what is the port?"
@@ -85,7 +87,7 @@ async def test_a_tier_that_was_asked_for_stays_with_and_without_text(house, read
     await serve(house, "fix the typo", headers=headers, keeps_text=keeps_text)
     await serve(house, "Implement the whole parser from scratch, step by step", headers=headers, keeps_text=keeps_text)
 
-    cases, _ = read()
+    cases, _ = await read()
 
     report = Report("as recorded", "test")
     for case in cases:
@@ -99,7 +101,7 @@ async def test_the_words_of_a_turn_that_stays_are_known_all_the_same(house, read
     await serve(house, "fix the parser", headers={"x-tandem-tier": "fast"}, keeps_text=True)
     await serve(house, "it is still wrong", keeps_text=True)
 
-    cases, _ = read()
+    cases, _ = await read()
 
     assert cases[0].words == "fix the parser"
     assert Regret.ASKED_AGAIN in cases[0].regrets
@@ -115,9 +117,9 @@ async def test_a_wish_for_the_session_is_no_label_of_its_turns(house, read, wish
     pinned = await serve(house, "fix the name", more=(CALL, RESULT, first), headers=AGENT)
     await serve(house, "fix the name", more=(CALL, RESULT, first, CALL, RESULT), headers=AGENT)
 
-    cases, _ = read()
+    cases, _ = await read()
 
-    assert "stay on deep" in pinned.because
+    assert "set to deep" in pinned.because
     assert [case.regrets for case in cases] == [(), (), ()]
     assert [case.size for case in cases] == [Size.QUICK] * 3
     assert [(await choose_again(quiet(house), case)).tier for case in cases[1:]] == [Tier.DEEP] * 2
@@ -128,7 +130,7 @@ async def test_a_wish_for_one_request_against_that_of_the_session_is_a_label(hou
     await serve(house, "Implement it", headers=AGENT)
     await serve(house, "rename it", headers={**AGENT, "x-tandem-tier": "fast"})
 
-    cases, _ = read()
+    cases, _ = await read()
 
     assert [case.regrets for case in cases] == [(), (), (Regret.OVERRODE,)]
     assert cases[2].size is Size.QUICK
@@ -141,7 +143,7 @@ async def test_a_wish_for_one_request_against_that_of_the_session_is_a_label(hou
 async def test_a_turn_is_as_long_as_what_was_written_for_it(house, read, output_tokens, size):
     await serve(house, "fix the typo", output_tokens=output_tokens)
 
-    ((case,), _) = read()
+    ((case,), _) = await read()
 
     assert case.size is size
 
@@ -150,7 +152,7 @@ async def test_the_answers_of_all_calls_of_a_turn_count_together(house, read):
     await serve(house, "fix the typo", headers=AGENT, output_tokens=3_000)
     await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=3_000)
 
-    ((case,), _) = read()
+    ((case,), _) = await read()
 
     assert case.size is Size.LONG
 
@@ -160,7 +162,7 @@ async def test_many_calls_that_wrote_little_are_a_quick_turn(house, read):
     for _ in range(19):
         await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT)
 
-    ((case,), _) = read()
+    ((case,), _) = await read()
 
     assert case.size is Size.QUICK
 
@@ -170,7 +172,7 @@ async def test_where_one_answer_was_not_counted_nothing_is_known_of_a_turns_size
     await serve(house, "fix the typo", headers=AGENT, output_tokens=counts[0])
     await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=counts[1])
 
-    ((case,), _) = read()
+    ((case,), _) = await read()
 
     assert case.size is None
 
@@ -179,7 +181,7 @@ async def test_enough_that_was_counted_makes_a_turn_long_whatever_was_not(house,
     await serve(house, "fix the typo", headers=AGENT, output_tokens=7_000)
     await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=None)
 
-    ((case,), _) = read()
+    ((case,), _) = await read()
 
     assert case.size is Size.LONG
 
@@ -197,7 +199,7 @@ async def test_a_turn_that_was_called_misjudged_is_what_the_person_said_and_coun
     await serve(house, "fix the typo", output_tokens=output_tokens)
     await serve(house, "fix the name")
 
-    (marked, other), _ = read(misjudge(1, tier))
+    (marked, other), _ = await read(misjudge(1, tier))
 
     assert (marked.size, marked.weight) == (size, 10)
     assert (other.size, other.weight) == (Size.QUICK, 1)
@@ -207,7 +209,7 @@ async def test_the_word_on_a_turn_outweighs_the_tier_that_was_asked_for(house, r
     await serve(house, "fix the typo", headers={"x-tandem-tier": "deep"})
     await serve(house, "fix the name")
 
-    (marked, _), _ = read(misjudge(1, "fast"))
+    (marked, _), _ = await read(misjudge(1, "fast"))
 
     assert (marked.regrets, marked.size) == ((Regret.OVERRODE,), Size.QUICK)
 
@@ -215,7 +217,7 @@ async def test_the_word_on_a_turn_outweighs_the_tier_that_was_asked_for(house, r
 async def test_a_ledger_from_before_turns_could_be_called_misjudged_is_read(house, read):
     await serve(house, "fix the typo")
 
-    ((case,), _) = read("DROP TABLE misjudged")
+    ((case,), _) = await read("DROP TABLE misjudged")
 
     assert (case.size, case.weight) == (Size.QUICK, 1)
 
@@ -223,7 +225,7 @@ async def test_a_ledger_from_before_turns_could_be_called_misjudged_is_read(hous
 async def test_a_word_that_names_no_tier_is_not_heard(house, read):
     await serve(house, "fix the typo")
 
-    ((case,), _) = read(misjudge(1, "turbo"))
+    ((case,), _) = await read(misjudge(1, "turbo"))
 
     assert (case.size, case.weight) == (Size.QUICK, 1)
 
@@ -233,7 +235,7 @@ async def test_work_that_broke_off_is_not_known_to_have_been_quick(house, read, 
     await serve(house, "fix the typo", headers=AGENT)
     await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, outcome=outcome)
 
-    ((case,), _) = read()
+    ((case,), _) = await read()
 
     assert case.size is None
 
@@ -242,7 +244,7 @@ async def test_work_that_went_on_after_it_was_cut_short_counts(house, read):
     await serve(house, "fix the typo", headers=AGENT, outcome=Outcome.CUT_SHORT)
     await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT)
 
-    ((case,), _) = read()
+    ((case,), _) = await read()
 
     assert case.size is Size.QUICK
 
@@ -266,7 +268,7 @@ async def test_an_entry_that_cannot_be_read_is_left_out_with_its_calls(house, re
     for _ in range(13):
         await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=1_000)
 
-    cases, tally = read(f"UPDATE entries SET {change} WHERE sequence = 2")
+    cases, tally = await read(f"UPDATE entries SET {change} WHERE sequence = 2")
 
     assert [case.size for case in cases] == [Size.QUICK], "its calls are no other turn's"
     assert (tally.entries, tally.unreadable) == (15, 1)
@@ -287,7 +289,7 @@ async def test_an_entry_that_cannot_be_read_is_left_out_with_its_calls(house, re
 async def test_an_entry_that_is_only_odd_is_read(house, read, change):
     await serve(house, "fix the typo", keeps_text=True)
 
-    ((case,), tally) = read(f"UPDATE entries SET {change}")
+    ((case,), tally) = await read(f"UPDATE entries SET {change}")
 
     assert tally.unreadable == 0
     assert await choose_again(quiet(house), case) is not None
@@ -298,7 +300,7 @@ async def test_a_ledger_without_one_of_our_columns_cannot_be_read(house, read, c
     await serve(house, "fix the typo")
 
     with pytest.raises(LedgerUnreadable, match=column):
-        read(f"ALTER TABLE entries DROP COLUMN {column}")
+        await read(f"ALTER TABLE entries DROP COLUMN {column}")
 
 
 @pytest.mark.parametrize(
@@ -312,4 +314,4 @@ async def test_a_ledger_without_one_of_our_columns_cannot_be_read(house, read, c
     ],
 )
 def test_a_wish_is_known_by_its_rank_and_in_older_entries_by_its_words(evidence, rank):
-    assert _read_wish({"evidence": [{"policy": "override", "kind": "insist", **evidence}]}) == rank
+    assert _read_override({"evidence": [{"policy": "override", "kind": "insist", **evidence}]}) == rank

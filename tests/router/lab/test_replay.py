@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from router.config.load import check_config
+from router.contract.exchange import Arrival
 from router.contract.opinions import Lean
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
-from router.dialects.requests import Arrival
 from router.lab.cases import Case, Kept, Regret, cases_of
 from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
 from router.lab.past import PastSession, PastTurn, Size
@@ -20,7 +20,7 @@ from router.lab.report import Report, regret_of
 from router.lab.tune import Fit, as_sample, tier_under
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
-from tests.router.lab.served import keep_served
+from tests.tools.entries import keep_entry
 
 WORDS = (
     "fix the typo",
@@ -57,7 +57,7 @@ turns = some.builds(
 
 
 @given(some.lists(turns, min_size=1, max_size=5), some.sampled_from(["codex", "claude-code", "aider", "cursor"]))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_the_same_config_changes_nothing(open_house, past, client):
     house, same = quiet(open_house()), quiet(open_house())
     report = Report("one", "the same")
@@ -150,9 +150,9 @@ async def serve(
     body = {"model": "auto", "messages": [{"role": "user", "content": words}, *more]}
     head = {"x-tandem-session": session, **(headers or {})}
     arrival = Arrival(f"req_{time.monotonic_ns()}", Dialect.CHAT, Operation.CREATE, head, json.dumps(body).encode())
-    view, decision = await house.decide(arrival)
-    keep_served(house, view, decision, output_tokens, outcome=outcome, tier=tier, keeps_text=keeps_text)
-    return decision
+    decided = await house.decide(arrival)
+    keep_entry(house, decided, output_tokens=output_tokens, outcome=outcome, tier=tier, keeps_text=keeps_text)
+    return decided.decision
 
 
 CALL = {
@@ -163,8 +163,8 @@ CALL = {
 RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
 
 
-def read(house, tmp_path) -> tuple[list[Case], LedgerTally]:
-    house.ledger.close()
+async def read(house, tmp_path) -> tuple[list[Case], LedgerTally]:
+    await house.state.entries.close()
     tally = LedgerTally()
     return read_ledger(tmp_path / "test.db", tally), tally
 
@@ -173,7 +173,7 @@ async def test_an_entry_without_text_is_decided_again_as_it_was(open_house, tmp_
     house = open_house(with_ledger=True)
     then = [await serve(house, words, f"s{number}") for number, words in enumerate(WORDS)]
 
-    cases, tally = read(house, tmp_path)
+    cases, tally = await read(house, tmp_path)
 
     again = [await choose_again(quiet(house), case) for case in cases]
     assert tally.entries == len(WORDS)
@@ -187,7 +187,7 @@ async def test_an_entry_with_text_is_read_as_a_whole_request(open_house, tmp_pat
     await serve(house, "fix the parser now", keeps_text=True)
     await serve(house, "it is still wrong", keeps_text=True)
 
-    (first, second), tally = read(house, tmp_path)
+    (first, second), tally = await read(house, tmp_path)
 
     assert tally.with_text == 2
     assert (first.words, first.regrets, first.size) == ("fix the parser now", (Regret.ASKED_AGAIN,), Size.LONG)
@@ -201,7 +201,7 @@ async def test_tool_loops_are_the_work_of_the_turn_before_them(open_house, tmp_p
         await serve(house, "fix the parser", more=(CALL, RESULT), output_tokens=500)
     await serve(house, "fix the typo")
 
-    (long, quick), _ = read(house, tmp_path)
+    (long, quick), _ = await read(house, tmp_path)
 
     assert (long.size, quick.size) == (Size.LONG, Size.QUICK)
 
@@ -212,7 +212,7 @@ async def test_a_tier_asked_for_now_and_then_is_the_persons_own_label(open_house
     await serve(house, "fix the typo in the name", headers={"x-tandem-tier": "deep"})
     await serve(house, "Implement the whole parser from scratch", headers={"x-tandem-tier": "fast"})
 
-    (escalated, deep, fast), _ = read(house, tmp_path)
+    (escalated, deep, fast), _ = await read(house, tmp_path)
 
     assert (escalated.regrets, escalated.size) == ((Regret.ESCALATED,), Size.LONG)
     assert (deep.regrets, deep.size) == ((Regret.OVERRODE,), Size.LONG)
@@ -225,7 +225,7 @@ async def test_a_turn_that_was_moved_up_while_it_ran_was_long(open_house, tmp_pa
     await serve(house, "fix the typo")
     await serve(house, "fix the typo", more=(CALL, RESULT), tier="deep")
 
-    ((case,), _) = read(house, tmp_path)
+    ((case,), _) = await read(house, tmp_path)
 
     assert (case.was, case.regrets, case.size) == (Tier.FAST, (Regret.ESCALATED,), Size.LONG)
 
@@ -235,7 +235,7 @@ async def test_a_tier_asked_for_in_every_turn_is_a_habit_and_no_label(open_house
     for _ in range(2):
         await serve(house, "fix the typo", headers={"x-tandem-tier": "deep", "user-agent": "claude-cli/2"})
 
-    cases, _ = read(house, tmp_path)
+    cases, _ = await read(house, tmp_path)
 
     assert [(case.regrets, case.size) for case in cases] == [((), Size.QUICK)] * 2
 
@@ -244,7 +244,7 @@ async def test_a_turn_that_was_left_tells_nothing_of_its_size(open_house, tmp_pa
     house = open_house(with_ledger=True)
     await serve(house, "fix the typo", outcome=Outcome.ABANDONED)
 
-    ((case,), _) = read(house, tmp_path)
+    ((case,), _) = await read(house, tmp_path)
 
     assert (case.size, case.regrets) == (None, (Regret.INTERRUPTED,))
 
@@ -254,7 +254,7 @@ async def test_a_request_that_failed_and_was_sent_again_is_one_turn(open_house, 
     await serve(house, "fix the typo", outcome=Outcome.FAILED)
     await serve(house, "fix the typo")
 
-    cases, _ = read(house, tmp_path)
+    cases, _ = await read(house, tmp_path)
 
     assert len(cases) == 1
 
@@ -264,12 +264,12 @@ async def test_an_entry_that_cannot_be_read_is_counted(open_house, tmp_path):
 
     house = open_house(with_ledger=True)
     await serve(house, "fix the typo")
-    house.ledger.close()
+    await house.state.entries.close()
     with sqlite3.connect(tmp_path / "test.db") as database:
         database.execute("UPDATE entries SET decision = '{'")
     database.close()
 
-    cases, tally = read(house, tmp_path)
+    cases, tally = await read(house, tmp_path)
 
     assert (cases, tally.unreadable) == ([], 1)
 

@@ -89,9 +89,9 @@ def test_what_lacks_is_said():
 
     assert tune(last, SHIPPED) is None
     assert "29 turns" in say_what_lacks(few)
-    assert "30 in at least two sessions are needed" in say_what_lacks(few)
+    assert "30 in two or more sessions are needed" in say_what_lacks(few)
     assert "all in one session" in say_what_lacks(one)
-    assert "most of them in the last of 2 sessions" in say_what_lacks(last)
+    assert "most of them are in the last of 2 sessions" in say_what_lacks(last)
 
 
 def test_the_split_is_by_time_and_keeps_sessions_whole():

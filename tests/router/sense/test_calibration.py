@@ -3,7 +3,9 @@ import json.decoder
 
 from router.contract.signals import TokenCount
 from router.sense.calibration import Calibration
+from router.sense.exact import ExactCounter
 from router.sense.tokens import HIGH, LOW
+from tests.tools.http import call, chat
 
 
 def estimate(tokens: int) -> TokenCount:
@@ -39,21 +41,18 @@ def test_a_session_that_shrank_or_is_anothers_is_estimated_afresh():
     assert calibration.narrow("me", "t", estimate(100_000)) == estimate(100_000)
 
 
-async def test_a_session_near_a_limit_is_counted_once_and_not_at_every_call(simulated):
-    from tests.tools.http import call, chat
+async def test_a_session_near_a_limit_is_counted_once_and_not_at_every_call(simulated, monkeypatch):
+    counted = []
+    count = ExactCounter.count
 
-    counted = 0
-    count = simulated.house.counter._count
+    async def counting(self, view):
+        counted.append(view.id)
+        return await count(self, view)
 
-    def counting(view):
-        nonlocal counted
-        counted += 1
-        return count(view)
-
-    simulated.house.counter._count = counting
+    monkeypatch.setattr(ExactCounter, "count", counting)
     source = inspect.getsource(json.decoder)
     body = chat(source * (410_000 // len(source))) | {"model": "fast"}
     replies = [await call(simulated.port, "/tandem/explain", body) for _ in range(4)]
 
-    assert counted == 1
+    assert len(counted) == 1
     assert {reply.json["prompt_tokens"] for reply in replies[1:]} == {replies[0].json["prompt_tokens"]}

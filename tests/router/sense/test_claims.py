@@ -1,10 +1,12 @@
-import time
+"""Claims of a tier are taken out before a turn is read."""
 
 import pytest
 
 from router.contract.signals import SessionHistory
+from router.sense import features
 from router.sense.claims import drop_claims
 from router.sense.features import read_features
+from tests.tools.work import cost_ratio
 
 PLAIN = "add a chart to the page"
 CLAIMS = [
@@ -93,12 +95,18 @@ def test_words_about_models_and_routes_are_no_claims(text):
     ],
     ids=range(17),
 )
-def test_no_text_of_twenty_thousand_characters_holds_the_loop_up(text):
-    """Patterns that look back over a run again from each of its words took seconds here. The bound is ten times what they take."""
-    took = []
-    for turn in range(3):
-        began = time.perf_counter()
-        read_features(f"{turn}{text}"[:20_000], SessionHistory(), offers_tools=True)
-        took.append(time.perf_counter() - began)
+def test_four_times_the_text_takes_about_four_times_the_work(text):
+    """Patterns that look back over a run again from each of its words took sixteen times the work here, and seconds."""
+    whole = (text * (20_000 // len(text) + 1))[:20_000] + text[-20:]
+    part = whole[:5_000] + text[-20:]  # what sets the patterns off is at either end
 
-    assert min(took) < 0.05
+    assert cost_ratio(lambda: drop_claims(whole), lambda: drop_claims(part), repeats=3) < 12
+
+
+def test_of_a_text_beyond_four_thousand_characters_only_both_ends_are_read(monkeypatch):
+    seen = []
+    monkeypatch.setattr(features, "drop_claims", lambda text: seen.append(text) or text)
+
+    read_features("a" * 3_000 + "b" * 1_000_000 + "c" * 3_000, SessionHistory(), offers_tools=True)
+
+    assert seen == ["a" * 2_000 + "\n" + "c" * 2_000]

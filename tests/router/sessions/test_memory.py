@@ -1,13 +1,20 @@
 import pytest
 
+from router.contract.caller import Caller
+from router.contract.entry import Attempt
+from router.contract.facts import AttemptEnded, Ending, FirstByte, Settled, StateRefused
 from router.contract.request import InBand, Overrides
-from router.contract.words import Dialect, Tier, TurnKind
+from router.contract.usage import Usage
+from router.contract.words import Dialect, Outcome, Tier, TurnKind
 from router.dialects.opaque import is_foreign
-from router.ledger.sessions import NoSessions, SqliteSessions
-from router.ledger.sqlite import SqliteLedger
-from router.sessions.memory import SessionMemory
+from router.sessions.memory import SessionMemory, carried_headers
 from router.sessions.turn_state import TURN_STATE
 from router.sessions.turns import read_turn
+from router.stores.memory.sessions import NoSessions
+from router.stores.sqlite.migrate import LEDGER
+from router.stores.sqlite.sessions import SqliteSessions
+from router.stores.sqlite.writer import SqliteWriter
+from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.values import make_target, make_view
 
 TARGETS = {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)}
@@ -25,22 +32,41 @@ def chat(*said: str, caller: str = "local", **body):
     """A conversation whose speakers take turns, the user first."""
     roles = ("user", "assistant")
     messages = [{"role": roles[index % 2], "content": text} for index, text in enumerate(said)]
-    return make_view({"messages": messages, **body})._replace(caller=caller)
+    return make_view({"messages": messages, **body})._replace(caller=Caller(caller))
 
 
-def step(memory: SessionMemory, view, tier: Tier = Tier.FAST, tokens: int = 1_000):
+def under_way(memory: SessionMemory, snapshot, view, turn, tier: Tier):
+    """A request of the session, decided."""
+    exchange = make_exchange(memory)
+    exchange.note(make_decided(view, make_decision(tier, turn=turn), snapshot))
+    return exchange
+
+
+def answer(memory: SessionMemory, snapshot, view, turn, tier: Tier, target):
+    """Its answer begins."""
+    exchange = under_way(memory, snapshot, view, turn, tier)
+    exchange.note(FirstByte(target))
+    return exchange
+
+
+def finish(exchange, target, tokens: int) -> None:
+    """Its answer is complete."""
+    usage = Usage(tokens, 0)
+    exchange.note(AttemptEnded(1.0, target, Attempt(target.name, 200, None, 1.0), None, usage, None, True))
+    exchange.note(Settled(1.0, Ending(Outcome.SERVED, 200)))
+
+
+async def step(memory: SessionMemory, view, tier: Tier = Tier.FAST, tokens: int = 1_000):
     """One request, decided and served; what it found before."""
     turn = read_turn(view)
-    snapshot = memory.recall(view, turn)
+    snapshot = await memory.recall(view, turn)
     target = TARGETS["spark" if tier is Tier.FAST else "sage"]
-    memory.note_answer(snapshot, view, turn, tier, target)
-    memory.note_served(snapshot, view, turn, target.name, tokens)
-    memory.save(snapshot)
+    finish(answer(memory, snapshot, view, turn, tier, target), target, tokens)
     return snapshot
 
 
-def look(memory: SessionMemory, view):
-    return memory.recall(view, read_turn(view))
+async def look(memory: SessionMemory, view):
+    return await memory.recall(view, read_turn(view))
 
 
 def tool_loop(*calls: str):
@@ -52,58 +78,57 @@ def tool_loop(*calls: str):
     return make_view({"messages": messages})
 
 
-def test_a_tool_loop_is_running_where_its_ask_went_and_another_ask_is_not():
-    memory = SessionMemory(NoSessions(), TARGETS)
-    step(memory, tool_loop(), Tier.DEEP)
+async def test_a_tool_loop_is_running_where_its_ask_went_and_another_ask_is_not():
+    memory = SessionMemory(NoSessions())
+    await step(memory, tool_loop(), Tier.DEEP)
 
-    running = look(memory, tool_loop("a", "b")).position
-    fresh = look(memory, chat("fix the typo in calc.py", "Done.", "and now the other one")).position
+    running = (await look(memory, tool_loop("a", "b"))).position
+    fresh = (await look(memory, chat("fix the typo in calc.py", "Done.", "and now the other one"))).position
 
     assert (running.tier, running.is_running) == (Tier.DEEP, True)
     assert (fresh.tier, fresh.is_running) == (Tier.DEEP, False)
 
 
-def test_a_history_that_does_not_extend_what_is_remembered_is_a_new_session():
-    memory = SessionMemory(NoSessions(), TARGETS)
-    step(memory, chat("hello"), Tier.DEEP)
-    step(memory, chat("hello", "hi", "do it"), Tier.DEEP)
+async def test_a_history_that_does_not_extend_what_is_remembered_is_a_new_session():
+    memory = SessionMemory(NoSessions())
+    await step(memory, chat("hello"), Tier.DEEP)
+    await step(memory, chat("hello", "hi", "do it"), Tier.DEEP)
 
-    assert look(memory, chat("hello", "hi", "do it", "done", "more")).position.tier is Tier.DEEP
-    assert look(memory, chat("hello")).position.tier is None
-    assert look(memory, chat("hello", "another answer", "do that")).position.tier is None
-
-
-def test_two_callers_with_the_same_conversation_never_see_each_others_memory():
-    memory = SessionMemory(NoSessions(), TARGETS)
-    step(memory, chat("hello", prompt_cache_key="same", caller="ann"), Tier.DEEP)
-
-    assert look(memory, chat("hello", prompt_cache_key="same", caller="ann")).position.tier is Tier.DEEP
-    assert look(memory, chat("hello", prompt_cache_key="same", caller="bob")).position.tier is None
+    assert (await look(memory, chat("hello", "hi", "do it", "done", "more"))).position.tier is Tier.DEEP
+    assert (await look(memory, chat("hello"))).position.tier is None
+    assert (await look(memory, chat("hello", "another answer", "do that"))).position.tier is None
 
 
-def test_what_is_warm_cools_when_its_minutes_are_over():
+async def test_two_callers_with_the_same_conversation_never_see_each_others_memory():
+    memory = SessionMemory(NoSessions())
+    await step(memory, chat("hello", prompt_cache_key="same", caller="ann"), Tier.DEEP)
+
+    assert (await look(memory, chat("hello", prompt_cache_key="same", caller="ann"))).position.tier is Tier.DEEP
+    assert (await look(memory, chat("hello", prompt_cache_key="same", caller="bob"))).position.tier is None
+
+
+async def test_what_is_warm_cools_when_its_minutes_are_over():
     clock = Clock()
-    memory = SessionMemory(NoSessions(), TARGETS, clock)
+    memory = SessionMemory(NoSessions(), clock)
     view = chat("hello", prompt_cache_key="s")
-    step(memory, view, Tier.DEEP, tokens=50_000)
+    await step(memory, view, Tier.DEEP, tokens=50_000)
 
-    assert look(memory, view).position.warm == {"sage": 50_000}
+    assert (await look(memory, view)).position.warm == {"sage": 50_000}
     clock.now += 301
-    assert look(memory, view).position.warm == {}
+    assert (await look(memory, view)).position.warm == {}
 
 
 @pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.PREWARM, TurnKind.COMPACTION])
-def test_what_is_no_turn_of_the_persons_leaves_the_session_where_it_is(kind):
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_what_is_no_turn_of_the_persons_leaves_the_session_where_it_is(kind):
+    memory = SessionMemory(NoSessions())
     view = chat("hello", prompt_cache_key="s")
-    step(memory, view, Tier.DEEP)
+    await step(memory, view, Tier.DEEP)
     aside = read_turn(view)._replace(kind=kind)
-    snapshot = memory.recall(view, aside)
+    snapshot = await memory.recall(view, aside)
 
-    memory.note_answer(snapshot, view, aside, Tier.FAST, TARGETS["spark"])
-    memory.note_served(snapshot, view, aside, "spark", 10)
+    finish(answer(memory, snapshot, view, aside, Tier.FAST, TARGETS["spark"]), TARGETS["spark"], 10)
 
-    assert look(memory, view).position.tier is Tier.DEEP
+    assert (await look(memory, view)).position.tier is Tier.DEEP
 
 
 def thinking(signature: str) -> dict:
@@ -116,51 +141,48 @@ def claude(*messages: dict):
     return make_view({"max_tokens": 9, "messages": said}, Dialect.MESSAGES, {"x-claude-code-session-id": "s"})
 
 
-def test_hidden_state_belongs_to_who_answered_last_and_stays_theirs():
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_hidden_state_belongs_to_who_answered_last_and_stays_theirs():
+    memory = SessionMemory(NoSessions())
     begin = make_view(
         {"max_tokens": 9, "messages": [{"role": "user", "content": "begin"}]},
         Dialect.MESSAGES,
         {"x-claude-code-session-id": "s"},
     )
-    step(memory, begin, Tier.DEEP)
-    step(memory, claude(thinking("one")), Tier.FAST)
+    await step(memory, begin, Tier.DEEP)
+    await step(memory, claude(thinking("one")), Tier.FAST)
 
-    origins = look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("two"))).origins
+    origins = (await look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("two")))).origins
 
     assert list(origins.values()) == ["sage", "spark"]
 
 
-def test_state_that_was_there_before_anyone_remembered_has_no_maker():
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_state_that_was_there_before_anyone_remembered_has_no_maker():
+    memory = SessionMemory(NoSessions())
 
-    assert look(memory, claude(thinking("unknown"))).origins == {}
+    assert (await look(memory, claude(thinking("unknown")))).origins == {}
 
 
-def test_memory_survives_a_restart_without_any_text(tmp_path):
+async def test_memory_survives_a_restart_without_any_text(tmp_path):
     path = tmp_path / "t.db"
-    ledger = SqliteLedger(path, keep_days=1, explain=lambda entry: {}, on_failure=lambda *_: None)
-    first = SqliteSessions(path, on_failure=lambda *_: None)
-    memory = SessionMemory(first, TARGETS)
-    step(memory, tool_loop(), Tier.DEEP)
-    memory.close()
+    memory = SessionMemory(SqliteSessions(SqliteWriter(path, LEDGER, on_failure=print)))
+    await step(memory, tool_loop(), Tier.DEEP)
+    await memory.close()
 
-    again = SessionMemory(SqliteSessions(path, on_failure=lambda *_: None), TARGETS)
-    place = look(again, tool_loop("a")).position
-    again.close()
-    ledger.close()
+    again = SessionMemory(SqliteSessions(SqliteWriter(path, LEDGER, on_failure=print)))
+    place = (await look(again, tool_loop("a"))).position
+    await again.close()
 
     assert (place.tier, place.is_running) == (Tier.DEEP, True)
     assert b"typo" not in path.read_bytes()
 
 
-def test_the_longest_unused_session_is_forgotten_first():
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_the_longest_unused_session_is_forgotten_first():
+    memory = SessionMemory(NoSessions())
     for number in range(4_100):
-        step(memory, chat("x", prompt_cache_key=f"s{number}"))
+        await step(memory, chat("x", prompt_cache_key=f"s{number}"))
 
-    assert look(memory, chat("x", prompt_cache_key="s0")).position.tier is None
-    assert look(memory, chat("x", prompt_cache_key="s4099")).position.tier is Tier.FAST
+    assert (await look(memory, chat("x", prompt_cache_key="s0"))).position.tier is None
+    assert (await look(memory, chat("x", prompt_cache_key="s4099"))).position.tier is Tier.FAST
 
 
 def codex(state: str | None = None):
@@ -171,101 +193,117 @@ def codex(state: str | None = None):
     return make_view({"input": [item, call, result]}, Dialect.RESPONSES, headers)
 
 
-def test_codex_carries_the_tier_of_its_turn_itself_and_cannot_invent_one():
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_codex_carries_the_tier_of_its_turn_itself_and_cannot_invent_one():
+    memory = SessionMemory(NoSessions())
     view = codex()
-    token = memory.mint_turn_state(step(memory, view, Tier.DEEP), view, read_turn(view), Tier.DEEP, Tier.DEEP)
+    session = await step(memory, view, Tier.DEEP)
+    minted = carried_headers(session, view, make_decision(Tier.DEEP, turn=read_turn(view)))
+    ((_, token),) = minted[Tier.DEEP]
 
-    after_a_restart = SessionMemory(NoSessions(), TARGETS)
-    carried = look(after_a_restart, codex(token)).position
+    after_a_restart = SessionMemory(NoSessions())
+    carried = (await look(after_a_restart, codex(token))).position
     forged = [
-        look(after_a_restart, codex(text)).position for text in (token.replace("deep", "fast"), "tandem.fast.é", "x", "tandem.")
+        (await look(after_a_restart, codex(text))).position
+        for text in (token.replace("deep", "fast"), "tandem.fast.é", "x", "tandem.")
     ]
 
     assert (carried.tier, carried.is_running) == (Tier.DEEP, True)
-    assert not any(place.is_running for place in forged)
-    assert memory.mint_turn_state(step(memory, chat("x")), chat("x"), read_turn(chat("x")), Tier.FAST, Tier.FAST) is None
+    assert not any(position.is_running for position in forged)
+    assert minted[Tier.FAST] == minted[Tier.DEEP]
+    assert carried_headers(session, chat("x"), make_decision(turn=read_turn(chat("x")))) == {}
 
 
-def test_an_answer_that_only_began_already_owns_what_comes_back():
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_a_turn_that_spilled_up_is_carried_as_deep():
+    view = codex()
+    session = await SessionMemory(NoSessions()).recall(view, read_turn(view))
+    minted = carried_headers(session, view, make_decision(Tier.FAST, turn=read_turn(view)))
+
+    assert [minted[tier][0][1].split(".")[1] for tier in Tier] == ["fast", "deep"]
+
+
+async def test_an_answer_that_only_began_already_owns_what_comes_back():
+    memory = SessionMemory(NoSessions())
     user = {"role": "user", "content": "begin"}
     headers = {"x-claude-code-session-id": "s"}
-    step(memory, make_view({"max_tokens": 9, "messages": [user]}, Dialect.MESSAGES, headers), Tier.FAST)
+    await step(memory, make_view({"max_tokens": 9, "messages": [user]}, Dialect.MESSAGES, headers), Tier.FAST)
     view = claude(thinking("one"))
     turn = read_turn(view)
-    memory.note_answer(memory.recall(view, turn), view, turn, Tier.DEEP, TARGETS["sage"])
+    answer(memory, await memory.recall(view, turn), view, turn, Tier.DEEP, TARGETS["sage"])
 
-    origins = look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("cut short"))).origins
+    origins = (
+        await look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("cut short")))
+    ).origins
 
     assert list(origins.values()) == ["spark", "sage"]
 
 
-def test_one_busy_moment_does_not_move_a_turn_down_and_a_stand_in_above_keeps_it():
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_one_busy_moment_does_not_move_a_turn_down_and_a_stand_in_above_keeps_it():
+    memory = SessionMemory(NoSessions())
     view = tool_loop()
-    snapshot = memory.recall(view, read_turn(view))
-    memory.note_answer(snapshot, view, read_turn(view), Tier.DEEP, TARGETS["spark"])
-    assert look(memory, tool_loop("a")).position.tier is Tier.DEEP
+    snapshot = await memory.recall(view, read_turn(view))
+    answer(memory, snapshot, view, read_turn(view), Tier.DEEP, TARGETS["spark"])
+    assert (await look(memory, tool_loop("a"))).position.tier is Tier.DEEP
 
-    again = SessionMemory(NoSessions(), TARGETS)
-    snapshot = again.recall(view, read_turn(view))
-    again.note_answer(snapshot, view, read_turn(view), Tier.FAST, TARGETS["sage"])
-    assert look(again, tool_loop("a")).position.tier is Tier.DEEP
+    again = SessionMemory(NoSessions())
+    snapshot = await again.recall(view, read_turn(view))
+    answer(again, snapshot, view, read_turn(view), Tier.FAST, TARGETS["sage"])
+    assert (await look(again, tool_loop("a"))).position.tier is Tier.DEEP
 
 
-def test_a_piece_that_was_refused_is_kept_from_that_target_alone():
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_a_piece_that_was_refused_is_kept_from_that_target_alone():
+    memory = SessionMemory(NoSessions())
     view = claude(thinking("old"))
-    snapshot = step(memory, view)
-    memory.note_refused(snapshot, "spark", ("piece",))
+    snapshot = await step(memory, view)
+    under_way(memory, snapshot, view, read_turn(view), Tier.FAST).note(StateRefused(TARGETS["spark"], ("piece",)))
 
-    origins = look(memory, view).origins
+    origins = (await look(memory, view)).origins
 
     assert is_foreign(origins["piece"], "spark")
     assert not is_foreign(origins["piece"], "sage")
 
 
-def test_a_conversation_that_became_shorter_has_nothing_warm():
-    memory = SessionMemory(NoSessions(), TARGETS)
-    step(memory, chat("a", "b", "c", prompt_cache_key="s"), tokens=90_000)
+async def test_a_conversation_that_became_shorter_has_nothing_warm():
+    memory = SessionMemory(NoSessions())
+    await step(memory, chat("a", "b", "c", prompt_cache_key="s"), tokens=90_000)
 
-    assert look(memory, chat("summary", prompt_cache_key="s")).position.warm == {}
+    assert (await look(memory, chat("summary", prompt_cache_key="s"))).position.warm == {}
 
 
-def test_a_subagent_has_a_memory_of_its_own():
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_a_subagent_has_a_memory_of_its_own():
+    memory = SessionMemory(NoSessions())
     headers = {"user-agent": "claude-cli/2", "x-claude-code-session-id": "s", "x-claude-code-agent-id": "a1"}
     use = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]}
     result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]}
     begin = {"role": "user", "content": "look around"}
-    step(memory, make_view({"max_tokens": 9, "messages": [begin]}, Dialect.MESSAGES, headers), Tier.DEEP)
+    await step(memory, make_view({"max_tokens": 9, "messages": [begin]}, Dialect.MESSAGES, headers), Tier.DEEP)
 
-    place = look(memory, make_view({"max_tokens": 9, "messages": [begin, use, result]}, Dialect.MESSAGES, headers)).position
+    place = (
+        await look(memory, make_view({"max_tokens": 9, "messages": [begin, use, result]}, Dialect.MESSAGES, headers))
+    ).position
 
     assert (place.tier, place.is_running) == (Tier.DEEP, True)
 
 
-def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_newer_one():
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_newer_one():
+    memory = SessionMemory(NoSessions())
     view = chat("one", "x", "two", prompt_cache_key="s")
-    step(memory, view._replace(overrides=Overrides(tier=Tier.DEEP, for_session=True)))
+    await step(memory, view._replace(overrides=Overrides(tier=Tier.DEEP, for_session=True)))
 
-    older = look(memory, view._replace(overrides=Overrides(line=InBand(Tier.FAST, 0))))
-    newer = look(
+    older = await look(memory, view._replace(overrides=Overrides(line=InBand(Tier.FAST, 0))))
+    newer = await look(
         memory, chat("one", "x", "two", "y", "z", prompt_cache_key="s")._replace(overrides=Overrides(line=InBand(Tier.FAST, 4)))
     )
 
-    assert (older.heeds_line, older.wish) == (False, Tier.DEEP)
+    assert (older.heeds_line, older.override) == (False, Tier.DEEP)
     assert newer.heeds_line
 
 
-def test_stored_state_that_makes_no_sense_is_no_memory():
+async def test_stored_state_that_makes_no_sense_is_no_memory():
     class Broken(NoSessions):
-        def load(self, key: str) -> bytes | None:
+        async def load(self, key: str) -> bytes | None:
             return b'{"tier": "medium", "at": 9e9}'
 
-    assert look(SessionMemory(Broken(), TARGETS), chat("x")).position.tier is None
+    assert (await look(SessionMemory(Broken()), chat("x"))).position.tier is None
 
 
 def side_view():
@@ -276,39 +314,68 @@ def side_view():
 
 
 @pytest.mark.parametrize("order", ["title first", "ask first", "title looks, ask answers, title answers"])
-def test_a_title_request_beside_the_first_ask_leaves_what_either_order_would_leave(order):
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_a_title_request_beside_the_first_ask_leaves_what_either_order_would_leave(order):
+    memory = SessionMemory(NoSessions())
     title, first = side_view(), chat("build the whole thing", prompt_cache_key="s")
     title_turn, ask_turn = read_turn(title), read_turn(first)
     assert title_turn.kind is TurnKind.SIDE
-    titled, asked = memory.recall(title, title_turn), memory.recall(first, ask_turn)
+    titled, asked = await memory.recall(title, title_turn), await memory.recall(first, ask_turn)
 
     def answer_title():
-        memory.note_answer(titled, title, title_turn, Tier.FAST, TARGETS["spark"])
-        memory.save(titled)
+        finish(answer(memory, titled, title, title_turn, Tier.FAST, TARGETS["spark"]), TARGETS["spark"], 100)
 
     def answer_ask():
-        memory.note_answer(asked, first, ask_turn, Tier.DEEP, TARGETS["sage"])
-        memory.note_served(asked, first, ask_turn, "sage", 900)
-        memory.save(asked)
+        finish(answer(memory, asked, first, ask_turn, Tier.DEEP, TARGETS["sage"]), TARGETS["sage"], 900)
 
-    for step in (answer_title, answer_ask) if order == "title first" else (answer_ask, answer_title):
-        step()
+    for answers in (answer_title, answer_ask) if order == "title first" else (answer_ask, answer_title):
+        answers()
 
-    found = memory.recall(first, ask_turn._replace(kind=TurnKind.TOOL_LOOP, goes_on=True))
+    found = await memory.recall(first, ask_turn._replace(kind=TurnKind.TOOL_LOOP, goes_on=True))
     assert (found.position.tier, found.position.is_running) == (Tier.DEEP, True)
     assert found.position.warm == {"sage": 900}
 
 
-def test_two_asks_in_flight_both_keep_what_they_made_warm():
-    memory = SessionMemory(NoSessions(), TARGETS)
+async def test_two_asks_in_flight_both_keep_what_they_made_warm():
+    memory = SessionMemory(NoSessions())
     view = chat("one", prompt_cache_key="s")
     turn = read_turn(view)
-    one, other = memory.recall(view, turn), memory.recall(view, turn)
+    one, other = await memory.recall(view, turn), await memory.recall(view, turn)
 
-    for snapshot, name in ((one, "spark"), (other, "sage")):
-        memory.note_answer(snapshot, view, turn, TARGETS[name].tier, TARGETS[name])
-    memory.note_served(other, view, turn, "sage", 500)
-    memory.note_served(one, view, turn, "spark", 400)
+    begun = [
+        answer(memory, snapshot, view, turn, TARGETS[name].tier, TARGETS[name])
+        for snapshot, name in ((one, "spark"), (other, "sage"))
+    ]
+    finish(begun[1], TARGETS["sage"], 500)
+    finish(begun[0], TARGETS["spark"], 400)
 
-    assert memory.recall(view, turn).position.warm == {"spark": 400, "sage": 500}
+    assert (await memory.recall(view, turn)).position.warm == {"spark": 400, "sage": 500}
+
+
+async def test_a_call_that_overlaps_the_one_that_moved_its_turn_up_does_not_move_it_down():
+    memory = SessionMemory(NoSessions())
+    await step(memory, tool_loop(), Tier.FAST)
+    view = tool_loop("a")
+    turn = read_turn(view)
+    up, beside = await memory.recall(view, turn), await memory.recall(view, turn)
+
+    answer(memory, up, view, turn, Tier.DEEP, TARGETS["sage"])
+    answer(memory, beside, view, turn, Tier.FAST, TARGETS["spark"])
+
+    position = (await look(memory, tool_loop("a", "b"))).position
+    assert (position.tier, position.has_escalated) == (Tier.DEEP, True)
+
+
+async def test_a_refused_piece_stays_refused_beside_a_request_that_looked_before():
+    memory = SessionMemory(NoSessions())
+    user = {"role": "user", "content": "begin"}
+    headers = {"x-claude-code-session-id": "s"}
+    await step(memory, make_view({"max_tokens": 9, "messages": [user]}, Dialect.MESSAGES, headers))
+    view = claude(thinking("one"))
+    turn = read_turn(view)
+    first, beside = await memory.recall(view, turn), await memory.recall(view, turn)
+    ((key, _),) = first.origins.items()
+
+    under_way(memory, first, view, turn, Tier.FAST).note(StateRefused(TARGETS["spark"], (key,)))
+    answer(memory, beside, view, turn, Tier.FAST, TARGETS["spark"])
+
+    assert is_foreign((await look(memory, view)).origins[key], "spark")

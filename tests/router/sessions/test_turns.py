@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from router.contract.caller import Caller
 from router.contract.words import Dialect, TurnKind
 from router.sessions.turns import is_follow_up, read_turn
 from tests.tools.values import ask, make_view
@@ -221,7 +222,7 @@ def test_words_that_ask_for_something(words):
 
 
 def test_callers_with_the_same_words_have_sessions_apart():
-    one, two = ask("hello"), ask("hello")._replace(caller="someone else")
+    one, two = ask("hello"), ask("hello")._replace(caller=Caller("someone else"))
 
     assert read_turn(one).session != read_turn(two).session
 

@@ -35,14 +35,14 @@ async def test_work_runs_up_to_its_first_wait_before_anything_else_does():
     assert steps == ["began", "came", "later"]
 
 
-async def test_a_cancellation_reaches_the_work_with_its_reason_and_may_be_answered():
+async def test_a_cancellation_reaches_the_work_which_may_clean_up():
     heard = []
 
     async def work() -> None:
         try:
             await asyncio.get_running_loop().create_future()
-        except asyncio.CancelledError as leaving:
-            heard.append(leaving.args)
+        except asyncio.CancelledError:
+            heard.append("cancelled")
             await asyncio.sleep(0)
             heard.append("cleaned up")
             raise
@@ -52,7 +52,7 @@ async def test_a_cancellation_reaches_the_work_with_its_reason_and_may_be_answer
     await stop_all(1)
 
     assert task.cancelled()
-    assert heard == [("the router stops",), "cleaned up"]
+    assert heard == ["cancelled", "cleaned up"]
 
 
 async def test_work_that_is_cancelled_before_the_loop_turns_hears_of_it():

@@ -1,148 +1,156 @@
-"""TLS and tunnels: what only shows with a certificate and a proxy between."""
+"""Which connections are kept, for how long, and for whom."""
 
 import asyncio
-import shutil
-import ssl
-import subprocess
 
 import pytest
 
-from router.upstream.pool import _bypasses_proxy, read_address
-from tests.tools.http import call, chat
-from tests.tools.running import two_targets
+from router.contract.relay import Tls
+from router.upstream.address import read_address
+from router.upstream.pool import Pool, PooledOrigin
+from tests.router.upstream.fakes import make_request, open_connection
+from tests.tools.loop_clock import jumping_clock
+from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import CHAT_ANSWER, answer_json
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not here: TLS was not tried")
-    folder = tmp_path_factory.mktemp("tls")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += [
-        "-addext",
-        "subjectAltName=DNS:localhost,DNS:models.example",
-        "-keyout",
-        str(folder / "key.pem"),
-        "-out",
-        str(folder / "cert.pem"),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    return folder
+class FakeDialer:
+    """Keeps what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked = []
+
+    async def dial(self, address, tls, within_seconds):
+        self.asked.append((address, tls, within_seconds))
+        return open_connection()[0]
 
 
-async def serve_tls(upstream, certificate, *, asks_for_certificate: bool = False):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
-    if asks_for_certificate:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(certificate / "cert.pem")
-    return await asyncio.start_server(upstream._serve, "127.0.0.1", 0, ssl=context)
+ADDRESS = read_address("http://models.example/v1")
 
 
-async def test_a_target_with_its_own_authority_is_reached_over_tls(start, upstream, certificate):
+@jumping_clock
+async def test_the_connection_that_was_idle_for_the_shortest_time_is_taken_first():
+    origin = PooledOrigin(ADDRESS, None, FakeDialer())
+    connections = [open_connection()[0] for _ in range(2)]
+    for connection in connections:
+        origin.give_back(connection)
+
+    assert [origin.take(), origin.take(), origin.take()] == [connections[1], connections[0], None]
+
+
+@jumping_clock
+async def test_a_connection_that_was_idle_for_too_long_is_closed_instead():
+    origin = PooledOrigin(ADDRESS, None, FakeDialer())
+    connection, transport = open_connection()
+    origin.give_back(connection)
+
+    await asyncio.sleep(49)
+    assert origin.take() is connection
+    origin.give_back(connection)
+    await asyncio.sleep(51)
+
+    assert origin.take() is None
+    assert transport.is_aborted
+
+
+@jumping_clock
+async def test_a_connection_that_was_closed_meanwhile_is_neither_kept_nor_taken():
+    origin = PooledOrigin(ADDRESS, None, FakeDialer())
+    early, early_transport = open_connection()
+    late, late_transport = open_connection()
+    early_transport.abort()
+
+    origin.give_back(early)
+    origin.give_back(late)
+    late_transport.abort()
+
+    assert origin.take() is None
+
+
+@jumping_clock
+async def test_no_more_than_128_idle_connections_are_kept_for_one_address():
+    origin = PooledOrigin(ADDRESS, None, FakeDialer())
+    pairs = [open_connection() for _ in range(129)]
+
+    for connection, _ in pairs:
+        origin.give_back(connection)
+
+    assert [transport.is_aborted for _, transport in pairs] == [False] * 128 + [True]
+
+
+@jumping_clock
+async def test_a_fresh_connection_is_dialled_with_the_origins_own_tls():
+    dialer = FakeDialer()
+
+    await PooledOrigin(ADDRESS, Tls(ca_file="x"), dialer).connect(5)
+
+    assert dialer.asked == [(ADDRESS, Tls(ca_file="x"), 5)]
+
+
+@pytest.fixture
+async def pool():
+    pool = Pool()
+    yield pool
+    await pool.close()
+
+
+async def fetch(pool: Pool, url: str, **more) -> RecordingSink:
+    sink = RecordingSink()
+    pool.open(make_request(**more)._replace(url=url), sink)
+    return await sink.finished()
+
+
+async def test_a_second_call_to_one_host_uses_the_connection_of_the_first(pool, upstream):
     upstream.scripts = [answer_json(CHAT_ANSWER)]
-    server = await serve_tls(upstream, certificate)
-    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
-    tls = f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
-    tandem = await start(two_targets(url, url, fast_extra=tls, deep_extra=tls))
 
-    replies = [await call(tandem.port, "/v1/chat/completions", chat()) for _ in range(2)]
+    for path in ("/chat/completions", "/responses"):
+        await fetch(pool, upstream.base_url + path)
 
-    server.close()
-    assert [reply.json for reply in replies] == [CHAT_ANSWER] * 2
+    assert [seen.path for seen in upstream.seen] == ["/v1/chat/completions", "/v1/responses"]
     assert upstream.connections == 1
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(start, upstream, certificate):
+async def test_a_request_goes_out_with_its_headers_and_no_offer_to_compress(pool, upstream):
     upstream.scripts = [answer_json(CHAT_ANSWER)]
-    server = await serve_tls(upstream, certificate)
-    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
-    tandem = await start(two_targets(url, url))
 
-    reply = await call(tandem.port, "/v1/chat/completions", chat())
+    await fetch(pool, upstream.base_url)
 
-    server.close()
-    assert reply.status == 502
-    assert "TLS failed" in reply.json["error"]["message"]
-    assert not upstream.seen
-
-
-async def test_a_target_that_asks_for_our_certificate_is_shown_it(start, upstream, certificate):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-    server = await serve_tls(upstream, certificate, asks_for_certificate=True)
-    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
-    ours = certificate / "ours.pem"
-    ours.write_bytes((certificate / "key.pem").read_bytes() + (certificate / "cert.pem").read_bytes())
-    known = f'tls: {{ca_file: "{certificate / "cert.pem"}", client_cert: "{ours}"}},'
-    unknown = f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
-    tandem = await start(two_targets(url, url, fast_extra=known, deep_extra=unknown))
-
-    shown = await call(tandem.port, "/v1/chat/completions", chat(model="fast"))
-    hidden = await call(tandem.port, "/v1/chat/completions", chat(model="deep"))
-
-    server.close()
-    assert shown.json == CHAT_ANSWER
-    assert len(upstream.seen) == 1
-    assert hidden.status == 502
+    (seen,) = upstream.seen
+    assert (seen.method, seen.body) == ("POST", b"{}")
+    assert seen.headers["host"] in upstream.base_url
+    assert {name: seen.headers[name] for name in ("a", "accept-encoding", "content-length", "user-agent")} == {
+        "a": "b",
+        "accept-encoding": "identity",
+        "content-length": "2",
+        "user-agent": "tandem",
+    }
 
 
-@pytest.mark.parametrize(
-    ("exceptions", "bypassed"),
-    [
-        ("", False),
-        ("*", True),
-        ("example.com", True),
-        (".example.com", True),
-        ("other.com", False),
-        ("api.example.com:443", True),
-    ],
-)
-def test_no_proxy_names_hosts_domains_and_everything(exceptions, bypassed):
-    assert _bypasses_proxy("api.example.com", exceptions) is bypassed
+async def test_a_target_that_closes_idle_connections_is_asked_again_on_a_fresh_one(pool, upstream):
+    async def once(wire, seen):
+        await answer_json(CHAT_ANSWER)(wire, seen)
+        wire.writer.close()
+
+    upstream.scripts = [once]
+
+    sinks = [await fetch(pool, upstream.base_url) for _ in range(3)]
+
+    assert [sink.status for sink in sinks] == [200] * 3
+    assert len(upstream.seen) == upstream.connections == 3
 
 
-def test_a_proxy_of_the_environment_serves_https_and_never_loopback(monkeypatch):
-    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:3128")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    read_address.cache_clear()
+async def test_closing_drops_idle_connections_and_leaves_those_at_work(pool, upstream):
+    goes_on = asyncio.Event()
 
-    assert read_address("https://api.example.com/v1").proxy == ("127.0.0.1", 3128)
-    assert read_address("https://localhost/v1").proxy is None
-    assert read_address("http://api.example.com/v1").proxy is None
-    read_address.cache_clear()
+    async def slow(wire, seen):
+        await goes_on.wait()
+        await answer_json(CHAT_ANSWER)(wire, seen)
 
+    upstream.scripts = [answer_json(CHAT_ANSWER), slow]
+    await fetch(pool, upstream.base_url)
+    at_work = asyncio.gather(fetch(pool, upstream.base_url))
+    await asyncio.sleep(0)
 
-async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, upstream, certificate, monkeypatch):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-    server = await serve_tls(upstream, certificate)
-    asked = []
+    await pool.close()
+    goes_on.set()
 
-    async def proxy(reader, writer):
-        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
-        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-
-        async def pump(source, drain):
-            while data := await source.read(65_536):
-                drain.write(data)
-            drain.close()
-
-        await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer), return_exceptions=True)
-
-    tunnel = await asyncio.start_server(proxy, "127.0.0.1", 0)
-    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{tunnel.sockets[0].getsockname()[1]}")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    read_address.cache_clear()
-    url, tls = "https://models.example/v1", f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
-    tandem = await start(two_targets(url, url, fast_extra=tls, deep_extra=tls))
-
-    reply = await call(tandem.port, "/v1/chat/completions", chat())
-
-    tunnel.close()
-    server.close()
-    read_address.cache_clear()
-    assert asked[0] == b"CONNECT models.example:443 HTTP/1.1"
-    assert reply.json == CHAT_ANSWER
+    assert [sink.status for sink in await at_work] == [200]

@@ -1,0 +1,13 @@
+"""Who sends a request."""
+
+from typing import NamedTuple
+
+
+class Caller(NamedTuple):
+    """One who may use the router. What is kept of a request (sessions, responses, decisions) is kept for its caller alone."""
+
+    name: str
+
+
+LOCAL = Caller("local")
+"""Whoever reaches a router that listens on loopback and asks for no key."""

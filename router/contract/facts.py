@@ -1,0 +1,136 @@
+"""What happens to a request, as frozen facts in the order in which they happen. Times come from the monotonic clock.
+
+`Read, Decided, (AttemptOpened, FirstByte, FirstToken, ResponseCompleted, AttemptEnded, StateRefused)*, Settled, Recorded`. A
+request that is refused on its way skips what it never came to; a target that could only misunderstand it has an `AttemptEnded`
+alone. An answer in one piece is complete before its first byte has gone. `Settled` comes always, and `Recorded` right after it.
+"""
+
+from typing import NamedTuple
+
+from router.contract.decision import Decision
+from router.contract.entry import Attempt, Entry
+from router.contract.errors import TandemError
+from router.contract.relay import Headers
+from router.contract.request import JsonObject, RequestView
+from router.contract.session import SessionSnapshot
+from router.contract.target import Target
+from router.contract.usage import Usage
+from router.contract.words import Outcome
+
+
+class Read(NamedTuple):
+    """The body was read."""
+
+    view: RequestView
+
+
+class Decided(NamedTuple):
+    """A tier was chosen."""
+
+    view: RequestView
+    session: SessionSnapshot
+    decision: Decision
+
+
+class AttemptOpened(NamedTuple):
+    """A target is about to be called."""
+
+    at: float
+    target: Target
+    failed: str
+    """The attempts before this one, in words."""
+    dropped: tuple[str, ...]
+    """What the request loses on its way to this target: fields that it refuses, or that its dialect has no word for."""
+
+
+class FirstByte(NamedTuple):
+    """The first bytes of an answer have gone to the caller: from now on no other target can be tried."""
+
+    target: Target
+
+
+class FirstToken(NamedTuple):
+    """The first token of a stream has gone to the caller."""
+
+    at: float
+    target: Target
+
+
+class ResponseCompleted(NamedTuple):
+    """A Responses answer that its caller may continue from is complete. Noted before its last bytes leave."""
+
+    target: Target
+    response: JsonObject
+
+
+class StateRefused(NamedTuple):
+    """A target refused these pieces of hidden state, and served the request without them."""
+
+    target: Target
+    keys: tuple[str, ...]
+
+
+class AttemptEnded(NamedTuple):
+    """A call is over, one way or another."""
+
+    at: float
+    target: Target
+    attempt: Attempt
+    error: TandemError | None
+    usage: Usage | None
+    tokens_per_second: float | None
+    """How fast the answer was written, as its caller saw it."""
+    is_targets_own_speed: bool
+    """Whether that says something of the target: not where tokens were guessed, or the caller read slowly."""
+
+
+class Ending(NamedTuple):
+    """How a request ended, and the status that its caller saw."""
+
+    outcome: Outcome
+    status: int
+    error: TandemError | None = None
+
+
+class Settled(NamedTuple):
+    """The request is over. `answer` is what the caller was sent, if the config has texts kept; else None."""
+
+    at: float
+    ending: Ending
+    answer: bytes | None = None
+
+
+class Recorded(NamedTuple):
+    """The request's entry is written."""
+
+    entry: Entry
+
+
+Fact = (
+    Read
+    | Decided
+    | AttemptOpened
+    | FirstByte
+    | FirstToken
+    | ResponseCompleted
+    | StateRefused
+    | AttemptEnded
+    | Settled
+    | Recorded
+)
+
+
+class AnswerFacts(NamedTuple):
+    """Who serves a request and why, as its caller is told before the answer: headers over HTTP."""
+
+    request_id: str
+    decision: Decision
+    target: Target
+    failed: str
+    """The attempts before this one, in words."""
+    overhead_ms: float
+    """Our own time, from the request's arrival to the first call of a target."""
+    explanation: JsonObject | None = None
+    """The whole decision, where the caller asked for it."""
+    carried: Headers = ()
+    """What the caller's client is asked to send back with its next request."""

@@ -1,0 +1,94 @@
+"""What outlives a request, and who keeps it. Writing is queued, reading is awaited: neither keeps the loop for long.
+
+A store is used by its own event loop's thread alone. Writing never fails a request: what is lost is counted and logged.
+`tests/contract/test_stores.py` holds every store against these words.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from router.contract.caller import Caller
+from router.contract.entry import Entry
+from router.contract.request import Json, JsonObject, Transcript
+
+
+class SessionStore(Protocol):
+    """Keeps what must survive a restart of a session's memory: small records, by a key that says nothing of the session."""
+
+    async def load(self, key: str) -> bytes | None:
+        """The newest record, written or still waiting to be."""
+        ...
+
+    def save(self, key: str, at: float, state: bytes) -> None:
+        """Take a record, to be written soon. Of several for one key only the last need be."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is left."""
+        ...
+
+
+class EntryStore(Protocol):
+    """Keeps the ledger's entries."""
+
+    def append(self, entry: Entry) -> None:
+        """Take an entry, to be written soon."""
+        ...
+
+    async def find_decision(self, request_id: str, caller: Caller) -> Mapping[str, Json] | None:
+        """The explanation of a request that this caller made."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is left."""
+        ...
+
+
+class StoredResponse(NamedTuple):
+    """One response with all that led to it. `content` is written once, as JSON: its size is known, and it cannot change."""
+
+    id: str
+    caller: Caller
+    target: str
+    at: float
+    content: bytes
+
+    @classmethod
+    def write(cls, caller: Caller, target: str, at: float, history: Transcript, response: JsonObject) -> "StoredResponse":
+        """Record a response. Raises `orjson.JSONEncodeError` when it is nested too deeply to be written."""
+        content = orjson.dumps({"items": history.items, "makers": history.origins, "response": response})
+        return cls(str(response["id"]), caller, target, at, content)
+
+    def read(self) -> tuple[Transcript, JsonObject]:
+        """What the response was given, and the response itself."""
+        content = orjson.loads(self.content)
+        return Transcript(content["items"], content["makers"]), content["response"]
+
+
+class ResponseStore(Protocol):
+    """Keeps responses that a later request may continue from, each for its own caller."""
+
+    def keep(self, response: StoredResponse, *, for_long: bool) -> None:
+        """Store a response. `for_long` means that the caller explicitly asked to keep it beyond the process."""
+        ...
+
+    async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
+        """A response that this caller made."""
+        ...
+
+    async def forget(self, response_id: str, caller: Caller) -> bool:
+        """Delete it everywhere, and answer once that is done. False when this caller had none of that id.
+
+        Raises when it cannot be deleted now, so that the caller does not believe it is gone.
+        """
+        ...
+
+    async def is_denied(self, response_id: str, caller: Caller) -> bool:
+        """Whether the id is known and not this caller's to use: deleted, or somebody else's."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is left."""
+        ...

@@ -1,0 +1,149 @@
+"""A draft's conversation as chat messages: calls gathered in one message, and their results right behind it."""
+
+from router.contract.request import Json, JsonObject
+from router.dialects.translate.context import WriteContext, marked_error
+from router.dialects.translate.draft import (
+    Draft,
+    DraftCall,
+    DraftReasoning,
+    DraftResult,
+    DraftText,
+    File,
+    Image,
+    Line,
+    Part,
+    Text,
+    texts,
+)
+from router.dialects.translate.envelope import REASONING_CONTENT, unwrap
+
+_SIGNATURE: JsonObject = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What a host that signs its calls takes on those of other models, as it documents."""
+
+
+def write_messages(draft: Draft, context: WriteContext) -> list[Json]:
+    """The system prompt and the conversation."""
+    return _Messages(draft, context).write()
+
+
+class _Messages:
+    """The messages so far. A line that would stand between a call and its result waits behind the result."""
+
+    def __init__(self, draft: Draft, context: WriteContext) -> None:
+        self._draft, self._context = draft, context
+        self._written: list[Json] = []
+        self._assistant: JsonObject | None = None
+        self._texts: list[str] = []
+        self._answered = {line.call_id for line in draft.lines if isinstance(line, DraftResult)}
+        self._open: set[str] = set()
+        self._held: list[Line] = []
+        self._seen: list[Part] = []
+        self._thought: str | None = None
+
+    def write(self) -> list[Json]:
+        if self._draft.system:
+            self._written.append({"role": "system", "content": "\n\n".join(self._draft.system)})
+        for line in self._draft.lines:
+            self._add(line)
+        while self._held or self._seen:
+            self._open.clear()
+            self._go_on()
+        self._end_assistant()
+        return self._written
+
+    def _add(self, line: Line) -> None:
+        if self._open and self._must_wait(line):
+            self._held.append(line)
+            return
+        match line:
+            case DraftText("assistant", parts):
+                self._speak()
+                self._texts.extend(part.text for part in parts if isinstance(part, Text))
+            case DraftText(role, parts):
+                self._end_assistant()
+                self._written.append({"role": role, "content": self._write_parts(parts)})
+            case DraftCall():
+                self._call(line)
+            case DraftResult():
+                self._return(line)
+            case DraftReasoning(envelope):
+                self._remember(envelope)
+
+    def _must_wait(self, line: Line) -> bool:
+        """While calls wait for their results: other roles do, and the assistant itself once results have begun."""
+        if isinstance(line, DraftResult):
+            return line.call_id not in self._open
+        return self._assistant is None or (isinstance(line, DraftText) and line.role != "assistant")
+
+    def _go_on(self) -> None:
+        """Every call has its result: show the pictures among them, then what waited."""
+        if self._seen:
+            # A tool's message holds only text, so the user shows them, behind all results.
+            self._written.append({"role": "user", "content": self._write_parts(tuple(self._seen))})
+            self._seen = []
+        held, self._held = self._held, []
+        for line in held:
+            self._add(line)
+
+    def _speak(self) -> JsonObject:
+        """The assistant's message that is still open: nothing has answered it yet."""
+        if self._assistant is None:
+            self._assistant = {"role": "assistant", "content": None}
+            if self._thought:
+                self._assistant["reasoning_content"], self._thought = self._thought, None
+            self._written.append(self._assistant)
+        return self._assistant
+
+    def _end_assistant(self) -> None:
+        if self._assistant is not None and self._texts:
+            self._assistant["content"] = "\n".join(text for text in self._texts if text)
+        self._assistant, self._texts, self._thought = None, [], None
+
+    def _remember(self, envelope: str) -> None:
+        state = unwrap(envelope, self._context.target.name, REASONING_CONTENT)
+        if state is None:
+            self._draft.drop("reasoning of earlier answers")
+        elif self._context.quirks.replays_reasoning:
+            text = state.get("reasoning_content")
+            self._thought = text if isinstance(text, str) else None
+
+    def _call(self, called: DraftCall) -> None:
+        calls = self._speak().setdefault("tool_calls", [])
+        assert isinstance(calls, list)
+        function: JsonObject = {"name": called.name, "arguments": called.arguments}
+        call: JsonObject = {"id": called.call_id, "type": "function", "function": function}
+        if self._context.quirks.signs_calls and not calls:
+            call["extra_content"] = _SIGNATURE
+        calls.append(call)
+        if called.call_id in self._answered:
+            self._open.add(called.call_id)
+
+    def _return(self, returned: DraftResult) -> None:
+        self._end_assistant()
+        pictures = [part for part in returned.parts if not isinstance(part, Text)]
+        text = marked_error(texts(returned.parts), is_error=returned.is_error)
+        if pictures:
+            self._seen.append(Text(f"What the tool call {returned.call_id} returned:"))
+            self._seen.extend(pictures)
+            text = text or "See the next message."
+        self._written.append({"role": "tool", "tool_call_id": returned.call_id, "content": text})
+        self._open.discard(returned.call_id)
+        if not self._open:
+            self._go_on()
+
+    def _write_parts(self, parts: tuple[Part, ...]) -> Json:
+        if all(isinstance(part, Text) for part in parts):
+            return texts(parts)
+        return [written for part in parts if (written := self._write_part(part))]
+
+    def _write_part(self, part: Part) -> JsonObject | None:
+        match part:
+            case Text(text):
+                return {"type": "text", "text": text}
+            case Image(url, detail):
+                return {"type": "image_url", "image_url": {"url": url, **({"detail": detail} if detail else {})}}
+            case File(name, data, _, _):
+                if data is None:
+                    self._draft.drop("a file by URL")
+                    return None
+                return {"type": "file", "file": {**({"filename": name} if name else {}), "file_data": data}}

@@ -1,0 +1,65 @@
+"""Draft → Chat Completions."""
+
+from router.contract.request import Json, JsonObject
+from router.dialects.chat.draft_messages import write_messages
+from router.dialects.translate.context import WriteContext, optional
+from router.dialects.translate.draft import Draft, Tool
+
+
+def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
+    """The body for a target that speaks chat."""
+    draft.check_pairs()
+    if draft.metadata:
+        draft.drop("metadata")  # only stored answers have it, and none is stored
+    body: JsonObject = {
+        "model": context.model,
+        "messages": write_messages(draft, context),
+        "tools": optional([_write_tool(tool) for tool in draft.tools.values()]),
+        "tool_choice": _write_choice(draft),
+        "parallel_tool_calls": draft.parallel if draft.tools else None,
+        "response_format": _write_schema(draft),
+        context.quirks.limit_field: context.limit(draft),
+        "stop": optional(list[Json](draft.stop)),
+        "temperature": draft.temperature,
+        "top_p": draft.top_p,
+        "reasoning_effort": context.effort(draft),
+        "verbosity": draft.verbosity,
+        "safety_identifier": context.user(draft),
+        "prompt_cache_key": draft.cache_key,
+        "service_tier": context.service_tier(draft),
+    }
+    if draft.is_streaming:
+        body["stream"] = True
+        body["stream_options"] = {"include_usage": True}
+    return context.finish(body, draft)
+
+
+def _write_tool(tool: Tool) -> JsonObject:
+    name, description, schema, strict = tool
+    function: JsonObject = {
+        "name": name,
+        "description": description,
+        "parameters": schema or {"type": "object", "properties": {}},
+    }
+    if strict is not None:
+        function["strict"] = strict
+    return {"type": "function", "function": function}
+
+
+def _write_choice(draft: Draft) -> Json:
+    if draft.choice is None or not draft.tools:
+        return None
+    mode, name = draft.choice
+    if mode == "one":
+        return {"type": "function", "function": {"name": name}}
+    return "required" if mode == "any" else mode
+
+
+def _write_schema(draft: Draft) -> Json:
+    if draft.schema is None:
+        return None
+    schema, name, strict = draft.schema
+    if schema is None:
+        return {"type": "json_object"}
+    given: JsonObject = {"name": name, "schema": schema, **({} if strict is None else {"strict": strict})}
+    return {"type": "json_schema", "json_schema": given}

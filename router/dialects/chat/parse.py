@@ -1,0 +1,131 @@
+"""A target's chat answer → composer."""
+
+import orjson
+
+from router.contract.request import Json, JsonObject
+from router.dialects.chat.answer import read_usage
+from router.dialects.composer import Composer, Finish
+from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.translate.envelope import wrap
+from router.dialects.translate.parser import AnswerParser, Failure, read_failure
+
+_FINISHES = {
+    "length": Finish.LENGTH,
+    "tool_calls": Finish.TOOLS,
+    "function_call": Finish.TOOLS,
+    "content_filter": Finish.FILTER,
+}
+_FAILURES = frozenset({"error", "abort", "insufficient_system_resource"})
+"""Finish reasons that mean a failure: the model, or its machine, gave up."""
+
+
+class ChatParser(AnswerParser):
+    """Calls are told apart by their index. Reasoning has two spellings, and is nobody's state here."""
+
+    def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
+        super().__init__(composer, target, answer_id)
+        self._thoughts: list[str] = []
+        self._keys: dict[int | None, int] = {}
+        self._ids: list[str] = []
+
+    def parse(self, event: JsonObject) -> bytes:
+        if event.get("error"):
+            self.failure = read_failure(event["error"])
+            return b""
+        usage = event.get("usage")
+        if usage:
+            self._end.usage = read_usage(usage)
+        choices = event.get("choices")
+        if not isinstance(choices, list) or not choices:
+            return b""
+        choice = choices[0]
+        if not isinstance(choice, dict):
+            return b""
+        frames = self._parse_message(as_object(choice.get("delta")))
+        reason = choice.get("finish_reason")
+        if reason:
+            self._conclude(as_text(reason), choice)
+        return frames
+
+    def _conclude(self, reason: str, choice: JsonObject) -> None:
+        if reason not in _FAILURES:
+            self._end.finish = _FINISHES.get(reason, Finish.STOP)
+        elif choice.get("error"):
+            self.failure = read_failure(choice["error"])
+        else:
+            self.failure = Failure("upstream_error", f"the target ended its answer with finish_reason {reason}")
+
+    def _parse_message(self, message: JsonObject, *, is_whole: bool = False) -> bytes:
+        """A delta, or a whole message: they have the same fields."""
+        frames = b""
+        thought = message.get("reasoning_content") or message.get("reasoning")
+        if isinstance(thought, str) and thought:
+            self._thoughts.append(thought)
+            frames += self._sequencer.reasoning(thought)
+        content = message.get("content")
+        if content:
+            text = content if isinstance(content, str) else _text_of(content)
+            if text:
+                frames += self._end_thought() + self._sequencer.text(text)
+        refusal = message.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            frames += self._end_thought() + self._sequencer.refusal(refusal)
+        calls = message.get("tool_calls")
+        if calls:
+            frames += self._end_thought()
+            for place, call in enumerate(as_list(calls)):
+                frames += self._parse_call(as_object(call), place if is_whole else None)
+        return frames
+
+    def _end_thought(self) -> bytes:
+        if not self._thoughts:
+            return b""
+        text, self._thoughts = "".join(self._thoughts), []
+        return self._sequencer.envelope(wrap(self._target, {"reasoning_content": text}))
+
+    def _held_back(self) -> bytes:
+        return self._end_thought()
+
+    def _parse_call(self, call: JsonObject, place: int | None) -> bytes:
+        function = as_object(call.get("function"))
+        name, arguments = as_text(function.get("name")), _arguments_of(function.get("arguments"))
+        index = call.get("index") if place is None else place
+        slot = index if isinstance(index, int) else None
+        call_id = as_text(call.get("id"))
+        frames = b""
+        if name and self._is_new(slot, call_id, arguments):
+            self._keys[slot] = key = len(self._ids)
+            self._ids.append(call_id)
+            frames = self._sequencer.begin(key, call_id or f"call_{self._answer_id}_{key + 1}", name)
+        return frames + self._sequencer.arguments(self._keys.get(slot), arguments)
+
+    def _is_new(self, slot: int | None, call_id: str, arguments: str) -> bool:
+        """Whether a fragment with a name begins a call. Some hosts repeat the name, others give every call the index 0."""
+        key = self._keys.get(slot)
+        if key is None:
+            return True
+        if call_id and call_id == self._ids[key]:
+            return False
+        if slot is None and call_id:
+            return True
+        return self._sequencer.is_whole(key) and bool(call_id or arguments)
+
+    def parse_whole(self, body: JsonObject) -> None:
+        choices = as_list(body.get("choices"))
+        choice = choices[0] if choices else None
+        if not isinstance(choice, dict):
+            raise ValueError("an answer without choices")
+        self._parse_message(as_object(choice.get("message")), is_whole=True)
+        self._end.usage = read_usage(body.get("usage"))
+        self._conclude(as_text(choice.get("finish_reason")), choice)
+        self.finish()
+
+
+def _text_of(content: Json) -> str:
+    """The words of a content that comes in parts."""
+    return "".join(as_text(as_object(part).get("text")) for part in as_list(content))
+
+
+def _arguments_of(value: Json) -> str:
+    """Arguments, which some hosts write as an object."""
+    return orjson.dumps(value).decode() if isinstance(value, dict) else as_text(value)

@@ -1,0 +1,43 @@
+"""Chat Completions as one object."""
+
+from router.contract.words import Dialect, Operation
+from router.dialects.chat.answer import read_answer, read_end
+from router.dialects.chat.compose import ChatComposer
+from router.dialects.chat.draft_reader import read_draft
+from router.dialects.chat.draft_writer import write_draft
+from router.dialects.chat.opaque import opaque_keys, without_opaque
+from router.dialects.chat.parse import ChatParser
+from router.dialects.chat.refusal import word_too_long, write_failure, write_refusal
+from router.dialects.chat.request import add_instructions, read, recognise, write_example
+from router.dialects.spec import DialectSpec, Translation
+
+CHAT = DialectSpec(
+    name=Dialect.CHAT,
+    paths={Operation.CREATE: "/chat/completions"},
+    list_field="messages",
+    is_conversation=True,
+    continues_responses=False,
+    counts_tokens_here=False,
+    reads_catalogue=False,
+    upgrade_refusal=None,
+    own_header=None,
+    recognise=recognise,
+    write_example=write_example,
+    stream_fields={"stream": True, "stream_options": {"include_usage": True}},
+    read=read,
+    add_instructions=add_instructions,
+    limit_fields=("max_tokens", "max_completion_tokens"),
+    reasoning_fields=("reasoning_effort", "reasoning"),
+    effort_holder=None,
+    opaque_keys=opaque_keys,
+    without_opaque=without_opaque,
+    without_wrapped=None,
+    read_end=read_end,
+    read_answer=read_answer,
+    first_token_mark=b'"delta"',
+    composer=ChatComposer,
+    write_refusal=write_refusal,
+    write_failure=write_failure,
+    word_too_long=word_too_long,
+    translation=Translation(read_draft, write_draft, ChatParser),
+)

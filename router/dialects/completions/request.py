@@ -1,0 +1,43 @@
+"""Requests of the old text endpoint: code before a cursor. Nothing in them is a conversation, or hidden."""
+
+from collections.abc import Callable, Iterator
+
+from router.contract.errors import BadRequest
+from router.contract.request import Conversation, Json, JsonObject, Message, Peek
+from router.contract.words import Feature, Operation
+from router.dialects.fields import Reading, as_text
+
+
+def read(body: JsonObject, operation: Operation) -> Reading:
+    """Read a completion request. Its prompt is code before a cursor, not words of a person."""
+    prompt = body.get("prompt")
+    if not isinstance(prompt, (str, list)) or not prompt:
+        raise BadRequest("prompt: missing. Send the text before the cursor", param="prompt")
+    items: list[Json] = [prompt] if isinstance(prompt, str) else list(prompt)
+    reading = Reading(Conversation(items, lambda item: Message("code", (as_text(item),)), lambda item: Peek("code")))
+    reading.needs.add(Feature.COMPLETIONS)
+    return reading
+
+
+def recognise(body: JsonObject) -> bool:
+    """Whether a body is of this dialect, by its fields."""
+    return "prompt" in body and "messages" not in body
+
+
+def write_example(words: str) -> JsonObject:
+    """A small request."""
+    return {"model": "auto", "prompt": words}
+
+
+def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
+    """Do nothing: code before a cursor has no system prompt."""
+
+
+def opaque_keys(item: JsonObject) -> Iterator[str]:
+    """No keys: a prompt holds no hidden state."""
+    return iter(())
+
+
+def without_opaque(items: list[Json], goes: Callable[[str], bool]) -> list[Json]:
+    """The prompt as it is."""
+    return items

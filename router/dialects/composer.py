@@ -1,0 +1,129 @@
+"""What every composer is told, and what it is asked for."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from router.contract.request import JsonObject
+from router.contract.usage import Usage
+from router.contract.words import Word
+
+_MAX_ID = 64
+_NO_ID = re.compile(r"[^a-zA-Z0-9_-]")
+CUSTOM_FIELD = "input"
+"""The one field of the function that stands in for a free-form tool."""
+
+
+class Finish(Word):
+    """Why an answer ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOLS = "tools"
+    FILTER = "filter"
+
+
+class Shape(NamedTuple):
+    """How the caller knows a tool that the target sees as a plain function."""
+
+    name: str
+    namespace: str | None = None
+    is_custom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known of an answer before its first word."""
+
+    id: str
+    model: str
+    created: int
+    sends_usage: bool = True
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    """The caller's tools, by the name that the target calls them."""
+    sends_envelopes: bool = True
+    """Whether hidden reasoning is wanted back, to be returned in the next request."""
+    sends_thoughts: bool = True
+    """Whether reasoning is wanted at all, by a dialect whose callers ask for it."""
+
+    def shape(self, name: str) -> Shape:
+        """The tool as the caller knows it."""
+        return self.shapes.get(name) or Shape(name)
+
+
+class ComposedCall(NamedTuple):
+    """A tool call, whole."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Composer(Protocol):
+    """One answer under way. Each method takes the next thing and returns the frames to send for it.
+
+    `open` comes first, `close` last. Between them text, reasoning and calls come in any order, but one after another: what
+    was open is closed when the next begins. `whole` gives the answer in one piece, after `close`.
+    """
+
+    def open(self) -> bytes: ...
+    def text(self, delta: str) -> bytes: ...
+    def refusal(self, delta: str) -> bytes: ...
+    def reasoning(self, delta: str) -> bytes: ...
+    def envelope(self, envelope: str) -> bytes:
+        """What the target wants back of the reasoning that just ended, in a form that only we open."""
+        ...
+
+    def begin_call(self, call_id: str, name: str) -> bytes: ...
+    def arguments(self, delta: str) -> bytes: ...
+    def end_call(self) -> bytes: ...
+    def close(self, finish: Finish, usage: Usage | None) -> bytes: ...
+    def beat(self) -> bytes:
+        """A sign of life between two events, where clients of this dialect hear no comment."""
+        ...
+
+    def fail(self, status: int, code: str, message: str) -> bytes:
+        """Instead of `close`: the answer ends here, and not well."""
+        ...
+
+    def whole(self) -> JsonObject: ...
+
+
+def write_call(composer: Composer, call: ComposedCall) -> bytes:
+    """A call that is known whole."""
+    return composer.begin_call(call.id, call.name) + composer.arguments(call.arguments) + composer.end_call()
+
+
+def plain_id(call_id: str) -> str:
+    """A call's id as every dialect allows it. Too long ones end in a digest, so that no two become one."""
+    plain = _NO_ID.sub("_", call_id)
+    if len(plain) > _MAX_ID:
+        plain = f"{plain[: _MAX_ID - 17]}_{blake2b(call_id.encode(), digest_size=8).hexdigest()}"
+    return plain or "call"
+
+
+def data_frame(body: JsonObject) -> bytes:
+    """A frame without a name."""
+    return b"data: " + orjson.dumps(body) + b"\n\n"
+
+
+def named_frame(kind: str, body: JsonObject) -> bytes:
+    """A frame with its name on a line of its own."""
+    return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(body) + b"\n\n"
+
+
+def free_form(arguments: str) -> str:
+    """The input of a free-form tool. Models that were given a function write JSON, or forget to and write the input itself."""
+    try:
+        value = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return arguments
+    if isinstance(value, dict):
+        inner = value.get(CUSTOM_FIELD, next(iter(value.values()), None) if len(value) == 1 else None)
+        if isinstance(inner, str):
+            return inner
+    return value if isinstance(value, str) else arguments

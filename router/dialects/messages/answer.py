@@ -1,0 +1,56 @@
+"""What an Anthropic Messages answer says of itself: how its stream ended, and what it used."""
+
+from dataclasses import replace
+
+from router.contract.request import Json, JsonObject
+from router.contract.usage import Usage
+from router.dialects.fields import as_count, as_object
+from router.dialects.sse import Frame, StreamEnd
+
+
+def read_end(frames: list[Frame]) -> StreamEnd:
+    """How a stream ended, from its first and last frames: the first one holds the input tokens, the last ones the rest."""
+    end = StreamEnd()
+    for frame in frames:
+        kind = frame.kind
+        if kind == "message_stop":
+            end.is_complete = True
+        elif kind == "error":
+            end.has_failed = True
+        elif kind == "message_delta":
+            end.usage = later_usage(end.usage, read_usage(frame.json().get("usage")))
+        elif kind == "message_start":
+            end.usage = read_usage(as_object(frame.json().get("message")).get("usage")) or end.usage
+    return end
+
+
+def later_usage(first: Usage | None, last: Usage | None) -> Usage | None:
+    """The last frame's usage is the sum so far, but often of the output alone."""
+    if first is None or last is None or last.input_tokens:
+        return last or first
+    return replace(first, output_tokens=last.output_tokens, reasoning_tokens=last.reasoning_tokens)
+
+
+def read_answer(body: JsonObject) -> Usage | None:
+    """The usage of a whole answer; raises ValueError when it is not a valid answer of this dialect."""
+    if "input_tokens" in body:
+        return Usage(input_tokens=as_count(body.get("input_tokens")), output_tokens=0)
+    if not isinstance(body.get("content"), list):
+        raise ValueError("an answer without content")
+    return read_usage(body.get("usage"))
+
+
+def read_usage(value: Json) -> Usage | None:
+    """Usage as this dialect gives it: `input_tokens` leaves the cached ones out, so the three are added."""
+    usage = as_object(value)
+    if "output_tokens" not in usage and "input_tokens" not in usage:
+        return None
+    cached = as_count(usage.get("cache_read_input_tokens"))
+    written = as_count(usage.get("cache_creation_input_tokens"))
+    return Usage(
+        input_tokens=as_count(usage.get("input_tokens")) + cached + written,
+        output_tokens=as_count(usage.get("output_tokens")),
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        reasoning_tokens=as_count(as_object(usage.get("output_tokens_details")).get("thinking_tokens")),
+    )

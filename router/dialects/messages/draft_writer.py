@@ -1,0 +1,175 @@
+"""Draft → Anthropic Messages: roles take turns, and results come first in the user's."""
+
+import orjson
+
+from router.contract.request import Json, JsonObject
+from router.contract.words import Feature
+from router.dialects.composer import plain_id
+from router.dialects.translate.context import WriteContext, optional
+from router.dialects.translate.draft import (
+    Draft,
+    DraftCall,
+    DraftReasoning,
+    DraftResult,
+    DraftText,
+    File,
+    Image,
+    Line,
+    Part,
+    Text,
+    Tool,
+    split_data_url,
+)
+from router.dialects.translate.envelope import THINKING_BLOCK, unwrap
+
+_DEFAULT_MAX_TOKENS = 32_000
+"""This dialect asks for a limit; callers of the others may leave theirs out."""
+_EFFORTS = {"minimal": "low", "xhigh": "max", "ultra": "max"}
+
+
+def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
+    """The body for a target that speaks messages."""
+    draft.check_pairs()
+    for name, value in (
+        ("verbosity", draft.verbosity),
+        ("prompt_cache_key", draft.cache_key),
+        ("service_tier", draft.service_tier),
+        ("metadata", draft.metadata),
+        ("a JSON answer without a schema", draft.schema is not None and draft.schema.schema is None),
+    ):
+        if value:
+            draft.drop(name)
+    effort = context.effort(draft, _EFFORTS)
+    is_thinking = Feature.REASONING in context.target.accepts and (effort not in (None, "none") or draft.wants_summary)
+    if is_thinking and draft.choice is not None and draft.choice.mode in ("any", "one"):
+        is_thinking = False
+        draft.drop("thinking, together with a required tool call")
+    output: JsonObject = {}
+    if effort not in (None, "none"):
+        output["effort"] = effort
+    if draft.schema is not None and draft.schema.schema is not None:
+        output["format"] = {"type": "json_schema", "schema": draft.schema.schema}
+    if is_thinking and (draft.temperature is not None or draft.top_p is not None):
+        draft.drop("temperature and top_p, together with thinking")
+    body: JsonObject = {
+        "model": context.model,
+        "max_tokens": context.limit(draft, _DEFAULT_MAX_TOKENS),
+        "cache_control": {"type": "ephemeral"} if context.quirks.caches_when_asked else None,
+        "system": optional([{"type": "text", "text": text} for text in draft.system if text]),
+        "messages": _write_messages(draft, context),
+        "tools": optional([_write_tool(tool) for tool in draft.tools.values()]),
+        "tool_choice": _write_choice(draft),
+        "output_config": optional(output),
+        "thinking": {"type": "adaptive"} if is_thinking else None,
+        "stop_sequences": _write_stops(draft),
+        **({} if is_thinking else _write_sampling(draft)),
+        "metadata": {"user_id": draft.user} if draft.user else None,
+        "stream": True if draft.is_streaming else None,
+    }
+    return context.finish(body, draft)
+
+
+def _write_stops(draft: Draft) -> Json:
+    stops: list[Json] = [word for word in draft.stop if word.strip()]
+    if len(stops) < len(draft.stop):
+        draft.drop("blank stop sequences")
+    return optional(stops)
+
+
+def _write_sampling(draft: Draft) -> JsonObject:
+    """Temperatures go up to 1 here, and only one of the two ways to sample is taken."""
+    if draft.temperature is None:
+        return {"top_p": draft.top_p}
+    if draft.top_p is not None:
+        draft.drop("top_p, together with temperature")
+    if draft.temperature > 1:
+        draft.drop("temperature lowered to 1")
+    return {"temperature": min(1.0, max(0.0, draft.temperature))}
+
+
+def _write_messages(draft: Draft, context: WriteContext) -> list[Json]:
+    """One message for each change of role: this dialect wants results, and thinking, beside what belongs to them."""
+    turns: list[tuple[str, list[Json]]] = []
+    for line in draft.lines:
+        role, blocks = _write_line(draft, line, context)
+        if not blocks:
+            continue
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((role, blocks))
+    for role, blocks in turns:
+        if role == "user":
+            # Stable: results first, in their order, then everything else in its own.
+            blocks.sort(key=lambda block: isinstance(block, dict) and block.get("type") != "tool_result")
+    return [{"role": role, "content": blocks} for role, blocks in turns]
+
+
+def _write_line(draft: Draft, line: Line, context: WriteContext) -> tuple[str, list[Json]]:
+    match line:
+        case DraftText("system", parts):
+            words = "\n".join(part.text for part in parts if isinstance(part, Text))
+            return "user", [{"type": "text", "text": f"<system-reminder>\n{words}\n</system-reminder>"}] if words else []
+        case DraftText(role, parts):
+            return role, [block for part in parts if (block := _write_part(draft, part))]
+        case DraftCall(call_id, name, arguments):
+            return "assistant", [{"type": "tool_use", "id": plain_id(call_id), "name": name, "input": _parse(arguments)}]
+        case DraftResult(call_id, parts, is_error):
+            content: list[Json] = [block for part in parts if (block := _write_part(draft, part))]
+            result: JsonObject = {"type": "tool_result", "tool_use_id": plain_id(call_id), "content": content}
+            return "user", [{**result, "is_error": True} if is_error else result]
+        case DraftReasoning(envelope):
+            state = unwrap(envelope, context.target.name, THINKING_BLOCK)
+            if state is None:
+                draft.drop("reasoning of earlier answers")
+            return "assistant", [state] if state else []
+
+
+def _write_part(draft: Draft, part: Part) -> JsonObject | None:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text} if text.strip() else None
+        case Image(url, _):
+            return {"type": "image", "source": _write_source(url)}
+        case File(name, data, url, _):
+            inside = split_data_url(data) if data else None
+            if inside is not None and inside[0] != "application/pdf":
+                draft.drop(f"a file of type {inside[0][:60]}")
+                return None
+            document: JsonObject = {"type": "document", "source": _write_source(data or url or "")}
+            return {**document, "title": name} if name else document
+
+
+def _write_source(url: str) -> JsonObject:
+    inside = split_data_url(url)
+    if inside is None:
+        return {"type": "url", "url": url}
+    return {"type": "base64", "media_type": inside[0], "data": inside[1]}
+
+
+def _parse(arguments: str) -> Json:
+    try:
+        value: Json = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return {"unparsed": arguments}
+    return value if isinstance(value, dict) else {"value": value}
+
+
+def _write_tool(tool: Tool) -> JsonObject:
+    name, description, schema, strict = tool
+    written: JsonObject = {
+        "name": name,
+        "description": description,
+        "input_schema": schema if schema.get("type") == "object" else {"type": "object", "properties": {}, **schema},
+    }
+    return {**written, "strict": True} if strict else written
+
+
+def _write_choice(draft: Draft) -> Json:
+    if not draft.tools or (draft.choice is None and draft.parallel is not False):
+        return None
+    mode, name = draft.choice or ("auto", None)
+    choice: JsonObject = {"type": "tool", "name": name} if mode == "one" else {"type": mode}
+    if draft.parallel is False and mode != "none":
+        choice["disable_parallel_tool_use"] = True
+    return choice

@@ -1,0 +1,105 @@
+"""A target's Messages answer → composer."""
+
+import orjson
+
+from router.contract.request import JsonObject
+from router.dialects.composer import Composer, Finish
+from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.messages.answer import later_usage, read_usage
+from router.dialects.translate.envelope import wrap
+from router.dialects.translate.parser import AnswerParser, read_failure
+
+_FINISHES = {
+    "max_tokens": Finish.LENGTH,
+    "model_context_window_exceeded": Finish.LENGTH,
+    "tool_use": Finish.TOOLS,
+    "refusal": Finish.FILTER,
+}
+
+
+class MessagesParser(AnswerParser):
+    """Blocks never interleave: one is open at a time, and its end is said."""
+
+    def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
+        super().__init__(composer, target, answer_id)
+        self._block: JsonObject = {}
+        self._thoughts: list[str] = []
+
+    def parse(self, event: JsonObject) -> bytes:
+        match event.get("type"):
+            case "content_block_delta":
+                return self._parse_delta(event.get("index"), as_object(event.get("delta")))
+            case "content_block_start":
+                return self._begin(event.get("index"), as_object(event.get("content_block")))
+            case "content_block_stop":
+                return self._stop()
+            case "message_start":
+                self._end.usage = read_usage(as_object(event.get("message")).get("usage"))
+            case "message_delta":
+                self._conclude(as_text(as_object(event.get("delta")).get("stop_reason")), as_object(event.get("usage")))
+            case "error":
+                self.failure = read_failure(event.get("error"))
+        return b""
+
+    def _parse_delta(self, index: object, delta: JsonObject) -> bytes:
+        match delta.get("type"):
+            case "text_delta":
+                text = as_text(delta.get("text"))
+                return self._sequencer.text(text) if text else b""
+            case "input_json_delta":
+                return self._sequencer.arguments(index if isinstance(index, int) else None, as_text(delta.get("partial_json")))
+            case "thinking_delta":
+                thought = as_text(delta.get("thinking"))
+                self._thoughts.append(thought)
+                return self._sequencer.reasoning(thought) if thought else b""
+            case "signature_delta":
+                self._block["signature"] = as_text(self._block.get("signature")) + as_text(delta.get("signature"))
+        return b""
+
+    def _begin(self, index: object, block: JsonObject) -> bytes:
+        self._block, self._thoughts = dict(block), []
+        frames = b""
+        match block.get("type"):
+            case "tool_use":
+                key = index if isinstance(index, int) else None
+                frames = self._sequencer.begin(key, as_text(block.get("id")), as_text(block.get("name")))
+                if block.get("input"):
+                    frames += self._sequencer.arguments(key, orjson.dumps(block["input"]).decode())
+            case "text":
+                text = as_text(block.get("text"))
+                frames = self._sequencer.text(text) if text else b""
+            case "thinking":
+                thought = as_text(block.get("thinking"))
+                if thought:
+                    self._thoughts.append(thought)
+                    frames = self._sequencer.reasoning(thought)
+        return frames
+
+    def _stop(self) -> bytes:
+        block, self._block = self._block, {}
+        match block.get("type"):
+            case "thinking":
+                thought = "".join(self._thoughts)
+                if not thought and not block.get("signature"):
+                    return b""
+                state: JsonObject = {**block, "thinking": thought}
+                return self._sequencer.envelope(wrap(self._target, state if block.get("signature") else {}))
+            case "redacted_thinking":
+                return self._sequencer.envelope(wrap(self._target, block))
+            case "tool_use":
+                return self._sequencer.end_all()
+        return b""
+
+    def _conclude(self, reason: str, counts: JsonObject) -> None:
+        if reason:
+            self._end.finish = _FINISHES.get(reason, Finish.STOP)
+        self._end.usage = later_usage(self._end.usage, read_usage(counts))
+
+    def parse_whole(self, body: JsonObject) -> None:
+        if not isinstance(body.get("content"), list):
+            raise ValueError("an answer without content")
+        for index, value in enumerate(as_list(body.get("content"))):
+            self._begin(index, as_object(value))
+            self._stop()
+        self._conclude(as_text(body.get("stop_reason")) or "end_turn", as_object(body.get("usage")))
+        self.finish()

@@ -1,0 +1,44 @@
+"""What a Responses answer says of itself: how its stream ended, and what it used."""
+
+from router.contract.request import Json, JsonObject
+from router.contract.usage import Usage
+from router.dialects.fields import as_count, as_object
+from router.dialects.sse import Frame, StreamEnd
+
+_TERMINAL = frozenset({"response.completed", "response.incomplete"})
+
+
+def read_end(frames: list[Frame]) -> StreamEnd:
+    """How a stream ended, from its last frames."""
+    end = StreamEnd()
+    for frame in frames:
+        kind = frame.kind
+        if kind in _TERMINAL or kind == "response.failed":
+            end.is_complete = kind in _TERMINAL
+            end.has_failed = kind == "response.failed"
+            end.usage = read_usage(as_object(frame.json().get("response")).get("usage"))
+        elif kind == "error":
+            end.has_failed = True
+    return end
+
+
+def read_answer(body: JsonObject) -> Usage | None:
+    """The usage of a whole answer; raises ValueError when it is not a valid answer of this dialect."""
+    if not isinstance(body.get("output"), list) and body.get("object") != "response":
+        raise ValueError("an answer without output")
+    return read_usage(body.get("usage"))
+
+
+def read_usage(value: Json) -> Usage | None:
+    """Usage as this dialect gives it: `input_tokens` includes the cached ones."""
+    usage = as_object(value)
+    if "input_tokens" not in usage:
+        return None
+    details = as_object(usage.get("input_tokens_details"))
+    return Usage(
+        input_tokens=as_count(usage.get("input_tokens")),
+        output_tokens=as_count(usage.get("output_tokens")),
+        cached_tokens=as_count(details.get("cached_tokens")),
+        cache_write_tokens=as_count(details.get("cache_write_tokens")),
+        reasoning_tokens=as_count(as_object(usage.get("output_tokens_details")).get("reasoning_tokens")),
+    )

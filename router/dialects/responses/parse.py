@@ -1,0 +1,123 @@
+"""A target's Responses answer → composer."""
+
+from collections.abc import Callable
+
+from router.contract.request import Json, JsonObject
+from router.dialects.composer import Composer, Finish
+from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.responses.answer import read_usage
+from router.dialects.translate.envelope import wrap
+from router.dialects.translate.parser import AnswerParser, read_failure
+
+_CALLS = ("function_call", "custom_tool_call")
+
+
+class ResponsesParser(AnswerParser):
+    """Told by the deltas; an item that came without any is told when it is done."""
+
+    def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
+        super().__init__(composer, target, answer_id)
+        self._told: set[Json] = set()
+
+    def parse(self, event: JsonObject) -> bytes:
+        kind = event.get("type")
+        match kind:
+            case "response.output_text.delta":
+                return self._prose(event, self._sequencer.text)
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                return self._prose(event, self._sequencer.reasoning)
+            case "response.function_call_arguments.delta":
+                return self._sequencer.arguments(_key_of(event), self._tell(event))
+            case "response.refusal.delta":
+                return self._prose(event, self._sequencer.refusal)
+            case "response.reasoning_summary_part.added":
+                # Parts are paragraphs: told without a break they would run into one another.
+                return self._sequencer.reasoning("\n\n") if event.get("summary_index") else b""
+            case "response.output_item.added":
+                return self._begin_item(event, as_object(event.get("item")))
+            case "response.output_item.done":
+                return self._end_item(event, as_object(event.get("item")))
+            case "response.completed" | "response.incomplete":
+                self._conclude(as_object(event.get("response")))
+            case "response.failed":
+                self.failure = read_failure(as_object(event.get("response")).get("error"))
+            case "error":
+                self.failure = read_failure(event.get("error") or event)
+        return b""
+
+    def _tell(self, event: JsonObject) -> str:
+        delta = as_text(event.get("delta"))
+        if delta:
+            self._told.add(_key_of(event))
+        return delta
+
+    def _prose(self, event: JsonObject, write: Callable[[str], bytes]) -> bytes:
+        delta = self._tell(event)
+        return write(delta) if delta else b""
+
+    def _begin_item(self, event: JsonObject, item: JsonObject) -> bytes:
+        if item.get("type") != "function_call":
+            return b""
+        return self._sequencer.begin(_key_of(event), as_text(item.get("call_id")), as_text(item.get("name")))
+
+    def _end_item(self, event: JsonObject, item: JsonObject) -> bytes:
+        kind, key = item.get("type"), _key_of(event)
+        was_told = key in self._told
+        if kind == "reasoning":
+            state = _state(item)
+            frames = b"" if was_told else self._reasoning_of(item)
+            return frames + self._sequencer.envelope(wrap(self._target, state)) if state or was_told or frames else b""
+        if kind in _CALLS:
+            frames = b""
+            if not self._sequencer.knows(key):
+                frames = self._sequencer.begin(key, as_text(item.get("call_id")), as_text(item.get("name")))
+            if not was_told:
+                frames += self._sequencer.arguments(key, as_text(item.get("arguments")) or as_text(item.get("input")))
+            return frames + self._sequencer.end(key)
+        return b"" if was_told else self._message_of(item)
+
+    def _reasoning_of(self, item: JsonObject) -> bytes:
+        parts = [*as_list(item.get("summary")), *as_list(item.get("content"))]
+        text = "\n\n".join(as_text(as_object(part).get("text")) for part in parts)
+        return self._sequencer.reasoning(text) if text else b""
+
+    def _message_of(self, item: JsonObject) -> bytes:
+        frames = b""
+        for value in as_list(item.get("content")):
+            part = as_object(value)
+            if as_text(part.get("text")):
+                frames += self._sequencer.text(as_text(part.get("text")))
+            elif as_text(part.get("refusal")):
+                frames += self._sequencer.refusal(as_text(part.get("refusal")))
+        return frames
+
+    def _conclude(self, response: JsonObject) -> None:
+        self._end.usage = read_usage(response.get("usage"))
+        reason = as_object(response.get("incomplete_details")).get("reason")
+        if response.get("status") == "incomplete" or reason:
+            self._end.finish = Finish.FILTER if reason == "content_filter" else Finish.LENGTH
+        else:
+            self._end.finish = Finish.TOOLS if self._sequencer.has_calls else Finish.STOP
+
+    def parse_whole(self, body: JsonObject) -> None:
+        if not isinstance(body.get("output"), list):
+            raise ValueError("an answer without output")
+        if body.get("status") not in (None, "completed", "incomplete"):
+            raise ValueError("an answer that is not finished")
+        for index, item in enumerate(as_list(body.get("output"))):
+            self._end_item({"output_index": index}, as_object(item))
+        self._conclude(body)
+        self.finish()
+
+
+def _key_of(event: JsonObject) -> Json:
+    """Which item an event belongs to: its place, or its id where a host leaves the place out."""
+    index = event.get("output_index")
+    if isinstance(index, int):
+        return index
+    return as_text(event.get("item_id")) or as_text(as_object(event.get("item")).get("id"))
+
+
+def _state(item: JsonObject) -> JsonObject:
+    """What must come back: the item as it came, without the status that only an answer has. Nothing if nothing is hidden."""
+    return {name: value for name, value in item.items() if name != "status"} if item.get("encrypted_content") else {}

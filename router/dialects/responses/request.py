@@ -1,0 +1,95 @@
+"""Requests of the Responses API."""
+
+from router.contract.errors import BadRequest
+from router.contract.request import Conversation, Json, JsonObject, Message, Peek, ToolCall, ToolResult
+from router.contract.words import Feature, Operation
+from router.dialects.fields import Reading, as_object, as_text, objects, read_list, texts_of
+
+_TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal"})
+_CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call"})
+
+
+def read(body: JsonObject, operation: Operation) -> Reading:
+    """Read a create request. `input` is a string or a list of items; with a stored prompt it may be absent."""
+    items = body.get("input")
+    if isinstance(items, str):
+        items = [{"type": "message", "role": "user", "content": items}]
+    elif items is None and (body.get("prompt") or body.get("previous_response_id") or body.get("conversation")):
+        items = []
+    if not isinstance(items, list) or (not items and body.get("input") is None and not body.get("prompt")):
+        raise BadRequest("input: missing. Send a string or a list of items", param="input")
+    if body.get("background") is True:
+        raise BadRequest(
+            "background: not supported. Send the request without it and keep the connection open", param="background"
+        )
+    reading = Reading(Conversation(items, read_item, peek), system=as_text(body.get("instructions")))
+    reading.previous_response_id = as_text(body.get("previous_response_id")) or None
+    for item in objects(items, "input"):
+        content = item.get("content", item.get("output"))
+        if isinstance(content, list):
+            for part in content:
+                _note_part(reading, as_object(part))
+        if not reading.system and item.get("role") in ("developer", "system"):
+            reading.system = "\n".join(texts_of(item.get("content"), _TEXT_PARTS))
+    for tool in objects(read_list(body, "tools"), "tools"):
+        reading.needs.add(Feature.CUSTOM_TOOLS if tool.get("type") == "custom" else Feature.TOOLS)
+    if as_object(as_object(body.get("text")).get("format")).get("type") == "json_schema":
+        reading.needs.add(Feature.JSON_SCHEMA)
+    reasoning = as_object(body.get("reasoning"))
+    if reasoning:
+        reading.effort = as_text(reasoning.get("effort")) or None
+        reading.needs.add(Feature.REASONING)
+    return reading
+
+
+def _note_part(reading: Reading, part: JsonObject) -> None:
+    match part.get("type"):
+        case "input_image":
+            reading.add_image(len(as_text(part.get("image_url"))))
+        case "input_file" | "input_audio":
+            reading.add_file(len(as_text(part.get("file_data"))))
+
+
+def read_item(value: Json) -> Message:
+    """One input item, as a message: calls belong to the assistant, their outputs to the tool."""
+    item = as_object(value)
+    kind = as_text(item.get("type")) or "message"
+    if kind in _CALLS:
+        arguments = item.get("arguments") or item.get("input") or item.get("action")
+        return Message(
+            "assistant", calls=(ToolCall(as_text(item.get("call_id")), as_text(item.get("name")) or kind, arguments),)
+        )
+    if kind.endswith("_output"):
+        output = item.get("output")
+        text = output if isinstance(output, str) else "\n".join(texts_of(output, _TEXT_PARTS))
+        return Message("tool", results=(ToolResult(as_text(item.get("call_id")), text),))
+    if kind == "message":
+        return Message(as_text(item.get("role")), texts_of(item.get("content"), _TEXT_PARTS))
+    return Message(kind)
+
+
+def peek(value: Json) -> Peek:
+    """One item in passing."""
+    item = as_object(value)
+    kind = as_text(item.get("type")) or "message"
+    if kind == "message":
+        return Peek(as_text(item.get("role")))
+    if kind in _CALLS:
+        return Peek("assistant", (as_text(item.get("name")) or kind,))
+    return Peek("tool" if kind.endswith("_output") else kind)
+
+
+def recognise(body: JsonObject) -> bool:
+    """Whether a body is of this dialect, by its fields."""
+    return "input" in body or body.get("type") == "response.create"
+
+
+def write_example(words: str) -> JsonObject:
+    """A small request."""
+    return {"model": "auto", "input": words}
+
+
+def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
+    """Put a text at the end of the instructions."""
+    given = as_text(body.get("instructions"))
+    changes["instructions"] = f"{given}\n\n{text}" if given else text

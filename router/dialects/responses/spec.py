@@ -1,0 +1,48 @@
+"""The Responses API as one object."""
+
+from router.contract.words import Dialect, Operation
+from router.dialects.chat.refusal import word_too_long, write_refusal
+from router.dialects.responses.answer import read_answer, read_end
+from router.dialects.responses.compose import ResponsesComposer
+from router.dialects.responses.draft_reader import read_draft
+from router.dialects.responses.draft_writer import write_draft
+from router.dialects.responses.opaque import opaque_keys, without_opaque, without_wrapped
+from router.dialects.responses.parse import ResponsesParser
+from router.dialects.responses.refusal import write_failure
+from router.dialects.responses.request import add_instructions, read, recognise, write_example
+from router.dialects.spec import DialectSpec, Translation
+
+RESPONSES = DialectSpec(
+    name=Dialect.RESPONSES,
+    paths={
+        Operation.CREATE: "/responses",
+        Operation.COUNT_TOKENS: "/responses/input_tokens",
+        Operation.COMPACT: "/responses/compact",
+    },
+    list_field="input",
+    is_conversation=True,
+    continues_responses=True,
+    counts_tokens_here=True,
+    reads_catalogue=True,
+    upgrade_refusal="WebSocket is not supported. Send the request over HTTP",
+    own_header=None,
+    recognise=recognise,
+    write_example=write_example,
+    stream_fields={"stream": True},
+    read=read,
+    add_instructions=add_instructions,
+    limit_fields=(),
+    reasoning_fields=("reasoning",),
+    effort_holder="reasoning",
+    opaque_keys=opaque_keys,
+    without_opaque=without_opaque,
+    without_wrapped=without_wrapped,
+    read_end=read_end,
+    read_answer=read_answer,
+    first_token_mark=b".delta",
+    composer=ResponsesComposer,
+    write_refusal=write_refusal,
+    write_failure=write_failure,
+    word_too_long=word_too_long,
+    translation=Translation(read_draft, write_draft, ResponsesParser),
+)

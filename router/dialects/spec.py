@@ -1,0 +1,89 @@
+"""What one dialect is: everything that the rest of Tandem must know of it, as one object. `table.py` holds them all."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from router.contract.request import Json, JsonObject
+from router.contract.usage import Usage
+from router.contract.words import Dialect, Operation
+from router.dialects.composer import Answer, Composer
+from router.dialects.fields import Reading
+from router.dialects.sse import Frame, StreamEnd
+from router.dialects.translate.context import WriteContext
+from router.dialects.translate.draft import Draft
+from router.dialects.translate.parser import AnswerParser
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """How a dialect takes part in bridges: requests through a draft, answers through a parser into a composer."""
+
+    read_draft: Callable[[JsonObject], Draft]
+    write_draft: Callable[[Draft, WriteContext], JsonObject]
+    parser: Callable[[Composer, str, str], AnswerParser]
+    """Made of a composer, the target's name and the answer's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialectSpec:
+    """One dialect. No field has a default: a new dialect must say something on each."""
+
+    name: Dialect
+    paths: Mapping[Operation, str]
+    """Where each operation is asked for, here and at a target, below the `/v1` of either."""
+    list_field: str
+    """The field that holds the conversation."""
+    is_conversation: bool
+    """Whether a person may speak in a request. A prompt of code before a cursor holds no words of anybody."""
+    continues_responses: bool
+    """Whether a request may go on from an earlier response by its id, so that responses are kept."""
+    counts_tokens_here: bool
+    """Whether a request to count tokens is answered by the router itself."""
+    reads_catalogue: bool
+    """Whether its clients read in the catalogue which tools a model takes."""
+    upgrade_refusal: str | None
+    """What a client is told that asks for another protocol on the same path; None where no client asks."""
+
+    own_header: str | None
+    """A header that only clients of this dialect send."""
+    recognise: Callable[[JsonObject], bool]
+    """Whether a body that came without a path is of this dialect. Asked in the table's order."""
+    write_example: Callable[[str], JsonObject]
+    """A small request with these words."""
+    stream_fields: Mapping[str, Json]
+    """The fields by which a stream with usage at its end is asked for."""
+
+    read: Callable[[JsonObject, Operation], Reading]
+    """Read a request. Raises `BadRequest`, naming the field."""
+    add_instructions: Callable[[JsonObject, str, JsonObject], None]
+    """Put a text at the end of a body's system prompt, by a change among the changes to the body."""
+    limit_fields: tuple[str, ...]
+    """The names for the most tokens of an answer, where hosts differ in which of them they take."""
+    reasoning_fields: tuple[str, ...]
+    """The fields that a target without reasoning refuses."""
+    effort_holder: str | None
+    """The field whose `effort` says how hard to think; None where `reasoning_effort` says it."""
+    opaque_keys: Callable[[JsonObject], Iterator[str]]
+    """The keys of the state in one message or item that only its maker can read."""
+    without_opaque: Callable[[list[Json], Callable[[str], bool]], list[Json]]
+    """The conversation without that state, where the given function says so of its key."""
+    without_wrapped: Callable[[list[Json]], list[Json]] | None
+    """The conversation without reasoning that a bridge wrapped; None where callers are given none to carry."""
+
+    read_end: Callable[[list[Frame]], StreamEnd]
+    """How a stream ended, from its first and last frames."""
+    read_answer: Callable[[JsonObject], Usage | None]
+    """The usage of a whole answer. Raises ValueError when it is not an answer of this dialect."""
+    first_token_mark: bytes
+    """Bytes that no piece before the first token holds: the frames that open a stream are not the model's work."""
+    composer: Callable[[Answer], Composer]
+
+    write_refusal: Callable[[int, str, str, str | None, str], JsonObject]
+    """The body of an error: status, message, code, parameter, request id."""
+    write_failure: Callable[[int, str, str, str], bytes]
+    """The last event of a stream that failed: status, message, code, request id."""
+    word_too_long: Callable[[str], str]
+    """A message for length in the form on which clients compact."""
+
+    translation: Translation | None
+    """None for a dialect that is never bridged."""

@@ -1,0 +1,88 @@
+"""Bridges: a caller's dialect on one side, a target's on the other. No I/O.
+
+Each dialect that can be bridged has one reader and one writer of requests, one parser of answers and one composer of them.
+A bridge is a pair of these, so six bridges are made of twelve parts.
+"""
+
+from typing import NamedTuple
+
+import orjson
+
+from router.contract.errors import TooDeep
+from router.contract.request import JsonObject, RequestView
+from router.contract.words import Dialect
+from router.dialects.composer import Answer
+from router.dialects.fields import as_object
+from router.dialects.opaque import without_foreign
+from router.dialects.spec import Translation
+from router.dialects.table import SPECS
+from router.dialects.translate.context import WriteContext
+from router.dialects.translate.draft import Draft
+from router.dialects.translate.translator import AnswerTranslator
+
+_TOO_DEEP = "the JSON is nested too deeply to be rewritten: over 250 levels"
+
+
+class Translated(NamedTuple):
+    """A request on the other side: its body there, what it lost, and who brings the answer back."""
+
+    body: bytes
+    dropped: tuple[str, ...]
+    answer: AnswerTranslator
+
+
+class Bridge(NamedTuple):
+    """One way across, named `<caller>_to_<target>`."""
+
+    caller: Dialect
+    target: Dialect
+
+    @property
+    def name(self) -> str:
+        return f"{self.caller}_to_{self.target}"
+
+    def draft(self, body: JsonObject) -> Draft:
+        """Read the caller's body."""
+        try:
+            draft = _translation(self.caller).read_draft(body)
+        except orjson.JSONEncodeError as error:
+            raise TooDeep(_TOO_DEEP) from error
+        draft.settle()
+        return draft
+
+    def cross(self, view: RequestView, context: WriteContext, *, created: int, instructions: str = "") -> Translated:
+        """Write a request for a target. Raises a `TandemError` where the target could only misunderstand it."""
+        kept = without_foreign(view, context.target.name) if view.origins else None
+        draft = self.draft(view.body if kept is None else {**view.body, SPECS[view.dialect].list_field: kept})
+        if instructions:
+            draft.system.append(instructions)
+        target = _translation(self.target)
+        body = target.write_draft(draft, context)
+        options = as_object(view.body.get("stream_options"))
+        answer = Answer(
+            id=view.id.removeprefix("req_"),
+            model=view.model,
+            created=created,
+            sends_usage=options.get("include_usage") is True or not view.is_streaming,
+            shapes=draft.shapes,
+            sends_envelopes=draft.wants_envelopes,
+            sends_thoughts=draft.wants_thoughts,
+        )
+        composer = SPECS[self.caller].composer(answer)
+        parser = target.parser(composer, context.target.name, answer.id)
+        try:
+            raw = orjson.dumps(body)
+        except orjson.JSONEncodeError as error:
+            raise TooDeep(_TOO_DEEP) from error
+        return Translated(raw, tuple(draft.dropped), AnswerTranslator(self.caller, view.id, composer, parser))
+
+
+def _translation(dialect: Dialect) -> Translation:
+    translation = SPECS[dialect].translation
+    if translation is None:
+        raise ValueError(f"{dialect} is never bridged")
+    return translation
+
+
+_BRIDGED = tuple(name for name, spec in SPECS.items() if spec.translation is not None)
+BRIDGES = {(caller, target): Bridge(caller, target) for caller in _BRIDGED for target in _BRIDGED if caller is not target}

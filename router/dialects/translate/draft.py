@@ -1,0 +1,250 @@
+"""A request between two dialects: what it says, in words that none of them owns.
+
+A reader (`from_<dialect>`) fills a draft, a writer (`to_<dialect>`) turns it into a body. What the writer's dialect has no
+place for is noted as dropped; what would then mean something else is refused.
+"""
+
+import base64
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple
+
+from router.contract.errors import BadRequest, Misfit
+from router.contract.request import Json, JsonObject
+from router.dialects.composer import CUSTOM_FIELD, Shape
+
+_MAX_NAME = 64
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Text(NamedTuple):
+    """Words."""
+
+    text: str
+
+
+class Image(NamedTuple):
+    """A picture: an address, or a `data:` URL that holds it."""
+
+    url: str
+    detail: str | None = None
+
+
+class File(NamedTuple):
+    """A document, by its bytes (a `data:` URL), its address, or the id that a host knows it by."""
+
+    name: str | None = None
+    data: str | None = None
+    url: str | None = None
+    file_id: str | None = None
+
+
+Part = Text | Image | File
+
+
+class DraftText(NamedTuple):
+    """What a role said: system, user or assistant."""
+
+    role: str
+    parts: tuple[Part, ...]
+
+
+class DraftCall(NamedTuple):
+    """A tool that the assistant called. `arguments` is JSON, also for a free-form tool."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class DraftResult(NamedTuple):
+    """What a call gave back."""
+
+    call_id: str
+    parts: tuple[Part, ...]
+    is_error: bool = False
+
+
+class DraftReasoning(NamedTuple):
+    """Reasoning that a target wants back: wrapped by us when the answer passed through."""
+
+    envelope: str
+
+
+Line = DraftText | DraftCall | DraftResult | DraftReasoning
+
+
+class Tool(NamedTuple):
+    """A function, by the name that the target sees."""
+
+    name: str
+    description: str
+    schema: JsonObject
+    is_strict: bool | None = None
+
+
+class Choice(NamedTuple):
+    """Which tool must be called: auto, none, any, or one by name."""
+
+    mode: str
+    name: str | None = None
+
+
+class Schema(NamedTuple):
+    """The JSON that an answer must be. Without `schema` any object will do."""
+
+    schema: JsonObject | None
+    name: str = "answer"
+    is_strict: bool | None = None
+
+
+@dataclass(slots=True)
+class Draft:
+    """One request. Fields that are None were not sent."""
+
+    system: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    tools: dict[str, Tool] = field(default_factory=dict)
+    shapes: dict[str, Shape] = field(default_factory=dict)
+    choice: Choice | None = None
+    parallel: bool | None = None
+    schema: Schema | None = None
+    max_tokens: int | None = None
+    stop: list[str] = field(default_factory=list)
+    temperature: float | None = None
+    top_p: float | None = None
+    effort: str | None = None
+    wants_summary: bool = False
+    verbosity: str | None = None
+    metadata: JsonObject | None = None
+    user: str | None = None
+    cache_key: str | None = None
+    service_tier: str | None = None
+    is_streaming: bool = False
+    wants_envelopes: bool = False
+    wants_thoughts: bool = True
+    dropped: dict[str, None] = field(default_factory=dict)
+
+    def drop(self, *names: str) -> None:
+        """Note what does not survive, once each, in order."""
+        self.dropped.update(dict.fromkeys(names))
+
+    def drop_unread(self, body: JsonObject, read: frozenset[str]) -> None:
+        """Note every field of a body that the other dialect has no word for."""
+        self.drop(*(name for name, value in body.items() if name not in read and value not in (None, [], {})))
+
+    def add_tool(self, tool: Tool, shape: Shape | None = None) -> None:
+        """Offer a tool; of two with one name, the last. With a shape, the caller knows it as something else than this."""
+        self.tools[tool.name] = tool
+        self.shapes.pop(tool.name, None)
+        if shape is not None:
+            self.shapes[tool.name] = shape
+
+    def choose(self, mode: str, name: str | None = None) -> None:
+        """Say which tool is called: auto, none, any, or one by name, which must be among those that are left."""
+        if mode not in ("auto", "none", "any", "one") or (mode == "one" and not name):
+            raise BadRequest(f'tool_choice: unknown value "{mode[:40]}"', param="tool_choice")
+        if mode == "one" and name not in self.tools:
+            message = f'tool_choice: the tool "{str(name)[:60]}" cannot be passed to a target that speaks another dialect'
+            raise Misfit(message, param="tool_choice")
+        if mode == "any" and not self.tools:
+            message = "tool_choice: a tool call is required, but no tool can be passed to a target that speaks another dialect"
+            raise Misfit(message, param="tool_choice")
+        self.choice = Choice(mode, name if mode == "one" else None)
+
+    def keep_tools(self, names: Iterable[str]) -> None:
+        """Offer only these: how a target without allow-lists is told of one."""
+        allowed = set(names)
+        self.tools = {name: tool for name, tool in self.tools.items() if name in allowed}
+
+    def add_system(self, parts: Iterable[Part]) -> None:
+        """What stands before the conversation: words alone."""
+        for part in parts:
+            if isinstance(part, Text):
+                self.system.append(part.text)
+            else:
+                self.drop("images and files in system messages")
+
+    def add_image(self, parts: list[Part], url: str, detail: str | None = None) -> None:
+        """A picture, if it can be shown elsewhere: by its address or its bytes."""
+        if not url:
+            self.drop("an image by id")
+        else:
+            parts.append(Image(url.replace("data:image/jpg;", "data:image/jpeg;", 1), detail))
+
+    def add_file(self, parts: list[Part], file: File) -> None:
+        """A document, if it can be read elsewhere: an id is known to one host alone. One of plain text is told as text."""
+        name, data, url, _ = file
+        if data and not data.startswith("data:"):
+            data = f"data:application/pdf;base64,{data}"
+        text = _text_inside(data) if data else None
+        if text is not None:
+            parts.append(Text(f"{name}:\n{text}" if name else text))
+        elif data or url:
+            parts.append(File(name, data, url))
+        else:
+            self.drop("a file by id")
+
+    def settle(self) -> None:
+        """Make the last system text the user's where nobody else speaks: every target wants something to answer."""
+        if not self.lines and self.system:
+            self.lines.append(DraftText("user", (Text(self.system.pop()),)))
+
+    def check_pairs(self) -> None:
+        """A result whose call is not there cannot be told to a target: none accepts it."""
+        calls: set[str] = set()
+        for line in self.lines:
+            if isinstance(line, DraftCall):
+                calls.add(line.call_id)
+            elif isinstance(line, DraftResult) and line.call_id not in calls:
+                call = line.call_id[:60]
+                raise BadRequest(f'the result of tool call "{call}" has no matching call. Send the call before it')
+
+
+def custom_tool(name: str, description: str, form: Json) -> Tool:
+    """A function with one text, in place of a free-form tool. Its grammar is told in words."""
+    definition = form.get("definition") if isinstance(form, dict) else None
+    if isinstance(definition, str) and definition:
+        description = f"{description}\n\n`{CUSTOM_FIELD}` must follow this grammar:\n{definition}".strip()
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {CUSTOM_FIELD: {"type": "string", "description": "The tool's whole input, as plain text."}},
+        "required": [CUSTOM_FIELD],
+        "additionalProperties": False,
+    }
+    return Tool(name, description, schema)
+
+
+def flat_name(namespace: str, name: str) -> str:
+    """One name for a tool of a group, within what every host allows. Too long ones end in a digest, the same each time."""
+    whole = _NO_NAME.sub("_", f"{namespace}__{name}")
+    if len(whole) <= _MAX_NAME:
+        return whole
+    return f"{whole[: _MAX_NAME - 9]}_{blake2b(whole.encode(), digest_size=4).hexdigest()}"
+
+
+def split_data_url(url: str) -> tuple[str, str] | None:
+    """Media type and base64 of a `data:` URL."""
+    if not url.startswith("data:"):
+        return None
+    head, _, data = url[5:].partition(",")
+    media_type, _, coding = head.partition(";")
+    return (media_type or "application/octet-stream", data) if coding.endswith("base64") else None
+
+
+def _text_inside(url: str) -> str | None:
+    """The words of a `data:` URL that holds plain text."""
+    inside = split_data_url(url)
+    if inside is None or not inside[0].startswith("text/"):
+        return None
+    try:
+        return base64.b64decode(inside[1]).decode()
+    except ValueError:
+        return None
+
+
+def texts(parts: Iterable[Part]) -> str:
+    """The words of some parts, as one text."""
+    return "\n".join(part.text for part in parts if isinstance(part, Text))

@@ -1,0 +1,130 @@
+"""Tells a composer what a target writes at once: one thing after another."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import orjson
+
+from router.contract.request import Json
+from router.dialects.composer import Composer
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call under way. `is_over` once nothing more can belong to it."""
+
+    call_id: str
+    name: str
+    pieces: list[str] = field(default_factory=list)
+    is_over: bool = False
+    has_grown: bool = False
+
+    def add(self, delta: str) -> None:
+        self.pieces.append(delta)
+        self.is_over, self.has_grown = False, True
+
+    def is_whole(self) -> bool:
+        """Whether nothing can follow. Empty arguments are not whole: some hosts announce every call before any argument."""
+        if self.is_over or not self.has_grown or not self.pieces[-1].rstrip().endswith("}"):
+            return self.is_over
+        self.pieces, self.has_grown = ["".join(self.pieces)], False
+        try:
+            self.is_over = isinstance(orjson.loads(self.pieces[0]), dict)
+        except orjson.JSONDecodeError:
+            return False
+        return self.is_over
+
+
+class CallSequencer:
+    """A composer has one thing open at a time, a target may write several calls in parallel, and text between their pieces.
+
+    The first call is told as it comes; what appears before its arguments are whole waits for that.
+    """
+
+    def __init__(self, composer: Composer) -> None:
+        self._composer = composer
+        self._open: _Call | None = None
+        self._waiting: deque[_Call | tuple[Callable[[str], bytes], str]] = deque()
+        self._calls: dict[Json, _Call] = {}
+
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._calls)
+
+    def text(self, words: str) -> bytes:
+        return self._say(self._composer.text, words)
+
+    def refusal(self, words: str) -> bytes:
+        return self._say(self._composer.refusal, words)
+
+    def reasoning(self, words: str) -> bytes:
+        return self._say(self._composer.reasoning, words)
+
+    def envelope(self, envelope: str) -> bytes:
+        return self._say(self._composer.envelope, envelope)
+
+    def _say(self, write: Callable[[str], bytes], words: str) -> bytes:
+        if self._open is None:
+            return write(words)
+        self._waiting.append((write, words))
+        return self._go_on()
+
+    def begin(self, key: Json, call_id: str, name: str) -> bytes:
+        """A call appears. Its key tells it from the others of this answer."""
+        call = self._calls[key] = _Call(call_id, name)
+        self._waiting.append(call)
+        return self._go_on()
+
+    def knows(self, key: Json) -> bool:
+        """Whether this call has begun, even if it is over."""
+        return key in self._calls
+
+    def is_whole(self, key: Json) -> bool:
+        """Whether nothing more can belong to this call."""
+        return key in self._calls and self._calls[key].is_whole()
+
+    def arguments(self, key: Json, delta: str) -> bytes:
+        """More of its arguments. Raises ValueError where they belong to no call that is still open."""
+        if not delta:
+            return b""
+        call = self._calls.get(key)
+        if call is None or (call.is_over and call is not self._open):
+            if delta.isspace():
+                return b""
+            raise ValueError("arguments without an open call")
+        call.add(delta)
+        return self._composer.arguments(delta) if call is self._open else b""
+
+    def end(self, key: Json) -> bytes:
+        """The target says that this call is over."""
+        if key in self._calls:
+            self._calls[key].is_over = True
+        return self._go_on()
+
+    def end_all(self) -> bytes:
+        """Whatever is open or waiting is whole now."""
+        for call in self._calls.values():
+            call.is_over = True
+        return self._go_on()
+
+    def _go_on(self) -> bytes:
+        """End the open call if it is whole, and tell what waited for that, up to the next one that is not."""
+        frames: list[bytes] = []
+        while True:
+            if self._open is not None:
+                if not self._open.is_whole():
+                    break
+                frames.append(self._composer.end_call())
+                self._open = None
+            if not self._waiting:
+                break
+            thing = self._waiting.popleft()
+            if isinstance(thing, _Call):
+                frames.append(self._composer.begin_call(thing.call_id, thing.name))
+                if thing.pieces:
+                    frames.append(self._composer.arguments("".join(thing.pieces)))
+                self._open = thing
+            else:
+                frames.append(thing[0](thing[1]))
+        return b"".join(frames)

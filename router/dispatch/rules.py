@@ -1,0 +1,181 @@
+"""Whether a request is tried again, where and how: a pure function of what was tried so far. No socket, no clock, no loop.
+
+Everything here holds while nothing has gone to the caller. An attempt whose bytes the caller has seen is the last one.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from router.contract.decision import Decision
+from router.contract.entry import Attempt
+from router.contract.errors import (
+    BadRequest,
+    TandemError,
+    TiersBusy,
+    Unavailable,
+    UpstreamModel,
+    UpstreamRefused,
+    UpstreamUnreachable,
+)
+from router.contract.exchange import Deadline
+from router.contract.target import Target
+from router.dialects.hosts import says_too_long
+
+_MAX_TARGETS_OF_TIER = 2
+_MAX_SPILL_TARGETS = 1
+_DEFAULT_WAIT_SECONDS = 1.0
+_STATE_MARKS = (
+    b"invalid_encrypted_content",
+    b"could not be decrypted",
+    b"Encrypted content is not supported",
+    b"could not be verified",
+    b"nvalid signature",
+    b"nvalid `signature`",
+    b"thinking.signature",
+    b"bound to a different conversation",
+    b"thought signature",
+    b"thought_signature",
+    b"without its required following item",
+    b"without its required 'reasoning'",
+)
+_FORGOTTEN_MARK = b"previous_response_not_found"
+
+
+class Form(Enum):
+    """In which form a target gets the request."""
+
+    AS_DECIDED = "as decided"
+    WITHOUT_REFERENCE = "with the whole history instead of a response id"
+    WITHOUT_STATE = "without hidden state"
+
+
+class Tried(NamedTuple):
+    """One attempt that did not serve, and nothing of which went to the caller."""
+
+    target: Target
+    attempt: Attempt
+    error: TandemError
+    form: Form = Form.AS_DECIDED
+    sent_reference: bool = False
+    """Whether the target was to look the conversation up by a response id of its own."""
+    sent_state: bool = False
+    """Whether hidden state was sent that this target may have refused."""
+
+
+class Try(NamedTuple):
+    """Call this target."""
+
+    target: str
+    form: Form = Form.AS_DECIDED
+
+
+class GiveUp(NamedTuple):
+    """Tell the caller this."""
+
+    error: TandemError
+
+
+Step = Try | GiveUp
+
+
+def candidates_of(decision: Decision) -> tuple[str, ...]:
+    """The targets that may be called, in order: the tier's first two, then the other tier's first."""
+    return (*decision.targets[:_MAX_TARGETS_OF_TIER], *decision.spill[:_MAX_SPILL_TARGETS])
+
+
+def next_step(candidates: Sequence[Target], tried: Sequence[Tried], now: float, deadline: Deadline) -> Step:
+    """What to do now. A decision always names a target, so the first step is always a try."""
+    if not tried:
+        return Try(candidates[0].name)
+    if deadline.left(now) <= 0:
+        return GiveUp(final_error(tried))
+    return _same_again(tried[-1]) or _next_target(candidates, tried) or GiveUp(final_error(tried))
+
+
+def _same_again(last: Tried) -> Try | None:
+    """Retry on the same target: with the whole history if it lost the response, without hidden state if it rejected that."""
+    if last.form is Form.AS_DECIDED and last.sent_reference and _has_forgotten(last.error):
+        return Try(last.target.name, Form.WITHOUT_REFERENCE)
+    if last.form is not Form.WITHOUT_STATE and last.sent_state and _rejects_state(last.error):
+        return Try(last.target.name, Form.WITHOUT_STATE)
+    return None
+
+
+def _next_target(candidates: Sequence[Target], tried: Sequence[Tried]) -> Try | None:
+    """The next target in order that may help. A misfit says nothing of the others: the failure before it counts."""
+    names = [target.name for target in candidates]
+    rest = candidates[names.index(tried[-1].target.name) + 1 :]
+    failure = _last_failure(tried)
+    return next((Try(target.name) for target in rest if failure is None or may_follow(failure, target)), None)
+
+
+def _last_failure(tried: Sequence[Tried]) -> Tried | None:
+    return next((past for past in reversed(tried) if not isinstance(past.error, BadRequest)), None)
+
+
+def may_follow(failure: Tried, target: Target) -> bool:
+    """Whether a request that failed may be sent to this target. One that was too long may go to a larger window."""
+    error = failure.error
+    if isinstance(error, UpstreamRefused) and error.status in (400, 413):
+        is_larger = target.window_tokens > failure.target.window_tokens
+        return is_larger and says_too_long(error.body.decode("utf-8", "replace"))
+    return error.is_retryable
+
+
+def final_error(tried: Sequence[Tried]) -> TandemError:
+    """What the caller sees when every attempt failed: the target's own words if they blame the request, else ours.
+
+    A 429 among the attempts makes it one, with the shortest wait that a target asked for: there is somebody to wait for.
+    """
+    failure = _last_failure(tried)
+    if failure is None:
+        return tried[0].error
+    last = failure.error
+    if isinstance(last, UpstreamRefused) and last.blames_the_request:
+        return last
+    words = ", ".join(f"{past.target.name} ({_why(past.attempt)})" for past in tried)
+    wait = min((past.error.retry_after_seconds for past in tried if past.error.retry_after_seconds is not None), default=None)
+    if any(past.attempt.status == 429 for past in tried):
+        seconds = _DEFAULT_WAIT_SECONDS if wait is None else wait
+        return TiersBusy(f"every target that can serve this is rate limited or failed: {words}", retry_after_seconds=seconds)
+    if isinstance(last, UpstreamRefused) and last.status in (503, 529):
+        return Unavailable(f"every target that can serve this is overloaded: {words}", retry_after_seconds=wait)
+    if isinstance(last, UpstreamRefused):
+        return UpstreamUnreachable(last.target, f"every target that can serve this failed: {words}")
+    return last.reworded(f"{last.message}. Tried: {words}") if len(tried) > 1 else last
+
+
+def failed_in_words(tried: Sequence[Tried], target: str) -> str:
+    """Which other targets failed before this one is called, as the answer's header tells it."""
+    words: dict[str, str] = {}
+    for past in tried:
+        if past.target.name == target:
+            continue
+        if isinstance(past.error, BadRequest):
+            words[past.target.name] = f"{past.target.name} cannot serve this ({past.error.code})"
+        else:
+            words[past.target.name] = f"{past.target.name} failed ({_short(past.error)})"
+    return ", ".join(words.values())
+
+
+def _short(error: TandemError) -> str:
+    return str(error.status) if isinstance(error, UpstreamRefused) else error.code.removeprefix("upstream_")
+
+
+def _why(attempt: Attempt) -> str:
+    return str(attempt.status) if attempt.status and attempt.status >= 400 else str(attempt.error)
+
+
+def _has_forgotten(error: TandemError) -> bool:
+    """Whether a target lost the response that it said it would keep; servers answer 400 or 404, the latter without a code."""
+    if isinstance(error, UpstreamRefused):
+        return error.status == 400 and _FORGOTTEN_MARK in error.body
+    return isinstance(error, UpstreamModel)
+
+
+def _rejects_state(error: TandemError) -> bool:
+    """Whether a target says that it cannot read the hidden state in the conversation."""
+    if not isinstance(error, UpstreamRefused) or error.status != 400:
+        return False
+    return any(mark in error.body for mark in _STATE_MARKS)

@@ -1,0 +1,84 @@
+"""An attempt at a target of another dialect: its answer is translated before the relay sees it."""
+
+from collections.abc import Callable
+
+from router.contract.errors import TandemError, UpstreamMalformed
+from router.contract.relay import Flow, Headers, Sink
+from router.dialects.translate.translator import AnswerTranslator
+from router.telemetry import events
+
+_STREAM: Headers = (("content-type", "text/event-stream"),)
+_JSON: Headers = (("content-type", "application/json"),)
+_UNTRANSLATABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading foreign JSON of an unexpected shape can raise."""
+
+
+class TranslatingSink:
+    """A sink in the target's dialect before one in the caller's. Streams pass piece by piece, all else is held until whole."""
+
+    def __init__(self, answer: AnswerTranslator, relay: Sink, *, target: str, is_streaming: bool, max_bytes: int) -> None:
+        self._answer, self._relay, self._target, self._max_bytes = answer, relay, target, max_bytes
+        self._wants_stream = is_streaming
+        self._status = 0
+        self._headers: Headers = ()
+        self._is_stream = self._has_failed = False
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+
+    def feed_from(self, flow: Flow) -> None:
+        self._relay.feed_from(flow)
+
+    def start(self, status: int, headers: Headers) -> None:
+        self._status = status
+        kind = next((value.lower() for name, value in headers if name == "content-type"), "")
+        is_events = kind.startswith("text/event-stream") or (not kind and self._wants_stream)
+        self._is_stream = 200 <= status < 300 and is_events
+        self._headers = tuple(header for header in headers if header[0] not in ("content-type", "content-length"))
+        if self._is_stream:
+            self._relay.start(status, _STREAM + self._headers)
+
+    def write(self, data: bytes) -> None:
+        if self._has_failed:
+            return
+        if self._is_stream:
+            self._pass_on(lambda: self._answer.feed(data))
+            return
+        self._held_bytes += len(data)
+        if self._held_bytes > self._max_bytes:
+            self._give_up(f"an answer of more than {self._max_bytes} bytes")
+        else:
+            self._held.append(data)
+
+    def end(self) -> None:
+        if not self._is_stream and not self._has_failed:
+            self._relay.start(self._status, _JSON + self._headers)
+        self._pass_on(self._answer.finish if self._is_stream else self._translate)
+        if not self._has_failed:
+            self._relay.end()
+
+    def _pass_on(self, translate: Callable[[], bytes]) -> None:
+        """Hand on what a translation gives. One that breaks ends the attempt: the caller must never wait for it."""
+        if self._has_failed:
+            return
+        try:
+            data = translate()
+        except _UNTRANSLATABLE as error:
+            events.bridge_failed(target=self._target, error=error)
+            self._give_up("something that cannot be translated")
+            return
+        if data:
+            self._relay.write(data)
+
+    def _give_up(self, what: str) -> None:
+        self._has_failed = True
+        self._relay.fail(UpstreamMalformed(self._target, f'target "{self._target}" answered {what}'))
+
+    def _translate(self) -> bytes:
+        body = b"".join(self._held)
+        if 200 <= self._status < 300:
+            return self._answer.whole(body)
+        return self._answer.refusal(self._status, body)
+
+    def fail(self, error: TandemError) -> None:
+        if not self._has_failed:
+            self._relay.fail(error)

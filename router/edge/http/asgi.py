@@ -1,0 +1,176 @@
+"""The ASGI app: create calls on a connection that was handed over, and the way to the control plane."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any
+
+from router.contract.errors import BodyTimeout, TandemError
+from router.contract.exchange import Arrival, CancelReason, Exchange
+from router.contract.limits import Limits
+from router.contract.relay import Flow, Headers
+from router.edge.admission import Admission
+from router.edge.http.head import ScopeHead
+from router.edge.refuse import send_refusal
+from router.edge.routes import ROUTES, dialect_of_path, new_request_id, too_large
+from router.telemetry.tasks import spawn
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_HIGH_WATER_BYTES = 128 * 1024
+_LOW_WATER_BYTES = 32 * 1024
+
+
+class AsgiSink:
+    """Holds what the road pushes until ASGI's `send` has taken it; pauses the upstream while it holds too much."""
+
+    def __init__(self) -> None:
+        self._messages: deque[MutableMapping[str, Any]] = deque()
+        self._ready = asyncio.Event()
+        self._flow: Flow | None = None
+        self._held_bytes = 0
+        self._is_paused = False
+        self.has_started = self.is_over = False
+
+    def feed_from(self, flow: Flow) -> None:
+        self._flow = flow
+
+    def start(self, status: int, headers: Headers) -> None:
+        self.has_started = True
+        raw = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
+        self._push({"type": "http.response.start", "status": status, "headers": raw})
+
+    def write(self, data: bytes) -> None:
+        self._held_bytes += len(data)
+        if self._held_bytes > _HIGH_WATER_BYTES and not self._is_paused and self._flow is not None:
+            self._is_paused = True
+            self._flow.pause()
+        self._push({"type": "http.response.body", "body": data, "more_body": True})
+
+    def end(self) -> None:
+        self.is_over = True
+        self._push({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def fail(self, error: TandemError) -> None:
+        self.close()  # the pump then returns without an end, and the server cuts the connection
+
+    def close(self) -> None:
+        """Let the pump return once it has sent what is here."""
+        self.is_over = True
+        self._ready.set()
+
+    def _push(self, message: MutableMapping[str, Any]) -> None:
+        self._messages.append(message)
+        self._ready.set()
+
+    async def pump(self, send: Send) -> None:
+        """Send what comes until it ends. Returning without a proper end makes the server cut the connection."""
+        while True:
+            while self._messages:
+                message = self._messages.popleft()
+                await send(message)
+                self._held_bytes -= len(message.get("body", b""))
+                if self._is_paused and self._held_bytes < _LOW_WATER_BYTES and self._flow is not None:
+                    self._is_paused = False
+                    self._flow.resume()
+            if self.is_over:
+                self._flow = None
+                return
+            self._ready.clear()
+            await self._ready.wait()
+
+
+class AsgiApp:
+    """The app behind uvicorn's own protocol: admits every request, serves create calls, hands on the rest."""
+
+    def __init__(self, admission: Admission, control: App) -> None:
+        self._admission, self._control = admission, control
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        head, request_id = ScopeHead(scope), new_request_id()
+        try:
+            caller = self._admission.admit(head)
+        except TandemError as error:
+            await send_refusal(send, error, dialect_of_path(head.path), request_id)
+            return
+        try:
+            route = ROUTES.get(head.path)
+            if route is None:
+                scope["state"] = {"request_id": request_id, "caller": caller}
+                await self._control(scope, receive, send)
+                return
+            body = await collect_body(_body_pieces(receive), self._admission.limits)
+            await self._serve(Arrival(request_id, route.dialect, route.operation, head.headers, body, caller), receive, send)
+        except TandemError as error:
+            await send_refusal(send, error, dialect_of_path(head.path), request_id)
+        except CallerLeft:
+            pass
+        finally:
+            if self._admission.takes_slot(head):
+                self._admission.release()
+
+    async def _serve(self, arrival: Arrival, receive: Receive, send: Send) -> None:
+        sink = AsgiSink()
+        exchange, work = self._admission.start(arrival, sink)
+        if work is None:
+            sink.close()
+            await sink.pump(send)
+            return
+        work.add_done_callback(lambda _: sink.close())
+        watch = spawn(_cancel_when_gone(receive, exchange, sink), name=f"{arrival.id} watch")
+        try:
+            await sink.pump(send)
+        except Exception:
+            exchange.cancel(CancelReason.CALLER_LEFT)
+            raise
+        finally:
+            watch.cancel()
+        await asyncio.wait([work])  # the answer is out, and its record is not: the next request comes after it
+
+
+class CallerLeft(Exception):
+    """The caller hung up in the middle of its own body."""
+
+
+async def _body_pieces(receive: Receive) -> AsyncIterator[bytes]:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise CallerLeft
+        yield message.get("body", b"")
+        if not message.get("more_body"):
+            return
+
+
+async def collect_body(pieces: AsyncIterator[bytes], limits: Limits) -> bytes:
+    """A whole body, within its limits: neither too large, nor silent, nor by the byte."""
+    loop = asyncio.get_running_loop()
+    began, size = loop.time(), 0
+    found: list[bytes] = []
+    patience = limits.body_timeout_seconds
+    while True:
+        try:
+            piece = await asyncio.wait_for(anext(pieces, None), patience)
+        except TimeoutError as error:
+            raise BodyTimeout("the body did not arrive in time") from error
+        if piece is None:
+            return b"".join(found)
+        size += len(piece)
+        if size > limits.max_body_bytes:
+            raise too_large(limits)
+        found.append(piece)
+        elapsed = loop.time() - began
+        if elapsed > patience and size < limits.min_body_bytes_per_second * elapsed:
+            raise BodyTimeout("the body did not arrive in time")
+
+
+async def _cancel_when_gone(receive: Receive, exchange: Exchange, sink: AsgiSink) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    if not sink.is_over:
+        exchange.cancel(CancelReason.CALLER_LEFT)

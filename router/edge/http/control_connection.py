@@ -1,0 +1,128 @@
+"""uvicorn's own protocol for connections that were handed over, with the deadlines and limits that it lacks."""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from router.contract.errors import BadRequest, BodyTimeout, HeadersTooLarge, TandemError
+from router.edge.admission import Admission
+from router.edge.http.head import INVALID
+from router.edge.refuse import refusal_bytes
+from router.edge.routes import dialect_of_path, new_request_id
+
+_LINGER_SECONDS = 1.0
+_MAX_BODY_BYTES_BEHIND_A_HEAD = 65_536
+
+
+class ControlConnection(HttpToolsProtocol):
+    """Headers must arrive in time and in size; a body must not come by the byte."""
+
+    url = b""
+
+    def __init__(self, admission: Admission, first_head_seconds: float, **given: Any) -> None:
+        super().__init__(**given)
+        self._admission = admission
+        self.timeout_keep_alive = round(admission.limits.keep_alive_seconds)
+        self._head_seconds = first_head_seconds
+        self._waiting: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._in_head = False
+        self._ignores_input = False
+        self._unread: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, and watch the clock and the size while a head is incomplete."""
+        if self._ignores_input:
+            return
+        self._head_bytes += len(data)
+        self._in_head = True
+        super().data_received(data)
+        self._watch_head()
+
+    def _watch_head(self) -> None:
+        if self._ignores_input:
+            return
+        limits = self._admission.limits
+        if not self._in_head:
+            self._head_bytes = 0
+            self._head_seconds = limits.header_timeout_seconds
+            self._stop_waiting()
+        elif self.transport.is_closing():
+            return
+        elif self._head_bytes > limits.max_header_bytes + _MAX_BODY_BYTES_BEHIND_A_HEAD:
+            self._reject(HeadersTooLarge(f"the headers are over the limit of {limits.max_header_bytes} bytes"))
+        elif self._waiting is None and not self._is_answering():
+            late = BodyTimeout("the headers did not arrive in time")
+            self._waiting = self.loop.call_later(self._head_seconds, self._reject, late)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole. A target that names a host is another proxy's business."""
+        self._in_head = False
+        if not self.url.startswith(b"/"):
+            self._reject(BadRequest("the request target must be a path"))
+            return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A body's own time is watched by who reads it."""
+        self._in_head = False
+        if not self._ignores_input:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._in_head = False
+        if not self._ignores_input:
+            super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """The caller reads slowly; if it does not read at all it is cut."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self._admission.limits.write_idle_timeout_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The caller caught up."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The caller is gone."""
+        self._stop_waiting()
+        if self._unread is not None:
+            self._unread.cancel()
+        super().connection_lost(exc)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer bytes that are not HTTP, in our words."""
+        self._reject(BadRequest(INVALID))
+
+    def _reject(self, error: TandemError) -> None:
+        """Refuse what is being read, and read no more. A request that was whole before it still gets its answer."""
+        self._stop_waiting()
+        self._ignores_input = True
+        if self._is_answering():
+            cycle = self.cycle
+            if not cycle.more_body:
+                cycle.keep_alive = False
+                return
+            if cycle.response_started or self.pipeline:
+                self.transport.close()  # a refusal would be taken for another request's answer
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        self.transport.write(refusal_bytes(error, dialect_of_path(path), new_request_id()))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()  # bytes that arrive at a closed socket would take the refusal back
+        self._waiting = self.loop.call_later(_LINGER_SECONDS, self.transport.close)

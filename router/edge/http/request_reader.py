@@ -1,0 +1,134 @@
+"""Create calls from bytes, without I/O: bytes in; heads, bodies, refusals and the hand-over out.
+
+The cycle is h11's: `receive_data`, then `next_event` until it answers None, and `start_next_cycle` once a request is served.
+What is not a plain create call (another route, a chunked body) is handed over with every byte of it.
+"""
+
+from enum import Enum
+
+from router.contract.errors import BadRequest, HeadersTooLarge
+from router.contract.limits import Limits
+from router.contract.words import Dialect
+from router.edge.http.head import INVALID, RequestHead
+from router.edge.routes import ROUTES, dialect_of_path
+
+_CREATE_STARTS = tuple(f"POST {path}{end}".encode() for path in ROUTES for end in (" ", "?"))
+_LONGEST_START = max(map(len, _CREATE_STARTS))
+_HEAD_END = b"\r\n\r\n"
+
+
+class HandOver(Enum):
+    """These bytes are not a plain create call: somebody else must read them, see `RequestReader.take_buffer`."""
+
+    HAND_OVER = "hand over"
+
+
+HAND_OVER = HandOver.HAND_OVER
+
+
+class RequestReader:
+    """Reads one request after the other. While one is served the bytes of the next wait in the buffer."""
+
+    __slots__ = ("_body_left", "_buffer", "_has_body", "_pieces", "head")
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self.head: RequestHead | None = None
+        """The head of the request whose body is read, or which is served."""
+        self._pieces: list[bytes] = []
+        self._body_left = 0
+        self._has_body = False
+
+    def receive_data(self, data: bytes) -> None:
+        """Take bytes as they came."""
+        left = self._body_left
+        if not left:
+            self._buffer = self._buffer + data if self._buffer else data
+        elif len(data) <= left:
+            self._pieces.append(data)
+            self._body_left = left - len(data)
+        else:
+            self._pieces.append(data[:left])
+            self._body_left, self._buffer = 0, data[left:]
+
+    def next_event(self, limits: Limits) -> RequestHead | bytes | HandOver | None:
+        """A head, then its whole body; or that this is not for us; or None until more bytes come or the next cycle starts.
+
+        Raises `BadRequest` or `HeadersTooLarge`. What comes after that cannot be read.
+        """
+        if self.head is None:
+            return self._read_head(limits) if self._buffer else None
+        if self._body_left or self._has_body:
+            return None
+        self._has_body = True
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+    def start_next_cycle(self) -> None:
+        """The request was served: go on to the next."""
+        self.head, self._has_body = None, False
+
+    def take_buffer(self) -> bytes:
+        """Every byte that was received and not read, for whoever goes on."""
+        buffer, self._buffer = self._buffer, b""
+        return buffer
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How much waits behind the request that is served, or of a head that is not whole."""
+        return len(self._buffer)
+
+    @property
+    def body_bytes(self) -> int:
+        """How much of a body has come that is not whole."""
+        return sum(map(len, self._pieces))
+
+    @property
+    def expects_continue(self) -> bool:
+        """Whether the caller waits for leave to send its body."""
+        head = self.head
+        return head is not None and self._body_left > 0 and head.headers.get("expect", "").lower() == "100-continue"
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect in which to refuse what is being read, however little of it has come."""
+        if self.head is not None:
+            return dialect_of_path(self.head.path)
+        return dialect_of_start(self._buffer[:_LONGEST_START])
+
+    def _read_head(self, limits: Limits) -> RequestHead | HandOver | None:
+        buffer = self._buffer
+        if not buffer.startswith(_CREATE_STARTS) and (len(buffer) >= _LONGEST_START or not _may_become_create(buffer)):
+            return HAND_OVER
+        end = buffer.find(_HEAD_END) + 4
+        if end < 4 or end > limits.max_header_bytes:
+            _check_partial_head(buffer, limits)
+            return None
+        head = RequestHead(buffer[:end])
+        if head.version not in ("1.0", "1.1") or "transfer-encoding" in head.headers:
+            return HAND_OVER
+        self.head = head
+        length = head.length or 0
+        body = buffer[end : end + length]
+        self._pieces = [body]
+        self._body_left = length - len(body)
+        self._buffer = buffer[end + length :]
+        return head
+
+
+def dialect_of_start(start: bytes) -> Dialect:
+    """The dialect of a request by the beginning of its first line."""
+    target = start.partition(b" ")[2].partition(b" ")[0]
+    return dialect_of_path(target.partition(b"?")[0].decode("latin-1"))
+
+
+def _check_partial_head(buffer: bytes, limits: Limits) -> None:
+    if len(buffer) > limits.max_header_bytes:
+        raise HeadersTooLarge(f"the headers are over the limit of {limits.max_header_bytes} bytes")
+    if b"\n\n" in buffer or b"\n\r\n" in buffer:
+        raise BadRequest(INVALID)
+
+
+def _may_become_create(buffer: bytes) -> bool:
+    """Whether more bytes could make this a create call."""
+    return any(start.startswith(buffer) for start in _CREATE_STARTS)

@@ -1,0 +1,43 @@
+"""Refusals on their way out: one answer (`write_refusal`), written for whichever transport the caller is on."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.responses import Response
+
+from router.contract.errors import TandemError
+from router.contract.words import Dialect
+from router.dialects.refusals import Refusal, write_refusal
+from router.edge.http.sink import write_head
+from router.telemetry import events
+
+_CLOSE = (("connection", "close"),)
+
+
+def reject(error: TandemError, dialect: Dialect, request_id: str) -> Refusal:
+    """Refuse a request that never became an exchange, and log it: nothing else will."""
+    events.request_rejected(status=error.status, code=error.code)
+    return write_refusal(error, dialect, request_id)
+
+
+def refusal_bytes(error: TandemError, dialect: Dialect, request_id: str) -> bytes:
+    """A rejection for a bare transport. It closes: the body was not read, so what comes next cannot be told from it."""
+    refusal = reject(error, dialect, request_id)
+    head, _ = write_head(refusal.status, refusal.headers, closes=True)
+    return head + refusal.body
+
+
+async def send_refusal(
+    send: Callable[[MutableMapping[str, Any]], Awaitable[None]], error: TandemError, dialect: Dialect, request_id: str
+) -> None:
+    """A rejection over ASGI. It closes, for the same reason."""
+    refusal = reject(error, dialect, request_id)
+    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in refusal.headers + _CLOSE]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": refusal.body})
+
+
+def refusal_response(error: TandemError, dialect: Dialect, request_id: str, *, closes: bool) -> Response:
+    """A rejection for Starlette. `closes` is for a request whose body may not have been read."""
+    refusal = reject(error, dialect, request_id)
+    return Response(refusal.body, refusal.status, dict(refusal.headers + _CLOSE if closes else refusal.headers))

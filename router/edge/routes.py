@@ -1,0 +1,121 @@
+"""The routes: which paths are create calls, in which dialect, and what the headers of a request must be like."""
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from router.contract.errors import BadRequest, BodyTooLarge, Forbidden, HeadersTooLarge, WrongMediaType
+from router.contract.limits import Limits
+from router.contract.words import DEFAULT_DIALECT, Dialect, Operation
+from router.dialects.table import SPECS
+from router.edge.http.head import is_plain_number
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A create call: its dialect and what it asks for."""
+
+    dialect: Dialect
+    operation: Operation = Operation.CREATE
+
+
+ROUTES: Mapping[str, Route] = {
+    prefix + path: Route(dialect, operation)
+    for dialect, spec in SPECS.items()
+    for operation, path in spec.paths.items()
+    for prefix in ("/v1", "")
+}
+"""By path. Clients leave `/v1` out where they take it for part of the base URL."""
+EXPLAIN = "/tandem/explain"
+"""The one control route with a body."""
+
+_MAX_REMEMBERED = 64
+_NO_HOST = re.compile(r"[^\w.:\[\]-]")
+_LOOPBACK_HOST = re.compile(r"^(localhost|127(?:\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$", re.IGNORECASE)
+
+
+class _RequestIds:
+    """Ordered by time, and not to be guessed. Randomness is drawn from the system by the page, not by the request."""
+
+    def __init__(self) -> None:
+        self._random = b""
+        self._used = 0
+
+    def __call__(self) -> str:
+        if self._used >= len(self._random):
+            self._random, self._used = os.urandom(4096), 0
+        start = self._used
+        self._used = start + 8
+        return f"req_{int(time.time() * 1000):011x}{self._random[start : start + 8].hex()}"
+
+
+new_request_id = _RequestIds()
+
+
+def dialect_of_path(path: str) -> Dialect:
+    """The dialect in which to refuse a request, whatever is wrong with it."""
+    route = ROUTES.get(path)
+    if route is not None:
+        return route.dialect
+    return next((route.dialect for start, route in ROUTES.items() if path.startswith(start)), DEFAULT_DIALECT)
+
+
+def check_origin(headers: Mapping[str, str], hosts: int) -> None:
+    """Let only this machine in: any web page can reach loopback, and names itself in Origin when it does."""
+    if hosts != 1:
+        raise BadRequest("the Host header is missing or repeated")
+    _check_origin(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site", "none"))
+
+
+@lru_cache(maxsize=_MAX_REMEMBERED)
+def _check_origin(host: str, origin: str | None, site: str) -> None:
+    """Check what the cache has not seen: it keeps who was let in, and a refusal is never kept."""
+    if not host:
+        raise BadRequest("the Host header is missing or repeated")
+    if _NO_HOST.search(host):
+        raise BadRequest("the Host header is invalid")
+    if not _LOOPBACK_HOST.match(host):
+        raise Forbidden("this router answers to loopback names only (localhost, 127.0.0.1, [::1])")
+    if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        raise Forbidden("requests from other web pages are refused")
+    if site not in ("none", "same-origin"):
+        raise Forbidden("requests from other web pages are refused")
+
+
+def check_headers(count: int, size: int, limits: Limits) -> None:
+    """Hold headers against the limits."""
+    if count > limits.max_headers:
+        raise HeadersTooLarge(f"{count} headers; the limit is {limits.max_headers}")
+    if size > limits.max_header_bytes:
+        raise HeadersTooLarge(f"the headers are over the limit of {limits.max_header_bytes} bytes")
+
+
+def check_body_headers(headers: Mapping[str, str], lengths: int, limits: Limits) -> None:
+    """Refuse a body by what its headers say, before a byte of it is read. `lengths` counts its content-length headers."""
+    _check_media_type(headers.get("content-type", "application/json"))
+    if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+        raise WrongMediaType("content-encoding: compressed bodies are not supported. Send the body uncompressed")
+    if lengths:
+        length = headers["content-length"]
+        if lengths > 1 or not is_plain_number(length):
+            raise BadRequest("content-length: must be one plain number")
+        if int(length) > limits.max_body_bytes:
+            raise too_large(limits)
+
+
+@lru_cache(maxsize=_MAX_REMEMBERED)
+def _check_media_type(value: str) -> None:
+    kind, _, parameters = value.lower().partition(";")
+    if kind.strip() != "application/json" and not kind.strip().endswith("+json"):
+        raise WrongMediaType(f'content-type: "{kind.strip()[:60]}" is not supported. Send application/json')
+    charset = re.search(r'charset\s*=\s*"?([\w-]+)', parameters)
+    if charset and charset.group(1) not in ("utf-8", "utf8", "us-ascii"):
+        raise WrongMediaType(f'content-type: charset "{charset.group(1)[:40]}" is not supported. Send UTF-8')
+
+
+def too_large(limits: Limits) -> BodyTooLarge:
+    """The body is over the limit."""
+    return BodyTooLarge(f"the body is over the limit of {limits.max_body_bytes} bytes")

@@ -1,0 +1,100 @@
+"""A sink before the caller's own that sees which response goes out, so that it can be stored."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from router.contract.errors import TandemError
+from router.contract.exchange import Exchange
+from router.contract.facts import AttemptOpened, ResponseCompleted
+from router.contract.relay import Flow, Headers, Sink
+from router.contract.request import JsonObject
+from router.dialects.fields import as_object, as_text
+from router.dialects.sse import Frame, Tail
+
+_TERMINAL = ("response.completed", "response.incomplete")
+_TERMINAL_MARKS = tuple(name.encode() for name in _TERMINAL)
+
+
+class CapturingSink:
+    """Passes a Responses answer on unchanged, and notes the finished response before its last bytes leave.
+
+    Before, because a caller may continue from a response in the moment it has read its last event, while the target's
+    connection is still open. It sees what the caller sees, whatever the target spoke.
+    """
+
+    def __init__(self, caller: Sink, exchange: Exchange, *, is_streaming: bool) -> None:
+        self._caller, self._exchange = caller, exchange
+        self._tail = Tail() if is_streaming else None
+        self._held: list[bytes] = []
+        self._is_near_end = self._is_noted = False
+
+    def feed_from(self, flow: Flow) -> None:
+        self._caller.feed_from(flow)
+
+    def start(self, status: int, headers: Headers) -> None:
+        self._caller.start(status, headers)
+
+    def write(self, data: bytes) -> None:
+        tail = self._tail
+        if tail is None:
+            self._held.append(data)
+        else:
+            tail.add(data)
+            if self._is_near_end or any(mark in data for mark in _TERMINAL_MARKS):
+                self._is_near_end = True
+                if tail.at_frame_end:
+                    self._read_stream(tail)
+                    self._is_near_end = False  # the words may have been part of a text
+        self._caller.write(data)
+
+    def end(self) -> None:
+        if self._tail is not None:
+            self._read_stream(self._tail)
+        else:
+            self._note(read_whole_response(b"".join(self._held)))
+        self._caller.end()
+
+    def fail(self, error: TandemError) -> None:
+        self._caller.fail(error)
+
+    def _read_stream(self, tail: Tail) -> None:
+        if not self._is_noted:
+            self._note(read_response(tail.frames()))
+
+    def _note(self, response: JsonObject | None) -> None:
+        opened = self._exchange.last(AttemptOpened)
+        if response is not None and opened is not None and not self._is_noted:
+            self._is_noted = True
+            self._exchange.note(ResponseCompleted(opened.target, response))
+
+
+def read_response(frames: Sequence[Frame]) -> JsonObject | None:
+    """The response at the end of a stream, with its output; None when the output cannot be had whole.
+
+    Some servers leave `output` empty there. The finished items come in their own events, of which the last are at hand;
+    they count only when none before them is missing.
+    """
+    last = next((frame for frame in reversed(frames) if frame.kind in _TERMINAL), None)
+    response = as_object(last.json().get("response")) if last is not None else {}
+    if not as_text(response.get("id")):
+        return None
+    if response.get("output"):
+        return response
+    streamed = {
+        index: body.get("item")
+        for frame in frames
+        if frame.kind == "response.output_item.done" and isinstance(index := (body := frame.json()).get("output_index"), int)
+    }
+    if not streamed or sorted(streamed) != list(range(len(streamed))):
+        return None
+    return {**response, "output": [streamed[index] for index in sorted(streamed)]}
+
+
+def read_whole_response(raw: bytes) -> JsonObject | None:
+    """The response in an answer that came in one piece."""
+    try:
+        response = as_object(orjson.loads(raw))
+    except orjson.JSONDecodeError:
+        return None
+    return response if as_text(response.get("id")) and isinstance(response.get("output"), list) else None

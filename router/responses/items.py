@@ -1,0 +1,50 @@
+"""The input of a Responses request as a list of items, and pages of such a list."""
+
+import hashlib
+
+from router.contract.errors import BadRequest
+from router.contract.request import Json, JsonObject
+from router.contract.stores import StoredResponse
+from router.dialects.fields import as_list, as_object, as_text
+
+_PREFIXES = {"function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs", "message": "msg"}
+
+
+def input_items(body: JsonObject) -> list[Json]:
+    """The input as a list of items, whichever way it came."""
+    given = body.get("input")
+    if isinstance(given, str):
+        return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
+    return as_list(given)
+
+
+def derive_id(prefix: str, seed: str, index: int) -> str:
+    """An id that is the same each time, so that a target's prompt cache still fits."""
+    digest = hashlib.blake2b(f"{seed}\0{index}".encode("utf-8", "replace"), digest_size=12)
+    return f"{prefix}_{digest.hexdigest()}"
+
+
+def list_items(stored: StoredResponse, after: str | None, limit: int, *, newest_first: bool) -> JsonObject:
+    """A page of what a response was given, in the shape of OpenAI's lists. Items without an id get one."""
+    history, _ = stored.read()
+    items: list[JsonObject] = []
+    for index, value in enumerate(history.items):
+        item = as_object(value)
+        kind = as_text(item.get("type")) or "message"
+        given = as_text(item.get("id")) or derive_id(_PREFIXES.get(kind, "item"), stored.id, index)
+        items.append({**item, "type": kind, "id": given})
+    if newest_first:
+        items.reverse()
+    if after is not None:
+        start = next((index for index, item in enumerate(items) if item["id"] == after), None)
+        if start is None:
+            raise BadRequest("after: no input item of this response has that id", param="after")
+        items = items[start + 1 :]
+    page = items[:limit]
+    return {
+        "object": "list",
+        "data": list(page),
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": len(items) > len(page),
+    }

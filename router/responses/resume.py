@@ -1,0 +1,120 @@
+"""A request that continues a stored response: the history that it left out, put together for the target that will read it."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import orjson
+
+from router.contract.errors import BadRequest, ResponseForgotten, TooDeep
+from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
+from router.contract.stores import ResponseStore, StoredResponse
+from router.contract.target import Target
+from router.contract.words import Operation
+from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.requests import read_anew
+from router.dialects.responses.opaque import OPAQUE_ITEMS
+from router.dialects.table import SPECS
+from router.responses.items import derive_id, input_items
+
+PREVIOUS = "previous_response_id"
+_CALLS = frozenset({"function_call", "custom_tool_call"})
+
+
+async def resume(view: RequestView, store: ResponseStore, targets: Iterable[Target]) -> RequestView:
+    """The request with the stored history before it. An id that is unknown here may still be known to a target."""
+    previous = _read_previous_id(view)
+    if previous is None:
+        return view
+    stored = await store.find(previous, view.caller)
+    if stored is not None:
+        return _continue(view, stored)
+    may_know = any(_can_continue(target) for target in targets)
+    if view.operation is not Operation.CREATE or not may_know or await store.is_denied(previous, view.caller):
+        raise ResponseForgotten(
+            f"Previous response with id '{previous[:80]}' not found: it may have expired, been deleted, or been made"
+            " with store: false. Send the whole conversation in input",
+            param=PREVIOUS,
+        )
+    return view
+
+
+def _can_continue(target: Target) -> bool:
+    """Whether a target may know a response by its id."""
+    return any(SPECS[dialect].continues_responses for dialect in target.speaks)
+
+
+def _read_previous_id(view: RequestView) -> str | None:
+    value = view.body.get(PREVIOUS) if SPECS[view.dialect].continues_responses else None
+    if value is not None and not isinstance(value, str):
+        raise BadRequest(f"{PREVIOUS}: must be a string such as resp_…", param=PREVIOUS)
+    return value or None
+
+
+def _continue(view: RequestView, stored: StoredResponse) -> RequestView:
+    """The request with its whole conversation, so that everyone who reads it sees all of it."""
+    earlier, response = stored.read()
+    history = earlier.then(as_list(response.get("output")), stored.target)
+    # Only a target that says so keeps what it answered; one that ignores the id would lose the conversation without a word.
+    stored_by = stored.target if response.get("store") is True else ""
+    continued = Continued(view.raw, view.body, stored_by, history)
+    body = continued.whole_body(reader="")
+    return read_anew(view, body, _written(body))._replace(continued=continued)
+
+
+class Continued(NamedTuple):
+    """A request that continues a stored response: as it came, and the history that it left out."""
+
+    raw: bytes
+    body: JsonObject
+    stored_by: str
+    """The target that says it stores that response itself; empty when none does."""
+    history: Transcript
+
+    def view_for(self, view: RequestView, target: Target) -> RequestView:
+        """By reference where the target stores the history itself, else with its own items as they are."""
+        if target.name == self.stored_by and _can_continue(target):
+            return view._replace(raw=self.raw, body=self.body)
+        if target.name not in self.history.origins:
+            return view
+        body = self.whole_body(target.name)
+        return view._replace(raw=_written(body), body=body)
+
+    def without_reference(self) -> Continuation:
+        """The same, when the target that was to store the history turned out to have lost it."""
+        return self._replace(stored_by="")
+
+    def transcript(self) -> Transcript:
+        """All that the model was given."""
+        return self.history.then(input_items(self.body), "")
+
+    def whole_body(self, reader: str) -> JsonObject:
+        """The body with all items, as `reader` can take them."""
+        items = [*_portable(self.history, reader), *input_items(self.body)]
+        return {**{name: value for name, value in self.body.items() if name != PREVIOUS}, "input": items}
+
+
+def _portable(history: Transcript, reader: str) -> list[Json]:
+    """The items as `reader` can take them. Its own stay as they are; of another's, hidden ones go and ids are unlinked.
+
+    A host that knows an id looks up what stood beside it, and refuses a call or message whose reasoning is not there.
+    """
+    items: list[Json] = []
+    for value, origin in zip(history.items, history.origins, strict=True):
+        item = as_object(value)
+        kind = item.get("type") or "message"
+        if not origin or origin == reader:
+            items.append(value)
+        elif kind in _CALLS:
+            items.append({name: field for name, field in item.items() if name != "id"})
+        elif kind == "message":
+            items.append({**item, "id": derive_id("msg", as_text(item.get("id")), len(items))})
+        elif kind not in OPAQUE_ITEMS:
+            items.append(value)
+    return items
+
+
+def _written(body: JsonObject) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except orjson.JSONEncodeError as error:
+        raise TooDeep("the conversation is nested too deeply to be rewritten: over 250 levels") from error

@@ -1,0 +1,29 @@
+"""Telling a caller that no answer will come, or no more of it, and how the request thereby ends."""
+
+from router.contract.errors import TandemError, Unavailable, UpstreamError
+from router.contract.exchange import Arrival, CancelReason, Exchange
+from router.contract.facts import AttemptOpened, Ending, FirstByte
+from router.contract.relay import Sink
+from router.contract.words import Outcome
+from router.dialects.refusals import passes_unchanged, refuse_to
+
+
+def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
+    """Answer an error. Only called while nothing has gone to the caller."""
+    is_targets_fault = isinstance(error, UpstreamError) and not passes_unchanged(error)
+    outcome = Outcome.FAILED if is_targets_fault or error.status >= 500 else Outcome.REFUSED
+    error.__traceback__ = None  # the frames that it came through hold the request, and it is held by them
+    refuse_to(sink, error, arrival.dialect, arrival.id)
+    return Ending(outcome, error.status, error)
+
+
+def cut_off(exchange: Exchange, sink: Sink) -> Ending:
+    """How a cancelled request ends. A router that stops tells its caller here, if no attempt was begun that does."""
+    if exchange.cancelled is not CancelReason.STOPPING:
+        return Ending(Outcome.ABANDONED, 499)
+    stopping = Unavailable("the router is shutting down")
+    if exchange.last(FirstByte) is not None:
+        return Ending(Outcome.CUT_SHORT, 200, stopping)
+    if exchange.last(AttemptOpened) is None:
+        return refuse(stopping, exchange.arrival, sink)
+    return Ending(Outcome.CUT_SHORT, 499, stopping)

@@ -1,0 +1,1 @@
+"""What outlives a request: entries, sessions and responses, in memory or on SQLite."""

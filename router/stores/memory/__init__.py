@@ -1,0 +1,1 @@
+"""Stores that end with the process."""

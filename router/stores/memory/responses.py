@@ -1,0 +1,101 @@
+"""Responses in memory: bounded by count, bytes and age, each for its own caller.
+
+A store on disk may follow this one. It is given what a caller asked to have stored for long, and asked on a miss.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from router.contract.caller import Caller
+from router.contract.stores import ResponseStore, StoredResponse
+
+_MAX_RESPONSES = 1_024
+_MAX_BYTES = 64 << 20
+_MAX_SECONDS = 3_600.0
+_MAX_OWNERS = 65_536
+_NOBODY = Caller("")
+
+
+class MemoryResponses:
+    """The last hour's responses. The oldest is forgotten first."""
+
+    def __init__(
+        self,
+        behind: ResponseStore | None = None,
+        *,
+        max_responses: int = _MAX_RESPONSES,
+        max_bytes: int = _MAX_BYTES,
+        max_seconds: float = _MAX_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._behind, self._clock = behind, clock
+        self._max_responses, self._max_bytes, self._max_seconds = max_responses, max_bytes, max_seconds
+        self._kept: OrderedDict[tuple[Caller, str], StoredResponse] = OrderedDict()
+        self._kept_bytes = 0
+        # Ids outlive their responses: a target may still know one that was deleted here, or that was never this caller's.
+        self._owners: OrderedDict[str, Caller] = OrderedDict()
+
+    def keep(self, response: StoredResponse, *, for_long: bool) -> None:
+        """Remember a response, and pass it on if it is to outlive the process."""
+        key = (response.caller, response.id)
+        self._drop(key)
+        self._kept[key] = response
+        self._kept_bytes += len(response.content)
+        self._own(response.id, response.caller)
+        self._forget_oldest()
+        if for_long and self._behind is not None:
+            self._behind.keep(response, for_long=True)
+
+    async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
+        """The response, from memory or from behind it."""
+        self._forget_oldest()
+        found = self._kept.get((caller, response_id))
+        if found is None and self._behind is not None and self._owners.get(response_id) != _NOBODY:
+            found = await self._behind.find(response_id, caller)
+        return found if self._owners.get(response_id) != _NOBODY else None  # it may have been deleted meanwhile
+
+    async def forget(self, response_id: str, caller: Caller) -> bool:
+        """Delete a response, and remember that it was."""
+        self._forget_oldest()
+        found = self._drop((caller, response_id))
+        if found:
+            self._own(response_id, _NOBODY)
+        if self._behind is not None and await self._behind.forget(response_id, caller):
+            self._own(response_id, _NOBODY)
+            found = True
+        return found
+
+    async def is_denied(self, response_id: str, caller: Caller) -> bool:
+        """Whether the id was deleted, or belongs to somebody else."""
+        if self._owners.get(response_id, caller) != caller:
+            return True
+        return self._behind is not None and await self._behind.is_denied(response_id, caller)
+
+    async def close(self) -> None:
+        """Forget everything; what is on disk stays there."""
+        self._kept.clear()
+        self._kept_bytes = 0
+        if self._behind is not None:
+            await self._behind.close()
+
+    def _own(self, response_id: str, caller: Caller) -> None:
+        self._owners[response_id] = caller
+        self._owners.move_to_end(response_id)
+        if len(self._owners) > _MAX_OWNERS:
+            self._owners.popitem(last=False)
+
+    def _drop(self, key: tuple[Caller, str]) -> bool:
+        response = self._kept.pop(key, None)
+        if response is not None:
+            self._kept_bytes -= len(response.content)
+        return response is not None
+
+    def _forget_oldest(self) -> None:
+        oldest = self._clock() - self._max_seconds
+        while self._kept:
+            key, response = next(iter(self._kept.items()))
+            is_within = len(self._kept) <= self._max_responses and self._kept_bytes <= self._max_bytes
+            if is_within and response.at > oldest:
+                return
+            self._drop(key)

@@ -1,0 +1,46 @@
+"""A database file that only its owner can read, made before SQLite sees it, and the two ways to open it."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+READ_SECONDS = 0.2
+WRITE_SECONDS = 5.0
+"""How long a writer waits for another process's lock."""
+
+
+class StoreUnusable(Exception):
+    """The file cannot be used for what we keep. The message says why."""
+
+
+FAILURES = (sqlite3.Error, OSError, StoreUnusable)
+"""How working with a file fails."""
+
+
+def create_private(path: Path) -> int:
+    """Make the file, or take it as it is, for its owner alone; SQLite's side files copy its rights. Answers its inode."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        path.chmod(0o600)
+        return path.stat().st_ino
+    except OSError as error:
+        raise StoreUnusable(f"{path.name} cannot be opened: {error.strerror}") from error
+
+
+def inode_of(path: Path) -> int:
+    """Which file is at this path; 0 where there is none."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def connect(path: Path, timeout_seconds: float = WRITE_SECONDS) -> sqlite3.Connection:
+    """A connection to an existing file: one that is gone must not be made again by someone who merely writes."""
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=timeout_seconds, isolation_level=None)
+
+
+def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS) -> sqlite3.Connection:
+    """A connection that cannot write. The file is not made either, nor are its tables."""
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=timeout_seconds)

@@ -1,0 +1,72 @@
+"""Responses on disk, in a file of their own.
+
+Everything goes through the writer in one order, so that a deletion can never be overtaken by the write that it undoes.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import Any
+
+from router.contract.caller import Caller
+from router.contract.stores import StoredResponse
+from router.stores.sqlite.files import FAILURES, StoreUnusable
+from router.stores.sqlite.reader import SqliteReader
+from router.stores.sqlite.writer import SqliteWriter
+
+_KEPT_SECONDS = 30 * 86_400.0
+"""As long as OpenAI keeps a response at least."""
+_KEEP = "INSERT OR REPLACE INTO transcripts (id, caller, target, at, content) VALUES (?, ?, ?, ?, ?)"
+_FIND = "SELECT id, target, at, content FROM transcripts WHERE id = ? AND caller = ? AND at >= ?"
+_FIND_OTHERS = "SELECT 1 FROM transcripts WHERE id = ? AND caller != ?"
+_FORGET = "DELETE FROM transcripts WHERE id = ? AND caller = ?"
+
+
+class SqliteResponses:
+    """Keeps responses for thirty days."""
+
+    def __init__(self, writer: SqliteWriter, *, clock: Callable[[], float] = time.time) -> None:
+        self._writer, self._clock = writer, clock
+        self._reader = SqliteReader(writer.path)
+        writer.attach(self, self._forget_old)
+
+    def keep(self, response: StoredResponse, *, for_long: bool) -> None:
+        """Queue a response."""
+        values = (response.id, response.caller.name, response.target, response.at, response.content)
+        self._writer.append(_KEEP, values, len(response.content))
+
+    async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
+        """One keyed read, off the loop: a long conversation takes milliseconds."""
+        row = await self._find_row(_FIND, response_id, caller.name, self._clock() - _KEPT_SECONDS)
+        return StoredResponse(row[0], caller, *row[1:]) if row is not None else None
+
+    async def forget(self, response_id: str, caller: Caller) -> bool:
+        """Delete, and answer once it is done. Raises `StoreUnusable` when it cannot be done now."""
+        try:
+            return await self._writer.run(lambda database: database.execute(_FORGET, (response_id, caller.name)).rowcount > 0)
+        except UnicodeEncodeError:
+            return False  # half a surrogate pair: such an id cannot have been written
+        except FAILURES as error:
+            raise StoreUnusable(f"{self._writer.path.name} cannot be written to: {error}") from error
+
+    async def is_denied(self, response_id: str, caller: Caller) -> bool:
+        """Whether somebody else has a response of that id. What was deleted is not known any more."""
+        return await self._find_row(_FIND_OTHERS, response_id, caller.name) is not None
+
+    async def close(self) -> None:
+        """Write what is queued."""
+        await self._reader.close()
+        await self._writer.detach(self)
+
+    async def _find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
+        """The first row, after all that was queued before. Where nothing can be written now, what was written still counts."""
+        try:
+            return await self._writer.run(lambda database: database.execute(statement, values).fetchone())
+        except UnicodeEncodeError:
+            return None
+        except FAILURES:
+            return await self._reader.find_row(statement, *values)
+
+    def _forget_old(self, database: sqlite3.Connection) -> bool:
+        database.execute("DELETE FROM transcripts WHERE at < ?", (self._clock() - _KEPT_SECONDS,))
+        return False

@@ -1,0 +1,103 @@
+"""The last turn of the ledger, for the person at the keyboard: why it went where it did, and that this was wrong."""
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from router.contract.request import JsonObject
+from router.contract.words import Tier, TurnKind
+from router.stores.sqlite.files import StoreUnusable, connect
+from router.stores.sqlite.migrate import LEDGER, prepare
+
+_BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
+_COLUMNS = "SELECT id, at, tier, target, decision FROM entries WHERE decision IS NOT NULL"
+_KIND = "SELECT turn_kind, session, caller, sequence FROM entries WHERE id = ?"
+_BEGINNING = (
+    f"{_COLUMNS} AND session = ? AND caller = ? AND sequence <= ? AND turn_kind IN (?, ?) ORDER BY sequence DESC LIMIT 1"
+)
+_LAST = f"{_COLUMNS} AND turn_kind IN (?, ?) ORDER BY sequence DESC LIMIT 1"
+_ONE = f"{_COLUMNS} AND id = ?"
+
+
+class RecordedTurn(NamedTuple):
+    """The request that began a turn, and how it was decided."""
+
+    id: str
+    at: float
+    tier: Tier | None
+    target: str | None
+    decision: JsonObject
+
+
+def find_turn(path: Path, request_id: str | None) -> RecordedTurn | None:
+    """The last turn of a person, or one request by its id. Raises `StoreUnusable`."""
+    with _open(path) as database:
+        return _read(
+            database.execute(_ONE, (request_id,)).fetchone() if request_id else database.execute(_LAST, _BEGINS).fetchone()
+        )
+
+
+def _read(row: tuple[Any, ...] | None) -> RecordedTurn | None:
+    if row is None:
+        return None
+    try:
+        decision = orjson.loads(row[4])
+    except orjson.JSONDecodeError:
+        decision = None
+    if not isinstance(decision, dict):
+        raise StoreUnusable(f"the decision of {row[0]} cannot be read")
+    return RecordedTurn(str(row[0]), float(row[1]), Tier(row[2]) if row[2] in tuple(Tier) else None, row[3], decision)
+
+
+def find_beginning(path: Path, request_id: str) -> RecordedTurn | None:
+    """The turn of a person that a request belongs to; None where it belongs to none. Raises `StoreUnusable`."""
+    with _open(path) as database:
+        found = database.execute(_KIND, (request_id,)).fetchone()
+        if found is None or found[0] not in (*_BEGINS, TurnKind.TOOL_LOOP):
+            return None
+        return _read(database.execute(_BEGINNING, (*found[1:], *_BEGINS)).fetchone())
+
+
+def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> None:
+    """Note that a turn should have gone to a tier. Said again, the newer word counts. Raises `StoreUnusable`."""
+    with _open(path) as database:
+        prepare(path, LEDGER)  # a ledger that an older Tandem began has no such table yet
+        database.execute(
+            "INSERT INTO misjudged (request_id, at, should_be) VALUES (?, ?, ?)"
+            " ON CONFLICT (request_id) DO UPDATE SET at = excluded.at, should_be = excluded.should_be",
+            (turn.id, time.time(), str(should_be)),
+        )
+
+
+def unmark_misjudged(path: Path, turn: RecordedTurn) -> bool:
+    """Take a mark back. Answers whether there was one. Raises `StoreUnusable`."""
+    with _open(path) as database:
+        try:
+            return database.execute("DELETE FROM misjudged WHERE request_id = ?", (turn.id,)).rowcount > 0
+        except sqlite3.OperationalError:
+            return False  # a ledger that an older Tandem began has no such table yet
+
+
+def read_misjudged(database: sqlite3.Connection) -> dict[str, Tier]:
+    """Every mark: by request, the tier that would have been right."""
+    try:
+        rows = database.execute("SELECT request_id, should_be FROM misjudged").fetchall()
+    except sqlite3.OperationalError:
+        return {}  # a ledger that an older Tandem began has no such table yet
+    return {str(name): Tier(tier) for name, tier in rows if tier in tuple(Tier)}
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[sqlite3.Connection]:
+    if not path.is_file():
+        raise StoreUnusable(f"{path}: there is no ledger yet")
+    try:
+        with contextlib.closing(connect(path)) as database:
+            yield database
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error

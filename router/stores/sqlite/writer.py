@@ -1,0 +1,308 @@
+"""The one way in which anything is written to SQLite: a thread for each file takes what is queued, in order, in batches.
+
+Stores that share a file share its writer. A file that is locked, or was moved away, delays what is queued; one row that
+SQLite refuses costs no other. What is lost is counted, and said through `on_failure(kind, lost)`.
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from router.stores.sqlite.files import FAILURES, WRITE_SECONDS, StoreUnusable, connect, create_private, inode_of
+from router.stores.sqlite.migrate import Migrations, prepare
+from router.stores.sqlite.rows import Row, write_rows
+
+Result = TypeVar("Result")
+OnFailure = Callable[[str, int], None]
+Upkeep = Callable[[sqlite3.Connection], bool]
+"""Deletes what is too old, a little at a time. Answers whether there is more to delete."""
+
+_MAX_ROWS = 50_000
+_MAX_BYTES = 128 << 20
+_BATCH_ROWS = 500
+_BATCH_SECONDS = 0.2
+_MAX_DOUBLINGS = 5
+"""How often the pause between two batches is doubled while the file cannot be used."""
+_UPKEEP_SECONDS = 3_600.0
+_LAST_TRIES = 3
+"""How often the last batch is tried when the writer closes."""
+_CLOSE_SECONDS = 10.0
+
+
+class _Job(Generic[Result]):
+    """Something to be done in the file in its turn, for which somebody waits."""
+
+    __slots__ = ("future", "work")
+
+    def __init__(self, work: Callable[[sqlite3.Connection], Result]) -> None:
+        self.work = work
+        self.future: Future[Result] = Future()
+
+    def perform(self, database: sqlite3.Connection) -> Exception | None:
+        """Do it. What it raises is its caller's to handle; it is answered, too."""
+        if self.future.set_running_or_notify_cancel():
+            try:
+                self.future.set_result(self.work(database))
+            except Exception as error:  # noqa: BLE001  the writer must outlive it
+                self.future.set_exception(error)
+                return error
+        return None
+
+    def fail(self, error: Exception) -> None:
+        """It cannot be done now."""
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
+
+
+class SqliteWriter:
+    """Writes to one file, for its owner's eyes only (0600). Used by one event loop's thread."""
+
+    def __init__(
+        self,
+        path: Path,
+        migrations: Migrations,
+        *,
+        on_failure: OnFailure,
+        max_rows: int = _MAX_ROWS,
+        max_bytes: int = _MAX_BYTES,
+        batch_seconds: float = _BATCH_SECONDS,
+        lock_seconds: float = WRITE_SECONDS,
+    ) -> None:
+        self.path, self._migrations, self._on_failure = path, migrations, on_failure
+        self._max_rows, self._max_bytes = max_rows, max_bytes
+        self._batch_seconds, self._lock_seconds = batch_seconds, lock_seconds
+        self.lost = 0
+        # The loop's thread appends to the queue and the writer's takes from it; each counts bytes in its own figure.
+        self._queue: deque[Row | _Job[Any]] = deque()
+        self._bytes_in = 0
+        self._bytes_out = 0
+        self._newest: dict[str, tuple[Any, ...]] = {}
+        self._lock = threading.Lock()
+        self._in_hand: list[Row] = []
+        """Taken from the queue and not yet written."""
+        self._users: dict[object, Upkeep] = {}
+        self._next_upkeep: dict[object, float] = {}
+        self._wake = threading.Event()
+        self._is_closing = False
+        self._told_lost = 0
+        self._database: sqlite3.Connection | None = None
+        self._inode = create_private(path)
+        self.migrated = prepare(path, migrations)
+        """What opening changed in an older file; None where nothing was to be done."""
+        self._ended: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, name=f"write {path.name}", daemon=True)
+        self._thread.start()
+
+    # In the loop's thread.
+
+    def attach(self, store: object, upkeep: Upkeep) -> None:
+        """Count a store among those that write here, and delete what is too old for it now and then."""
+        self._users[store] = upkeep
+
+    async def detach(self, store: object) -> None:
+        """Write what is left; with the last store, stop."""
+        self._users.pop(store, None)
+        if not self._users:
+            await self._close()
+        elif not self._is_closing:
+            with contextlib.suppress(*FAILURES):
+                await self.run(lambda _: None)
+
+    def append(self, statement: str, values: tuple[object, ...], size: int) -> None:
+        """Queue a row of about so many bytes. One for which there is no room is lost, and counted."""
+        if self._has_room():
+            self._enqueue(Row(statement, values, size))
+
+    def put(self, statement: str, key: str, values: tuple[object, ...], size: int) -> None:
+        """Queue the newest row for a key: one that is still waiting is replaced."""
+        with self._lock:
+            if key in self._newest:
+                self._newest[key] = values
+                return
+        if self._has_room():
+            with self._lock:
+                self._newest[key] = values
+            self._enqueue(Row(statement, values, size, key))
+
+    def find_waiting(self, key: str) -> tuple[Any, ...] | None:
+        """The newest row that was put under a key, as long as it is not written."""
+        return self._newest.get(key)
+
+    async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Do something in the file once all is written that was queued before. Raises one of `FAILURES` if that cannot be."""
+        if self._is_closing:
+            raise StoreUnusable(f"{self.path.name} is closed")
+        job: _Job[Result] = _Job(work)
+        self._queue.append(job)
+        self._wake.set()
+        return await asyncio.wrap_future(job.future)
+
+    def lose(self, kind: str) -> None:
+        """Count a row as lost before it could be queued, and say so."""
+        self._count_lost(1)
+        self.report(kind)
+
+    def report(self, kind: str) -> None:
+        """Say that something failed, and how much is lost by now."""
+        self._told_lost = self.lost
+        with contextlib.suppress(Exception):  # whoever cannot say it must neither end the writer nor fail a request
+            self._on_failure(kind, self.lost)
+
+    def _count_lost(self, rows: int) -> None:
+        with self._lock:
+            self.lost += rows
+
+    def _has_room(self) -> bool:
+        if self._is_closing:
+            self.lose("Closed")
+            return False
+        if len(self._queue) + len(self._in_hand) >= self._max_rows or self._bytes_in - self._bytes_out > self._max_bytes:
+            self._count_lost(1)  # said by the writer's thread, once for many: whoever is flooded needs no flood of lines
+            return False
+        return True
+
+    def _enqueue(self, row: Row) -> None:
+        self._bytes_in += row.size
+        self._queue.append(row)
+        if len(self._queue) == _BATCH_ROWS:
+            self._wake.set()
+
+    async def _close(self) -> None:
+        self._is_closing = True
+        self._wake.set()
+        done, _ = await asyncio.wait([asyncio.wrap_future(self._ended)], timeout=_CLOSE_SECONDS)
+        if not done:
+            self._count_lost(len(self._queue) + len(self._in_hand))
+            self.report("TimeoutError")
+
+    # In the writer's thread.
+
+    def _run(self) -> None:
+        failures = 0
+        tries_left = _LAST_TRIES
+        while tries_left:
+            self._wake.wait(self._batch_seconds * (1 if self._is_closing else 2**failures))
+            self._wake.clear()
+            is_closing = self._is_closing
+            try:
+                self._write_all()
+                if not is_closing:
+                    self._tidy()
+                failures = 0
+                tries_left = 0 if is_closing else _LAST_TRIES
+            except Exception as error:  # noqa: BLE001  the writer must outlive a locked or vanished file
+                failures = min(failures + 1, _MAX_DOUBLINGS)
+                tries_left -= is_closing
+                self._give_way(error)
+        self._disconnect()
+        self._end()
+
+    def _write_all(self) -> None:
+        """Everything that waits: rows in batches, and each job after the rows before it."""
+        while self._in_hand or self._queue:
+            job = self._take()
+            if self._in_hand:
+                self._write(self._open(), self._in_hand[:_BATCH_ROWS])
+            if job is not None and not self._in_hand:
+                error = job.perform(self._open())
+                self._queue.popleft()
+                if isinstance(error, FAILURES):
+                    self._disconnect()  # whatever comes next gets a fresh connection
+                    self.report(type(error).__name__)
+        if self.lost > self._told_lost:
+            self.report("QueueFull")
+
+    def _take(self) -> _Job[Any] | None:
+        """Take rows until a batch is full, or until a job is next, which stays in the queue until it is done."""
+        while self._queue:
+            first = self._queue[0]
+            if isinstance(first, _Job):
+                return first
+            if len(self._in_hand) >= _BATCH_ROWS:
+                return None
+            self._in_hand.append(first)
+            self._queue.popleft()
+        return None
+
+    def _write(self, database: sqlite3.Connection, rows: Sequence[Row]) -> None:
+        written = [row if row.key is None else row._replace(values=self._newest[row.key]) for row in rows]
+        refused = write_rows(database, written)
+        if refused:
+            self._count_lost(len(refused))
+            self.report(type(refused[0]).__name__)
+        del self._in_hand[: len(rows)]
+        for row in written:
+            self._bytes_out += row.size
+            if row.key is not None:
+                self._settle(row, row.key)
+
+    def _settle(self, row: Row, key: str) -> None:
+        """Forget what waited under a key, unless it was replaced while it was being written."""
+        with self._lock:
+            if self._newest[key] is row.values:
+                del self._newest[key]
+                return
+        self._bytes_out -= row.size
+        self._in_hand.append(row)
+
+    def _tidy(self) -> None:
+        """Now and then let a store delete what is too old: a little in each round, so that nothing waits long."""
+        now = time.monotonic()
+        for store, upkeep in list(self._users.items()):
+            if now >= self._next_upkeep.get(store, now):
+                self._next_upkeep[store] = now + _UPKEEP_SECONDS
+                try:
+                    is_more_left = upkeep(self._open())
+                except FAILURES as error:  # old rows cost room, and no request
+                    self._disconnect()
+                    self.report(type(error).__name__)
+                    continue
+                if is_more_left:
+                    self._next_upkeep[store] = now
+
+    def _open(self) -> sqlite3.Connection:
+        """The writer's connection. A file that was moved away or replaced under it is made, or taken, anew."""
+        if self._database is not None and inode_of(self.path) != self._inode:
+            self._disconnect()
+            self.report("FileNotFoundError")
+        if self._database is None:
+            self._inode = create_private(self.path)
+            prepare(self.path, self._migrations)
+            self._database = connect(self.path, self._lock_seconds)
+            self._database.execute("PRAGMA synchronous = NORMAL")
+        return self._database
+
+    def _give_way(self, error: Exception) -> None:
+        """The file cannot be used now: rows go on waiting, and whoever waits for a job hears of it."""
+        self._disconnect()
+        self.report(type(error).__name__)
+        self._fail_jobs(error)
+
+    def _fail_jobs(self, error: Exception) -> None:
+        while self._queue:
+            first = self._queue.popleft()
+            if isinstance(first, _Job):
+                first.fail(error)
+            else:
+                self._in_hand.append(first)
+
+    def _disconnect(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _end(self) -> None:
+        self._fail_jobs(StoreUnusable(f"{self.path.name} is closed"))
+        if self._in_hand:
+            self._count_lost(len(self._in_hand))
+            self.report("Closed")
+        with self._lock:
+            self._newest.clear()
+        self._ended.set_result(None)

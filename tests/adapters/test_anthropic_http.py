@@ -1,0 +1,48 @@
+"""Where Messages go, and how a key and a login differ. The rest is in tests/contract."""
+
+import pytest
+
+from adapters.anthropic_http import AnthropicHttpAdapter
+from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest
+from router.contract.secret import Secret
+from router.contract.words import Dialect, Operation
+from tests.tools.values import make_target, make_view
+
+
+class Wire:
+    """An `Upstream` that keeps what it is asked to send."""
+
+    def open(self, request, sink):
+        self.sent = request
+
+
+def send(base_url="https://models.example/v1", key="k", headers=None, **more):
+    wire = Wire()
+    view = make_view({"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}, Dialect.MESSAGES, headers, **more)
+    adapter = AnthropicHttpAdapter(Endpoint("m", base_url, Secret(key) if key else None), AdapterSettings(), wire)
+    adapter.open(OutgoingRequest(view, make_target(), Dialect.MESSAGES, b"{}", 1), None)
+    return wire.sent
+
+
+@pytest.mark.parametrize("base_url", ["https://models.example", "https://models.example/v1", "https://models.example/v1/"])
+def test_an_address_is_right_with_the_version_and_without(base_url):
+    assert send(base_url).url == "https://models.example/v1/messages"
+
+
+def test_counting_tokens_has_a_path_of_its_own():
+    assert send(operation=Operation.COUNT_TOKENS).url == "https://models.example/v1/messages/count_tokens"
+
+
+@pytest.mark.parametrize(
+    ("key", "header"),
+    [("sk-ant-api03-x", ("x-api-key", "sk-ant-api03-x")), ("sk-ant-oat01-x", ("authorization", "Bearer sk-ant-oat01-x"))],
+)
+def test_a_key_and_a_logins_token_go_in_their_own_headers(key, header):
+    assert [sent for sent in send(key=key).headers if key in sent[1]] == [header]
+
+
+def test_the_callers_version_and_beta_go_along_and_a_version_is_always_sent():
+    assert dict(send().headers)["anthropic-version"] == "2023-06-01"
+    headers = dict(send(headers={"anthropic-version": "2099-01-01", "anthropic-beta": "b", "x-other": "z"}).headers)
+    assert (headers["anthropic-version"], headers["anthropic-beta"]) == ("2099-01-01", "b")
+    assert "x-other" not in headers

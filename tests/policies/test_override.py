@@ -1,0 +1,68 @@
+"""What a person or an operator asked for by name, strongest channel first."""
+
+from dataclasses import replace
+
+from policies.override import OverrideConfig, OverridePolicy
+from router.contract.opinions import Insist, Lean, Rank
+from router.contract.request import InBand, Overrides
+from router.contract.signals import Alias
+from router.contract.words import Tier
+from tests.tools.values import ask, make_signals, make_target, stand
+
+OVERRIDE = OverridePolicy(OverrideConfig())
+
+
+def test_a_header_outranks_a_session_which_outranks_a_name():
+    header = OVERRIDE.judge(ask(headers={"x-tandem-tier": "fast"}), make_signals(alias=Alias("deep", tier=Tier.DEEP)))
+    session = OVERRIDE.judge(ask(), make_signals(session_override=Tier.FAST))
+
+    assert [(opinion.rank, opinion.tier) for opinion in header] == [(Rank.HEADER, Tier.FAST), (Rank.MODEL_NAME, Tier.DEEP)]
+    assert [(opinion.rank, opinion.tier) for opinion in session] == [(Rank.SESSION_SCOPE, Tier.FAST)]
+
+
+def test_a_first_line_outranks_a_session_and_a_header_outranks_the_line():
+    view = ask(headers={"x-tandem-tier": "fast"})
+    line = ask()._replace(overrides=Overrides(line=InBand(Tier.DEEP)))
+
+    assert (
+        OVERRIDE.judge(view._replace(overrides=replace(view.overrides, line=InBand(Tier.DEEP))), make_signals())[0].tier
+        is Tier.FAST
+    )
+    assert OVERRIDE.judge(line, make_signals(session_override=Tier.FAST))[0].tier is Tier.DEEP
+    assert (
+        OVERRIDE.judge(ask()._replace(overrides=Overrides(line=InBand(None))), make_signals(session_override=Tier.FAST)) == ()
+    )
+
+
+def test_auto_in_a_header_clears_what_the_session_was_asked():
+    assert OVERRIDE.judge(ask(headers={"x-tandem-tier": "auto"}), make_signals(session_override=Tier.DEEP)) == ()
+
+
+def test_auto_in_a_header_outranks_the_models_name():
+    view = ask(headers={"x-tandem-tier": "auto"})
+
+    assert OVERRIDE.judge(view, make_signals(alias=Alias("deep", tier=Tier.DEEP))) == ()
+
+
+def test_an_exact_name_insists_and_a_pattern_only_leans():
+    exact = OVERRIDE.judge(ask(), make_signals(alias=Alias("sage", target="sage")))
+    pattern = OVERRIDE.judge(ask(), make_signals(alias=Alias("claude-haiku", tier=Tier.FAST, is_pattern=True)))
+
+    assert isinstance(exact[0], Insist)
+    assert isinstance(pattern[0], Lean)
+    assert pattern[0].log_odds == -3.0
+
+
+def test_a_pattern_that_names_a_target_leans_to_its_tier():
+    (opinion,) = OVERRIDE.judge(ask(), make_signals(alias=Alias("pin-x", target="sage", is_pattern=True)))
+
+    assert isinstance(opinion, Lean)
+    assert opinion.log_odds > 0
+
+
+def test_a_wait_longer_than_allowed_rules_out_for_now():
+    view = ask(headers={"x-tandem-max-wait": "2"})
+
+    opinions = OVERRIDE.judge(view, make_signals(stand(make_target(), wait=5), stand(make_target("sage", Tier.DEEP))))
+
+    assert [(opinion.target, opinion.lasting) for opinion in opinions] == [("spark", False)]

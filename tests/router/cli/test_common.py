@@ -1,0 +1,113 @@
+"""What commands share."""
+
+import argparse
+import os
+
+import pytest
+
+from router.cli.common import (
+    add_config_argument,
+    command_name,
+    common_dialect,
+    find_recorded_turn,
+    free_backup,
+    load_or_report,
+)
+from router.config.load import check_config
+from router.contract.words import Dialect
+from router.wiring import known_names
+from tests.conftest import SIMULATED
+from tests.router.cli.recorded import record_turns
+
+
+def loaded_with(fast: str, deep: str, folder):
+    adapters = {"chat": "openai_http", "responses": "openai_http", "messages": "anthropic_http"}
+
+    def target(name: str, dialect: str) -> str:
+        return f"{{name: {name}, adapter: {adapters[dialect]}, dialect: {dialect}, base_url: 'http://h/v1', model: m}}"
+
+    text = f"tiers: {{fast: {{targets: [{target('a', fast)}]}}, deep: {{targets: [{target('b', deep)}]}}}}"
+    return check_config(text, "test", folder, known_names())
+
+
+@pytest.mark.parametrize(
+    ("fast", "deep", "common"),
+    [
+        ("chat", "chat", Dialect.CHAT),
+        ("messages", "messages", Dialect.MESSAGES),
+        ("responses", "responses", Dialect.RESPONSES),
+        ("messages", "responses", Dialect.MESSAGES),
+        ("responses", "chat", Dialect.CHAT),
+    ],
+)
+def test_examples_are_in_a_dialect_of_both_tiers_or_else_of_one(tmp_path, fast, deep, common):
+    assert common_dialect(loaded_with(fast, deep, tmp_path)) is common
+
+
+def test_every_fault_of_a_config_is_printed(here, capsys):
+    (here / "odd.yaml").write_text("what: 1\ntiers: {fast: {targets: []}}\n")
+
+    assert load_or_report("odd.yaml") is None
+
+    err = capsys.readouterr().err
+    assert "odd.yaml" in err
+    assert "what: no such setting" in err
+    assert "tiers.deep: missing" in err
+
+
+def test_the_config_may_be_named(here):
+    parser = argparse.ArgumentParser()
+    add_config_argument(parser)
+
+    assert parser.parse_args(["--config", "x.yaml"]).config == "x.yaml"
+    assert parser.parse_args([]).config is None
+
+
+def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here, capsys):
+    record_turns(here, "fix the typo")
+    loaded = load_or_report(None)
+
+    assert find_recorded_turn(loaded, None).id == "req_1"
+    assert find_recorded_turn(loaded, "req_9") is None
+    assert "no request req_9 in" in capsys.readouterr().err
+
+
+def test_without_a_ledger_no_turn_is_looked_for(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED.replace("ledger: {path: test.db}", "ledger: {path: ''}"))
+
+    assert find_recorded_turn(load_or_report(None), None) is None
+    assert "hint: set ledger.path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("called", "named"),
+    [
+        ("/usr/bin/pytest", "tandem"),
+        (".venv/bin/tandem", ".venv/bin/tandem"),
+        ("tandem", "tandem"),
+        ("/somewhere/else/bin/tandem", "tandem"),
+        ("/x/router/cli/__main__.py", "tandem"),
+    ],
+)
+def test_a_hint_names_the_command_as_it_can_be_pasted(here, monkeypatch, called, named):
+    monkeypatch.setattr("sys.argv", [called])
+
+    assert command_name() == named
+
+
+def test_a_command_below_this_folder_is_named_from_here(here, monkeypatch):
+    monkeypatch.setattr("sys.argv", [os.path.join(str(here), "bin", "tandem")])
+
+    assert command_name() == "bin/tandem"
+
+
+def test_a_backup_never_takes_the_place_of_another(tmp_path):
+    path = tmp_path / "config.yaml"
+
+    names = []
+    for _ in range(3):
+        backup = free_backup(path)
+        backup.touch()
+        names.append(backup.name)
+
+    assert names == ["config.yaml.bak", "config.yaml.bak.1", "config.yaml.bak.2"]

@@ -1,0 +1,55 @@
+"""`tandem replay`."""
+
+import json
+
+from router.cli import main
+from tests.conftest import SIMULATED
+from tests.router.cli.told import TURNS
+from tests.router.stores.rows import write_ledger
+from tests.tools.histories import LONG, QUICK, aider_log, specstory_log, write_home
+
+
+def test_replay_finds_every_log_in_its_usual_place(home, capsys):
+    write_home(home, TURNS)
+    (home / ".specstory/history").mkdir(parents=True)
+    (home / ".specstory/history/one.md").write_text(specstory_log(TURNS, "Cursor"))
+    (home / ".aider.chat.history.md").write_text(aider_log(TURNS))
+
+    assert main(["replay"]) == 0
+    told = capsys.readouterr()
+
+    assert told.out.startswith("12 turns: everything on deep → config.yaml")
+    assert "read 4 logs (1 of aider, 1 of claude-code, 1 of codex, 1 of specstory), 4 sessions" in told.err
+    assert "signs of regret: asked again 4" in told.out
+    assert QUICK.words not in told.out, "words are shown only when asked for"
+
+
+def test_replay_against_the_same_config_changes_nothing(home, capsys):
+    write_home(home, TURNS)
+    (home / "other.yaml").write_text(SIMULATED)
+
+    assert main(["replay", "--against", "other.yaml", "--json"]) == 0
+    total = json.loads(capsys.readouterr().out)["total"]
+
+    assert (total["turns"], total["to_fast"], total["to_deep"], total["seconds_saved"]) == (6, 0, 0, 0.0)
+
+
+def test_replay_against_another_config_says_what_would_change_and_shows_it_when_asked(home, capsys):
+    write_home(home, [QUICK, LONG])
+    (home / "other.yaml").write_text(f"policies: [override]\n{SIMULATED}")
+
+    assert main(["replay", "--against", "other.yaml", "--show", "1"]) == 0
+    out = capsys.readouterr().out
+
+    assert "moved          0 to fast, 0 to deep" not in out
+    assert out.count(QUICK.words) == 1
+    assert "fast → deep" in out
+
+
+def test_replay_of_the_ledger_says_what_it_could_not_read(home, capsys):
+    write_ledger(home / "test.db")
+
+    assert main(["replay", "--ledger"]) == 0
+    told = capsys.readouterr()
+    assert told.out == "no turns\n"
+    assert "read 0 entries of 0 sessions" in told.err

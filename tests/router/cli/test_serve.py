@@ -1,0 +1,168 @@
+"""`tandem serve`, as a process of its own."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from router.cli import main
+from router.edge.server import bind
+from tests.conftest import SIMULATED
+from tests.tools.http import request_bytes
+from tests.tools.running import read_entries
+
+
+def test_a_port_that_cannot_be_is_refused(here, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["serve", "--port", "80000"])
+
+    assert caught.value.code == 2
+    assert "65535" in capsys.readouterr().err
+
+
+def start_server(folder, *more: str, config: str = SIMULATED) -> subprocess.Popen:
+    (folder / "config.yaml").write_text(config)
+    command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", *more]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+def test_serve_says_what_a_newcomer_needs(here):
+    server = start_server(here, "--log", "text")
+    lines = []
+    while not any("long task" in line for line in lines):
+        lines.append(server.stderr.readline())
+    welcome = "".join([*lines, server.stderr.readline()])
+
+    server.send_signal(signal.SIGINT)
+    assert server.wait(20) == 0
+    server.stderr.close()
+    assert "No model is configured (config.yaml), so simulated tiers answer" in welcome
+    assert "Base URL    http://127.0.0.1:" in welcome
+    assert welcome.count("curl -iN ") == 2
+
+
+def test_a_port_that_is_taken_is_said_plainly(here):
+    first = start_server(here, "--log", "json")
+    port = json.loads(first.stderr.readline())["url"].rsplit(":", 1)[1]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "router.cli", "serve", "--port", port], cwd=here, capture_output=True, text=True, timeout=20
+    )
+
+    first.terminate()
+    assert first.wait(10) == 0
+    first.stderr.close()
+    assert done.returncode == 2
+    assert "cannot listen" in done.stderr
+    assert "--port" in done.stderr
+
+
+def test_one_json_line_for_each_request_when_not_on_a_terminal(here):
+    server = start_server(here)
+    url = json.loads(server.stderr.readline())["url"]
+    body = json.dumps(
+        {"model": "auto", "stream": True, "messages": [{"role": "user", "content": "fix the typo secret-word"}]}
+    ).encode()
+    request = urllib.request.Request(
+        f"{url}/v1/chat/completions", body, {"content-type": "application/json", "authorization": "Bearer sk-canary"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        answer.read()
+
+    raw = server.stderr.readline()
+    line = json.loads(raw)
+    server.terminate()
+    assert server.wait(20) == 0
+    server.stderr.close()
+    assert line["event"] == "request.settled"
+    assert {"tier", "target", "because", "ttft_ms", "tokens_per_second", "overhead_ms", "outcome"} <= set(line)
+    assert "secret-word" not in raw
+    assert "sk-canary" not in raw
+
+
+def ask_for_stream(port: int) -> socket.socket:
+    """A caller whose answer has begun."""
+    caller = socket.create_connection(("127.0.0.1", port), timeout=20)
+    body = {"model": "deep", "stream": True, "messages": [{"role": "user", "content": "x"}]}
+    caller.sendall(request_bytes("/v1/chat/completions", body))
+    assert caller.recv(1 << 16).startswith(b"HTTP/1.1 200")
+    return caller
+
+
+def read_until(server: subprocess.Popen, words: str) -> str:
+    """The line of a server's log that holds these words."""
+    for line in server.stderr:
+        if words in line:
+            return line
+    raise AssertionError(f"the server ended without a word of {words!r}")
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_request_that_is_cut_by_the_end_has_its_entry(here, signals):
+    # One signal cuts the request off after the drain, a second one at once: the drain is longer than the test may take.
+    config = SIMULATED.replace("tokens_per_second: 20000", "tokens_per_second: 1")
+    server = start_server(here, "--log", "text", config=f"{config}limits: {{drain_seconds: {1 if signals == 1 else 600}}}\n")
+    url = re.search(r"http://127\.0\.0\.1:(\d+)", read_until(server, "Base URL"))
+    with ask_for_stream(int(url[1])):
+        server.terminate()
+        read_until(server, "finishing 1 request")
+        if signals == 2:
+            server.terminate()
+        assert server.wait(20) == 0
+    server.stderr.close()
+
+    assert [row["outcome"] for row in read_entries(here / "test.db")] == ["CUT_SHORT"]
+
+
+def test_sigterm_lets_a_running_request_finish_and_flushes_the_ledger(here):
+    config = SIMULATED.replace("tokens_per_second: 20000", "tokens_per_second: 100")
+    server = start_server(here, "--log", "json", config=config)
+    port = int(json.loads(server.stderr.readline())["url"].rsplit(":", 1)[1])
+    with ask_for_stream(port) as caller:
+        server.terminate()
+        answer = b"".join(iter(lambda: caller.recv(1 << 16), b""))
+
+    assert server.wait(20) == 0
+    server.stderr.close()
+    assert b"data: [DONE]" in answer
+    assert [row["outcome"] for row in read_entries(here / "test.db")] == ["SERVED"]
+
+
+def test_without_a_ledger_nothing_is_written(here):
+    server = start_server(here, "--log", "json", "--ledger", "off")
+    url = json.loads(server.stderr.readline())["url"]
+    with urllib.request.urlopen(f"{url}/v1/models", timeout=20) as answer:
+        assert answer.status == 200
+    server.terminate()
+
+    assert server.wait(20) == 0
+    server.stderr.close()
+    assert [path.name for path in here.iterdir()] == ["config.yaml"]
+
+
+def test_a_start_that_fails_closes_its_listener(here, monkeypatch, capsys):
+    listeners = []
+    monkeypatch.setattr("router.cli.serve.bind", lambda *address: listeners.append(bind(*address)) or listeners[-1])
+    (here / "config.yaml").write_text(SIMULATED)
+    (here / "test.db").write_text("not a database" * 100)
+
+    code = main(["serve", "--port", "0"])
+
+    assert code == 2
+    assert "not a usable database" in capsys.readouterr().err
+    assert [listener.fileno() for listener in listeners] == [-1]
+
+
+def test_a_file_that_is_no_ledger_stops_the_start_with_a_way_out(here):
+    (here / "test.db").write_text("not a database" * 100)
+    server = start_server(here)
+
+    _, said = server.communicate(timeout=20)
+
+    assert server.returncode == 2
+    assert "--ledger=off" in said

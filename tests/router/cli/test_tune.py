@@ -1,0 +1,266 @@
+"""What `tandem tune` writes and keeps, and what it says when there is nothing to fit."""
+
+import json
+import signal
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from router.cli import main
+from router.cli.past import PastFiles
+from router.config.load import default_text, load_config
+from router.config.models import DecisionSettings
+from router.wiring import known_names
+from tests.conftest import SIMULATED
+from tests.router.cli.recorded import record_turns
+from tests.router.cli.told import TURNS, UNSURE, write_history
+from tests.router.stores.rows import write_ledger
+from tests.tools.histories import BEGAN, Told, codex_log, write_home
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch) -> Path:
+    """A config in the folder we stand in, beside the logs of a person who asks for long things in few words."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    (tmp_path / "logs").mkdir()
+    write_sessions(tmp_path / "logs", 60)
+    (tmp_path / "config.yaml").write_text(SIMULATED)
+    return tmp_path / "config.yaml"
+
+
+def write_sessions(folder: Path, sessions: int, turns: int = 1) -> None:
+    for number in range(sessions):
+        told = [Told(f"fix the typo in part {number} of {turn}", ("Edit",) * 7) for turn in range(turns)]
+        (folder / f"rollout-{number}.jsonl").write_text(codex_log(told, BEGAN + timedelta(hours=number), id=f"s{number}"))
+
+
+def apply() -> int:
+    return main(["tune", "logs", "--apply", "--force"])
+
+
+def test_the_backup_has_the_rights_of_the_original(config):
+    config.chmod(0o600)
+
+    assert apply() == 0
+
+    assert config.with_name("config.yaml.bak").stat().st_mode & 0o777 == 0o600
+    assert config.stat().st_mode & 0o777 == 0o600
+
+
+def test_applying_the_same_values_again_writes_nothing_and_says_so(config, capsys):
+    assert apply() == 0
+    tuned = config.read_bytes()
+    capsys.readouterr()
+
+    assert apply() == 0
+
+    assert "nothing was written" in capsys.readouterr().err
+    assert config.read_bytes() == tuned
+    assert config.with_name("config.yaml.bak").read_text() == SIMULATED
+    assert not config.with_name("config.yaml.bak.1").exists()
+
+
+def test_a_later_backup_leaves_the_untuned_file_where_it_is(config, capsys):
+    assert apply() == 0
+    tuned = config.read_bytes()
+    write_sessions(config.parent / "logs", 90)
+
+    assert apply() == 0
+
+    assert "the old file is config.yaml.bak.1" in capsys.readouterr().err
+    assert config.with_name("config.yaml.bak").read_text() == SIMULATED
+    assert config.with_name("config.yaml.bak.1").read_bytes() == tuned
+
+
+def test_in_a_file_with_crlf_two_lines_change_and_one_is_added(config):
+    old = default_text().replace("\n", "\r\n").encode()
+    config.write_bytes(old)
+
+    assert apply() == 0
+
+    before, after = old.splitlines(keepends=True), config.read_bytes().splitlines(keepends=True)
+    gone, new = ([line for line in one if line not in other] for one, other in ((before, after), (after, before)))
+    assert [line.split(b":")[0].strip() for line in gone] == [b"base_rate", b"personal_log_odds"]
+    assert sorted(line.split(b":")[0].strip() for line in new) == [b"base_rate", b"fitted_to", b"personal_log_odds"]
+    assert len(after) == len(before) + 1
+    assert all(line.endswith(b"\r\n") for line in after)
+    assert config.with_name("config.yaml.bak").read_bytes() == old
+
+
+def read_decision(config: Path) -> DecisionSettings:
+    """The values that a router would decide by."""
+    return load_config(config, known_names()).config.decision
+
+
+def test_the_weights_that_the_values_were_fitted_to_are_written_with_them(config, capsys):
+    weights = load_config(config, known_names()).weights_fingerprint
+
+    assert main(["tune", "logs", "--apply", "--force", "--json"]) == 0
+
+    fitted = json.loads(capsys.readouterr().out)["fitted"]
+    decision = read_decision(config)
+    assert yaml.safe_load(config.read_text())["decision"]["fitted_to"] == weights != ""
+    assert (decision.base_rate, decision.personal_log_odds) == (fitted["base_rate"], fitted["personal_log_odds"])
+    assert main(["check"]) == 0
+    assert "fitted to other weights" not in "".join(capsys.readouterr())
+
+
+def test_values_that_were_fitted_to_other_weights_are_fitted_anew(config, capsys):
+    assert apply() == 0
+    tuned = config.read_text()
+    weights = load_config(config, known_names()).weights_fingerprint
+    config.write_text(tuned.replace(weights, "000000000000"))
+    assert read_decision(config).personal_log_odds == 0.0
+    capsys.readouterr()
+
+    assert apply() == 0
+
+    assert "decision.personal_log_odds  0 → " in capsys.readouterr().out
+    assert config.read_text() == tuned
+
+
+def test_a_comment_that_is_indented_deeper_does_not_hinder(config):
+    config.write_text(f"{SIMULATED}decision:\n      # of my own\n  hop_seconds: 2\n")
+
+    assert apply() == 0
+
+    assert main(["check"]) == 0
+    assert "      # of my own\n" in config.read_text()
+
+
+def test_too_little_history_is_told_to_programs_too(config, capsys):
+    for log in (config.parent / "logs").iterdir():
+        log.unlink()
+    write_sessions(config.parent / "logs", 5)
+
+    assert main(["tune", "logs", "--json"]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert (told["fitted"], told["known_turns"], told["present"]["base_rate"]) == (None, 5, 0.5)
+    assert told["because"].startswith("too little history: 5 turns")
+
+
+def test_a_history_of_one_session_is_said_to_be_that(config, capsys):
+    for log in (config.parent / "logs").iterdir():
+        log.unlink()
+    write_sessions(config.parent / "logs", 1, turns=40)
+
+    assert main(["tune", "logs"]) == 0
+    assert "40 turns are known to be quick or long, but all in one session" in capsys.readouterr().err
+
+
+def test_tune_ends_at_the_turn_at_which_it_is_interrupted(config, monkeypatch):
+    cases, given = PastFiles.cases, []
+
+    def interrupt_after_the_third(self, name):
+        for case in cases(self, name):
+            given.append(case)
+            yield case
+            if len(given) == 3:
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(PastFiles, "cases", interrupt_after_the_third)
+
+    assert main(["tune", "logs"]) == 130
+    assert len(given) == 3
+
+
+def test_turns_that_other_weights_read_are_passed_over_and_counted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    record_turns(tmp_path, "fix the typo", "rename it to b")
+    with closing(sqlite3.connect(tmp_path / "test.db")) as database, database:
+        database.execute("UPDATE entries SET decision = json_set(decision, '$.weights', 'others')")
+
+    assert main(["tune", "--ledger"]) == 0
+
+    assert "skipped 2 turns of the ledger that were scored with other weights" in capsys.readouterr().err
+
+
+def test_tune_with_little_history_says_so_and_changes_nothing(home, capsys):
+    write_home(home, TURNS)
+
+    assert main(["tune", "--apply"]) == 1
+    assert "too little history: 6 turns" in capsys.readouterr().err
+    assert (home / "config.yaml").read_text() == SIMULATED
+
+
+def test_tune_reads_the_logs_and_the_ledger_that_are_there(home, capsys):
+    write_home(home, TURNS)
+    write_ledger(home / "test.db")
+
+    assert main(["tune"]) == 0
+    err = capsys.readouterr().err
+    assert "read 0 entries" in err
+    assert "read 2 logs" in err
+
+
+def test_tune_shows_the_change_and_writes_nothing_until_told_to(home, capsys):
+    logs = home / "logs"
+    logs.mkdir()
+    write_history(logs)
+    (home / "config.yaml").write_text(UNSURE)
+
+    assert main(["tune", "logs"]) == 0
+    out = capsys.readouterr().out
+
+    assert "decision.personal_log_odds  0 → " in out
+    assert "tier changes    0 of" not in out
+    assert "No sign of harm on the held-out part." in out
+    assert (home / "config.yaml").read_text() == UNSURE
+
+
+def test_tune_apply_writes_the_fitted_values_and_keeps_the_old_file(home, capsys):
+    logs = home / "logs"
+    logs.mkdir()
+    write_history(logs)
+    (home / "config.yaml").chmod(0o640)
+    (home / "config.yaml").write_text(f"# mine\n{UNSURE}decision:\n  base_rate: 0.5  # shipped\n")
+    assert main(["replay", "logs", "--json"]) == 0
+    before = json.loads(capsys.readouterr().out)["total"]["after"]
+
+    assert main(["tune", "logs", "--apply", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+
+    text = (home / "config.yaml").read_text()
+    assert text.startswith("# mine\n")
+    assert f"base_rate: {result['fitted']['base_rate']:g}  # shipped" in text
+    assert f"personal_log_odds: {result['fitted']['personal_log_odds']:g}" in text
+    assert "base_rate: 0.5  # shipped" in (home / "config.yaml.bak").read_text()
+    assert (home / "config.yaml").stat().st_mode & 0o777 == 0o640
+    assert main(["check"]) == 0
+    capsys.readouterr()
+    assert main(["replay", "logs", "--json"]) == 0
+    after = json.loads(capsys.readouterr().out)["total"]["after"]
+    assert after["regret_per_100"] < before["regret_per_100"]
+
+
+def test_tune_refuses_what_may_do_harm_unless_forced(home, capsys):
+    logs = home / "logs"
+    logs.mkdir()
+    write_history(logs, 70)
+    (home / "config.yaml").write_text(UNSURE)
+    for number in range(70, 100):
+        turns = [Told(f"fix the typo in part {number}")]
+        (logs / f"rollout-{number}.jsonl").write_text(codex_log(turns, BEGAN + timedelta(hours=number), id=f"s{number}"))
+
+    assert main(["tune", "logs", "--apply"]) == 1
+    assert "may get worse" in capsys.readouterr().err
+    assert (home / "config.yaml").read_text() == UNSURE
+    assert main(["tune", "logs", "--apply", "--force"]) == 0
+    assert "personal_log_odds" in (home / "config.yaml").read_text()
+
+
+def test_tune_apply_without_a_file_of_ones_own_says_so(home, capsys):
+    logs = home / "logs"
+    logs.mkdir()
+    write_history(logs)
+    (home / "config.yaml").unlink()
+
+    assert main(["tune", "logs", "--apply", "--force"]) == 2
+    assert "no config file to write to" in capsys.readouterr().err

@@ -1,0 +1,157 @@
+"""Every fault in words that a person can act on, whatever is wrong and wherever."""
+
+import inspect
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from router.config.faults import Fault, as_fault, check_block, close_to, missing_extra
+from router.config.load import ConfigError, check_config
+from router.config.models import Config
+from router.contract.relay import Adapter, AdapterSettings
+from router.registry import ADAPTERS, POLICIES
+from router.wiring import known_names
+from tests.conftest import SIMULATED
+
+PYTHONS_WORDS = re.compile(r"Input|should|valid|tuple|dict|instance|Error|None|True|False|NoneType|pattern")
+WRONG = ["", "some text", "x" * 30_000, -1, 0, 1.5, 10**30, float("inf"), True, None, [], [1], [[]], {}, {"x": 1}, {1: {}}]
+"""A value of each sort, and some out of bounds. For most settings nearly all are wrong."""
+
+
+def paths_of(model: type[BaseModel], prefix: tuple = ()):
+    """The place of every setting, at any depth."""
+    for name, field in model.model_fields.items():
+        yield (*prefix, name)
+        is_list = str(field.annotation).startswith("tuple[")
+        for inner in (field.annotation, *get_args(field.annotation)):
+            if inspect.isclass(inner) and issubclass(inner, BaseModel):
+                yield from paths_of(inner, (*prefix, name, 0) if is_list else (*prefix, name))
+
+
+def plant(content, path: tuple, value):
+    """Set a value deep inside, making what is missing on the way."""
+    step, rest = path[0], path[1:]
+    inner = content[step] if (step in content if isinstance(content, dict) else step < len(content)) else None
+    if rest and not isinstance(inner, (dict, list)):
+        inner = [{}] if rest[0] == 0 else {}
+    changed = plant(inner, rest, value) if rest else value
+    if isinstance(content, dict):
+        return {**content, step: changed}
+    return [*content[:step], changed, *content[step + 1 :]]
+
+
+def every_fault(content) -> list[Fault]:
+    try:
+        check_config(yaml.safe_dump(content), "test", Path("."), known_names())
+    except ConfigError as error:
+        return error.faults
+    return []
+
+
+@pytest.mark.parametrize("path", list(paths_of(Config)), ids=lambda path: ".".join(map(str, path)))
+def test_no_fault_of_any_setting_speaks_of_python(path):
+    for value in WRONG:
+        for fault in every_fault(plant(yaml.safe_load(SIMULATED), path, value)):
+            assert not PYTHONS_WORDS.search(fault.problem.replace("x" * 60, "")), (value, str(fault))
+            assert "[key]" not in fault.path
+
+
+@pytest.mark.parametrize("kind", [*(p.Config for p in POLICIES.values()), *(a.Settings for a in ADAPTERS.values())])
+def test_no_fault_of_a_policy_or_an_adapter_speaks_of_python(kind):
+    for path in paths_of(kind):
+        for value in WRONG:
+            faults: list[Fault] = []
+            check_block(kind, plant({}, path, value), "here", faults)
+            assert not [fault for fault in faults if PYTHONS_WORDS.search(fault.problem)], value
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "said"),
+    [
+        ("server: {port: 99999}", "server.port", "must be at most 65535, not 99999"),
+        ("server: {port: many}", "server.port", "must be a whole number, not 'many'"),
+        ("server: {port: 1.5}", "server.port", "must be a whole number, not 1.5"),
+        ("server: 4000", "server", "must be a block of settings, not 4000"),
+        ("server:", "server", "has no value"),
+        ("spill_over: maybe", "spill_over", "must be true or false, not 'maybe'"),
+        ("preference: cheap", "preference", "must be 'speed', 'balanced' or 'quality', not 'cheap'"),
+        ("limits: {deadline_seconds: 0}", "limits.deadline_seconds", "must be more than 0, not 0"),
+        ("models: {auto: 5}", "models.auto", "must be text, not 5"),
+        ("models: {5: auto}", "models[5]", "must be text, not 5"),
+        ("policies: rules", "policies", "must be a list, not 'rules'"),
+        ("policies: [true]", "policies[0]", "must be a name, or one name with its settings"),
+        ("policies: [{window: 5}]", "policies[0]", "must be a name, or one name with its settings"),
+        ("rules: [5]", "rules[0]", "must be a block of settings, not 5"),
+        ("decision: {hop_seconds: .inf}", "decision.hop_seconds", "must be at most 600, not inf"),
+    ],
+)
+def test_what_is_wrong_is_said_in_plain_words(text, path, said):
+    (fault,) = every_fault({**yaml.safe_load(SIMULATED), **yaml.safe_load(text)})
+
+    assert (fault.path, fault.problem) == (path, said)
+
+
+def test_a_value_that_may_be_a_key_or_a_page_long_is_not_shown():
+    secret = every_fault(plant(yaml.safe_load(SIMULATED), ("tiers", "fast", "targets", 0, "api_key"), 12345))
+    long = every_fault(plant(yaml.safe_load(SIMULATED), ("tiers", "fast", "targets", 0, "model"), "x" * 300))
+
+    assert [fault.problem for fault in secret] == ["must be text"]
+    assert [fault.problem for fault in long] == ["must have at most 200 characters"]
+
+
+def test_a_fault_of_a_rule_says_its_number_as_explanations_count_it():
+    (fault,) = every_fault({**yaml.safe_load(SIMULATED), "rules": [{"when": {"turn": "ask"}, "tier": "turbo"}]})
+
+    assert fault.path == "rules[0].tier"
+    assert str(fault).startswith("rules[0].tier (rule 1): must be 'fast' or 'deep', not 'turbo'")
+    assert str(Fault("policies[0]", "x")) == "policies[0]: x"
+
+
+def test_a_typo_is_compared_with_the_names_of_the_block_it_is_in():
+    class Options(AdapterSettings):
+        region: str = ""
+
+    faults: list[Fault] = []
+    check_block(Options, {"regoin": "eu"}, "here", faults)
+
+    assert [(fault.path, fault.problem) for fault in faults] == [("here.regoin", "no such setting")]
+    assert "did you mean region?" in faults[0].hint
+
+
+def test_a_place_that_has_a_fault_already_gets_no_second_one():
+    faults = [Fault("here.ttft_seconds", "first")]
+
+    check_block(ADAPTERS["simulated"].Settings, {"ttft_seconds": "x", "answer_tokens": "y"}, "here", faults)
+
+    assert [fault.path for fault in faults] == ["here.ttft_seconds", "here.answer_tokens"]
+
+
+def test_a_kind_of_error_without_words_of_its_own_keeps_those_of_the_checker():
+    class Dated(BaseModel):
+        day: int = 0
+
+    with pytest.raises(ValidationError) as caught:
+        Dated.model_validate({"day": "x"})
+    entry = {**caught.value.errors()[0], "type": "of_tomorrow", "msg": "Input should be better"}
+
+    assert as_fault(entry).problem == "must be better, not 'x'"
+
+
+def test_close_names_are_offered_and_far_ones_are_not():
+    assert close_to("lerned", ["learned", "rules"]) == "did you mean learned? "
+    assert close_to("oracle", ["learned", "rules"]) == ""
+
+
+def test_an_adapter_names_the_extra_that_its_missing_library_comes_with():
+    class Missing(Adapter):
+        library = "no_such_library"
+
+    class Present(Adapter):
+        library = "json"
+
+    assert missing_extra(Missing) == "no_such_library"
+    assert missing_extra(Present) == missing_extra(ADAPTERS["openai_http"]) == ""

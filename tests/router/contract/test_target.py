@@ -1,0 +1,65 @@
+"""What an answer costs, and the dialect in which a target gets a request."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.contract.target import Price
+from router.contract.usage import Usage
+from router.contract.words import Dialect
+from tests.tools.values import make_target
+
+TOKENS = st.integers(min_value=0, max_value=10_000_000)
+
+
+def test_each_kind_of_token_has_its_own_price():
+    price = Price(input=1.0, output=8.0, cached_input=0.1, cache_write=1.25)
+    usage = Usage(input_tokens=1_000_000, output_tokens=100_000, cached_tokens=500_000, cache_write_tokens=200_000)
+
+    assert price.cost(usage) == pytest.approx(0.3 * 1.0 + 0.5 * 0.1 + 0.2 * 1.25 + 0.1 * 8.0)
+
+
+def test_cached_and_written_tokens_cost_as_much_as_others_where_they_have_no_price():
+    price = Price(input=2.0, output=0.0)
+
+    assert price.cost(Usage(1_000_000, 0, cached_tokens=400_000, cache_write_tokens=100_000)) == 2.0
+
+
+def test_a_cached_price_of_zero_is_a_price():
+    assert Price(input=2.0, output=0.0, cached_input=0.0).cost(Usage(1_000_000, 0, cached_tokens=1_000_000)) == 0.0
+
+
+def test_a_provider_that_counts_more_cached_tokens_than_prompt_tokens_makes_nothing_negative():
+    assert Price(input=1.0, output=1.0, cached_input=0.0).cost(Usage(10, 0, cached_tokens=20)) == 0.0
+
+
+def test_a_cost_is_rounded_to_the_hundredth_of_a_millionth():
+    assert Price(input=1 / 3, output=0.0).cost(Usage(1, 0)) == 0.00000033
+
+
+@given(prompt=TOKENS, output=TOKENS, written=TOKENS)
+def test_an_answer_and_an_estimate_of_the_same_tokens_cost_the_same(prompt, output, written):
+    price = Price(input=1.5, output=7.0, cached_input=0.15, cache_write=1.9)
+    usage = Usage(prompt + written, output, cached_tokens=prompt, cache_write_tokens=written)
+
+    estimated = price.cost_of_turn(written_tokens=written, read_tokens=prompt, output_tokens=output)
+
+    assert price.cost(usage) == pytest.approx(estimated, abs=1e-8)
+
+
+CHAT, RESPONSES, MESSAGES, COMPLETIONS = Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES, Dialect.COMPLETIONS
+
+
+@pytest.mark.parametrize(
+    ("speaks", "asked", "sent"),
+    [
+        ({CHAT, RESPONSES}, RESPONSES, RESPONSES),
+        ({CHAT, RESPONSES}, CHAT, CHAT),
+        ({CHAT, RESPONSES}, MESSAGES, CHAT),
+        ({MESSAGES}, RESPONSES, MESSAGES),
+        ({RESPONSES, MESSAGES}, CHAT, MESSAGES),
+        ({CHAT}, COMPLETIONS, COMPLETIONS),
+    ],
+)
+def test_a_target_gets_a_request_in_its_own_dialect_or_else_always_in_the_same_other_one(speaks, asked, sent):
+    assert make_target(speaks=frozenset(speaks)).dialect_for(asked) is sent

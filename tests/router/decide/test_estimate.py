@@ -1,0 +1,150 @@
+"""Time and money to done, worked out by hand, and where they meet."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as some
+
+from router.contract.target import Price, WorkRatio
+from router.contract.words import Tier
+from router.decide.estimate import Economics, TurnSize, find_flip, project, weigh, weigh_with_redo
+from tests.tools.values import make_target, stand
+
+ECONOMICS = Economics(
+    value_of_time_usd_per_hour=36.0,
+    redo_factor=3.0,
+    hop_seconds=1.0,
+    quick=TurnSize(calls=2, output_tokens=400),
+    long=TurnSize(calls=20, output_tokens=8_000),
+    base_rate=0.5,
+)
+"""One second is worth a cent."""
+PRICE = Price(input=10.0, output=50.0, cached_input=1.0, cache_write=12.5)
+
+
+def target(name: str = "spark", tier: Tier = Tier.FAST, price: Price | None = None, wait: float = 0.0):
+    return stand(make_target(name, tier, price=price), wait, ttft=0.5, speed=100, prefill=1_000)
+
+
+def test_a_quick_turn_takes_wait_reading_first_tokens_and_writing():
+    estimate = weigh(project(target(wait=3.0), 2_000, ECONOMICS), 0.0, ECONOMICS)
+
+    assert estimate.seconds == pytest.approx(3.0 + 2_000 / 1_000 + 2 * 0.5 + 400 / 100)
+    assert estimate.cost_usd == pytest.approx(estimate.seconds * 0.01)
+    assert (estimate.wait_seconds, estimate.money_usd, estimate.redo_seconds) == (3.0, None, 0.0)
+
+
+def test_a_long_turn_takes_its_own_calls_and_tokens_and_a_chance_lies_between():
+    projection = project(target(), 2_000, ECONOMICS)
+
+    quick, long, even = (weigh(projection, p, ECONOMICS).seconds for p in (0.0, 1.0, 0.5))
+
+    assert long == pytest.approx(2_000 / 1_000 + 20 * 0.5 + 8_000 / 100)
+    assert even == pytest.approx((quick + long) / 2)
+
+
+def test_what_is_warm_is_not_read_again_and_a_hop_takes_its_time():
+    cold = project(target(), 50_000, ECONOMICS)
+
+    assert cold.seconds - project(target(), 50_000, ECONOMICS, warm_tokens=40_000).seconds == pytest.approx(40.0)
+    assert project(target(), 50_000, ECONOMICS, warm_tokens=90_000).seconds == pytest.approx(cold.seconds - 50.0)
+    assert project(target(), 50_000, ECONOMICS, hop_seconds=7.0).seconds == pytest.approx(cold.seconds + 7.0)
+
+
+def test_money_is_one_write_of_the_cold_part_and_a_cached_read_by_every_further_call():
+    estimate = weigh(project(target(price=PRICE), 10_000, ECONOMICS, warm_tokens=4_000), 0.0, ECONOMICS)
+
+    written, read_again, answered = 6_000 * 12.5, (4_000 + 10_000) * 1.0, 400 * 50.0
+    assert estimate.money_usd == pytest.approx((written + read_again + answered) / 1e6)
+    assert estimate.cost_usd == pytest.approx(estimate.seconds * 0.01 + estimate.money_usd)
+
+
+def test_without_prices_for_the_cache_all_of_the_prompt_is_paid_in_full_each_time():
+    plain = replace(PRICE, cached_input=None, cache_write=None)
+
+    estimate = weigh(project(target(price=plain), 10_000, ECONOMICS), 0.0, ECONOMICS)
+
+    assert estimate.money_usd == pytest.approx((2 * 10_000 * 10.0 + 400 * 50.0) / 1e6)
+
+
+def test_a_targets_own_ratio_multiplies_calls_and_tokens_and_is_shown():
+    thorough = target()._replace(ratio=WorkRatio(calls=2.0, output=3.0))
+
+    estimate = weigh(project(thorough, 0, ECONOMICS), 0.0, ECONOMICS)
+
+    assert estimate.seconds == pytest.approx(2 * 2 * 0.5 + 3 * 400 / 100)
+    assert estimate.ratio == (2.0, 3.0)
+
+
+def test_fast_is_charged_for_the_redo_by_the_chance_that_it_comes_to_that():
+    deep = weigh(project(target("sage", Tier.DEEP, PRICE), 1_000, ECONOMICS), 0.25, ECONOMICS)
+    projection = project(target(price=PRICE), 1_000, ECONOMICS)
+    alone = weigh(projection, 0.25, ECONOMICS)
+
+    fast = weigh_with_redo(projection, deep, 0.25, ECONOMICS)
+
+    assert fast.redo_seconds == pytest.approx(0.25 * 3.0 * deep.seconds)
+    assert fast.seconds == pytest.approx(alone.seconds + fast.redo_seconds)
+    assert fast.money_usd == pytest.approx(alone.money_usd + 0.25 * deep.money_usd)
+
+
+def test_a_redo_on_a_deep_target_without_a_price_costs_time_alone():
+    deep = weigh(project(target("sage", Tier.DEEP), 1_000, ECONOMICS), 0.25, ECONOMICS)
+    projection = project(target(price=PRICE), 1_000, ECONOMICS)
+
+    assert weigh_with_redo(projection, deep, 0.25, ECONOMICS).money_usd == pytest.approx(
+        weigh(projection, 0.25, ECONOMICS).money_usd
+    )
+
+
+speeds = some.tuples(some.floats(0.05, 5), some.floats(20, 2_000))
+
+
+@given(speeds, speeds, some.floats(0.05, 0.95), some.booleans(), some.integers(0, 50_000))
+def test_at_the_flip_both_tiers_cost_the_same(fast_speed, deep_speed, p, has_price, tokens):
+    price = PRICE if has_price else None
+    fast, deep = (
+        project(stand(make_target(name, tier, price=price), ttft=ttft, speed=speed), tokens, ECONOMICS)
+        for name, tier, (ttft, speed) in (("spark", Tier.FAST, fast_speed), ("sage", Tier.DEEP, deep_speed))
+    )
+
+    flip = find_flip(fast, deep, p, ECONOMICS)
+
+    assume(flip.score is not None)
+    there = weigh(deep, flip.score, ECONOMICS)
+    assert weigh_with_redo(fast, there, flip.score, ECONOMICS).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
+
+
+quick_speeds, slow_speeds = (
+    some.tuples(some.floats(0.05, 0.5), some.floats(500, 2_000)),
+    some.tuples(some.floats(1, 5), some.floats(20, 100)),
+)
+
+
+@given(quick_speeds, slow_speeds, some.floats(0.01, 0.25))
+def test_at_the_wait_that_flips_both_tiers_cost_the_same(fast_speed, deep_speed, p):
+    fast, deep = (
+        project(stand(make_target(name, tier), ttft=ttft, speed=speed), 1_000, ECONOMICS)
+        for name, tier, (ttft, speed) in (("spark", Tier.FAST, fast_speed), ("sage", Tier.DEEP, deep_speed))
+    )
+
+    wait = find_flip(fast, deep, p, ECONOMICS).fast_wait_seconds
+
+    assume(wait is not None)
+    there = weigh(deep, p, ECONOMICS)
+    waiting = fast._replace(wait_seconds=wait, seconds=fast.seconds + wait)
+    assert weigh_with_redo(waiting, there, p, ECONOMICS).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
+
+
+def test_no_wait_flips_what_is_on_deep_already_and_none_where_time_is_worth_nothing():
+    fast, deep = project(target(), 0, ECONOMICS), project(target("sage", Tier.DEEP), 0, ECONOMICS)
+    worthless = replace(ECONOMICS, value_of_time_usd_per_hour=0.0)
+
+    assert find_flip(fast, deep, 0.9, ECONOMICS).fast_wait_seconds is None
+    assert find_flip(fast, deep, 0.9, worthless).fast_wait_seconds is None
+
+
+def test_the_prior_is_the_log_odds_of_the_base_rate():
+    assert ECONOMICS.prior == 0.0
+    assert replace(ECONOMICS, base_rate=0.75).prior == pytest.approx(1.0986, abs=1e-4)

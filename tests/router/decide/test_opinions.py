@@ -1,0 +1,108 @@
+"""Asking the policies: their order does not matter, and what one of them gets wrong costs nothing else."""
+
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from router.contract.decision import Evidence, Skipped
+from router.contract.opinions import Insist, Lean, Rank, RuleOut
+from router.contract.words import Tier
+from router.decide.opinions import collect
+from tests.tools.values import ask, make_signals
+
+
+@dataclass
+class Says:
+    name: str
+    opinions: object
+
+    def judge(self, request, signals):
+        if isinstance(self.opinions, Exception):
+            raise self.opinions
+        return self.opinions
+
+
+POLICIES = (
+    Says("mild", (Lean(-0.5, "short"),)),
+    Says("strong", (Lean(2.0, "many files"), RuleOut("spark", "busy", lasting=False, wait_seconds=3.0))),
+    Says("window", (RuleOut("spark", "too long", lasting=True, tokens=(9, 8)), RuleOut("sage", "no images", lasting=True))),
+    Says("name", (Insist("the name says so", Rank.MODEL_NAME, target="sage"),)),
+    Says("header", (Insist("the header says so", Rank.HEADER, tier=Tier.FAST),)),
+    Says("quiet", ()),
+    Says("broken", ZeroDivisionError()),
+)
+
+
+def heard(*policies):
+    return collect(policies, ask(), make_signals())
+
+
+def test_whatever_the_order_of_the_policies_the_same_is_heard_strongest_first():
+    chance = random.Random(7)
+    orders = [heard(*chance.sample(POLICIES, len(POLICIES))) for _ in range(100)]
+
+    assert all(opinions == orders[0] for opinions in orders)
+    assert [held.policy for held in orders[0].insists] == ["header", "name"]
+    assert [(held.opinion.target, held.policy) for held in orders[0].ruled_out] == [
+        ("sage", "window"),
+        ("spark", "window"),
+        ("spark", "strong"),
+    ]
+    assert [held.opinion.log_odds for held in orders[0].leans] == [2.0, -0.5]
+    assert orders[0].skipped == (Skipped("broken", "ZeroDivisionError"),)
+
+
+def test_evidence_keeps_what_each_opinion_said():
+    assert heard(*POLICIES).evidence() == (
+        Evidence("header", "insist", "the header says so", tier=Tier.FAST, rank="header"),
+        Evidence("name", "insist", "the name says so", target="sage", rank="model_name"),
+        Evidence("window", "rule_out", "no images", target="sage", is_lasting=True),
+        Evidence("window", "rule_out", "too long", target="spark", is_lasting=True, tokens=(9, 8)),
+        Evidence("strong", "rule_out", "busy", target="spark", is_lasting=False),
+        Evidence("strong", "lean", "many files", log_odds=2.0),
+        Evidence("mild", "lean", "short", log_odds=-0.5),
+    )
+
+
+def test_one_lean_more_takes_its_place_and_changes_nothing_else():
+    before = heard(*POLICIES)
+
+    after = before.with_lean("personal", Lean(-1.0, "as a rule"))
+
+    assert [held.policy for held in after.leans] == ["strong", "personal", "mild"]
+    assert after._replace(leans=before.leans) == before
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ((Lean(float("nan"), "x"),), "invalid log_odds nan"),
+        ((Lean(20.5, "x"),), "invalid log_odds 20.5"),
+        ((Lean("1", "x"),), "invalid log_odds '1'"),
+        ((Lean(1.0, 7),), "returned Lean, not an opinion"),
+        (("deep",), "returned str, not an opinion"),
+        ((Insist("x", Rank.HEADER),), "an Insist needs a rank, and a tier or a target"),
+        ((Insist("x", Rank.HEADER, tier=Tier.FAST, target="spark"),), "an Insist needs a rank, and a tier or a target"),
+        ((Insist("x", 5, tier=Tier.FAST),), "an Insist needs a rank, and a tier or a target"),
+        ((Insist("x", Rank.HEADER, target="n" * 99),), f"insists on an unknown target {'n' * 40!r}"),
+        ((Insist("x", Rank.HEADER, tier="slow"),), "insists on an unknown tier 'slow'"),
+        (7, "TypeError"),
+    ],
+)
+def test_a_policy_that_answers_nonsense_is_skipped_whole_and_says_why(said, reason):
+    opinions = heard(Says("odd", said), Says("sound", (Lean(1.0, "x"),)))
+
+    assert opinions.skipped == (Skipped("odd", reason),)
+    assert [held.policy for held in opinions.leans] == ["sound"]
+
+
+def test_a_sound_opinion_next_to_nonsense_of_the_same_policy_does_not_count():
+    opinions = heard(Says("odd", (Lean(1.0, "sound"), Lean(99.0, "not"))))
+
+    assert opinions.leans == ()
+
+
+@pytest.mark.parametrize("log_odds", [20.0, -20.0, 3])
+def test_odds_up_to_twenty_are_taken(log_odds):
+    assert heard(Says("sure", (Lean(log_odds, "x"),))).leans[0].opinion.log_odds == log_odds

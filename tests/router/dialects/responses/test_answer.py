@@ -1,0 +1,41 @@
+"""What a Responses answer says of itself."""
+
+import pytest
+
+from router.contract.usage import Usage
+from router.dialects.responses.answer import read_answer, read_end, read_usage
+from router.dialects.sse import split_frames
+
+
+def event(kind: str, response: str = "{}") -> bytes:
+    return f'event: {kind}\ndata: {{"type": "{kind}", "response": {response}}}\n\n'.encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_complete", "has_failed"),
+    [
+        ("response.completed", True, False),
+        ("response.incomplete", True, False),
+        ("response.failed", False, True),
+        ("error", False, True),
+        ("response.in_progress", False, False),
+    ],
+)
+def test_a_stream_ends_with_its_terminal_event(kind, is_complete, has_failed):
+    end = read_end(split_frames(event("response.created") + event(kind)))
+
+    assert (end.is_complete, end.has_failed) == (is_complete, has_failed)
+
+
+def test_the_terminal_event_tells_the_usage():
+    usage = '{"usage": {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 2}}'
+
+    assert read_end(split_frames(event("response.completed", usage))).usage == Usage(9, 2, cached_tokens=4)
+    assert read_usage({"output_tokens": 2}) is None
+
+
+def test_an_answer_has_an_output_or_says_that_it_is_a_response():
+    assert read_answer({"output": [], "usage": {"input_tokens": 1, "output_tokens": 2}}) == Usage(1, 2)
+    assert read_answer({"object": "response"}) is None
+    with pytest.raises(ValueError, match="without output"):
+        read_answer({"choices": []})

@@ -1,0 +1,81 @@
+"""Requests of the Responses API."""
+
+import pytest
+
+from router.contract.errors import BadRequest
+from router.contract.request import Peek, ToolCall
+from router.contract.words import Dialect, Feature
+from router.dialects.responses.request import add_instructions, peek, read_item
+from tests.tools.values import make_view
+
+CALL = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
+
+
+def read(**body):
+    return make_view(body, Dialect.RESPONSES)
+
+
+def test_calls_belong_to_the_assistant_and_their_outputs_to_the_tool():
+    called, output = read_item(CALL), read_item({"type": "function_call_output", "call_id": "c", "output": "a"})
+    shell = read_item({"type": "local_shell_call", "call_id": "s", "action": {"command": ["ls"]}})
+
+    assert (called.role, called.calls) == ("assistant", (ToolCall("c", "ls", "{}"),))
+    assert (output.role, output.results[0].text) == ("tool", "a")
+    assert shell.calls == (ToolCall("s", "local_shell_call", {"command": ["ls"]}),)
+
+
+@pytest.mark.parametrize(
+    ("item", "seen"),
+    [
+        ({"role": "user", "content": "x"}, Peek("user")),
+        (CALL, Peek("assistant", ("ls",))),
+        ({"type": "custom_tool_call_output"}, Peek("tool")),
+        ({"type": "reasoning"}, Peek("reasoning")),
+        (None, Peek("")),
+    ],
+)
+def test_an_item_in_passing_shows_who_speaks(item, seen):
+    assert peek(item) == seen
+
+
+def test_input_may_be_a_string_a_list_or_with_something_stored_absent():
+    assert read(input="x").conversation[0].texts == ("x",)
+    assert len(read(previous_response_id="resp_1", input=[]).conversation) == 0
+    assert len(read(prompt={"id": "p"}).conversation) == 0
+
+
+def test_a_response_that_it_goes_on_from_is_told_by_its_id_and_only_here():
+    assert read(input="x", previous_response_id="resp_1").previous_response_id == "resp_1"
+    assert read(input="x", previous_response_id="").previous_response_id is None
+    chat = make_view({"messages": [{"role": "user", "content": "x"}], "previous_response_id": "resp_1"})
+    assert chat.previous_response_id is None
+
+
+def test_a_developers_first_words_are_the_system_prompt_where_there_are_no_instructions():
+    developer = {"role": "developer", "content": "D"}
+
+    assert read(input=[developer]).system == "D"
+    assert read(input=[developer], instructions="I").system == "I"
+
+
+def test_background_is_refused_naming_it():
+    with pytest.raises(BadRequest) as caught:
+        read(input="x", background=True)
+
+    assert caught.value.param == "background"
+
+
+def test_reasoning_is_needed_as_soon_as_it_is_configured():
+    view = read(input="x", reasoning={"summary": "auto"})
+
+    assert view.needs == {Feature.TEXT, Feature.REASONING}
+    assert view.effort is None
+
+
+@pytest.mark.parametrize(("given", "becomes"), [({}, "T"), ({"instructions": "S"}, "S\n\nT")])
+def test_instructions_are_joined(given, becomes):
+    changes: dict = {}
+
+    add_instructions(given, "T", changes)
+
+    assert changes == {"instructions": becomes}

@@ -1,0 +1,37 @@
+"""Answers by the name of their dialect."""
+
+import pytest
+
+from router.contract.words import Dialect
+from router.dialects.answers import FIRST_TOKEN_MARKS, compose, read_stream_end, read_whole_answer
+from router.dialects.chat.compose import ChatComposer
+from router.dialects.composer import Answer
+from router.dialects.sse import split_frames
+
+
+@pytest.mark.parametrize("raw", [b"[]", b"null", b'{"error": {"message": "no"}, "choices": []}', b"{"])
+def test_what_is_not_an_answer_of_any_dialect_is_refused(raw):
+    for dialect in Dialect:
+        with pytest.raises(ValueError):  # noqa: PT011  what it says differs: JSON's own words, or ours
+            read_whole_answer(dialect, raw)
+
+
+def test_an_answer_of_one_dialect_is_not_one_of_another():
+    chat = b'{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}'
+
+    assert read_whole_answer(Dialect.CHAT, chat).input_tokens == 3
+    for dialect in (Dialect.RESPONSES, Dialect.MESSAGES):
+        with pytest.raises(ValueError, match="an answer without"):
+            read_whole_answer(dialect, chat)
+
+
+def test_an_end_in_one_dialect_is_none_in_another():
+    frames = split_frames(b'event: message_stop\ndata: {"type": "message_stop"}\n\n')
+
+    assert read_stream_end(Dialect.MESSAGES, frames).is_complete
+    assert not read_stream_end(Dialect.CHAT, frames).is_complete
+
+
+def test_every_dialect_has_a_mark_and_a_composer():
+    assert set(FIRST_TOKEN_MARKS) == set(Dialect)
+    assert isinstance(compose(Dialect.CHAT, Answer("x", "m", 1)), ChatComposer)

@@ -1,0 +1,48 @@
+"""What the composers share."""
+
+import pytest
+
+from router.dialects.chat.compose import ChatComposer
+from router.dialects.composer import Answer, ComposedCall, Shape, free_form, plain_id, write_call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ('{"input": "*** Begin Patch"}', "*** Begin Patch"),
+        ('{"patch": "*** Begin Patch"}', "*** Begin Patch"),
+        ("*** Begin Patch", "*** Begin Patch"),
+        ('"*** Begin Patch"', "*** Begin Patch"),
+        ('{"a": 1, "b": 2}', '{"a": 1, "b": 2}'),
+    ],
+)
+def test_free_form_input_is_found_however_the_model_wrapped_it(arguments, found):
+    assert free_form(arguments) == found
+
+
+@pytest.mark.parametrize(("given", "plain"), [("call_1", "call_1"), ("functions.f:0", "functions_f_0"), ("", "call")])
+def test_an_id_becomes_one_that_every_dialect_allows(given, plain):
+    assert plain_id(given) == plain
+
+
+def test_long_ids_that_begin_alike_stay_apart():
+    ids = [plain_id("a" * 64 + end) for end in "12"]
+
+    assert len(set(ids)) == 2
+    assert max(map(len, ids)) <= 64
+
+
+def test_a_tool_is_known_to_the_caller_by_its_own_name():
+    answer = Answer("x", "m", 1, shapes={"ns__f": Shape("f", "ns")})
+
+    assert answer.shape("ns__f") == Shape("f", "ns")
+    assert answer.shape("other") == Shape("other")
+
+
+def test_a_call_that_is_known_whole_is_begun_told_and_ended():
+    whole, pieces = ChatComposer(Answer("x", "m", 1)), ChatComposer(Answer("x", "m", 1))
+
+    told = write_call(whole, ComposedCall("c", "ls", "{}"))
+
+    assert told == pieces.begin_call("c", "ls") + pieces.arguments("{}") + pieces.end_call()
+    assert told

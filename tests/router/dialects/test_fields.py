@@ -1,0 +1,67 @@
+"""Fields out of foreign JSON."""
+
+import pytest
+
+from router.contract.errors import BadRequest
+from router.dialects.fields import as_count, as_whole, check_numbers, fingerprint, objects, read_list, read_model, texts_of
+
+
+@pytest.mark.parametrize(("value", "count"), [(3, 3), (0, 0), (-3, 0), (True, 0), ("3", 0), (None, 0), (2.5, 0)])
+def test_a_count_is_a_whole_number_above_nothing(value, count):
+    assert as_count(value) == count
+
+
+@pytest.mark.parametrize(("value", "whole"), [(3, 3), (3.0, 3), (-1, -1), (2.5, None), (True, None), ("3", None)])
+def test_a_whole_number_may_be_written_with_a_point(value, whole):
+    assert as_whole(value) == whole
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"n": 129}, "n"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"max_tokens": True}, "max_tokens"),
+        ({"top_p": -3}, "top_p"),
+    ],
+)
+def test_a_number_that_no_host_takes_is_named(body, field):
+    with pytest.raises(BadRequest) as caught:
+        check_numbers(body)
+
+    assert caught.value.param == field
+
+
+def test_numbers_that_were_not_sent_are_fine():
+    check_numbers({"n": None, "temperature": 0.7, "max_tokens": 5, "other": "x"})
+
+
+@pytest.mark.parametrize("model", [None, "", "  ", 7, "a\x00b", "x" * 201])
+def test_a_model_must_be_a_plain_word(model):
+    with pytest.raises(BadRequest) as caught:
+        read_model({"model": model})
+
+    assert caught.value.param == "model"
+
+
+def test_what_is_not_a_list_or_not_an_object_is_named_with_its_place():
+    with pytest.raises(BadRequest, match="tools: must be a list, not 7"):
+        read_list({"tools": 7}, "tools")
+    with pytest.raises(BadRequest, match=r"tools\[1\]: must be an object, not str|tools\[1\]: must be an object, not 'x'"):
+        list(objects([{}, "x"], "tools"))
+    assert read_list({}, "tools") == []
+
+
+def test_texts_are_taken_from_strings_and_from_parts_of_known_types():
+    parts = [{"type": "text", "text": "a"}, {"type": "image", "text": "b"}, {"type": "text", "text": ""}, "c", {"type": []}]
+
+    assert texts_of("x", frozenset({"text"})) == ("x",)
+    assert texts_of(parts, frozenset({"text"})) == ("a",)
+    assert texts_of(None, frozenset({"text"})) == ()
+
+
+def test_a_fingerprint_tells_long_states_apart_by_their_ends_and_length():
+    states = ["short", "a" * 300, "a" * 301, "b" + "a" * 299, "a" * 299 + "b"]
+
+    assert len({fingerprint(state) for state in states}) == len(states)
+    assert fingerprint("short") == fingerprint("short")

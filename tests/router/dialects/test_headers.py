@@ -1,0 +1,65 @@
+"""Our own response headers."""
+
+from router.contract.decision import Decision, Flip
+from router.contract.facts import AnswerFacts
+from router.contract.signals import Turn
+from router.contract.words import Tier, TurnKind
+from router.dialects.headers import answer_headers, header_text
+from tests.tools.values import make_target
+
+DECISION = Decision(
+    tier=Tier.FAST,
+    targets=("spark",),
+    spill=(),
+    score=0.25,
+    because="a small edit",
+    decided_by="estimate",
+    evidence=(),
+    estimates={},
+    margin_usd=None,
+    flip=Flip(None, None),
+    skipped=(),
+    turn=Turn(TurnKind.ASK, "s", "test", None, None),
+    prompt_tokens=1,
+    prompt_is_exact=True,
+    config_fingerprint="",
+)
+
+
+def headers_of(target=None, failed: str = "", explanation: dict | None = None) -> dict[str, str]:
+    return dict(answer_headers(AnswerFacts("req_1", DECISION, target or make_target(), failed, 1.234, explanation)))
+
+
+def test_a_line_for_a_header_is_plain_and_bounded():
+    assert header_text("a\r\nx-evil: 1\tb") == "a x-evil: 1 b"
+    assert header_text("größer") == "gr??er"
+    assert len(header_text("x" * 1_000)) == 240
+
+
+def test_an_answer_says_who_serves_it_and_why():
+    headers = headers_of()
+
+    assert headers["x-tandem-request-id"] == "req_1"
+    assert (headers["x-tandem-tier"], headers["x-tandem-target"]) == ("fast", "spark")
+    assert (headers["x-tandem-because"], headers["x-tandem-score"]) == ("a small edit", "0.250")
+    assert "x-tandem-explain" not in headers
+
+
+def test_a_target_that_takes_over_is_named_with_its_own_tier_and_who_failed_before():
+    headers = headers_of(make_target("sage", Tier.DEEP), "spark failed (503)")
+
+    assert headers["x-tandem-tier"] == "deep"
+    assert headers["x-tandem-because"] == "spark failed (503), so sage answers: a small edit"
+
+
+def test_an_explanation_is_ascii_without_the_persons_words_and_short_when_it_must_be():
+    short = {"tier": "fast", "score": 1, "because": "größer", "decided_by": "x", "estimates": {}, "flip": {}}
+
+    whole = headers_of(explanation={**short, "person_text": "secret", "more": 1})["x-tandem-explain"]
+    cut = headers_of(explanation={**short, "evidence": "x" * 5_000})["x-tandem-explain"]
+
+    assert whole.isascii()
+    assert "secret" not in whole
+    assert '"more":1' in whole
+    assert "evidence" not in cut
+    assert '"decided_by":"x"' in cut

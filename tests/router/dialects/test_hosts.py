@@ -1,0 +1,44 @@
+"""Hosts, by their names and by their words."""
+
+import json
+
+import pytest
+
+from router.dialects.hosts import quirks_of, says_too_long
+from tests.tools.bridging import CHAT, MESSAGES, answer_to
+
+
+@pytest.mark.parametrize(
+    ("address", "field"),
+    [
+        ("https://api.openai.com/v1", "max_completion_tokens"),
+        ("https://mine.openai.azure.com/openai/v1/", "max_completion_tokens"),
+        ("https://api.openai.com.evil.example/v1", "max_tokens"),
+        ("http://127.0.0.1:8000/v1", "max_tokens"),
+    ],
+)
+def test_a_host_is_known_by_its_whole_name_or_its_end(address, field):
+    assert quirks_of(address).limit_field == field
+
+
+def test_a_limit_that_is_too_large_is_no_refusal_for_length():
+    words = "'max_tokens' or 'max_completion_tokens' is too large: 128000. This model's maximum context length is 131072 tokens"
+
+    told = json.loads(answer_to(MESSAGES, CHAT).refusal(400, json.dumps({"error": {"message": words}}).encode()))["error"]
+
+    assert told["code"] != "context_length_exceeded"
+    assert told["message"] == words
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("invalid_request_error context_length_exceeded", True),
+        ("Prompt is too long: 9 tokens > 8 maximum", True),
+        ("the request exceeds the available context size", True),
+        ("max_tokens is too large: 9. The maximum context length is 8", False),
+        ("rate limit reached", False),
+    ],
+)
+def test_a_refusal_for_length_is_known_by_its_words(words, expected):
+    assert says_too_long(words) is expected

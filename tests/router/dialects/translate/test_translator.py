@@ -1,0 +1,406 @@
+"""Answers over every bridge: the same words, calls and counts, whatever the target speaks and however its bytes are cut."""
+
+import json
+
+import orjson
+import pytest
+from anthropic.types import Message, RawMessageStreamEvent
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from router.contract.usage import Usage
+from router.contract.words import Dialect
+from router.dialects.answers import compose, read_stream_end, read_whole_answer
+from router.dialects.composer import Answer, ComposedCall, Finish, write_call
+from router.dialects.sse import split_frames
+from router.dialects.translate.bridges import BRIDGES
+from router.dialects.translate.context import WriteContext
+from tests.tools.bridging import CALLERS_OF_CHAT, CHAT, MESSAGES, RESPONSES, answer_to, chunk, heard
+from tests.tools.values import make_target, make_view
+from tests.tools.work import cost_ratio
+
+PAIRS = [pytest.param(*pair, id=bridge.name) for pair, bridge in BRIDGES.items()]
+USAGE = Usage(100, 20, cached_tokens=40, reasoning_tokens=0)
+EVENTS = {
+    Dialect.CHAT: TypeAdapter(ChatCompletionChunk),
+    Dialect.RESPONSES: TypeAdapter(ResponseStreamEvent),
+    Dialect.MESSAGES: TypeAdapter(RawMessageStreamEvent),
+}
+WHOLE = {
+    Dialect.CHAT: TypeAdapter(ChatCompletion),
+    Dialect.RESPONSES: TypeAdapter(Response),
+    Dialect.MESSAGES: TypeAdapter(Message),
+}
+REQUESTS = {
+    Dialect.CHAT: {"messages": [{"role": "user", "content": "x"}], "stream_options": {"include_usage": True}},
+    Dialect.RESPONSES: {"input": "x", "include": ["reasoning.encrypted_content"]},
+    Dialect.MESSAGES: {"max_tokens": 99, "messages": [{"role": "user", "content": "x"}], "thinking": {"type": "adaptive"}},
+}
+
+
+def translated(caller: Dialect, target: Dialect, body: dict | None = None):
+    request = {**REQUESTS[caller], "stream": True, **(body or {})}
+    context = WriteContext(make_target(speaks=frozenset({target})), "m")
+    return BRIDGES[caller, target].cross(make_view(request, caller), context, created=1)
+
+
+def tell(composer, finish: Finish = Finish.STOP, calls: int = 2) -> bytes:
+    pieces = [composer.open(), composer.reasoning("let me "), composer.reasoning("see"), composer.envelope("target's own")]
+    pieces += [composer.text("Hello "), composer.text("wörld\n\n"), composer.text("!")]
+    for number in range(calls):
+        pieces.append(
+            write_call(composer, ComposedCall(f"call_{number}", "ls", orjson.dumps({"path": f"dir {number}"}).decode()))
+        )
+    return b"".join([*pieces, composer.close(finish, USAGE)])
+
+
+def answer_of(target: Dialect, finish: Finish = Finish.STOP, calls: int = 2) -> tuple[bytes, bytes]:
+    """An answer as a target of this dialect gives it: streamed, and whole."""
+    composer = compose(target, Answer("t", "m", 1))
+    return tell(composer, finish, calls), orjson.dumps(composer.whole())
+
+
+def events_of(data: bytes) -> list[dict]:
+    return [frame.json() for frame in split_frames(data) if frame.data != b"[DONE]"]
+
+
+def gathered(caller: Dialect, events: list[dict]) -> tuple[str, str, list[tuple[str, str, str]]]:
+    """Text, reasoning and calls, as a client of this dialect would put them together."""
+    text = thought = ""
+    calls: dict[object, list[str]] = {}
+    for event in events:
+        match caller:
+            case Dialect.CHAT:
+                for choice in event["choices"]:
+                    delta = choice["delta"]
+                    text += delta.get("content") or ""
+                    thought += delta.get("reasoning_content") or ""
+                    for call in delta.get("tool_calls", []):
+                        known = calls.setdefault(call["index"], ["", "", ""])
+                        known[0] += call.get("id", "")
+                        known[1] += call["function"].get("name", "")
+                        known[2] += call["function"]["arguments"]
+            case Dialect.RESPONSES:
+                if event["type"] == "response.output_item.done":
+                    item = event["item"]
+                    if item["type"] == "message":
+                        text += item["content"][0]["text"]
+                    elif item["type"] == "reasoning":
+                        thought += "".join(part["text"] for part in item["summary"])
+                    else:
+                        calls[event["output_index"]] = [item["call_id"], item["name"], item["arguments"]]
+            case Dialect.MESSAGES:
+                if event["type"] == "content_block_start" and event["content_block"]["type"] == "tool_use":
+                    calls[event["index"]] = [event["content_block"]["id"], event["content_block"]["name"], ""]
+                delta = event.get("delta", {})
+                text += delta.get("text", "")
+                thought += delta.get("thinking", "")
+                if delta.get("type") == "input_json_delta":
+                    calls[event["index"]][2] += delta["partial_json"]
+    return text, thought, [tuple(call) for call in calls.values()]
+
+
+CALLS = [(f"call_{number}", "ls", orjson.dumps({"path": f"dir {number}"}).decode()) for number in range(2)]
+
+
+@pytest.mark.parametrize(("caller", "target"), PAIRS)
+def test_a_stream_carries_text_reasoning_calls_and_usage_in_events_that_the_sdk_takes(caller, target):
+    answer = translated(caller, target).answer
+
+    out = answer.feed(answer_of(target)[0]) + answer.finish()
+
+    events = events_of(out)
+    for event in events:
+        EVENTS[caller].validate_python(event)
+    assert gathered(caller, events) == ("Hello wörld\n\n!", "let me see", CALLS)
+    end = read_stream_end(caller, split_frames(out))
+    assert end.is_complete
+    assert (end.usage.input_tokens, end.usage.output_tokens, end.usage.cached_tokens) == (100, 20, 40)
+
+
+STRIDE = 331
+"""Longer than most frames. Each run cuts a stream every so many bytes, from another start: together they cut at every byte."""
+
+
+@pytest.mark.parametrize(("caller", "target"), PAIRS)
+def test_a_stream_cut_at_every_byte_is_told_the_same(caller, target):
+    data = answer_of(target)[0]
+    whole = translated(caller, target).answer
+    expected = whole.feed(data) + whole.finish()
+
+    for first in range(1, STRIDE + 1):
+        answer, out, cuts = translated(caller, target).answer, b"", [*range(first, len(data), STRIDE)]
+        for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+            out += answer.feed(data[start:end])
+        assert out + answer.finish() == expected, f"cut at {cuts}"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pair=some.sampled_from(list(BRIDGES)), sizes=some.lists(some.integers(1, 50), min_size=1, max_size=8), ends=some.booleans()
+)
+def test_a_stream_in_pieces_of_any_size_and_with_any_line_ends_is_told_the_same(pair, sizes, ends):
+    data = answer_of(pair[1])[0]
+    whole = translated(*pair).answer
+    expected = whole.feed(data) + whole.finish()
+    answer, out, start, turn = translated(*pair).answer, b"", 0, 0
+    data = data.replace(b"\n", b"\r\n") if ends else data
+
+    while start < len(data):
+        size = sizes[turn % len(sizes)]
+        out += answer.feed(data[start : start + size])
+        start, turn = start + size, turn + 1
+
+    assert out + answer.finish() == expected
+
+
+@pytest.mark.parametrize(("caller", "target"), PAIRS)
+def test_a_whole_answer_fits_the_sdks_type_and_says_what_the_stream_says(caller, target):
+    stream, body = answer_of(target)
+
+    told = json.loads(translated(caller, target, {"stream": False, "stream_options": None}).answer.whole(body))
+
+    WHOLE[caller].validate_python(told)
+    assert read_whole_answer(caller, orjson.dumps(told)).cached_tokens == 40
+    streamed = translated(caller, target).answer
+    events = events_of(streamed.feed(stream) + streamed.finish())
+    if caller is Dialect.RESPONSES:
+        assert told["output"] == events[-1]["response"]["output"]
+    if caller is Dialect.CHAT:
+        message = told["choices"][0]["message"]
+        assert (message["content"], message["reasoning_content"]) == gathered(caller, events)[:2]
+        assert [call["function"]["arguments"] for call in message["tool_calls"]] == [call[2] for call in CALLS]
+
+
+@pytest.mark.parametrize(("caller", "target"), PAIRS)
+@pytest.mark.parametrize("finish", [Finish.STOP, Finish.LENGTH])
+def test_why_an_answer_ended_survives(caller, target, finish):
+    answer = translated(caller, target).answer
+
+    events = events_of(answer.feed(answer_of(target, finish, calls=0)[0]) + answer.finish())
+
+    said = {
+        Dialect.CHAT: lambda: next(c["finish_reason"] for e in events for c in e["choices"] if c["finish_reason"]),
+        Dialect.RESPONSES: lambda: events[-1]["type"],
+        Dialect.MESSAGES: lambda: next(e["delta"]["stop_reason"] for e in events if e["type"] == "message_delta"),
+    }[caller]()
+    expected = {"stop": ("stop", "response.completed", "end_turn"), "length": ("length", "response.incomplete", "max_tokens")}
+    assert said == expected[finish][(Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES).index(caller)]
+
+
+@pytest.mark.parametrize(("caller", "target"), PAIRS)
+def test_a_stream_that_stops_short_gets_no_end(caller, target):
+    data = answer_of(target)[0]
+    last = {
+        Dialect.CHAT: b'"finish_reason":"',
+        Dialect.RESPONSES: b"event: response.completed",
+        Dialect.MESSAGES: b"event: message_delta",
+    }
+    answer = translated(caller, target).answer
+
+    out = answer.feed(data[: data.rindex(last[target])].rpartition(b"\n\n")[0] + b"\n\n") + answer.finish()
+
+    assert not read_stream_end(caller, split_frames(out)).is_complete
+
+
+@pytest.mark.parametrize(("caller", "target"), PAIRS)
+def test_an_error_in_the_middle_of_a_stream_is_the_callers_own_kind_of_error(caller, target):
+    error = {"type": "overloaded_error", "message": "Busy", "code": "server_is_overloaded"}
+    event = {
+        Dialect.CHAT: {"error": error},
+        Dialect.RESPONSES: {"type": "response.failed", "response": {"error": error}},
+        Dialect.MESSAGES: {"type": "error", "error": error},
+    }[target]
+    answer = translated(caller, target).answer
+    opening = compose(target, Answer("t", "m", 1)).open()
+
+    out = answer.feed(opening + b"data: " + json.dumps(event).encode() + b"\n\ndata: [DONE]\n\n") + answer.finish()
+
+    end = read_stream_end(caller, split_frames(out))
+    assert end.has_failed
+    assert not end.is_complete
+    assert b"server_is_overloaded" in out
+    assert b"[DONE]" not in out
+
+
+def calls_chunk(*calls: dict, finish: str | None = None) -> bytes:
+    delta = {"tool_calls": list(calls)} if calls else {}
+    return b"data: " + json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}).encode() + b"\n\n"
+
+
+def call_piece(index: int, arguments: str, name: str | None = None, call_id: str | None = None) -> dict:
+    head = {"id": call_id or f"c{index}", "type": "function"} if name else {}
+    return {"index": index, **head, "function": {**({"name": name} if name else {}), "arguments": arguments}}
+
+
+CALLS_END = calls_chunk(finish="tool_calls") + b"data: [DONE]\n\n"
+
+
+def test_calls_that_a_target_writes_at_once_are_told_one_after_another():
+    answer = translated(Dialect.MESSAGES, Dialect.CHAT).answer
+
+    out = answer.feed(calls_chunk(call_piece(0, '{"a"', "f"), call_piece(1, '{"b"', "g")))
+    out += answer.feed(calls_chunk(call_piece(1, ":2}")) + calls_chunk(call_piece(0, ":1}")) + CALLS_END)
+
+    events = events_of(out)
+    assert gathered(Dialect.MESSAGES, events)[2] == [("c0", "f", '{"a":1}'), ("c1", "g", '{"b":2}')]
+    opened = [event["index"] for event in events if event["type"].startswith("content_block_")]
+    assert opened == sorted(opened)
+
+
+@pytest.mark.parametrize("caller", [Dialect.MESSAGES, Dialect.RESPONSES])
+def test_calls_that_are_all_named_before_any_argument_keep_their_arguments(caller):
+    answer = translated(caller, Dialect.CHAT).answer
+
+    out = answer.feed(calls_chunk(call_piece(0, "", "f")) + calls_chunk(call_piece(1, "", "g")))
+    out += answer.feed(calls_chunk(call_piece(0, '{"a":1}')) + calls_chunk(call_piece(1, '{"b":2}')) + CALLS_END)
+
+    assert gathered(caller, events_of(out))[2] == [("c0", "f", '{"a":1}'), ("c1", "g", '{"b":2}')]
+
+
+@pytest.mark.parametrize("caller", [Dialect.MESSAGES, Dialect.RESPONSES])
+def test_calls_that_a_host_gives_one_index_are_told_apart_by_their_ids(caller):
+    answer = translated(caller, Dialect.CHAT).answer
+
+    out = answer.feed(calls_chunk(call_piece(0, '{"a":1}', "f", "x")) + calls_chunk(call_piece(0, '{"b"', "g", "y")))
+    out += answer.feed(calls_chunk(call_piece(0, ":2}")) + CALLS_END)
+
+    assert gathered(caller, events_of(out))[2] == [("x", "f", '{"a":1}'), ("y", "g", '{"b":2}')]
+
+
+def test_a_free_form_tool_and_a_grouped_one_come_back_as_the_caller_knows_them():
+    tools = [
+        {"type": "custom", "name": "apply_patch", "format": {"type": "grammar", "syntax": "lark", "definition": "start: x"}},
+        {"type": "namespace", "name": "mcp", "tools": [{"type": "function", "name": "find", "parameters": {"type": "object"}}]},
+    ]
+    crossed = translated(Dialect.RESPONSES, Dialect.CHAT, {"tools": tools})
+    target = compose(Dialect.CHAT, Answer("t", "m", 1))
+    data = target.open()
+    data += write_call(target, ComposedCall("call_1", "apply_patch", json.dumps({"input": "*** Begin Patch"})))
+    data += write_call(target, ComposedCall("call_2", "mcp__find", "{}")) + target.close(Finish.TOOLS, USAGE)
+
+    events = events_of(crossed.answer.feed(data) + crossed.answer.finish())
+
+    offered = {tool["function"]["name"]: tool["function"] for tool in json.loads(crossed.body)["tools"]}
+    assert "start: x" in offered["apply_patch"]["description"]
+    assert offered["apply_patch"]["parameters"]["required"] == ["input"]
+    patch, found = (event["item"] for event in events if event["type"] == "response.output_item.done")
+    assert (patch["type"], patch["input"]) == ("custom_tool_call", "*** Begin Patch")
+    assert (found["namespace"], found["name"]) == ("mcp", "find")
+
+
+@pytest.mark.parametrize("caller", [Dialect.RESPONSES, Dialect.MESSAGES])
+def test_a_targets_hidden_reasoning_comes_back_to_it_as_it_was_and_to_nobody_else(caller):
+    target = Dialect.MESSAGES if caller is Dialect.RESPONSES else Dialect.RESPONSES
+    crossed = translated(caller, target)
+    answer = crossed.answer
+    events = events_of(answer.feed(answer_of(target, calls=0)[0]) + answer.finish())
+    if caller is Dialect.RESPONSES:
+        history = {
+            "input": [{"role": "user", "content": "x"}, *events[-1]["response"]["output"], {"role": "user", "content": "y"}]
+        }
+    else:
+        signature = next(e["delta"]["signature"] for e in events if e.get("delta", {}).get("type") == "signature_delta")
+        thinking = {"type": "thinking", "thinking": "let me see", "signature": signature}
+        said = [{"role": "assistant", "content": [thinking, {"type": "text", "text": "a"}]}]
+        history = {"messages": [{"role": "user", "content": "x"}, *said, {"role": "user", "content": "y"}]}
+
+    again = translated(caller, target, history)
+    other = BRIDGES[caller, target].cross(
+        make_view({**REQUESTS[caller], **history}, caller),
+        WriteContext(make_target("other", speaks=frozenset({target})), "m"),
+        created=1,
+    )
+
+    body = json.loads(again.body)
+    if target is Dialect.MESSAGES:
+        assert body["messages"][1]["content"][0] == {"type": "thinking", "thinking": "let me see", "signature": "target's own"}
+    else:
+        assert body["input"][1]["encrypted_content"] == "target's own"
+        assert body["input"][1]["type"] == "reasoning"
+    assert b"target's own" not in other.body
+    assert other.dropped == ("reasoning of earlier answers",)
+
+
+@pytest.mark.parametrize(("caller", "target"), PAIRS)
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"error": {"message": "Bad field", "type": "invalid_request_error", "param": "x", "code": "unknown_parameter"}}',
+        b'{"type": "error", "error": {"type": "invalid_request_error", "message": "Bad field"}}',
+        b'[{"error": {"code": 400, "message": "Bad field", "status": "INVALID_ARGUMENT"}}]',
+        b'{"object": "error", "message": "Bad field", "type": "BadRequestError", "code": 400}',
+        b"Bad field",
+    ],
+)
+def test_a_refusal_keeps_its_words_however_the_host_writes_them(caller, target, raw):
+    body = json.loads(translated(caller, target).answer.refusal(400, raw))
+
+    assert body["error"]["message"] == "Bad field"
+    assert ("type" in body) == (caller is Dialect.MESSAGES)
+
+
+def test_a_refusal_for_length_carries_the_words_on_which_each_client_compacts():
+    words = "This model's maximum context length is 128000 tokens. However, your messages resulted in 130,412 tokens."
+    raw = json.dumps({"error": {"message": words, "code": "context_length_exceeded", "type": "invalid_request_error"}}).encode()
+
+    to_messages = json.loads(translated(Dialect.MESSAGES, Dialect.CHAT).answer.refusal(400, raw))
+    claude = (
+        b'{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9000 tokens > 8000 maximum"}}'
+    )
+    to_responses = json.loads(translated(Dialect.RESPONSES, Dialect.MESSAGES).answer.refusal(400, claude))
+
+    assert to_messages["error"]["message"].startswith("prompt is too long: 130412 tokens > 128000 maximum")
+    assert to_responses["error"]["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize("caller", CALLERS_OF_CHAT)
+def test_an_event_that_is_not_json_fails_the_answer(caller):
+    events = heard(caller, CHAT, chunk({"content": "one"}), b'data: {"choices":[{"delta":\n\n', chunk(finish="stop"))
+
+    assert events[-1]["type"] in ("response.failed", "error")
+
+
+def test_a_frame_without_end_fails_the_answer():
+    answer = answer_to(RESPONSES, CHAT, stream=True)
+    out = b""
+
+    for _ in range(17):
+        out += answer.feed(b"x" * (1 << 20))
+
+    assert read_stream_end(RESPONSES, split_frames(out)).has_failed
+
+
+def test_many_events_in_one_piece_take_time_in_proportion():
+    def feed(count: int) -> None:
+        event = b'data: {"choices":[{"index":0,"delta":{"content":"tok "}}]}\n\n'
+        assert answer_to(MESSAGES, CHAT, stream=True).feed(event * count).count(b"tok ") == count
+
+    assert cost_ratio(lambda: feed(8_000), lambda: feed(1_000), repeats=3) < 24
+
+
+@pytest.mark.parametrize(
+    ("target", "body"),
+    [
+        (CHAT, {"choices": [None]}),
+        (CHAT, {"choices": []}),
+        (RESPONSES, {"status": "queued", "output": []}),
+        (RESPONSES, {"status": "cancelled", "output": []}),
+        (RESPONSES, {"status": "failed", "output": [], "error": None}),
+    ],
+)
+def test_what_is_no_answer_is_refused(target, body):
+    with pytest.raises(ValueError, match="answer"):
+        answer_to(MESSAGES, target).whole(orjson.dumps(body))
+
+
+def test_an_answer_that_is_nested_too_deeply_to_be_written_is_refused():
+    deep = '{"a":' * 300 + "1" + "}" * 300
+    calls = [{"id": "f", "function": {"name": "f", "arguments": deep}}]
+    body = {"choices": [{"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}]}
+
+    with pytest.raises(ValueError, match="nested"):
+        answer_to(MESSAGES, CHAT).whole(orjson.dumps(body))

@@ -1,0 +1,364 @@
+"""One attempt at one target: what goes out, what is noted in which order, and that nothing is left behind."""
+
+import asyncio
+
+import pytest
+
+from router.contract.errors import (
+    CallerKey,
+    Unavailable,
+    UpstreamAuth,
+    UpstreamCut,
+    UpstreamRefused,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from router.contract.exchange import CancelReason
+from router.contract.facts import AttemptEnded, AttemptOpened, Read
+from router.contract.usage import Usage
+from router.contract.words import Dialect, Operation, Outcome
+from router.dialects.fitting import Fit
+from router.dispatch.attempt import Order, attempt, counts_here
+from router.dispatch.live import LiveStatistics
+from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.scripted import HandClock, answers, fails, hangs, names_of, reach, streams
+from tests.tools.sinks import RecordingSink
+from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
+from tests.tools.values import ask, make_target, make_view
+
+SPARK = make_target()
+REFUSED = answers({"error": {"message": "no"}}, 400)
+
+
+class Trial:
+    """One attempt, with everything that watches it."""
+
+    def __init__(self, *scripts, view=None, target=SPARK, clock=None, fit=None, failed="", seconds=600.0, **order) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock, self.live, self.sink = clock or loop.time, LiveStatistics(), RecordingSink()
+        self.view = view or ask()
+        self.reachable = reach(target, *scripts, fit=fit)
+        self.adapter = self.reachable.adapter
+        self.exchange = make_exchange(self.live, dialect=self.view.dialect, seconds=seconds)
+        self.exchange.note(Read(self.view))
+        self.exchange.note(make_decided(self.view))
+        self.order = Order(self.exchange, make_decision(), self.sink, 1 << 20, self.clock, **order)
+        self.failed = failed
+        self.timers: list[asyncio.TimerHandle] = []
+        set_timer = loop.call_later
+        loop.call_later = lambda *given: self.timers.append(handle := set_timer(*given)) or handle
+
+    async def run(self):
+        return await attempt(self.order, self.view, self.reachable, self.failed)
+
+    def begin(self) -> asyncio.Task:
+        task = asyncio.get_running_loop().create_task(self.run())
+        self.exchange.run_by(task)
+        return task
+
+    @property
+    def facts(self) -> list[str]:
+        return names_of(self.exchange.journal)[2:]
+
+    @property
+    def ended(self) -> AttemptEnded:
+        return self.exchange.last(AttemptEnded)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return dict(self.sink.headers)
+
+    def has_let_go(self) -> bool:
+        """Nothing is in flight, and no timer of this attempt is left."""
+        in_flight = self.live.statuses({self.reachable.target.name: self.reachable.target}, 1e9)[
+            self.reachable.target.name
+        ].in_flight
+        return in_flight == 0 and all(timer.cancelled() or timer.when() <= seconds_passed() for timer in self.timers)
+
+
+@jumping_clock
+async def test_a_whole_answer_that_serves_is_opened_begun_and_ended_in_this_order():
+    trial = Trial()
+
+    ended = await trial.run()
+
+    assert trial.facts == ["AttemptOpened", "FirstByte", "AttemptEnded"]
+    assert ended.ending == (Outcome.SERVED, 200, None)
+    assert (ended.attempt.target, ended.attempt.status, ended.attempt.error) == ("spark", 200, None)
+    assert trial.sink.words == ["feed_from", "start", "write", "end"]
+    assert not trial.adapter.calls[0].is_cancelled
+    assert trial.has_let_go()
+
+
+@jumping_clock
+async def test_a_stream_notes_its_first_byte_then_its_first_token_then_its_end():
+    trial = Trial(streams(), view=ask(stream=True))
+
+    ended = await trial.run()
+
+    assert trial.facts == ["AttemptOpened", "FirstByte", "FirstToken", "AttemptEnded"]
+    assert ended.ending.outcome is Outcome.SERVED
+    assert trial.ended.usage == Usage(9, 3)
+    assert trial.has_let_go()
+
+
+@jumping_clock
+async def test_a_refusal_reaches_nobody_and_may_be_followed_by_another_attempt():
+    trial = Trial(REFUSED)
+
+    ended = await trial.run()
+
+    assert trial.facts == ["AttemptOpened", "AttemptEnded"]
+    assert ended.ending is None
+    assert isinstance(ended.error, UpstreamRefused)
+    assert (trial.ended.attempt.status, trial.ended.attempt.error) == (400, "upstream_refused")
+    assert trial.ended.usage is None
+    assert trial.sink.words == ["feed_from"]
+    assert trial.adapter.calls[0].is_cancelled
+    assert trial.has_let_go()
+
+
+@jumping_clock
+async def test_a_stream_that_is_cut_after_its_first_byte_ends_the_request():
+    trial = Trial(streams(chat_frame("a"), chat_frame("b")), view=ask(stream=True))
+
+    ended = await trial.run()
+
+    assert trial.facts == ["AttemptOpened", "FirstByte", "FirstToken", "AttemptEnded"]
+    assert (ended.ending.outcome, ended.ending.status) == (Outcome.CUT_SHORT, 200)
+    assert isinstance(ended.ending.error, UpstreamCut)
+    assert trial.ended.attempt.error == "upstream_cut"
+    assert trial.ended.usage == Usage(100, 2, is_estimated=True)
+    assert trial.sink.words[-1] == "fail"
+    assert trial.adapter.calls[0].is_cancelled
+    assert trial.has_let_go()
+
+
+@jumping_clock
+async def test_a_stream_whose_target_says_that_it_failed_is_a_failure_and_not_a_cut():
+    trial = Trial(streams(chat_frame("a"), b'data: {"error":{"message":"broke"}}\n\n'), view=ask(stream=True))
+
+    ended = await trial.run()
+
+    assert (ended.ending.outcome, ended.ending.status) == (Outcome.FAILED, 200)
+
+
+@jumping_clock
+async def test_a_target_that_cannot_be_reached_leaves_no_status():
+    trial = Trial(fails(UpstreamUnreachable("spark", "nobody there")))
+
+    ended = await trial.run()
+
+    assert ended.ending is None
+    assert (ended.attempt.status, ended.attempt.error) == (None, "upstream_unreachable")
+
+
+@jumping_clock
+async def test_a_key_that_the_caller_did_not_bring_ends_the_attempt_with_its_code_and_is_raised():
+    trial = Trial(CallerKey("bring your own"))
+
+    with pytest.raises(CallerKey):
+        await trial.run()
+
+    assert trial.facts == ["AttemptOpened", "AttemptEnded"]
+    assert trial.ended.attempt.error == "caller_key"
+    assert isinstance(trial.ended.error, CallerKey)
+    assert trial.has_let_go()
+
+
+@pytest.mark.parametrize(("takes_callers_key", "kind"), [(False, UpstreamAuth), (True, CallerKey)])
+@jumping_clock
+async def test_a_rejected_key_is_the_operators_or_the_callers_whosever_it_was(takes_callers_key, kind):
+    trial = Trial(answers({}, 401), target=make_target(takes_callers_key=takes_callers_key))
+
+    ended = await trial.run()
+
+    assert type(ended.error) is kind
+    assert trial.ended.attempt.error == kind.code
+
+
+@pytest.mark.parametrize("script", [hangs, streams(chat_frame("a"), ends=False)], ids=["before the first byte", "after it"])
+@jumping_clock
+async def test_a_caller_who_leaves_is_told_nothing_and_the_target_is_hung_up_on(script):
+    trial = Trial(script, view=ask(stream=True))
+    task = trial.begin()
+    await asyncio.sleep(1)
+    told = list(trial.sink.told)
+
+    trial.exchange.cancel(CancelReason.CALLER_LEFT)
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert trial.sink.told == told
+    assert trial.facts[-1] == "AttemptEnded"
+    assert trial.facts.count("AttemptEnded") == 1
+    assert (trial.ended.attempt.error, trial.ended.error) == ("abandoned", None)
+    assert trial.adapter.calls[0].is_cancelled
+    assert trial.has_let_go()
+
+
+@jumping_clock
+async def test_a_router_that_stops_before_the_first_byte_refuses_what_waits():
+    trial = Trial(hangs)
+    task = trial.begin()
+    await asyncio.sleep(1)
+
+    trial.exchange.cancel(CancelReason.STOPPING)
+
+    with pytest.raises(Unavailable, match="shutting down"):
+        await task
+    assert trial.sink.words == ["feed_from"]
+    assert trial.facts == ["AttemptOpened", "AttemptEnded"]
+    assert trial.ended.attempt.error == "abandoned"
+    assert trial.has_let_go()
+
+
+@jumping_clock
+async def test_a_router_that_stops_after_the_first_byte_says_so_in_the_stream():
+    trial = Trial(streams(chat_frame("a"), ends=False), view=ask(stream=True))
+    task = trial.begin()
+    await asyncio.sleep(1)
+
+    trial.exchange.cancel(CancelReason.STOPPING)
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert b"shutting down" in trial.sink.body
+    assert trial.sink.words[-1] == "fail"
+    assert trial.ended.usage == Usage(100, 1, is_estimated=True)
+    assert trial.adapter.calls[0].is_cancelled
+    assert trial.has_let_go()
+
+
+@jumping_clock
+async def test_a_silent_target_is_given_up_on_at_the_requests_deadline():
+    trial = Trial(hangs, seconds=90.0)
+
+    ended = await trial.run()
+
+    assert seconds_passed() == 90
+    assert isinstance(ended.error, UpstreamTimeout)
+    assert "deadline of 90 s" in ended.error.message
+    assert (ended.ending, ended.attempt.seconds) == (None, 90.0)
+    assert trial.adapter.calls[0].is_cancelled
+    assert trial.has_let_go()
+
+
+@jumping_clock
+async def test_a_stream_that_is_still_running_at_the_deadline_is_cut_there():
+    trial = Trial(streams(chat_frame("a"), ends=False), view=ask(stream=True), seconds=90.0)
+
+    ended = await trial.run()
+
+    assert seconds_passed() == 90
+    assert ended.ending.outcome is Outcome.CUT_SHORT
+    assert isinstance(ended.ending.error, UpstreamTimeout)
+    assert trial.has_let_go()
+
+
+@jumping_clock
+async def test_the_deadline_runs_from_the_requests_beginning_and_not_the_attempts():
+    trial = Trial(hangs, seconds=90.0)
+    await asyncio.sleep(60)
+
+    await trial.run()
+
+    assert seconds_passed() == 90
+
+
+class SlowToFit(dict):
+    """A target's words for effort, which take their time to be looked up."""
+
+    def __init__(self, clock: HandClock, seconds: float) -> None:
+        self.clock, self.seconds = clock, seconds
+
+    def get(self, *_):
+        self.clock.now += self.seconds
+
+
+@jumping_clock
+async def test_overhead_is_ours_until_the_target_is_called_with_what_it_takes_to_fit_the_request():
+    clock = HandClock(0.25)
+    trial = Trial(clock=clock, fit=Fit(efforts=SlowToFit(clock, 0.5)))
+
+    await trial.run()
+
+    assert trial.headers["x-tandem-overhead-ms"] == "750.00"
+    assert trial.exchange.last(AttemptOpened).at == 0.75
+
+
+@jumping_clock
+async def test_the_time_that_earlier_targets_took_is_not_ours():
+    clock = HandClock(5.0)
+    trial = Trial(clock=clock, failed="owl failed (503)")
+    trial.exchange.note(AttemptOpened(0.125, make_target("owl"), "", ()))
+
+    await trial.run()
+
+    assert trial.headers["x-tandem-overhead-ms"] == "125.00"
+    assert "owl failed (503)" in trial.headers["x-tandem-because"]
+
+
+@jumping_clock
+async def test_the_answer_of_each_tier_carries_its_own_headers():
+    trial = Trial(carried={SPARK.tier: (("x-mark", "fast"),), SPARK.tier.other: (("x-mark", "deep"),)})
+
+    await trial.run()
+
+    assert trial.headers["x-mark"] == "fast"
+
+
+@jumping_clock
+async def test_an_explanation_says_what_the_request_lost_on_its_way():
+    target = make_target(speaks=frozenset({Dialect.MESSAGES}))
+    body = {"type": "message", "content": [{"type": "text", "text": "hi"}], "usage": {"input_tokens": 1, "output_tokens": 1}}
+    trial = Trial(answers(body), view=ask(logit_bias={"5": 1}), target=target, explanation={"tier": "fast"})
+
+    await trial.run()
+
+    assert '"spark":["logit_bias"' in trial.headers["x-tandem-explain"]
+    assert "logit_bias" in trial.exchange.last(AttemptOpened).dropped
+
+
+@jumping_clock
+async def test_speed_is_not_the_targets_own_when_its_caller_read_slowly():
+    frames = (chat_frame("a"), *[chat_frame("b")] * 9, chat_frame(finish="stop"), CHAT_USAGE.replace(b":3", b":30"), DONE)
+
+    async def run(is_slow: bool):
+        def slowly(sink):
+            if is_slow:
+                trial.sink.flow.pause()
+            sink.start(200, (("content-type", "text/event-stream"),))
+            for frame in frames[:-1]:
+                sink.write(frame)
+            asyncio.get_running_loop().call_later(2, lambda: (sink.write(frames[-1]), sink.end()))
+
+        trial = Trial(slowly, view=ask(stream=True))
+        await trial.run()
+        return trial.ended
+
+    quick, slow = await run(False), await run(True)
+    assert (quick.tokens_per_second, quick.is_targets_own_speed) == (15.0, True)
+    assert (slow.tokens_per_second, slow.is_targets_own_speed) == (15.0, False)
+
+
+@jumping_clock
+async def test_a_count_that_the_targets_dialect_has_no_call_for_is_answered_here_and_nobody_is_called():
+    view = make_view({"messages": [{"role": "user", "content": "x"}]}, Dialect.MESSAGES, operation=Operation.COUNT_TOKENS)
+    trial = Trial(view=view)
+
+    ended = await trial.run()
+
+    assert trial.sink.body == b'{"input_tokens":100}'
+    assert ended.ending.outcome is Outcome.SERVED
+    assert trial.adapter.opened == []
+    assert trial.ended.usage is None
+
+
+def test_a_target_that_speaks_the_callers_dialect_counts_itself():
+    view = make_view({"messages": [{"role": "user", "content": "x"}]}, Dialect.MESSAGES, operation=Operation.COUNT_TOKENS)
+
+    assert counts_here(view, make_target())
+    assert not counts_here(view, make_target(speaks=frozenset({Dialect.MESSAGES})))
+    assert not counts_here(ask(), make_target(speaks=frozenset({Dialect.MESSAGES})))

@@ -1,0 +1,406 @@
+"""From one target to the next: whom a request is sent to, in which form, and what is noted of it."""
+
+import asyncio
+import json
+from typing import NamedTuple
+
+import pytest
+
+from router.contract.errors import (
+    BadRequest,
+    CallerKey,
+    TiersBusy,
+    Unavailable,
+    UpstreamRefused,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from router.contract.exchange import CancelReason
+from router.contract.facts import AttemptEnded, AttemptOpened, Read, StateRefused
+from router.contract.words import Dialect, Outcome, Tier
+from router.dialects.opaque import all_keys, refused_by
+from router.dispatch.live import LiveStatistics
+from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.scripted import HandClock, answers, dispatcher_of, fails, hangs, names_of, reach, streams
+from tests.tools.sinks import RecordingSink
+from tests.tools.upstream import chat_frame
+from tests.tools.values import ask, make_target, make_view
+
+SPARK, OWL, SAGE = make_target(), make_target("owl"), make_target("sage", Tier.DEEP)
+BUSY = answers({"error": {"message": "slow down"}}, 429, (("content-type", "application/json"), ("retry-after", "7")))
+BROKEN = answers({"error": {"message": "broke"}}, 500)
+BLAMED = answers({"error": {"message": "temperature is too high"}}, 400)
+RESPONSE = {
+    "id": "resp_2",
+    "object": "response",
+    "status": "completed",
+    "output": [],
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+}
+
+
+class Trial:
+    """A request on its way through these targets, with everything that watches it."""
+
+    def __init__(self, *reachable, view=None, spill=(), seconds=600.0, clock=None) -> None:
+        self.reachable = reachable
+        self.clock = clock or asyncio.get_running_loop().time
+        self.dispatcher = dispatcher_of(*reachable, clock=self.clock)
+        self.live, self.sink = LiveStatistics(), RecordingSink()
+        view = view or ask()
+        own = tuple(each.target.name for each in reachable if each.target.name not in spill)
+        self.decided = make_decided(view, make_decision(targets=own, spill=tuple(spill)))
+        self.exchange = make_exchange(self.live, dialect=view.dialect, seconds=seconds)
+        self.exchange.note(Read(view))
+        self.exchange.note(self.decided)
+
+    async def run(self):
+        return await self.dispatcher.send(self.exchange, self.decided, self.sink)
+
+    def begin(self) -> asyncio.Task:
+        task = asyncio.get_running_loop().create_task(self.run())
+        self.exchange.run_by(task)
+        return task
+
+    @property
+    def facts(self) -> list[str]:
+        return names_of(self.exchange.journal)[2:]
+
+    @property
+    def attempts(self) -> list[tuple]:
+        return [
+            (fact.attempt.target, fact.attempt.status, fact.attempt.error)
+            for fact in self.exchange.journal
+            if isinstance(fact, AttemptEnded)
+        ]
+
+    @property
+    def opened(self) -> list[AttemptOpened]:
+        return [fact for fact in self.exchange.journal if isinstance(fact, AttemptOpened)]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return dict(self.sink.headers)
+
+    @property
+    def in_flight(self) -> int:
+        targets = {each.target.name: each.target for each in self.reachable}
+        return sum(status.in_flight for status in self.live.statuses(targets, 1e9).values())
+
+
+@jumping_clock
+async def test_a_target_that_fails_is_followed_by_the_next_and_the_caller_is_told_so():
+    trial = Trial(reach(SPARK, BROKEN), reach(OWL))
+
+    ending = await trial.run()
+
+    assert ending == (Outcome.SERVED, 200, None)
+    assert trial.facts == ["AttemptOpened", "AttemptEnded", "AttemptOpened", "FirstByte", "AttemptEnded"]
+    assert trial.attempts == [("spark", 500, "upstream_refused"), ("owl", 200, None)]
+    assert trial.opened[1].failed == "spark failed (500)"
+    assert trial.headers["x-tandem-target"] == "owl"
+    assert trial.headers["x-tandem-because"].startswith("spark failed (500), so owl answers: ")
+    assert trial.in_flight == 0
+
+
+@jumping_clock
+async def test_the_other_tier_takes_over_when_its_own_failed_and_is_named_as_the_one_that_serves():
+    trial = Trial(reach(SPARK, fails(UpstreamUnreachable("spark", "nobody there"))), reach(SAGE), spill=("sage",))
+
+    await trial.run()
+
+    assert (trial.headers["x-tandem-tier"], trial.headers["x-tandem-target"]) == ("deep", "sage")
+    assert trial.attempts == [("spark", None, "upstream_unreachable"), ("sage", 200, None)]
+
+
+@jumping_clock
+async def test_a_request_that_a_target_blames_goes_nowhere_else_and_keeps_the_targets_words():
+    trial = Trial(reach(SPARK, BLAMED), reach(OWL))
+
+    with pytest.raises(UpstreamRefused) as refused:
+        await trial.run()
+
+    assert refused.value.body == b'{"error": {"message": "temperature is too high"}}'
+    assert trial.facts == ["AttemptOpened", "AttemptEnded"]
+    assert trial.reachable[1].adapter.opened == []
+
+
+@jumping_clock
+async def test_when_all_are_busy_the_caller_hears_the_shortest_wait():
+    trial = Trial(reach(SPARK, BUSY), reach(OWL, BROKEN))
+
+    with pytest.raises(TiersBusy) as busy:
+        await trial.run()
+
+    assert busy.value.retry_after_seconds == 7
+    assert trial.attempts == [("spark", 429, "upstream_refused"), ("owl", 500, "upstream_refused")]
+    assert trial.sink.words == ["feed_from", "feed_from"]
+    assert trial.in_flight == 0
+
+
+@jumping_clock
+async def test_a_stream_that_breaks_after_its_first_byte_is_tried_nowhere_else():
+    trial = Trial(reach(SPARK, streams(chat_frame("a"))), reach(OWL), view=ask(stream=True))
+
+    ending = await trial.run()
+
+    assert ending.outcome is Outcome.CUT_SHORT
+    assert trial.reachable[1].adapter.opened == []
+    assert trial.in_flight == 0
+
+
+@jumping_clock
+async def test_a_whole_answer_that_breaks_is_tried_elsewhere_since_nothing_of_it_went_out():
+    trial = Trial(reach(SPARK, answers(b"<html>")), reach(OWL))
+
+    ending = await trial.run()
+
+    assert ending.outcome is Outcome.SERVED
+    assert trial.attempts == [("spark", 200, "upstream_malformed"), ("owl", 200, None)]
+    assert trial.sink.words.count("start") == 1
+
+
+@jumping_clock
+async def test_what_one_target_could_only_misunderstand_goes_to_the_next_without_a_call():
+    view = make_view({"input": "x", "previous_response_id": "resp_1"}, Dialect.RESPONSES)
+    knows = make_target("owl", speaks=frozenset({Dialect.RESPONSES}))
+    trial = Trial(reach(SPARK), reach(knows, answers(RESPONSE)), view=view)
+
+    ending = await trial.run()
+
+    assert ending.outcome is Outcome.SERVED
+    assert trial.facts == ["AttemptEnded", "AttemptOpened", "FirstByte", "AttemptEnded"]
+    assert trial.attempts[0][:2] == ("spark", None)
+    assert trial.opened[0].failed.startswith("spark cannot serve this (")
+    assert trial.reachable[0].adapter.opened == []
+    assert trial.in_flight == 0
+
+
+@jumping_clock
+async def test_a_request_that_every_target_could_only_misunderstand_is_refused_for_what_it_is():
+    view = make_view({"input": "x", "previous_response_id": "resp_1"}, Dialect.RESPONSES)
+    trial = Trial(reach(SPARK), reach(OWL), view=view)
+
+    with pytest.raises(BadRequest):
+        await trial.run()
+
+    assert trial.facts == ["AttemptEnded", "AttemptEnded"]
+
+
+def reasoning(blob: str) -> dict:
+    return {"type": "reasoning", "id": f"rs_{blob}", "summary": [], "encrypted_content": blob}
+
+
+USER = {"role": "user", "content": "x"}
+UNREADABLE = answers({"error": {"message": "could not be decrypted", "code": "invalid_encrypted_content"}}, 400)
+KNOWS = make_target(speaks=frozenset({Dialect.RESPONSES}))
+
+
+def with_state(**origins: str):
+    view = make_view({"input": [USER, reasoning("mine"), USER]}, Dialect.RESPONSES)
+    return view._replace(origins={key: origins["mine"] for key in all_keys(view) if origins})
+
+
+@jumping_clock
+async def test_hidden_state_that_a_target_rejects_is_left_out_and_that_is_noted_once_the_retry_served():
+    trial = Trial(reach(KNOWS, UNREADABLE, answers(RESPONSE)), reach(OWL), view=with_state(mine="spark"))
+
+    ending = await trial.run()
+
+    first, second = trial.reachable[0].adapter.bodies
+    assert ending.outcome is Outcome.SERVED
+    assert trial.facts == ["AttemptOpened", "AttemptEnded", "AttemptOpened", "FirstByte", "AttemptEnded", "StateRefused"]
+    assert [item["type"] for item in first["input"] if "type" in item] == ["reasoning"]
+    assert [item for item in second["input"] if item.get("type") == "reasoning"] == []
+    assert trial.exchange.last(StateRefused) == (KNOWS, all_keys(with_state()))
+    assert trial.opened[1].failed == ""
+    assert trial.reachable[1].adapter.opened == []
+
+
+@jumping_clock
+async def test_state_is_not_said_to_be_refused_when_the_request_fails_without_it_too():
+    trial = Trial(reach(KNOWS, UNREADABLE, BLAMED), view=with_state())
+
+    with pytest.raises(UpstreamRefused):
+        await trial.run()
+
+    assert "StateRefused" not in trial.facts
+    assert len(trial.reachable[0].adapter.opened) == 2
+
+
+@jumping_clock
+async def test_what_one_target_refused_of_the_state_the_next_still_gets():
+    other = make_target("owl", speaks=frozenset({Dialect.RESPONSES}))
+    trial = Trial(reach(KNOWS, UNREADABLE, BROKEN), reach(other, answers(RESPONSE)), view=with_state())
+
+    await trial.run()
+
+    (sent,) = trial.reachable[1].adapter.bodies
+    assert [item["encrypted_content"] for item in sent["input"] if item.get("type") == "reasoning"] == ["mine"]
+    assert "StateRefused" not in trial.facts
+
+
+@jumping_clock
+async def test_a_target_that_was_sent_no_state_is_not_asked_again_for_it():
+    trial = Trial(reach(KNOWS, UNREADABLE, answers(RESPONSE)), view=with_state(mine=refused_by("spark")))
+
+    with pytest.raises(UpstreamRefused):
+        await trial.run()
+
+    assert len(trial.reachable[0].adapter.opened) == 1
+
+
+class Continuing(NamedTuple):
+    """A continuation that a target keeps by itself until it turns out to have lost it."""
+
+    stored_by: str
+    clock: HandClock | None = None
+
+    def view_for(self, view, target):
+        if self.clock is not None:
+            self.clock.now += 0.5
+        if target.name != self.stored_by:
+            return view
+        body = {"model": "auto", "previous_response_id": "resp_1", "input": "and?"}
+        return view._replace(body=body, raw=json.dumps(body).encode())
+
+    def without_reference(self):
+        return self._replace(stored_by="")
+
+
+FORGOTTEN = answers({"error": {"message": "gone", "code": "previous_response_not_found"}}, 400)
+
+
+def continuing(stored_by: str = "spark", clock: HandClock | None = None):
+    view = make_view({"input": [USER, USER, {"role": "user", "content": "and?"}]}, Dialect.RESPONSES)
+    return view._replace(continued=Continuing(stored_by, clock))
+
+
+@jumping_clock
+async def test_a_target_that_lost_the_response_is_sent_the_whole_conversation():
+    trial = Trial(reach(KNOWS, FORGOTTEN, answers(RESPONSE)), reach(OWL), view=continuing())
+
+    ending = await trial.run()
+
+    first, second = trial.reachable[0].adapter.bodies
+    assert ending.outcome is Outcome.SERVED
+    assert first["previous_response_id"] == "resp_1"
+    assert "previous_response_id" not in second
+    assert len(second["input"]) == 3
+    assert trial.facts == ["AttemptOpened", "AttemptEnded", "AttemptOpened", "FirstByte", "AttemptEnded"]
+    assert trial.reachable[1].adapter.opened == []
+
+
+@jumping_clock
+async def test_a_target_that_was_sent_no_reference_is_not_asked_again_for_having_lost_it():
+    trial = Trial(reach(KNOWS, FORGOTTEN, answers(RESPONSE)), view=continuing(stored_by="sage"))
+
+    with pytest.raises(UpstreamRefused):
+        await trial.run()
+
+    assert len(trial.reachable[0].adapter.opened) == 1
+
+
+@jumping_clock
+async def test_the_other_form_is_tried_once_and_then_the_next_target():
+    other = make_target("owl", speaks=frozenset({Dialect.RESPONSES}))
+    gone = answers({}, 404)
+    trial = Trial(reach(KNOWS, gone), reach(other, answers(RESPONSE)), view=continuing())
+
+    ending = await trial.run()
+
+    assert ending.outcome is Outcome.SERVED
+    assert [name for name, *_ in trial.attempts] == ["spark", "spark", "owl"]
+    assert "previous_response_id" not in trial.reachable[1].adapter.bodies[0]
+
+
+@jumping_clock
+async def test_overhead_counts_until_the_first_call_whatever_comes_after_it():
+    clock = HandClock()
+
+    def slow_refusal(sink):
+        clock.now += 30
+        BROKEN(sink)
+
+    knows = make_target("owl", speaks=frozenset({Dialect.RESPONSES}))
+    view = continuing(stored_by="", clock=clock)
+    trial = Trial(reach(KNOWS, slow_refusal), reach(knows, answers(RESPONSE)), view=view, clock=clock)
+
+    await trial.run()
+
+    assert trial.headers["x-tandem-overhead-ms"] == "500.00"
+
+
+@jumping_clock
+async def test_a_missing_key_of_the_callers_own_is_told_at_once_and_nobody_else_is_called():
+    trial = Trial(reach(SPARK, CallerKey("bring your own")), reach(OWL))
+
+    with pytest.raises(CallerKey):
+        await trial.run()
+
+    assert trial.attempts == [("spark", None, "caller_key")]
+    assert trial.in_flight == 0
+
+
+@jumping_clock
+async def test_after_the_deadline_nobody_else_is_called():
+    trial = Trial(reach(SPARK, hangs), reach(OWL), seconds=30.0)
+
+    with pytest.raises(UpstreamTimeout):
+        await trial.run()
+
+    assert seconds_passed() == 30
+    assert trial.reachable[1].adapter.opened == []
+    assert trial.in_flight == 0
+
+
+@jumping_clock
+async def test_a_later_target_has_only_what_the_first_left_of_the_time():
+    def late(sink):
+        asyncio.get_running_loop().call_later(20, BROKEN, sink)
+
+    trial = Trial(reach(SPARK, late), reach(OWL, hangs), seconds=30.0)
+
+    with pytest.raises(UpstreamTimeout):
+        await trial.run()
+
+    assert seconds_passed() == 30
+    assert [name for name, *_ in trial.attempts] == ["spark", "owl"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"), [(CancelReason.CALLER_LEFT, asyncio.CancelledError), (CancelReason.STOPPING, Unavailable)]
+)
+@jumping_clock
+async def test_a_request_that_is_cut_off_is_tried_nowhere_else(reason, error):
+    trial = Trial(reach(SPARK, hangs), reach(OWL))
+    task = trial.begin()
+    await asyncio.sleep(1)
+
+    trial.exchange.cancel(reason)
+
+    with pytest.raises(error):
+        await task
+    assert trial.attempts == [("spark", None, "abandoned")]
+    assert trial.reachable[1].adapter.opened == []
+    assert trial.in_flight == 0
+
+
+@jumping_clock
+async def test_what_a_request_would_lose_is_told_without_calling_anyone():
+    talks = make_target("sage", Tier.DEEP, speaks=frozenset({Dialect.MESSAGES}))
+    trial = Trial(reach(SPARK), reach(talks))
+
+    assert trial.dispatcher.find_losses(ask(logit_bias={"5": 1}), "spark") == ()
+    assert "logit_bias" in trial.dispatcher.find_losses(ask(logit_bias={"5": 1}), "sage")
+    view = make_view({"input": "x", "previous_response_id": "resp_1"}, Dialect.RESPONSES)
+    assert trial.dispatcher.find_losses(view, "spark")[0].startswith("cannot be served: ")
+    assert trial.facts == []
+
+
+@jumping_clock
+async def test_the_adapters_of_all_targets_are_listed():
+    trial = Trial(reach(SPARK), reach(OWL))
+
+    assert trial.dispatcher.adapters == [each.adapter for each in trial.reachable]

@@ -1,0 +1,62 @@
+"""What an answer took: as its target says, or as it was relayed."""
+
+import pytest
+
+from router.contract.usage import Usage
+from router.contract.words import Operation
+from router.dispatch.meter import measure_speed, measure_usage
+
+TOLD = Usage(100, 20, cached_tokens=40)
+
+
+def usage(told, *, has_reached_caller=True, operation=Operation.CREATE):
+    return measure_usage(operation, told, 70, 9, has_reached_caller=has_reached_caller)
+
+
+def test_what_the_target_says_counts_with_its_cached_tokens():
+    assert usage(TOLD) is TOLD
+
+
+def test_a_target_that_says_nothing_is_measured_by_what_was_relayed_and_marked_as_a_guess():
+    assert usage(None) == Usage(70, 9, is_estimated=True)
+
+
+def test_a_target_that_counted_only_the_prompt_is_believed_on_that():
+    assert usage(Usage(100, 0)) == Usage(100, 9, is_estimated=True)
+
+
+def test_a_target_that_counted_nothing_at_all_is_measured_whole():
+    assert usage(Usage(0, 0)) == Usage(70, 9, is_estimated=True)
+
+
+@pytest.mark.parametrize("told", [None, TOLD])
+def test_an_answer_of_which_nothing_went_out_is_never_guessed(told):
+    assert usage(told, has_reached_caller=False) is told
+
+
+@pytest.mark.parametrize("told", [None, TOLD])
+def test_a_count_of_tokens_costs_nothing(told):
+    assert usage(told, operation=Operation.COUNT_TOKENS) is None
+
+
+def test_speed_is_counted_from_the_first_token_on():
+    assert measure_speed(Usage(100, 30), 10.0, 12.0) == 15.0
+
+
+@pytest.mark.parametrize(
+    ("used", "first", "now"),
+    [
+        (None, 1.0, 2.0),
+        (Usage(1, 30), None, 2.0),
+        (Usage(1, 4), 1.0, 2.0),
+        (Usage(1, 30), 2.0, 2.001),
+        (Usage(1, 30), 2.0, 2.0),
+    ],
+    ids=["no usage", "no stream", "four tokens", "a millisecond", "no time"],
+)
+def test_too_little_tells_no_speed(used, first, now):
+    assert measure_speed(used, first, now) is None
+
+
+def test_five_tokens_are_enough_to_tell():
+    assert measure_speed(Usage(1, 5), 1.0, 2.0) == 5.0

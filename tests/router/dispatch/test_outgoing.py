@@ -1,0 +1,77 @@
+"""A request as one target gets it: byte for byte in its own dialect, written anew in another."""
+
+import json
+
+import pytest
+
+from router.contract.errors import BadRequest
+from router.contract.words import Dialect, Feature
+from router.dialects.fitting import Fit
+from router.dialects.hosts import Quirks
+from router.dispatch.outgoing import prepare
+from tests.tools.scripted import reach
+from tests.tools.values import EVERYTHING, make_target, make_view
+
+CHAT = {"messages": [{"role": "user", "content": "hi"}], "temperature": 0.5}
+
+
+def test_in_the_same_dialect_only_the_models_name_changes():
+    view = make_view(CHAT)
+
+    outgoing = prepare(view, reach(make_target()), 10)
+
+    assert outgoing.body == view.raw.replace(b'"auto"', b'"spark-model"')
+    assert (outgoing.dialect, outgoing.dropped, outgoing.answer) == (Dialect.CHAT, (), None)
+
+
+def test_what_a_host_refuses_is_left_out_and_named():
+    outgoing = prepare(make_view(CHAT), reach(make_target(), fit=Fit(Quirks(refuses=frozenset({"temperature"})))), 10)
+
+    assert "temperature" not in json.loads(outgoing.body)
+    assert outgoing.dropped == ("temperature",)
+
+
+def test_reasoning_is_left_out_for_a_target_that_has_none():
+    target = make_target(accepts=EVERYTHING - {Feature.REASONING})
+
+    outgoing = prepare(make_view({**CHAT, "reasoning_effort": "high"}), reach(target), 10)
+
+    assert "reasoning_effort" not in json.loads(outgoing.body)
+    assert outgoing.dropped == ("reasoning_effort",)
+
+
+def test_in_another_dialect_the_body_is_written_anew_and_the_answer_has_a_translator():
+    target = make_target(speaks=frozenset({Dialect.MESSAGES}))
+
+    outgoing = prepare(make_view(CHAT), reach(target), 10)
+
+    body = json.loads(outgoing.body)
+    assert outgoing.dialect is Dialect.MESSAGES
+    assert (body["model"], body["messages"][0]["role"]) == ("spark-model", "user")
+    assert body["max_tokens"] > 0
+    assert outgoing.answer is not None
+
+
+def test_what_another_dialect_has_no_word_for_is_named():
+    target = make_target(speaks=frozenset({Dialect.MESSAGES}))
+
+    outgoing = prepare(make_view({**CHAT, "logit_bias": {"5": 1}}), reach(target), 10)
+
+    assert "logit_bias" in outgoing.dropped
+
+
+def test_a_tiers_own_instructions_go_along_in_either_dialect():
+    fit = Fit(instructions="Be brief.")
+
+    same = prepare(make_view(CHAT), reach(make_target(), fit=fit), 10)
+    other = prepare(make_view(CHAT), reach(make_target(speaks=frozenset({Dialect.MESSAGES})), fit=fit), 10)
+
+    assert b"Be brief." in same.body
+    assert b"Be brief." in other.body
+
+
+def test_a_request_that_the_other_dialect_could_only_misunderstand_is_refused_before_any_call():
+    view = make_view({"input": "x", "previous_response_id": "resp_1"}, Dialect.RESPONSES)
+
+    with pytest.raises(BadRequest):
+        prepare(view, reach(make_target()), 10)

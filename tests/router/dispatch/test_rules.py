@@ -1,0 +1,226 @@
+"""Attempt rules: pure, so no socket, no loop, no clock."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from router.contract.entry import Attempt
+from router.contract.errors import (
+    BadRequest,
+    CallerKey,
+    Misfit,
+    TiersBusy,
+    Unavailable,
+    UpstreamAuth,
+    UpstreamCut,
+    UpstreamError,
+    UpstreamMalformed,
+    UpstreamModel,
+    UpstreamRefused,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from router.contract.exchange import Deadline
+from router.contract.words import Tier
+from router.dispatch.rules import Form, GiveUp, Tried, Try, candidates_of, failed_in_words, final_error, next_step
+from tests.tools.exchanges import make_decision
+from tests.tools.values import make_target
+
+SPARK, FLASH, SAGE = make_target("spark", Tier.FAST), make_target("flash", Tier.FAST), make_target("sage", Tier.DEEP)
+LARGE = replace(SAGE, name="large", window_tokens=SAGE.window_tokens * 2)
+ALL = (SPARK, FLASH, SAGE)
+LATER = Deadline(100.0)
+TOO_LONG = b'{"error":{"code":"context_length_exceeded","message":"maximum context length is 100 tokens"}}'
+REJECTS_STATE = b'{"error":{"code":"invalid_encrypted_content"}}'
+FORGOTTEN = b'{"error":{"code":"previous_response_not_found"}}'
+
+
+def refused(target, status, body=b"{}", wait=None):
+    return UpstreamRefused(target.name, status, body, "application/json", retry_after_seconds=wait)
+
+
+def tried(target, error, form=Form.AS_DECIDED, **more):
+    status = error.status if isinstance(error, UpstreamRefused) else None
+    return Tried(target, Attempt(target.name, status, error.code, 0.1), error, form, **more)
+
+
+def step(*past, candidates=ALL, now=0.0, deadline=LATER):
+    return next_step(candidates, past, now, deadline)
+
+
+def test_the_first_step_calls_the_first_target():
+    assert step() == Try("spark")
+
+
+def test_a_decisions_candidates_are_two_of_its_tier_and_one_of_the_other():
+    decision = make_decision(targets=("a", "b", "c"), spill=("x", "y"))
+
+    assert candidates_of(decision) == ("a", "b", "x")
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 529])
+def test_a_passing_refusal_goes_to_the_next_target(status):
+    assert step(tried(SPARK, refused(SPARK, status))) == Try("flash")
+
+
+@pytest.mark.parametrize(
+    "kind", [UpstreamUnreachable, UpstreamTimeout, UpstreamMalformed, UpstreamCut, UpstreamAuth, UpstreamModel]
+)
+def test_a_target_that_failed_is_followed_by_the_next(kind):
+    assert step(tried(SPARK, kind("spark", "it failed"))) == Try("flash")
+    assert step(tried(SPARK, kind("spark", "x")), tried(FLASH, kind("flash", "x"))) == Try("sage")
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 422])
+def test_a_refusal_that_blames_the_request_is_the_callers_to_see(status):
+    error = refused(SPARK, status)
+
+    assert step(tried(SPARK, error)) == GiveUp(error)
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_a_request_that_was_too_long_goes_to_a_larger_window_only(status):
+    past = tried(SAGE, refused(SAGE, status, TOO_LONG))
+
+    assert step(past, candidates=(SAGE, LARGE)) == Try("large")
+    assert step(past, candidates=(SAGE, replace(SAGE, name="same"))) == GiveUp(past.error)
+    assert step(past, candidates=(SAGE, replace(SAGE, name="small", window_tokens=10), LARGE)) == Try("large")
+
+
+def test_a_bad_request_is_not_retried_on_a_larger_window_without_saying_that_it_was_too_long():
+    past = tried(SAGE, refused(SAGE, 400, b'{"error":{"message":"tools: missing name"}}'))
+
+    assert step(past, candidates=(SAGE, LARGE)) == GiveUp(past.error)
+
+
+def test_a_missing_callers_key_is_not_tried_elsewhere():
+    error = CallerKey("no key")
+
+    assert step(tried(SPARK, error)) == GiveUp(error)
+
+
+def test_a_misfit_at_one_target_does_not_stop_another_and_the_first_is_told():
+    first, second = Misfit("no tools here"), Misfit("no images here")
+
+    assert step(tried(SPARK, first)) == Try("flash")
+    assert step(tried(SPARK, first), tried(FLASH, second), tried(SAGE, second)) == GiveUp(first)
+
+
+def test_a_misfit_after_a_failure_leaves_the_failure_to_be_told():
+    failure = UpstreamUnreachable("spark", "no connection")
+    given_up = step(tried(SPARK, failure), tried(FLASH, Misfit("x")), candidates=(SPARK, FLASH))
+
+    assert isinstance(given_up, GiveUp)
+    assert given_up.error.code == "upstream_unreachable"
+    assert "no connection. Tried: spark (upstream_unreachable), flash (misfit)" in given_up.error.message
+    assert failure.message == "no connection"
+
+
+def test_after_the_deadline_nobody_else_is_called():
+    past = tried(SPARK, UpstreamUnreachable("spark", "x"))
+
+    assert step(past, now=99.9) == Try("flash")
+    assert step(past, now=100.0) == GiveUp(past.error)
+
+
+def test_a_target_that_lost_its_response_is_asked_again_with_the_whole_history_once():
+    for error in (refused(SPARK, 400, FORGOTTEN), UpstreamModel("spark", "404")):
+        past = tried(SPARK, error, sent_reference=True)
+
+        assert step(past) == Try("spark", Form.WITHOUT_REFERENCE)
+        assert step(past, tried(SPARK, error, Form.WITHOUT_REFERENCE, sent_reference=True)) != Try(
+            "spark", Form.WITHOUT_REFERENCE
+        )
+        assert step(tried(SPARK, error)) != Try("spark", Form.WITHOUT_REFERENCE)
+
+
+def test_a_target_that_rejects_hidden_state_is_asked_again_without_it_once():
+    error = refused(SPARK, 400, REJECTS_STATE)
+    past = tried(SPARK, error, sent_state=True)
+
+    assert step(past) == Try("spark", Form.WITHOUT_STATE)
+    assert step(past, tried(SPARK, error, Form.WITHOUT_STATE, sent_state=True)) == GiveUp(error)
+    assert step(tried(SPARK, error)) == GiveUp(error)
+
+
+def test_both_second_tries_may_follow_one_another():
+    lost = tried(SPARK, refused(SPARK, 400, FORGOTTEN), sent_reference=True)
+    rejected = tried(SPARK, refused(SPARK, 400, REJECTS_STATE), Form.WITHOUT_REFERENCE, sent_state=True)
+
+    assert step(lost, rejected) == Try("spark", Form.WITHOUT_STATE)
+
+
+def test_a_429_among_the_attempts_is_told_with_the_shortest_wait():
+    error = final_error([tried(SPARK, refused(SPARK, 429, wait=30.0)), tried(FLASH, refused(FLASH, 503, wait=4.0))])
+
+    assert isinstance(error, TiersBusy)
+    assert error.retry_after_seconds == 4.0
+    assert "spark (429), flash (503)" in error.message
+
+
+def test_a_429_without_a_wait_asks_for_a_second():
+    assert final_error([tried(SPARK, refused(SPARK, 429))]).retry_after_seconds == 1.0
+
+
+def test_an_overload_is_told_as_one_and_other_refusals_as_a_failure_of_the_target():
+    assert type(final_error([tried(SPARK, refused(SPARK, 529))])) is Unavailable
+    assert type(final_error([tried(SPARK, refused(SPARK, 500))])) is UpstreamUnreachable
+
+
+def test_what_failed_before_is_told_for_other_targets_only():
+    past = [tried(SPARK, refused(SPARK, 503)), tried(FLASH, Misfit("x"))]
+
+    assert failed_in_words(past, "sage") == "spark failed (503), flash cannot serve this (misfit)"
+    assert failed_in_words(past, "spark") == "flash cannot serve this (misfit)"
+
+
+ERRORS = some.one_of(
+    some.sampled_from([400, 404, 408, 409, 413, 425, 429, 500, 503, 529]).map(lambda status: ("refused", status)),
+    some.sampled_from([UpstreamUnreachable, UpstreamTimeout, UpstreamCut, UpstreamAuth, UpstreamModel, Misfit, CallerKey]),
+)
+BODIES = some.sampled_from([b"{}", TOO_LONG, REJECTS_STATE, FORGOTTEN])
+
+
+def make_error(target, kind, body):
+    if isinstance(kind, tuple):
+        return refused(target, kind[1], body)
+    return kind(target.name, "it failed") if issubclass(kind, UpstreamError) else kind("it failed")
+
+
+@given(some.lists(some.tuples(ERRORS, BODIES, some.booleans(), some.booleans()), max_size=20), some.integers(1, 3))
+def test_whatever_fails_the_attempts_end_and_nobody_is_called_twice_in_the_same_way(outcomes, count):
+    candidates, past = ALL[:count], []
+    for kind, body, sent_reference, sent_state in [*outcomes, *[(("refused", 500), b"{}", False, False)] * 12]:
+        found = next_step(candidates, past, 0.0, LATER)
+        if isinstance(found, GiveUp):
+            break
+        target = next(one for one in candidates if one.name == found.target)
+        past.append(
+            tried(target, make_error(target, kind, body), found.form, sent_reference=sent_reference, sent_state=sent_state)
+        )
+    else:
+        pytest.fail("it never gave up")
+
+    calls = [(one.target.name, one.form) for one in past]
+    order = [target.name for target in candidates]
+    assert 1 <= len(calls) == len(set(calls)) <= 3 * count
+    assert [order.index(name) for name, _ in calls] == sorted(order.index(name) for name, _ in calls)
+    assert isinstance(found.error, tuple({type(one.error) for one in past} | {TiersBusy, Unavailable, UpstreamUnreachable}))
+
+
+@given(some.floats(0, 200), ERRORS, BODIES)
+def test_a_step_never_outlives_the_deadline(now, kind, body):
+    found = next_step(ALL, [tried(SPARK, make_error(SPARK, kind, body))], now, LATER)
+
+    assert isinstance(found, GiveUp) or now < LATER.at
+
+
+@given(ERRORS, BODIES)
+def test_only_errors_of_a_target_are_tried_elsewhere(kind, body):
+    error = make_error(SPARK, kind, body)
+    found = next_step(ALL, [tried(SPARK, error)], 0.0, LATER)
+
+    if isinstance(found, Try):
+        assert isinstance(error, (UpstreamError, BadRequest))

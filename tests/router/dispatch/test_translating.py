@@ -1,0 +1,182 @@
+"""A translation that breaks ends its attempt; what it heard of usage is the relay's."""
+
+import asyncio
+import json
+
+import pytest
+
+from router.contract.errors import UpstreamCut, UpstreamMalformed
+from router.contract.words import Dialect
+from router.dialects.sse import split_frames
+from router.dialects.translate.bridges import BRIDGES
+from router.dialects.translate.context import WriteContext
+from router.dispatch.relay import HEARTBEAT_SECONDS, Relay
+from router.dispatch.translating import TranslatingSink
+from tests.tools.exchanges import make_answer_facts, make_exchange
+from tests.tools.loop_clock import jumping_clock
+from tests.tools.values import make_target, make_view
+
+EVENTS = (("content-type", "text/event-stream"),)
+JSON = (("content-type", "application/json"),)
+
+
+class Caller:
+    def __init__(self) -> None:
+        self.written = b""
+
+    def feed_from(self, flow) -> None: ...
+    def start(self, status, headers) -> None: ...
+    def end(self) -> None: ...
+    def fail(self, error) -> None: ...
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+
+def bridged(caller: Caller, *, is_streaming: bool = True, dialect: Dialect = Dialect.RESPONSES, max_bytes: int = 1 << 20):
+    body = {"input": "x"} if dialect is Dialect.RESPONSES else {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}
+    view = make_view({**body, "stream": is_streaming}, dialect)
+    answer = BRIDGES[dialect, Dialect.CHAT].cross(view, WriteContext(make_target(), "m"), created=1).answer
+    relay = Relay(
+        caller,
+        make_exchange(name=view.id),
+        make_answer_facts(),
+        dialect=dialect,
+        is_streaming=is_streaming,
+        max_bytes=max_bytes,
+        translator=answer,
+    )
+    return TranslatingSink(answer, relay, target="spark", is_streaming=is_streaming, max_bytes=max_bytes), relay
+
+
+def frame(body: dict) -> bytes:
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+
+async def outcome(relay: Relay):
+    return await asyncio.wait_for(relay.finished, 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b"no JSON",
+        json.dumps(
+            {
+                "choices": [
+                    {"message": {"tool_calls": [{"function": {"name": "f", "arguments": '{"a":' * 300 + "1" + "}" * 300}}]}}
+                ]
+            }
+        ).encode(),
+    ],
+)
+async def test_an_answer_that_cannot_be_translated_ends_the_attempt(body):
+    sink, relay = bridged(Caller(), is_streaming=False, dialect=Dialect.MESSAGES)
+
+    sink.start(200, JSON)
+    sink.write(body)
+    sink.end()
+
+    assert isinstance(await outcome(relay), UpstreamMalformed)
+
+
+async def test_an_answer_larger_than_allowed_ends_the_attempt():
+    sink, relay = bridged(Caller(), is_streaming=False, max_bytes=10)
+
+    sink.start(200, JSON)
+    sink.write(b"x" * 11)
+    sink.end()
+
+    assert isinstance(await outcome(relay), UpstreamMalformed)
+
+
+async def test_the_targets_usage_is_known_though_the_caller_did_not_ask():
+    caller = Caller()
+    sink, relay = bridged(caller)
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}
+
+    sink.start(200, EVENTS)
+    sink.write(
+        frame({"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}) + frame({"choices": [], "usage": usage})
+    )
+    sink.write(b"data: [DONE]\n\n")
+    sink.end()
+
+    assert await outcome(relay) is None
+    assert (relay.usage.input_tokens, relay.usage.output_tokens, relay.usage.cached_tokens) == (7, 3, 5)
+
+
+async def test_a_cut_is_told_in_the_streams_own_id_and_numbers():
+    caller = Caller()
+    sink, relay = bridged(caller)
+
+    sink.start(200, EVENTS)
+    sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
+    sink.end()
+
+    assert isinstance(await outcome(relay), UpstreamCut)
+    events = [found.json() for found in split_frames(caller.written)]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["id"] == events[0]["response"]["id"]
+
+
+async def test_a_stream_without_a_content_type_is_one_when_one_was_asked_for():
+    caller = Caller()
+    sink, relay = bridged(caller)
+
+    sink.start(200, ())
+    sink.write(frame({"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}) + b"data: [DONE]\n\n")
+    sink.end()
+
+    assert await outcome(relay) is None
+    assert b"response.completed" in caller.written
+
+
+@jumping_clock
+async def test_a_silent_bridged_responses_stream_repeats_that_it_is_in_progress():
+    """Its clients time the events that they parse: a comment is none."""
+    caller = Caller()
+    sink, relay = bridged(caller)
+
+    sink.start(200, EVENTS)
+    sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
+    await asyncio.sleep(2.5 * HEARTBEAT_SECONDS)
+    told = caller.written.count(b"event: response.in_progress")
+    sink.write(frame({"choices": [{"delta": {}, "finish_reason": "stop"}]}) + b"data: [DONE]\n\n")
+    sink.end()
+
+    assert told == 3  # one that opens the stream, and one for each heartbeat
+    assert await outcome(relay) is None
+    numbers = [found.json()["sequence_number"] for found in split_frames(caller.written)]
+    assert numbers == list(range(len(numbers)))
+
+
+class BrokenAnswer:
+    """A translation with a defect of ours."""
+
+    def feed(self, data: bytes) -> bytes:
+        raise KeyError("sk-canary in a foreign field")
+
+
+class FailedRelay(Caller):
+    error = None
+
+    def fail(self, error) -> None:
+        self.error = error
+
+
+def test_a_translation_that_breaks_is_logged_by_its_kind_and_line_and_never_by_its_values(listen):
+    logged = listen()
+    relay = FailedRelay()
+    sink = TranslatingSink(BrokenAnswer(), relay, target="spark", is_streaming=True, max_bytes=100)
+
+    sink.start(200, EVENTS)
+    sink.write(b"data: {}\n\n")
+
+    (facts,) = logged()
+    assert facts["event"] == "bridge.failed"
+    assert (facts["target"], facts["kind"], facts["where"].split(":")[0]) == ("spark", "KeyError", "feed")
+    assert "canary" not in str(facts)
+    assert isinstance(relay.error, UpstreamMalformed)

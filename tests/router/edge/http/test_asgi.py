@@ -1,0 +1,289 @@
+"""Create calls over ASGI, by messages alone."""
+
+import asyncio
+import json
+
+import pytest
+
+from router.contract.caller import LOCAL
+from router.contract.errors import BodyTimeout, BodyTooLarge, UpstreamCut
+from router.contract.exchange import CancelReason
+from router.edge.admission import Admission
+from router.edge.http.asgi import AsgiApp, AsgiSink, collect_body
+from tests.tools.edge import ANSWER, LIMITS, FakeRoad, answer_ok, wait_for_ever
+
+
+class Asgi:
+    """A server's side of one request: what is received, what was sent."""
+
+    def __init__(self, *messages: dict, method: str = "POST", path: str = "/v1/messages", **headers: str) -> None:
+        named = {"host": "127.0.0.1", **{name.replace("_", "-"): value for name, value in headers.items()}}
+        self.scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+        }
+        self._messages: asyncio.Queue = asyncio.Queue()
+        for message in messages:
+            self._messages.put_nowait(message)
+        self.sent: list[dict] = []
+        self.may_send = asyncio.Event()
+        self.may_send.set()
+
+    async def receive(self) -> dict:
+        return await self._messages.get()
+
+    async def send(self, message: dict) -> None:
+        await self.may_send.wait()
+        self.sent.append(message)
+
+    def leave(self) -> None:
+        self._messages.put_nowait({"type": "http.disconnect"})
+
+    @property
+    def status(self) -> int:
+        return self.sent[0]["status"]
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent[1:])
+
+
+def piece(body: bytes, *, more: bool = False) -> dict:
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+async def no_control(scope, receive, send) -> None:
+    raise AssertionError
+
+
+class App:
+    def __init__(self, road: FakeRoad, control=no_control) -> None:
+        self.road, self.admission = road, Admission(road)
+        self._app = AsgiApp(self.admission, control)
+
+    async def __call__(self, asgi: Asgi) -> None:
+        await self._app(asgi.scope, asgi.receive, asgi.send)
+
+
+async def turn() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def started(app: App, asgi: Asgi) -> "asyncio.Task[None]":
+    return asyncio.ensure_future(app(asgi))  # noqa: TID251  held and awaited by the test
+
+
+async def test_a_create_call_is_served_with_its_whole_body():
+    app, asgi = App(FakeRoad()), Asgi(piece(b"{", more=True), piece(b"}"))
+
+    await app(asgi)
+
+    assert (asgi.status, asgi.body, asgi.sent[-1]["more_body"]) == (200, ANSWER, False)
+    assert (app.road.begun[0].arrival.raw, app.road.begun[0].caller) == (b"{}", LOCAL)
+    assert app.admission.in_flight == 0
+
+
+async def test_a_refusal_before_the_body_reads_none_of_it():
+    app, asgi = App(FakeRoad()), Asgi(content_type="text/plain")
+
+    await app(asgi)
+
+    assert (asgi.status, json.loads(asgi.body)["type"]) == (415, "error")
+    assert (b"connection", b"close") in asgi.sent[0]["headers"]
+
+
+async def test_a_body_over_the_limit_is_refused_and_its_slot_is_free():
+    app = App(FakeRoad(max_body_bytes=10))
+    asgi = Asgi(piece(b"x" * 8, more=True), piece(b"x" * 8, more=True))
+
+    await app(asgi)
+
+    assert (asgi.status, app.admission.in_flight) == (413, 0)
+
+
+async def test_a_body_that_does_not_come_is_a_408():
+    app, asgi = App(FakeRoad()), Asgi(piece(b"{", more=True))
+    serving = started(app, asgi)
+    await turn()
+
+    await asyncio.get_running_loop().advance(5.1)
+    await serving
+
+    assert (asgi.status, app.admission.in_flight) == (408, 0)
+
+
+async def test_a_caller_that_leaves_in_its_body_is_answered_nothing():
+    app, asgi = App(FakeRoad()), Asgi(piece(b"{", more=True))
+    asgi.leave()
+
+    await app(asgi)
+
+    assert (asgi.sent, app.road.begun, app.admission.in_flight) == ([], [], 0)
+
+
+async def test_a_caller_that_leaves_cancels_its_exchange_and_says_why():
+    app, asgi = App(FakeRoad(wait_for_ever)), Asgi(piece(b"{}"))
+    serving = started(app, asgi)
+    await turn()
+
+    asgi.leave()
+    await asyncio.wait_for(serving, 1)
+
+    assert app.road.begun[0].cancelled is CancelReason.CALLER_LEFT
+    assert app.admission.in_flight == 0
+
+
+async def test_a_caller_that_leaves_after_its_answer_does_not_disturb_the_record():
+    settled = asyncio.Event()
+
+    async def answer_and_settle(exchange, sink):
+        await answer_ok(exchange, sink)
+        await settled.wait()
+
+    app, asgi = App(FakeRoad(answer_and_settle)), Asgi(piece(b"{}"))
+    serving = started(app, asgi)
+    await turn()
+    asgi.leave()
+    await turn()
+    still_held = app.admission.in_flight
+    settled.set()
+    await serving
+
+    assert app.road.begun[0].cancelled is None
+    assert (still_held, app.admission.in_flight) == (1, 0)
+
+
+async def test_a_server_that_cannot_send_cancels_the_exchange():
+    async def stream(exchange, sink):
+        sink.start(200, ())
+        await asyncio.Event().wait()
+
+    async def broken(message):
+        raise ConnectionResetError
+
+    app, asgi = App(FakeRoad(stream)), Asgi(piece(b"{}"))
+    asgi.send = broken
+
+    with pytest.raises(ConnectionResetError):
+        await app(asgi)
+
+    assert app.road.begun[0].cancelled is CancelReason.CALLER_LEFT
+    assert app.admission.in_flight == 0
+
+
+async def test_a_server_that_gives_up_leaves_the_exchange_to_the_house():
+    app, asgi = App(FakeRoad(wait_for_ever)), Asgi(piece(b"{}"))
+    serving = started(app, asgi)
+    await turn()
+    assert app.road.begun
+
+    serving.cancel()
+    await asyncio.wait([serving])
+
+    (exchange,) = app.road.begun
+    assert exchange.cancelled is None
+    exchange.cancel(CancelReason.STOPPING)
+    await turn()
+
+
+async def test_other_routes_go_to_the_control_plane_with_their_caller():
+    seen = []
+
+    async def control(scope, receive, send):
+        seen.append(scope["state"])
+
+    app = App(FakeRoad(), control)
+    await app(Asgi(method="GET", path="/v1/models"))
+
+    assert seen[0]["caller"] is LOCAL
+    assert seen[0]["request_id"].startswith("req_")
+
+
+async def test_explain_holds_a_slot_while_it_is_answered():
+    held = []
+
+    async def control(scope, receive, send):
+        held.append(app.admission.in_flight)
+
+    app = App(FakeRoad(), control)
+    await app(Asgi(path="/tandem/explain"))
+
+    assert (held, app.admission.in_flight) == ([1], 0)
+
+
+async def test_what_is_not_http_is_ignored():
+    asgi = Asgi()
+    asgi.scope["type"] = "websocket"
+
+    await App(FakeRoad())(asgi)
+
+    assert asgi.sent == []
+
+
+class Flow:
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def pause(self) -> None:
+        self.calls.append("pause")
+
+    def resume(self) -> None:
+        self.calls.append("resume")
+
+
+async def test_a_slow_reader_pauses_the_upstream_until_it_has_caught_up():
+    sink, flow, asgi = AsgiSink(), Flow(), Asgi()
+    sink.feed_from(flow)
+    sink.start(200, ())
+
+    sink.write(b"x" * 100_000)
+    below = list(flow.calls)
+    sink.write(b"x" * 100_000)
+    above = list(flow.calls)
+    sink.end()
+    await sink.pump(asgi.send)
+
+    assert (below, above, flow.calls) == ([], ["pause"], ["pause", "resume"])
+
+
+async def test_an_answer_that_fails_is_left_without_an_end():
+    sink, asgi = AsgiSink(), Asgi()
+    sink.start(200, ())
+    sink.write(b"x")
+    sink.fail(UpstreamCut("spark", "cut"))
+
+    await sink.pump(asgi.send)
+
+    assert [message.get("more_body") for message in asgi.sent] == [None, True]
+
+
+async def pieces_of(*pieces: bytes):
+    for data in pieces:
+        yield data
+
+
+async def test_a_body_is_collected_whole():
+    assert await collect_body(pieces_of(b"a", b"", b"bc"), LIMITS) == b"abc"
+
+
+async def test_a_body_is_refused_at_the_byte_that_is_over_the_limit():
+    exact = await collect_body(pieces_of(b"x" * LIMITS.max_body_bytes), LIMITS)
+
+    assert len(exact) == LIMITS.max_body_bytes
+    with pytest.raises(BodyTooLarge):
+        await collect_body(pieces_of(b"x" * LIMITS.max_body_bytes, b"y"), LIMITS)
+
+
+async def test_a_body_by_the_byte_is_refused_though_it_is_never_silent():
+    async def trickle():
+        while True:
+            await asyncio.get_running_loop().advance(1)
+            yield b"x"
+
+    with pytest.raises(BodyTimeout):
+        await collect_body(trickle(), LIMITS)

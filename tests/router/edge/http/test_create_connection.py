@@ -1,0 +1,441 @@
+"""One caller's connection for create calls, with a fake transport and a clock that a test moves."""
+
+import asyncio
+import json
+
+import pytest
+
+from router.contract.caller import LOCAL
+from router.contract.exchange import CancelReason
+from router.contract.words import Dialect, Operation
+from router.edge.admission import Admission
+from router.edge.http.create_connection import CreateConnection
+from tests.tools.edge import ANSWER, FakeRoad, FakeTransport, answer_ok, wait_for_ever
+from tests.tools.http import chat, request_bytes
+
+CREATE = request_bytes("/v1/chat/completions", chat())
+HEAD_END = CREATE.index(b"\r\n\r\n") + 4
+
+
+class Successor(asyncio.Protocol):
+    """Takes what is handed over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.received = seconds, b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+
+class Call:
+    """A connection with all that is around it."""
+
+    def __init__(self, road: FakeRoad) -> None:
+        self.road, self.admission, self.transport = road, Admission(road), FakeTransport()
+        self.connections: set = set()
+        self.loop = asyncio.get_running_loop()
+        self.connection = CreateConnection(self.admission, self.connections, Successor)
+        self.connection.connection_made(self.transport)
+
+    async def send(self, *pieces: bytes) -> bytes:
+        """Send bytes and let the loop turn; answers what was written since."""
+        before = len(self.transport.written)
+        for piece in pieces:
+            self.connection.data_received(piece)
+        await self.turn()
+        return self.transport.written[before:]
+
+    async def turn(self) -> None:
+        await self.loop.advance(0)
+
+    def lose(self) -> None:
+        self.connection.connection_lost(None)
+
+    @property
+    def refusal(self) -> dict:
+        return json.loads(self.transport.written.rpartition(b"\r\n\r\n")[2])
+
+
+@pytest.fixture
+async def call():
+    made = Call(FakeRoad())
+    yield made
+    made.lose()
+    await made.turn()
+    assert made.admission.in_flight == 0
+    assert made.connections == set()
+
+
+async def test_a_request_that_never_waits_is_answered_within_the_call_that_brought_it(call):
+    call.connection.data_received(CREATE)
+
+    assert call.transport.written.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert call.transport.written.endswith(ANSWER)
+
+
+async def test_the_road_is_given_all_that_admission_found(call):
+    await call.send(request_bytes("/v1/messages/count_tokens", b"{}", {"X-Mixed": "y"}))
+
+    (exchange,) = call.road.begun
+    arrival = exchange.arrival
+    assert (arrival.dialect, arrival.operation, arrival.raw) == (Dialect.MESSAGES, Operation.COUNT_TOKENS, b"{}")
+    assert (arrival.headers["x-mixed"], arrival.caller) == ("y", LOCAL)
+    assert arrival.id.startswith("req_")
+
+
+@pytest.mark.parametrize("cut", range(0, len(CREATE), 7))
+async def test_a_request_in_two_pieces_is_answered_once(call, cut):
+    answer = await call.send(CREATE[:cut], CREATE[cut:])
+
+    assert answer.count(b"HTTP/1.1 200 OK") == 1
+    assert len(call.road.begun) == 1
+
+
+async def test_pipelined_requests_are_answered_one_after_the_other(call):
+    answer = await call.send(CREATE * 3)
+    await call.turn()
+
+    assert (answer + call.transport.written).count(b"HTTP/1.1 200 OK") >= 3
+    assert len({exchange.id for exchange in call.road.begun}) == 3
+
+
+async def test_a_second_request_waits_for_the_first(call):
+    gate = asyncio.Event()
+
+    async def slow(exchange, sink):
+        await gate.wait()
+        await answer_ok(exchange, sink)
+
+    call.road.script = slow
+    early = await call.send(CREATE, CREATE)
+    begun = len(call.road.begun)
+    gate.set()
+    await call.loop.advance(0)
+    await call.loop.advance(0)
+
+    assert (early, begun, len(call.road.begun)) == (b"", 1, 2)
+
+
+async def test_a_caller_that_leaves_cancels_its_exchange_and_says_why(call):
+    call.road.script = wait_for_ever
+    await call.send(CREATE)
+    (exchange,) = call.road.begun
+
+    call.lose()
+    await call.turn()
+
+    assert exchange.cancelled is CancelReason.CALLER_LEFT
+    assert call.admission.in_flight == 0
+
+
+async def test_a_caller_that_leaves_after_its_answer_does_not_disturb_the_record(call):
+    settled = asyncio.Event()
+
+    async def answer_and_settle(exchange, sink):
+        await answer_ok(exchange, sink)
+        await settled.wait()
+
+    call.road.script = answer_and_settle
+    await call.send(CREATE)
+    (exchange,) = call.road.begun
+
+    call.lose()
+    await call.turn()
+    still_held = call.admission.in_flight
+    settled.set()
+    await call.turn()
+
+    assert exchange.cancelled is None
+    assert (still_held, call.admission.in_flight) == (1, 0)
+
+
+async def test_a_caller_that_leaves_in_its_body_gives_its_slot_back(call):
+    await call.send(CREATE[:-5])
+    held = call.admission.in_flight
+
+    call.lose()
+
+    assert (held, call.admission.in_flight) == (1, 0)
+    assert call.road.begun == []
+
+
+async def test_a_defect_of_the_road_is_a_500_without_details(call):
+    async def broken(exchange, sink):
+        raise RuntimeError("a secret")
+
+    call.road.script = broken
+    answer = await call.send(CREATE)
+
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert call.refusal["error"]["code"] == "internal_error"
+    assert b"secret" not in answer
+
+
+async def test_a_defect_after_the_first_byte_cuts_the_answer(call):
+    async def broken(exchange, sink):
+        sink.start(200, (("content-type", "text/event-stream"),))
+        sink.write(b"data: x\n\n")
+        raise RuntimeError
+
+    call.road.script = broken
+    answer = await call.send(CREATE)
+
+    assert not answer.endswith(b"0\r\n\r\n")
+    assert call.transport.is_closed
+
+
+async def test_a_road_that_cannot_even_begin_gives_its_slot_back(call):
+    def broken(arrival):
+        raise RuntimeError
+
+    call.road.begin = broken
+    with pytest.raises(RuntimeError):
+        call.connection.data_received(CREATE)
+
+    call.lose()
+
+    assert call.admission.in_flight == 0
+
+
+async def test_a_silent_connection_is_closed_at_the_header_limit(call):
+    await call.loop.advance(9.9)
+    early = call.transport.is_closed
+    await call.loop.advance(0.2)
+
+    assert (early, call.transport.is_closed, call.transport.written) == (False, True, b"")
+
+
+async def test_a_head_that_trickles_is_a_408_whatever_comes(call):
+    for start in range(5):
+        await call.send(CREATE[start * 8 : start * 8 + 8])
+        await call.loop.advance(2.1)
+
+    assert call.transport.written.startswith(b"HTTP/1.1 408 ")
+    assert call.refusal["error"]["code"] == "body_timeout"
+
+
+async def test_a_body_that_trickles_is_a_408_and_frees_its_slot(call):
+    await call.send(CREATE[: HEAD_END + 3])
+    await call.loop.advance(5.1)
+
+    assert call.transport.written.startswith(b"HTTP/1.1 408 ")
+    assert call.admission.in_flight == 0
+
+
+async def test_a_body_at_a_fair_pace_may_take_its_time(call):
+    data = request_bytes("/v1/messages", b"{" + b" " * 300 + b"}")
+    await call.send(data[:-250])
+    for left in range(250, 0, -50):
+        await call.loop.advance(4)
+        await call.send(data[len(data) - left : len(data) - left + 50])
+
+    assert call.transport.written.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_refusal_is_read_before_the_connection_closes(call):
+    await call.send(request_bytes("/v1/messages", b"{}", {"content-type": "text/plain"}))
+
+    refused = call.transport.written
+    await call.send(CREATE)
+    early = call.transport.is_closed
+    await call.loop.advance(1.1)
+
+    assert refused.startswith(b"HTTP/1.1 415 ")
+    assert b"\r\nconnection: close\r\n" in refused
+    assert call.transport.written == refused
+    assert call.transport.has_eof
+    assert (early, call.transport.is_closed) == (False, True)
+
+
+async def test_a_refusal_that_is_not_read_is_cut(call):
+    await call.send(request_bytes("/v1/messages", b"{}", {"content-type": "text/plain"}))
+    call.connection.pause_writing()
+    call.connection.resume_writing()
+    call.transport.unread = 10
+
+    await call.loop.advance(31)
+
+    assert call.transport.is_aborted
+
+
+async def test_an_idle_connection_is_closed_after_the_keep_alive(call):
+    await call.send(CREATE)
+    await call.loop.advance(74)
+    early = call.transport.is_closed
+    await call.loop.advance(2)
+
+    assert (early, call.transport.is_closed) == (False, True)
+
+
+async def test_a_new_plan_counts_for_the_next_request_of_an_open_connection(call):
+    first = await call.send(CREATE)
+    call.road.use(max_body_bytes=10)
+    second = await call.send(CREATE)
+
+    assert (first[:12], second[:12]) == (b"HTTP/1.1 200", b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize(
+    ("change", "closes"),
+    [
+        ((b"", b""), False),
+        ((b"host:", b"connection: close\r\nhost:"), True),
+        ((b"HTTP/1.1", b"HTTP/1.0"), True),
+    ],
+    ids=["kept", "close", "1.0"],
+)
+async def test_a_connection_is_kept_or_closed_as_asked(call, change, closes):
+    answer = await call.send(CREATE.replace(*change, 1) if change[0] else CREATE)
+
+    assert call.transport.is_closed is closes
+    assert (b"connection: close" in answer) is closes
+
+
+async def test_a_connection_that_is_asked_to_stop_finishes_what_is_under_way(call):
+    gate = asyncio.Event()
+
+    async def slow(exchange, sink):
+        await gate.wait()
+        await answer_ok(exchange, sink)
+
+    call.road.script = slow
+    await call.send(CREATE)
+    call.connection.shutdown()
+    early = call.transport.is_closed
+    gate.set()
+    await call.turn()
+
+    assert (early, call.transport.is_closed) == (False, True)
+    assert call.transport.written.endswith(ANSWER)
+
+
+async def test_an_idle_connection_that_is_asked_to_stop_closes(call):
+    call.connection.shutdown()
+
+    assert call.transport.is_closed
+
+
+async def test_a_body_is_asked_for_when_the_caller_waits_for_that(call):
+    data = request_bytes("/v1/messages", b"{}", {"expect": "100-continue"})
+
+    asked = await call.send(data[:-2])
+    answer = await call.send(data[-2:])
+
+    assert asked == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+async def test_what_is_not_a_create_call_is_handed_over_with_its_bytes_and_the_time_it_has_left(call):
+    await call.send(b"POST /v1/m")
+    await call.loop.advance(4)
+    await call.send(b"odels HTTP/1.1\r\n")
+
+    successor = call.transport.protocol
+    assert (successor.received, successor.seconds) == (b"POST /v1/models HTTP/1.1\r\n", 6)
+    assert successor.transport is call.transport
+    assert call.connections == set()
+    await call.loop.advance(100)
+    assert not call.transport.is_closing()
+
+
+async def test_a_whole_request_that_is_handed_over_has_the_full_time(call):
+    await call.loop.advance(5)
+    await call.send(request_bytes("/v1/models"))
+
+    assert call.transport.protocol.seconds == 10
+
+
+class Flow:
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def pause(self) -> None:
+        self.calls.append("pause")
+
+    def resume(self) -> None:
+        self.calls.append("resume")
+
+
+async def test_a_slow_reader_pauses_the_upstream_until_it_has_caught_up(call):
+    flow = Flow()
+
+    async def feed(exchange, sink):
+        sink.feed_from(flow)
+        await asyncio.Event().wait()
+
+    call.road.script = feed
+    await call.send(CREATE)
+    call.connection.pause_writing()
+    call.connection.resume_writing()
+
+    assert flow.calls == ["pause", "resume"]
+
+
+async def test_an_upstream_that_begins_on_a_paused_connection_is_paused_at_once(call):
+    flow = Flow()
+    gate = asyncio.Event()
+
+    async def feed(exchange, sink):
+        await gate.wait()
+        sink.feed_from(flow)
+        await asyncio.Event().wait()
+
+    call.road.script = feed
+    await call.send(CREATE)
+    call.connection.pause_writing()
+    gate.set()
+    await call.turn()
+
+    assert flow.calls == ["pause"]
+
+
+async def test_a_caller_that_reads_slowly_is_kept_and_one_that_does_not_read_is_cut(call):
+    call.road.script = wait_for_ever
+    await call.send(CREATE)
+    call.transport.unread = 300_000
+    call.connection.pause_writing()
+
+    call.transport.unread = 200_000
+    await call.loop.advance(31)
+    while_it_reads = call.transport.is_aborted
+    await call.loop.advance(31)
+
+    assert (while_it_reads, call.transport.is_aborted) == (False, True)
+
+
+async def test_the_body_of_the_next_request_keeps_its_deadline_across_a_pause(call):
+    await call.send(CREATE[:-5])
+    call.connection.pause_writing()
+    call.connection.resume_writing()
+
+    await call.loop.advance(60)
+
+    assert call.transport.written.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_flood_behind_a_running_request_ends_the_connection(call):
+    call.road.script = wait_for_ever
+    await call.send(CREATE, b"x" * 70_000)
+
+    assert call.transport.is_aborted
+
+
+async def test_a_large_next_request_waits_while_the_last_one_is_recorded(call):
+    settled = asyncio.Event()
+
+    async def answer_and_settle(exchange, sink):
+        await answer_ok(exchange, sink)
+        await settled.wait()
+
+    call.road.script = answer_and_settle
+    large = request_bytes("/v1/messages", b" " * 80_000)
+    await call.send(CREATE, large)
+    held_back = call.transport.is_reading_paused
+    settled.set()
+    await call.turn()
+
+    assert (held_back, call.transport.is_reading_paused, call.transport.is_aborted) == (True, False, False)
+    assert len(call.road.begun) == 2

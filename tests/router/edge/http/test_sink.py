@@ -1,0 +1,90 @@
+"""An answer on its way to a caller's transport."""
+
+import pytest
+
+from router.contract.errors import UpstreamCut
+from router.edge.http.sink import CallerSink, write_head
+from tests.tools.edge import FakeTransport
+
+
+class Connection:
+    is_paused = False
+
+
+@pytest.fixture
+def transport():
+    return FakeTransport()
+
+
+def make_sink(transport, **more) -> CallerSink:
+    return CallerSink(Connection(), transport, closes=more.pop("closes", False), **more)
+
+
+def test_a_head_with_a_length_is_not_chunked():
+    head, is_chunked = write_head(200, (("content-length", "3"),), closes=False)
+
+    assert head == b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n"
+    assert not is_chunked
+
+
+def test_a_head_without_a_length_is_chunked_unless_the_caller_cannot_read_chunks():
+    new, old = (write_head(200, (("x-a", "b"),), closes=True, may_chunk=may) for may in (True, False))
+
+    assert new == (b"HTTP/1.1 200 OK\r\nx-a: b\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n", True)
+    assert old == (b"HTTP/1.1 200 OK\r\nx-a: b\r\nconnection: close\r\n\r\n", False)
+
+
+def test_a_status_that_has_no_name_still_has_a_status_line():
+    assert write_head(529, (), closes=False)[0].startswith(b"HTTP/1.1 529 Status\r\n")
+
+
+def test_head_and_first_piece_leave_in_one_write(transport):
+    writes = []
+    transport.write = writes.append
+    sink = make_sink(transport)
+
+    sink.start(200, ())
+    sink.write(b"ab")
+    sink.write(b"cde")
+    sink.end()
+
+    assert len(writes) == 3
+    assert writes[0].endswith(b"\r\n\r\n2\r\nab\r\n")
+    assert writes[1:] == [b"3\r\ncde\r\n", b"0\r\n\r\n"]
+
+
+def test_an_answer_without_a_body_still_sends_its_head(transport):
+    sink = make_sink(transport)
+
+    sink.start(204, (("content-length", "0"),))
+    sink.end()
+
+    assert transport.written == b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n"
+    assert (sink.has_started, sink.has_ended, sink.is_over) == (True, True, True)
+
+
+def test_an_answer_that_fails_has_no_last_chunk(transport):
+    sink = make_sink(transport)
+
+    sink.start(200, ())
+    sink.write(b"ab")
+    sink.fail(UpstreamCut("spark", "cut"))
+
+    assert not transport.written.endswith(b"0\r\n\r\n")
+    assert transport.is_closed
+    assert (sink.has_ended, sink.is_over) == (False, True)
+
+
+def test_a_detached_sink_moves_no_flow(transport):
+    class Flow:
+        def pause(self) -> None:
+            raise AssertionError
+
+        resume = pause
+
+    sink = make_sink(transport)
+    sink.feed_from(Flow())
+    sink.detach()
+
+    sink.set_backpressure(is_paused=True)
+    sink.set_backpressure(is_paused=False)

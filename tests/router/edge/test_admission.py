@@ -1,0 +1,265 @@
+"""One admission for every way in: the same request is refused the same way on both, and by the same words."""
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from router.contract.caller import LOCAL
+from router.contract.errors import BadRequest, Forbidden, HeadersTooLarge, Unavailable, WrongMediaType, WrongMethod
+from router.contract.exchange import Arrival, CancelReason
+from router.contract.words import Dialect, Operation
+from router.edge.admission import Admission
+from router.edge.http.head import RequestHead
+from tests.tools.edge import FakeRoad, running_edge, wait_for_ever
+from tests.tools.http import Reply, chat, request_bytes
+from tests.tools.raw import Caller
+
+BODY = json.dumps(chat()).encode()
+GOOD = request_bytes("/v1/messages", BODY)
+
+
+def without(raw: bytes, name: bytes) -> bytes:
+    return re.sub(name + rb": [^\r]*\r\n", b"", raw)
+
+
+BAD = {
+    "many headers": request_bytes("/v1/messages", BODY, {f"x-{n}": "y" for n in range(30)}),
+    "large headers": request_bytes("/v1/messages", BODY, {"x-a": "y" * 5_000}),
+    "a large target": request_bytes("/v1/messages?" + "y" * 5_000, BODY),
+    "no host": without(GOOD, b"host"),
+    "two hosts": GOOD.replace(b"host: 127.0.0.1", b"host: 127.0.0.1\r\nhost: localhost"),
+    "another host": GOOD.replace(b"127.0.0.1", b"evil.example"),
+    "a host that is none": GOOD.replace(b"127.0.0.1", b"a/b"),
+    "another origin": request_bytes("/v1/messages", BODY, {"origin": "http://evil.example"}),
+    "another site": request_bytes("/v1/messages", BODY, {"sec-fetch-site": "cross-site"}),
+    "text": request_bytes("/v1/messages", BODY, {"content-type": "text/plain"}),
+    "another charset": request_bytes("/v1/messages", BODY, {"content-type": "application/json; charset=utf-16"}),
+    "compressed": request_bytes("/v1/messages", BODY, {"content-encoding": "gzip"}),
+    "too large": request_bytes("/v1/messages", b"{}", {"content-length": "100001"}),
+    "two lengths": GOOD.replace(b"content-length", b"content-length: 7\r\ncontent-length"),
+    "a length with a sign": GOOD.replace(b"content-length: ", b"content-length: +"),
+    "a folded header": GOOD.replace(b"host: 127.0.0.1", b"host: 127.0.0.1\r\nx-a: b\r\n c"),
+    "bare line feeds": GOOD.replace(b"\r\n", b"\n"),
+    "wrong origin and wrong type": request_bytes("/v1/messages", BODY, {"origin": "null", "content-type": "text/plain"}),
+    "wrong type and too large": request_bytes("/v1/messages", b"", {"content-type": "a/b", "content-length": "999999"}),
+}
+
+
+@pytest.fixture
+async def edge():
+    road = FakeRoad()
+    async with running_edge(road) as (port, admission):
+        yield port, admission, road
+    assert admission.in_flight == 0
+
+
+async def ask(port: int, raw: bytes, *, by_shim: bool) -> Reply:
+    async with Caller(port, by_shim=by_shim) as caller:
+        await caller.send(raw)
+        return await caller.reply()
+
+
+def shown(reply: Reply) -> tuple[int, dict, str]:
+    """A refusal without its id."""
+    request_id = reply.headers.pop("x-tandem-request-id")
+    assert reply.headers.pop("x-request-id") == request_id
+    assert reply.json["request_id"] == request_id
+    return reply.status, reply.headers, reply.body.decode().replace(request_id, "ID")
+
+
+@pytest.mark.parametrize("kind", list(BAD))
+async def test_a_bad_request_is_refused_the_same_way_on_both_ways_in(edge, kind):
+    port, _, road = edge
+
+    direct = await ask(port, BAD[kind], by_shim=False)
+    handed_over = await ask(port, BAD[kind], by_shim=True)
+
+    assert direct.status >= 400
+    assert shown(direct) == shown(handed_over)
+    assert road.begun == []
+
+
+@pytest.mark.parametrize("by_shim", [False, True], ids=["direct", "handed over"])
+async def test_a_full_house_is_a_503_on_every_route_with_a_body(edge, by_shim):
+    port, _, road = edge
+    road.use(max_in_flight=0)
+
+    create = await ask(port, GOOD, by_shim=by_shim)
+    explain = await ask(port, request_bytes("/tandem/explain", BODY), by_shim=by_shim)
+    health = await ask(port, request_bytes("/healthz"), by_shim=by_shim)
+
+    assert (create.status, explain.status, health.status) == (503, 503, 200)
+    assert create.headers["retry-after"] == explain.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"content-type": "text/plain"}, 415),
+        ({"content-encoding": "gzip"}, 415),
+        ({"content-length": "100001"}, 413),
+        ({"origin": "http://evil.example"}, 403),
+    ],
+)
+async def test_explain_is_guarded_as_a_create_call_is(edge, change, status):
+    port, _, road = edge
+
+    reply = await ask(port, request_bytes("/tandem/explain", BODY, change), by_shim=False)
+
+    assert reply.status == status
+    assert road.explained == []
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/v1/models", "/v1/responses/resp_1", "/tandem/decisions/req_1", "/v1/nowhere"])
+async def test_every_control_route_is_guarded(edge, path):
+    port, _, _ = edge
+
+    elsewhere = await ask(port, request_bytes(path, headers={"origin": "http://evil.example"}), by_shim=False)
+    large = await ask(port, request_bytes(path, headers={"x-a": "y" * 5_000}), by_shim=False)
+
+    assert (elsewhere.status, large.status) == (403, 431)
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (request_bytes("/v1/messages", method="GET"), 405),
+        (request_bytes("/v1/messages", b"{}", method="PUT"), 405),
+        (request_bytes("/v1/responses", method="GET", headers={"upgrade": "websocket", "connection": "Upgrade"}), 426),
+        (request_bytes("/v1/messages", method="GET", headers={"upgrade": "websocket", "connection": "Upgrade"}), 405),
+    ],
+)
+async def test_a_create_route_takes_posts_alone(edge, raw, status):
+    port, _, _ = edge
+
+    assert (await ask(port, raw, by_shim=False)).status == status
+
+
+def head(raw: bytes = GOOD) -> RequestHead:
+    return RequestHead(raw[: raw.index(b"\r\n\r\n") + 4])
+
+
+def test_an_admitted_create_call_holds_a_slot_until_it_is_released():
+    admission = Admission(FakeRoad(max_in_flight=1))
+
+    caller = admission.admit(head())
+
+    assert (caller, admission.in_flight) == (LOCAL, 1)
+    assert admission.takes_slot(head())
+    with pytest.raises(Unavailable):
+        admission.admit(head())
+    admission.release()
+    admission.admit(head())
+
+
+def test_a_control_route_takes_no_slot():
+    admission, models = Admission(FakeRoad(max_in_flight=0)), head(request_bytes("/v1/models"))
+
+    assert admission.admit(models) is LOCAL
+    assert not admission.takes_slot(models)
+    assert admission.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        (request_bytes("/v1/messages", b"", {f"x-{n}": "y" for n in range(30)}, "GET"), HeadersTooLarge),
+        (request_bytes("/v1/messages", b"", {"origin": "null", "content-type": "a/b"}, "GET"), Forbidden),
+        (request_bytes("/v1/messages", b"", {"content-type": "a/b"}, "GET"), WrongMethod),
+        (request_bytes("/v1/messages", b"", {"content-type": "a/b"}), WrongMediaType),
+        (request_bytes("/v1/messages", b"{}"), Unavailable),
+    ],
+    ids=["headers", "origin", "method", "body headers", "slot"],
+)
+def test_the_first_thing_that_is_wrong_is_named(raw, error):
+    """Each request here has everything wrong that the ones below it have."""
+    admission = Admission(FakeRoad(max_in_flight=0))
+
+    with pytest.raises(error):
+        admission.admit(head(raw))
+
+
+def test_a_refused_request_holds_no_slot():
+    admission = Admission(FakeRoad())
+
+    with pytest.raises(BadRequest):
+        admission.admit(head(without(GOOD, b"host")))
+
+    assert admission.in_flight == 0
+
+
+def test_the_limits_are_those_of_the_plan_that_counts_now():
+    road = FakeRoad()
+    admission = Admission(road)
+    road.use(max_headers=1)
+
+    assert admission.limits.max_headers == 1
+    with pytest.raises(HeadersTooLarge):
+        admission.admit(head())
+
+
+class Sink:
+    has_started = False
+
+    def start(self, status, headers) -> None:
+        self.status = status
+
+    def write(self, data) -> None:
+        self.body = data
+
+    def end(self) -> None:
+        pass
+
+
+def arrival() -> Arrival:
+    return Arrival("req_1", Dialect.MESSAGES, Operation.CREATE, {}, b"{}")
+
+
+async def test_alone_a_request_is_served_before_start_returns():
+    admission, sink = Admission(FakeRoad()), Sink()
+    admission.admit(head())
+
+    exchange, task = admission.start(arrival(), sink)
+
+    assert (sink.status, task, exchange.id) == (200, None, "req_1")
+
+
+async def test_among_others_a_request_waits_for_its_turn():
+    admission, sink = Admission(FakeRoad()), Sink()
+    admission.admit(head())
+    admission.admit(head())
+
+    _, task = admission.start(arrival(), sink)
+
+    assert not hasattr(sink, "status")
+    await task
+    assert sink.status == 200
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "among others"])
+async def test_cancelling_the_exchange_cancels_the_task_that_serves_it(others):
+    admission = Admission(FakeRoad(wait_for_ever))
+    for _ in range(1 + others):
+        admission.admit(head())
+
+    exchange, task = admission.start(arrival(), Sink())
+    await asyncio.sleep(0)
+    exchange.cancel(CancelReason.CALLER_LEFT)
+    await asyncio.wait([task], timeout=1)
+
+    assert task.cancelled()
+
+
+async def test_a_defect_is_answered_in_the_callers_dialect_without_details():
+    async def broken(exchange, sink):
+        raise KeyError("a secret")
+
+    admission, sink = Admission(FakeRoad(broken)), Sink()
+    admission.admit(head())
+
+    admission.start(arrival(), sink)
+
+    assert (sink.status, json.loads(sink.body)["type"]) == (500, "error")
+    assert b"secret" not in sink.body

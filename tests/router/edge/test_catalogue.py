@@ -1,0 +1,80 @@
+"""The list of models in its three shapes."""
+
+import pytest
+
+from router.contract.errors import UnknownModel
+from router.contract.words import Dialect, Feature, Tier
+from router.edge.catalogue import Catalogue
+from router.sense.models import ModelNames
+from tests.tools.values import make_target
+
+TARGETS = {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)}
+
+
+@pytest.fixture
+def catalogue() -> Catalogue:
+    return Catalogue(ModelNames({"quick": "spark", "gpt-*": "auto"}, tuple(TARGETS)), TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [("auto", 400_000), ("fast", 128_000), ("deep", 400_000), ("spark", 128_000), ("quick", 128_000), ("gpt-9", 400_000)],
+)
+def test_a_window_is_the_largest_that_a_name_may_lead_to(catalogue, name, window):
+    assert catalogue.window(name) == window
+
+
+def test_openai_sdks_see_every_name_that_is_not_a_pattern(catalogue):
+    listed = catalogue.openai()
+
+    assert [entry["id"] for entry in listed["data"]] == ["auto", "fast", "deep", "quick", "spark", "sage"]
+    assert {entry["object"] for entry in listed["data"]} == {"model"}
+
+
+def test_one_model_is_found_also_by_a_pattern_and_an_unknown_one_is_not(catalogue):
+    assert catalogue.openai_entry("gpt-9")["id"] == "gpt-9"
+    with pytest.raises(UnknownModel):
+        catalogue.openai_entry("nope")
+
+
+def test_pages_follow_one_another_to_the_end(catalogue):
+    names, after = [], None
+    for _ in range(10):
+        page = catalogue.anthropic(4, after)
+        names += [entry["id"] for entry in page["data"]]
+        after = page["last_id"]
+        if not page["has_more"]:
+            break
+
+    assert names == ["auto", "fast", "deep", "quick", "spark", "sage"]
+
+
+def test_a_page_after_the_last_is_empty_and_one_after_an_unknown_name_is_the_first(catalogue):
+    assert catalogue.anthropic(5, "sage") == {"data": [], "has_more": False, "first_id": None, "last_id": None}
+    assert catalogue.anthropic(5, "nope")["first_id"] == "auto"
+
+
+def test_codex_sees_the_three_tiers_with_what_it_needs(catalogue):
+    by_slug = {entry["slug"]: entry for entry in catalogue.codex()["models"]}
+
+    assert set(by_slug) == {"auto", "fast", "deep"}
+    assert by_slug["auto"]["context_window"] == 400_000
+    assert [level["effort"] for level in by_slug["fast"]["supported_reasoning_levels"]] == ["low", "medium", "high"]
+
+
+@pytest.mark.parametrize(
+    ("speaks", "accepts", "kind"),
+    [
+        (Dialect.RESPONSES, {Feature.CUSTOM_TOOLS}, "freeform"),
+        (Dialect.RESPONSES, {Feature.TOOLS}, None),
+        (Dialect.CHAT, {Feature.TOOLS}, "freeform"),
+        (Dialect.CHAT, set(), None),
+    ],
+)
+def test_codex_is_offered_its_patch_tool_where_every_target_can_call_it(speaks, accepts, kind):
+    odd = make_target(speaks=frozenset({speaks}), accepts=frozenset(accepts))
+    targets = {**TARGETS, "spark": odd}
+    by_slug = {entry["slug"]: entry for entry in Catalogue(ModelNames({}, tuple(targets)), targets).codex()["models"]}
+
+    assert (by_slug["fast"]["apply_patch_tool_type"], by_slug["auto"]["apply_patch_tool_type"]) == (kind, kind)
+    assert by_slug["deep"]["apply_patch_tool_type"] == "freeform"

@@ -1,0 +1,153 @@
+"""The control plane before a fake road: models, explanations, decisions, health, refusals."""
+
+import pytest
+
+from router.contract.caller import LOCAL, Caller
+from router.contract.words import Dialect, Tier
+from router.edge.control import CurrentCatalogue
+from tests.tools.edge import FakePlan, FakeRoad, running_edge
+from tests.tools.http import call, chat
+from tests.tools.values import make_target
+
+
+@pytest.fixture
+async def road():
+    return FakeRoad()
+
+
+@pytest.fixture
+async def port(road):
+    async with running_edge(road) as (port, _):
+        yield port
+
+
+async def test_models_come_in_three_shapes(port):
+    openai = await call(port, "/v1/models")
+    codex = await call(port, "/models?client_version=0.166.0")
+    anthropic = await call(port, "/v1/models?limit=2", headers={"anthropic-version": "2023-06-01"})
+
+    assert openai.json["object"] == "list"
+    assert {entry["slug"] for entry in codex.json["models"]} == {"auto", "fast", "deep"}
+    assert (len(anthropic.json["data"]), anthropic.json["has_more"]) == (2, True)
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "x", "%C2%B2", "99999"])
+async def test_a_limit_that_makes_no_sense_still_gets_a_page(port, limit):
+    reply = await call(port, f"/v1/models?limit={limit}")
+
+    assert reply.status == 200
+    assert reply.json["first_id"] == "auto"
+
+
+async def test_one_model_is_found_by_name_and_an_unknown_one_is_a_404(port):
+    assert (await call(port, "/v1/models/deep")).json["id"] == "deep"
+    missing = await call(port, "/v1/models/nope")
+    assert (missing.status, missing.json["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_a_new_plan_shows_in_the_list_of_models_at_once(road, port):
+    before = await call(port, "/v1/models/deep")
+    road.plan = FakePlan(targets={"sage": make_target("sage", Tier.DEEP, window_tokens=7_000)})
+    after = await call(port, "/v1/models/deep")
+
+    assert (before.json["context_window"], after.json["context_window"]) == (400_000, 7_000)
+
+
+def test_a_catalogue_is_made_once_for_each_plan():
+    road = FakeRoad()
+    current = CurrentCatalogue(road)
+
+    first = current()
+    assert current() is first
+    road.plan = FakePlan()
+    assert current() is not first
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "headers", "dialect"),
+    [
+        ("", chat(), {}, Dialect.CHAT),
+        ("", {"model": "auto", "input": "x"}, {}, Dialect.RESPONSES),
+        ("", chat(), {"anthropic-version": "2023-06-01"}, Dialect.MESSAGES),
+        ("?dialect=messages", chat(), {}, Dialect.MESSAGES),
+    ],
+)
+async def test_explain_gives_the_road_the_request_as_a_create_call_would(road, port, query, body, headers, dialect):
+    reply = await call(port, f"/tandem/explain{query}", body, headers)
+
+    (arrival,) = road.explained
+    assert (reply.status, reply.json["tier"]) == (200, "fast")
+    assert (arrival.dialect, arrival.caller) == (dialect, LOCAL)
+    assert reply.headers["x-tandem-request-id"] == arrival.id
+
+
+@pytest.mark.parametrize(("query", "body"), [("?dialect=latin", chat()), ("", b"{"), ("", b"[]")])
+async def test_explain_refuses_what_it_cannot_read(road, port, query, body):
+    assert (await call(port, f"/tandem/explain{query}", body)).status == 400
+    assert road.explained == []
+
+
+async def test_explain_takes_no_more_than_the_plan_that_counts_now_allows(road, port):
+    road.use(max_body_bytes=2_048)
+    chunks = b"".join(b"400\r\n" + b" " * 1024 + b"\r\n" for _ in range(4)) + b"0\r\n\r\n"
+
+    assert (await call(port, "/tandem/explain", chunks, {"transfer-encoding": "chunked"})).status == 413
+
+
+async def test_a_decision_is_shown_to_its_own_caller_alone(road, port):
+    road.state.entries.kept = {("req_mine", LOCAL): {"tier": "deep"}, ("req_theirs", Caller("other")): {"tier": "fast"}}
+
+    mine = await call(port, "/tandem/decisions/req_mine")
+    theirs = await call(port, "/tandem/decisions/req_theirs")
+
+    assert (mine.status, mine.json) == (200, {"tier": "deep"})
+    assert theirs.status == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/v1/models", 405),
+        ("GET", "/tandem/explain", 405),
+        ("GET", "/v1/nowhere", 404),
+        ("GET", "/v1/models/../../etc", 404),
+        ("GET", "//v1//models", 404),
+        ("GET", "/v1/chat/completions/", 404),
+        ("GET", "/v1/messages/batches", 404),
+    ],
+)
+async def test_wrong_routes_and_methods_are_refused_as_json_with_both_ids(port, method, path, status):
+    reply = await call(port, path, method=method)
+
+    assert reply.status == status
+    request_id = reply.json.get("request_id") or reply.json["error"]["request_id"]
+    assert reply.headers["x-tandem-request-id"] == reply.headers["x-request-id"] == request_id
+    assert ("connection" in reply.headers) is (method == "POST")
+
+
+async def test_a_defect_is_a_500_without_details(road, port):
+    async def broken(arrival):
+        raise RuntimeError("a secret")
+
+    road.explain = broken
+    reply = await call(port, "/tandem/explain", chat())
+
+    assert (reply.status, reply.json["error"]["code"]) == (500, "internal_error")
+    assert b"secret" not in reply.body
+
+
+@pytest.mark.parametrize("path", ["/", "/api/hello"])
+async def test_probes_of_clients_are_answered(port, path):
+    assert (await call(port, path, method="HEAD")).status == 200
+    assert (await call(port, path)).status == 200
+
+
+async def test_readiness_ends_when_the_router_is_shutting_down():
+    is_ready = True
+    async with running_edge(FakeRoad(), lambda: is_ready) as (port, _):
+        ready = await call(port, "/readyz")
+        is_ready = False
+        stopping = await call(port, "/readyz")
+        alive = await call(port, "/healthz")
+
+    assert (ready.status, stopping.status, alive.status) == (200, 503, 200)

@@ -1,0 +1,151 @@
+"""The table of routes, and what the headers of a request must be like."""
+
+from dataclasses import replace
+
+import pytest
+
+from router.contract.errors import BadRequest, BodyTooLarge, Forbidden, HeadersTooLarge, WrongMediaType
+from router.contract.words import Dialect, Operation
+from router.edge.routes import (
+    ROUTES,
+    Route,
+    check_body_headers,
+    check_headers,
+    check_origin,
+    dialect_of_path,
+    new_request_id,
+)
+from tests.tools.edge import LIMITS
+
+
+@pytest.mark.parametrize("prefix", ["", "/v1"])
+@pytest.mark.parametrize(
+    ("path", "route"),
+    [
+        ("/chat/completions", Route(Dialect.CHAT)),
+        ("/completions", Route(Dialect.COMPLETIONS)),
+        ("/responses", Route(Dialect.RESPONSES)),
+        ("/responses/compact", Route(Dialect.RESPONSES, Operation.COMPACT)),
+        ("/responses/input_tokens", Route(Dialect.RESPONSES, Operation.COUNT_TOKENS)),
+        ("/messages", Route(Dialect.MESSAGES)),
+        ("/messages/count_tokens", Route(Dialect.MESSAGES, Operation.COUNT_TOKENS)),
+    ],
+)
+def test_every_create_call_has_its_route_with_and_without_the_version(prefix, path, route):
+    assert ROUTES[prefix + path] == route
+
+
+@pytest.mark.parametrize(
+    ("path", "dialect"),
+    [
+        ("/v1/messages", Dialect.MESSAGES),
+        ("/v1/messages/batches", Dialect.MESSAGES),
+        ("/messages/", Dialect.MESSAGES),
+        ("/v1/responses", Dialect.RESPONSES),
+        ("/v1/nowhere", Dialect.CHAT),
+        ("", Dialect.CHAT),
+    ],
+)
+def test_a_refusal_is_in_the_dialect_that_the_path_suggests(path, dialect):
+    assert dialect_of_path(path) is dialect
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "localhost:4000"},
+        {"host": "LOCALHOST"},
+        {"host": "[::1]:4000"},
+        {"host": "127.0.0.1"},
+        {"host": "127.9.9.9:1"},
+        {"host": "127.0.0.1:80", "origin": "http://127.0.0.1:80"},
+        {"host": "localhost", "origin": "https://localhost"},
+        {"host": "localhost", "sec-fetch-site": "same-origin"},
+    ],
+)
+def test_this_machine_is_let_in(headers):
+    check_origin(headers, 1)
+
+
+@pytest.mark.parametrize(
+    ("headers", "hosts", "error"),
+    [
+        ({}, 0, BadRequest),
+        ({"host": "localhost"}, 2, BadRequest),
+        ({"host": ""}, 1, BadRequest),
+        ({"host": "a/admin?x="}, 1, BadRequest),
+        ({"host": "evil.example"}, 1, Forbidden),
+        ({"host": "127.0.0.1.evil.example"}, 1, Forbidden),
+        ({"host": "localhost:4000:1"}, 1, Forbidden),
+        ({"host": "localhost", "origin": "http://evil.example"}, 1, Forbidden),
+        ({"host": "localhost", "origin": "http://localhost:3000"}, 1, Forbidden),
+        ({"host": "localhost", "origin": "null"}, 1, Forbidden),
+        ({"host": "localhost", "sec-fetch-site": "cross-site"}, 1, Forbidden),
+        ({"host": "localhost", "sec-fetch-site": "same-site"}, 1, Forbidden),
+    ],
+)
+def test_everybody_else_is_refused_and_again_when_they_come_again(headers, hosts, error):
+    for _ in range(2):
+        with pytest.raises(error):
+            check_origin(headers, hosts)
+
+
+def test_headers_may_be_as_many_and_as_large_as_the_limits_say_and_no_more():
+    check_headers(LIMITS.max_headers, LIMITS.max_header_bytes, LIMITS)
+
+    with pytest.raises(HeadersTooLarge):
+        check_headers(LIMITS.max_headers + 1, 1, LIMITS)
+    with pytest.raises(HeadersTooLarge):
+        check_headers(1, LIMITS.max_header_bytes + 1, LIMITS)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"content-type": "application/json"},
+        {"content-type": "application/json; charset=UTF-8"},
+        {"content-type": 'application/json; charset="utf-8"'},
+        {"content-type": "application/vnd.api+json"},
+        {"content-encoding": "identity"},
+        {"content-encoding": ""},
+    ],
+)
+def test_plain_json_is_taken(headers):
+    check_body_headers(headers, 0, LIMITS)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "text/plain"},
+        {"content-type": ""},
+        {"content-type": "application/json; charset=utf-16"},
+        {"content-encoding": "gzip"},
+        {"content-encoding": "br"},
+    ],
+)
+def test_what_is_not_plain_json_is_refused_by_its_headers(headers):
+    with pytest.raises(WrongMediaType):
+        check_body_headers(headers, 0, LIMITS)
+
+
+def test_a_length_must_be_one_plain_number_within_the_limit():
+    small = replace(LIMITS, max_body_bytes=10)
+
+    check_body_headers({"content-length": "10"}, 1, small)
+    with pytest.raises(BodyTooLarge):
+        check_body_headers({"content-length": "11"}, 1, small)
+    for value, count in (("", 1), ("+1", 1), ("1,1", 1), ("0x1", 1), ("1", 2)):
+        with pytest.raises(BadRequest):
+            check_body_headers({"content-length": value}, count, small)
+
+
+def test_request_ids_differ_and_sort_by_time(monkeypatch):
+    ids = [new_request_id() for _ in range(1_000)]
+    monkeypatch.setattr("time.time", lambda: 9_999_999_999.0)
+    later = new_request_id()
+
+    assert len(set(ids)) == 1_000
+    assert all(len(found) == len("req_") + 27 for found in ids)
+    assert max(ids) < later

@@ -1,0 +1,142 @@
+"""Listening, and an orderly stop."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+
+import pytest
+
+from router.contract.exchange import CancelReason
+from router.edge.admission import Admission
+from router.edge.control import build_control
+from router.edge.http.asgi import AsgiApp
+from router.edge.server import CannotListen, Server, bind, run
+from tests.tools.edge import ANSWER, FakeRoad, answer_ok, wait_for_ever
+from tests.tools.http import call, chat, request_bytes
+from tests.tools.raw import Caller
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.com", ""])
+def test_an_address_that_is_not_loopback_is_refused(host):
+    with pytest.raises(CannotListen, match="not a loopback address"):
+        bind(host, 0)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2"])
+def test_loopback_is_listened_on(host):
+    with contextlib.closing(bind(host, 0)) as listener:
+        assert listener.getsockname()[1] > 0
+        assert not listener.getblocking()
+
+
+def test_a_port_that_is_taken_is_named_with_a_hint():
+    with (
+        contextlib.closing(bind("127.0.0.1", 0)) as listener,
+        pytest.raises(CannotListen, match="another program uses this port"),
+    ):
+        bind("127.0.0.1", listener.getsockname()[1])
+
+
+def test_a_coroutine_is_run_to_its_end():
+    ran = []
+
+    async def main() -> None:
+        ran.append(asyncio.get_running_loop())
+
+    run(main)
+
+    assert len(ran) == 1
+
+
+class Running:
+    """A server whose stop a test asks for."""
+
+    def __init__(self, road: FakeRoad, *, drain_seconds: float = 1.0) -> None:
+        self.road, self.admission = road, Admission(road)
+        self.stops, self._ready = 0, asyncio.Event()
+        app = AsgiApp(self.admission, build_control(road, lambda: True))
+        self.listener: socket.socket = bind("127.0.0.1", 0)
+        self.port = self.listener.getsockname()[1]
+        self.server = Server(
+            self.admission, app, drain_seconds=drain_seconds, on_ready=self._ready.set, on_stop=self._count_stop
+        )
+
+    def _count_stop(self) -> None:
+        self.stops += 1
+
+    async def __aenter__(self) -> "Running":
+        self._serving = asyncio.ensure_future(self.server._serve([self.listener]))  # noqa: TID251  held and awaited here
+        await asyncio.wait_for(self._ready.wait(), 5)
+        return self
+
+    async def stopped(self) -> None:
+        await asyncio.wait_for(self._serving, 5)
+
+    async def __aexit__(self, *_: object) -> None:
+        self.server.should_exit = self.server.force_exit = True
+        await self.stopped()
+        for exchange in self.road.begun:
+            exchange.cancel(CancelReason.STOPPING)
+        await asyncio.sleep(0)
+        self.listener.close()
+
+
+async def begun(road: FakeRoad) -> None:
+    async with asyncio.timeout(5):
+        while not road.begun:  # noqa: ASYNC110  the road has no event for its first exchange
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("by_shim", [False, True], ids=["direct", "handed over"])
+async def test_what_is_under_way_is_finished_before_the_stop(by_shim):
+    may_answer = asyncio.Event()
+
+    async def slow(exchange, sink):
+        await may_answer.wait()
+        await answer_ok(exchange, sink)
+
+    road = FakeRoad(slow)
+    async with Running(road, drain_seconds=5) as running, Caller(running.port, by_shim=by_shim) as caller:
+        await caller.send(request_bytes("/v1/chat/completions", chat()))
+        await begun(road)
+        running.server.handle_exit(signal.SIGTERM, None)
+        may_answer.set()
+
+        reply = await caller.reply()
+        await running.stopped()
+
+    assert (reply.status, reply.body, running.stops) == (200, ANSWER, 1)
+
+
+@pytest.mark.parametrize("by_shim", [False, True], ids=["direct", "handed over"])
+async def test_what_is_not_finished_in_time_is_left_for_the_house_to_stop_with_its_reason(by_shim):
+    road = FakeRoad(wait_for_ever)
+    async with Running(road, drain_seconds=0.3) as running, Caller(running.port, by_shim=by_shim) as caller:
+        await caller.send(request_bytes("/v1/chat/completions", chat()))
+        await begun(road)
+
+        running.server.handle_exit(signal.SIGTERM, None)
+        await running.stopped()
+        (exchange,) = road.begun
+        reason = exchange.cancelled
+
+    assert reason is None
+    assert exchange.cancelled is CancelReason.STOPPING
+
+
+async def test_a_second_signal_stops_at_once():
+    async with Running(FakeRoad(wait_for_ever), drain_seconds=60) as running, Caller(running.port) as caller:
+        await caller.send(request_bytes("/v1/chat/completions", chat()))
+        await begun(running.road)
+        running.server.handle_exit(signal.SIGINT, None)
+        running.server.handle_exit(signal.SIGINT, None)
+
+        await running.stopped()
+
+    assert running.stops == 1
+
+
+async def test_a_request_is_served_over_the_listener():
+    async with Running(FakeRoad()) as running:
+        assert (await call(running.port, "/v1/chat/completions", chat())).body == ANSWER

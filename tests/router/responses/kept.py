@@ -1,0 +1,19 @@
+"""Responses that tests keep."""
+
+from router.contract.stores import StoredResponse
+from router.contract.words import Dialect, Tier
+from router.responses.keep import record_response
+from tests.tools.values import make_target, make_view
+
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "ls", "arguments": "{}"}
+SAID = {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]}
+SPARK, SAGE = make_target(), make_target("sage", Tier.DEEP)
+
+
+def ask(given: object = "hello", **more: object):
+    return make_view({"input": given, **more}, Dialect.RESPONSES)
+
+
+def kept(*output: dict, given: object = "hello", view=None, **more: object) -> StoredResponse:
+    return record_response(view or ask(given), SPARK, 1.0, {"id": "resp_1", "output": list(output), **more})

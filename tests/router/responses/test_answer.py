@@ -1,0 +1,120 @@
+"""Which way an answer takes to its caller, and what is answered here."""
+
+import json
+
+import pytest
+
+from router.contract.errors import UpstreamMalformed
+from router.contract.facts import AttemptOpened
+from router.contract.signals import TokenCount
+from router.contract.words import Dialect, Operation
+from router.responses.answer import answer_here, reply_to
+from router.responses.compact import ask_for_summary
+from tests.tools.exchanges import make_exchange
+from tests.tools.scripted import JSON, names_of
+from tests.tools.sinks import RecordingSink
+from tests.tools.values import ask, make_target, make_view
+
+RESPONSE = {
+    "id": "resp_1",
+    "output": [{"type": "message", "content": [{"type": "output_text", "text": "all that was done"}]}],
+    "usage": {"input_tokens": 5, "output_tokens": 3},
+}
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def count_or_estimate(self, view):
+        self.asked += 1
+        return TokenCount(42, 42, 42)
+
+
+def responses(operation=Operation.CREATE, **body):
+    return make_view({"input": "hello", **body}, Dialect.RESPONSES, operation=operation)
+
+
+def reply(view, operation=Operation.CREATE):
+    sink, exchange = RecordingSink(), make_exchange(operation=operation, dialect=view.dialect)
+    exchange.note(AttemptOpened(0.0, make_target(), "", ()))
+    return reply_to(exchange, view, sink), sink, exchange
+
+
+def send(reply, body=RESPONSE) -> None:
+    reply.sink.start(200, (*JSON, ("content-length", "999"), ("x-tandem-tier", "fast")))
+    reply.sink.write(json.dumps(body).encode())
+    reply.sink.end()
+
+
+async def test_responses_counts_are_answered_here_and_no_target_is_asked():
+    sink, counter = RecordingSink(), Counter()
+
+    assert await answer_here(responses(Operation.COUNT_TOKENS), counter, sink)
+
+    assert json.loads(sink.body) == {"object": "response.input_tokens", "input_tokens": 42}
+    assert dict(sink.headers)["x-tandem-request-id"] == "req_test"
+    assert dict(sink.headers)["content-length"] == str(len(sink.body))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        responses(),
+        ask(),
+        make_view({"messages": [{"role": "user", "content": "x"}]}, Dialect.MESSAGES, operation=Operation.COUNT_TOKENS),
+    ],
+    ids=["a create", "chat", "a count of messages"],
+)
+async def test_all_else_is_a_targets_to_answer(view):
+    sink, counter = RecordingSink(), Counter()
+
+    assert not await answer_here(view, counter, sink)
+
+    assert (sink.told, counter.asked) == ([], 0)
+
+
+def test_an_answer_that_nobody_may_continue_from_goes_out_as_it_comes():
+    for view in (ask(), responses(store=False), responses(conversation="conv_1")):
+        way, sink, _ = reply(view)
+
+        assert way.sink is sink
+        way.finish()
+        assert sink.told == []
+
+
+def test_an_answer_that_may_be_continued_from_is_noted_on_its_way_and_unchanged():
+    way, sink, exchange = reply(responses())
+
+    send(way)
+    way.finish()
+
+    assert names_of(exchange.journal) == ["AttemptOpened", "ResponseCompleted"]
+    assert json.loads(sink.body) == RESPONSE
+    assert sink.words == ["start", "write", "end"]
+
+
+def test_a_compaction_is_held_back_until_it_is_made_and_keeps_the_answers_headers():
+    view = ask_for_summary(responses(Operation.COMPACT))
+    way, sink, exchange = reply(view, Operation.COMPACT)
+
+    send(way)
+    assert sink.told == []
+    way.finish()
+
+    body, headers = json.loads(sink.body), dict(sink.headers)
+    assert body["object"] == "response.compaction"
+    assert body["output"][-1]["content"][0]["text"].endswith("all that was done")
+    assert (headers["x-tandem-tier"], headers["content-length"]) == ("fast", str(len(sink.body)))
+    assert sink.words == ["start", "write", "end"]
+    assert names_of(exchange.journal) == ["AttemptOpened"]
+
+
+def test_a_compaction_without_a_summary_is_the_failure_of_the_target_that_wrote_it():
+    way, sink, _ = reply(ask_for_summary(responses(Operation.COMPACT)), Operation.COMPACT)
+    send(way, {**RESPONSE, "output": []})
+
+    with pytest.raises(UpstreamMalformed, match='target "spark" .*summary'):
+        way.finish()
+
+    assert sink.told == []

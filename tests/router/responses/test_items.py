@@ -1,0 +1,28 @@
+"""Pages of what a response was given."""
+
+import pytest
+
+from router.contract.errors import BadRequest
+from router.responses.items import list_items
+from tests.router.responses.kept import CALL, kept
+
+
+def test_listed_items_without_an_id_get_the_same_one_each_time():
+    stored = kept(given=[{"role": "user", "content": "a"}, {**CALL, "id": None}])
+
+    first, second = (list_items(stored, None, 20, newest_first=False) for _ in range(2))
+
+    assert first == second
+    assert [item["id"].split("_")[0] for item in first["data"]] == ["msg", "fc"]
+    assert first["has_more"] is False
+
+
+def test_an_empty_page_has_no_ends():
+    page = list_items(kept(given=[{"id": "msg_1", "role": "user", "content": "a"}]), "msg_1", 20, newest_first=True)
+
+    assert (page["data"], page["first_id"], page["last_id"], page["has_more"]) == ([], None, None, False)
+
+
+def test_an_item_that_is_not_there_cannot_be_paged_from():
+    with pytest.raises(BadRequest, match="after"):
+        list_items(kept(), "msg_9", 20, newest_first=True)

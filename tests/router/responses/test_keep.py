@@ -1,0 +1,77 @@
+"""What is kept of an answer, and which answers are."""
+
+import pytest
+
+from router.contract.facts import Read, ResponseCompleted
+from router.contract.words import Operation
+from router.responses.keep import ResponseKeeper, is_kept, record_response
+from router.responses.resume import resume
+from tests.router.responses.kept import REASONING, SAGE, SAID, SPARK, ask, kept
+from tests.tools.exchanges import make_exchange
+from tests.tools.values import make_view
+
+
+class Known:
+    """A store that has one response, and keeps others."""
+
+    def __init__(self, stored=None) -> None:
+        self._stored, self.kept = stored, []
+
+    async def find(self, response_id, caller):
+        return self._stored
+
+    def keep(self, response, *, for_long):
+        self.kept.append((response.id, response.target, response.at, for_long))
+
+
+async def test_a_chain_keeps_everything_that_was_said_and_by_whom():
+    view = await resume(ask("go on", previous_response_id="resp_1"), Known(kept(REASONING, SAID)), ())
+
+    history, response = record_response(view, SAGE, 2.0, {"id": "resp_2", "output": []}).read()
+
+    assert history.origins == ["", "spark", "spark", ""]
+    assert history.items[1:3] == [REASONING, SAID]
+    assert response["previous_response_id"] == "resp_1"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, True),
+        ({"store": None}, True),
+        ({"store": True}, True),
+        ({"store": False}, False),
+        ({"previous_response_id": "resp_unknown"}, False),
+        ({"conversation": "conv_1"}, False),
+    ],
+)
+def test_a_response_is_kept_unless_it_must_not_be_or_its_beginning_is_unknown(body, expected):
+    assert is_kept(ask(**body)) is expected
+
+
+def test_nothing_of_other_dialects_and_operations_is_kept():
+    assert not is_kept(make_view({"messages": [{"role": "user", "content": "x"}], "store": True}))
+    assert not is_kept(ask()._replace(operation=Operation.COUNT_TOKENS))
+
+
+@pytest.mark.parametrize(("store", "for_long"), [(None, False), (True, True)])
+def test_a_completed_response_is_handed_to_the_store(store, for_long):
+    known = Known()
+    exchange = make_exchange(ResponseKeeper(known, lambda: 5.0))
+    exchange.note(Read(ask(store=store)))
+
+    exchange.note(ResponseCompleted(SPARK, {"id": "resp_7", "output": [SAID]}))
+
+    assert known.kept == [("resp_7", "spark", 5.0, for_long)]
+
+
+def test_a_response_that_is_nested_too_deeply_to_be_written_is_not_kept():
+    known, deep = Known(), []
+    for _ in range(300):
+        deep = [deep]
+    exchange = make_exchange(ResponseKeeper(known))
+    exchange.note(Read(ask()))
+
+    exchange.note(ResponseCompleted(SPARK, {"id": "resp_7", "output": deep}))
+
+    assert known.kept == []

@@ -1,0 +1,171 @@
+"""Entries from journals of every shape: what a request never came to is missing in its entry, and nothing else is."""
+
+import time
+
+import pytest
+
+from router.contract.entry import Attempt
+from router.contract.errors import BadRequest, UpstreamCut
+from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending, FirstByte, FirstToken, Read, Settled
+from router.contract.target import Price
+from router.contract.usage import Usage
+from router.contract.words import Outcome, Tier
+from router.settle.entry import write_entry
+from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.values import ask, make_target
+
+PRICE = Price(input=1.0, output=10.0, cached_input=0.1)
+SPARK, SAGE = make_target(price=PRICE), make_target("sage", Tier.DEEP)
+VIEW = ask("fix it", stream=True)
+DECIDED = make_decided(VIEW)
+SERVED = Ending(Outcome.SERVED, 200)
+
+
+def entry_of(*facts, ending=SERVED, answer=None, began=10.0, at=14.0):
+    exchange = make_exchange(name="req_7", raw=VIEW.raw, began=began)
+    for fact in facts:
+        exchange.note(fact)
+    return write_entry(exchange, Settled(at, ending, answer))
+
+
+def opened(at=10.5, target=SPARK, failed="", dropped=()):
+    return AttemptOpened(at, target, failed, dropped)
+
+
+def ended(at=14.0, target=SPARK, status=200, error=None, usage=None, speed=None):
+    return AttemptEnded(at, target, Attempt(target.name, status, error, 1.0), None, usage, speed, True)
+
+
+def test_a_request_that_was_refused_before_it_was_read_has_nothing_but_its_frame():
+    entry = entry_of(ending=Ending(Outcome.REFUSED, 400, BadRequest("x")), at=10.25)
+
+    assert (entry.id, entry.outcome, entry.status, entry.error) == ("req_7", Outcome.REFUSED, 400, "invalid_request")
+    assert (entry.model, entry.is_streaming, entry.decision, entry.because) == ("", False, None, None)
+    assert (entry.attempts, entry.tier, entry.target, entry.ttft_ms) == ((), None, None, None)
+    assert (entry.usage, entry.cost_usd, entry.tokens_per_second, entry.dropped) == (None, None, None, ())
+    assert entry.overhead_ms == entry.duration_ms == 250.0
+
+
+def test_a_request_that_was_read_and_refused_has_its_model():
+    entry = entry_of(Read(VIEW), ending=Ending(Outcome.REFUSED, 404, BadRequest("x")))
+
+    assert (entry.model, entry.is_streaming, entry.tier, entry.decision) == ("auto", True, None, None)
+
+
+def test_a_request_that_was_decided_and_refused_has_its_tier_and_no_target():
+    entry = entry_of(Read(VIEW), DECIDED, ending=Ending(Outcome.REFUSED, 400, BadRequest("x")))
+
+    assert (entry.tier, entry.target, entry.because) == (Tier.FAST, None, "looks like a quick edit")
+    assert entry.decision is DECIDED.decision
+
+
+def test_a_served_request_has_its_times_its_tokens_and_its_price():
+    entry = entry_of(
+        Read(VIEW),
+        DECIDED,
+        opened(dropped=("top_k",)),
+        FirstByte(SPARK),
+        FirstToken(11.25, SPARK),
+        ended(usage=Usage(1_000_000, 100_000, cached_tokens=500_000), speed=36.3636),
+    )
+
+    assert (entry.overhead_ms, entry.ttft_ms, entry.duration_ms) == (500.0, 1250.0, 4000.0)
+    assert (entry.tier, entry.target, entry.attempts) == (Tier.FAST, "spark", (Attempt("spark", 200, None, 1.0),))
+    assert entry.usage == Usage(1_000_000, 100_000, cached_tokens=500_000)
+    assert entry.cost_usd == pytest.approx(0.5 + 0.05 + 1.0)
+    assert (entry.tokens_per_second, entry.dropped, entry.error) == (36.4, ("top_k",), None)
+
+
+def test_after_two_attempts_the_entry_is_that_of_the_second_and_the_overhead_that_of_the_first():
+    entry = entry_of(
+        Read(VIEW),
+        DECIDED,
+        opened(10.5),
+        ended(12.0, status=500, error="upstream_refused", usage=Usage(7, 7)),
+        opened(12.5, SAGE, "spark failed (500)", ("seed",)),
+        ended(14.0, SAGE, usage=Usage(9, 3)),
+    )
+
+    assert [row.target for row in entry.attempts] == ["spark", "sage"]
+    assert (entry.tier, entry.target, entry.usage, entry.dropped) == (Tier.DEEP, "sage", Usage(9, 3), ("seed",))
+    assert entry.because == "spark failed (500), so sage answers: looks like a quick edit"
+    assert entry.overhead_ms == 500.0
+    assert entry.cost_usd is None
+
+
+def test_a_target_that_could_only_misunderstand_the_request_is_an_attempt_without_a_call():
+    entry = entry_of(
+        Read(VIEW), DECIDED, ended(10.5, SAGE, None, "misfit"), opened(11.0), ended(14.0, usage=Usage(9, 3), speed=12.0)
+    )
+
+    assert [(row.target, row.error) for row in entry.attempts] == [("sage", "misfit"), ("spark", None)]
+    assert (entry.target, entry.overhead_ms) == ("spark", 1000.0)
+
+
+def test_a_cut_answer_has_the_code_of_its_cut_and_what_was_written_until_then():
+    cut = Ending(Outcome.CUT_SHORT, 200, UpstreamCut("spark", "x"))
+
+    entry = entry_of(
+        Read(VIEW),
+        DECIDED,
+        opened(),
+        FirstToken(11.0, SPARK),
+        ended(error="upstream_cut", usage=Usage(9, 3, is_estimated=True)),
+        ending=cut,
+    )
+
+    assert (entry.outcome, entry.status, entry.error) == (Outcome.CUT_SHORT, 200, "upstream_cut")
+    assert entry.usage.is_estimated
+    assert entry.ttft_ms == 1000.0
+
+
+def test_a_request_whose_caller_left_names_the_target_that_was_called():
+    entry = entry_of(
+        Read(VIEW), DECIDED, opened(), ended(status=None, error="abandoned"), ending=Ending(Outcome.ABANDONED, 499)
+    )
+
+    assert (entry.outcome, entry.status, entry.error, entry.target) == (Outcome.ABANDONED, 499, None, "spark")
+    assert entry.attempts[0].error == "abandoned"
+
+
+def test_without_the_operators_wish_no_text_is_kept():
+    entry = entry_of(Read(VIEW), DECIDED, opened(), ended())
+
+    assert (entry.prompt_text, entry.answer_text) == (None, None)
+
+
+def test_with_it_both_texts_are_kept():
+    entry = entry_of(Read(VIEW), DECIDED, opened(), ended(), answer=b"data: h\xc3\xa9\n\n")
+
+    assert entry.prompt_text == VIEW.raw.decode()
+    assert entry.answer_text == "data: hé\n\n"
+
+
+def test_a_prompt_is_kept_though_nothing_was_answered():
+    entry = entry_of(Read(VIEW), ending=Ending(Outcome.ABANDONED, 499), answer=b"")
+
+    assert entry.prompt_text == VIEW.raw.decode()
+    assert entry.answer_text is None
+
+
+def test_a_text_that_is_too_long_or_cut_inside_a_letter_is_kept_as_far_as_it_goes():
+    answer = b"x" * ((1 << 20) - 1) + "é".encode() + b"tail"
+
+    entry = entry_of(Read(VIEW), answer=answer)
+
+    assert len(entry.answer_text) == 1 << 20
+    assert entry.answer_text.endswith("x\N{REPLACEMENT CHARACTER}")
+
+
+def test_an_entry_is_dated_at_the_requests_arrival():
+    before = time.time()
+
+    entry = entry_of(began=10.0, at=110.0)
+
+    assert before - 100 <= entry.at <= time.time() - 100
+
+
+def test_the_newest_decision_counts():
+    later = Decided(VIEW, DECIDED.session, make_decision(Tier.DEEP, ("sage",)))
+
+    assert entry_of(Read(VIEW), DECIDED, later).tier is Tier.DEEP

@@ -1,0 +1,154 @@
+"""Entries on SQLite: a row by the names of its columns, and what is forgotten."""
+
+import sqlite3
+import time
+from contextlib import closing
+
+import pytest
+
+from router.contract.caller import LOCAL
+from router.contract.entry import Usage
+from router.stores.sqlite.entries import RowMaker
+from router.stores.sqlite.migrate import LEDGER, read_columns
+from tests.tools.kept import make_entry, open_entries, remove_database
+from tests.tools.running import read_entries
+from tests.tools.waiting import until
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+async def store(tmp_path):
+    failures = []
+    one = open_entries(tmp_path / "a.db", failures)
+    yield one
+    await one.close()
+    assert failures == []
+
+
+async def test_every_column_is_filled_with_what_the_entry_says(store, tmp_path):
+    entry = make_entry(usage=Usage(10, 5, cached_tokens=4, reasoning_tokens=3, is_estimated=True), cost_usd=0.5, error="late")
+    store.append(entry)
+    await store.close()
+
+    (row,) = read_entries(tmp_path / "a.db")
+
+    assert row == {
+        "sequence": 1,
+        "id": "req_1",
+        "at": entry.at,
+        "caller": "local",
+        "session": "s",
+        "turn_kind": "ask",
+        "client": "codex",
+        "dialect": "chat",
+        "model": "auto",
+        "streaming": 1,
+        "outcome": "SERVED",
+        "status": 200,
+        "error": "late",
+        "tier": "fast",
+        "target": "spark",
+        "because": "a quick edit",
+        "score": 0.2,
+        "decision": '{"request_id":"req_1","because":"a quick edit","person_text":null}',
+        "attempts": '[{"target":"spark","status":200,"error":null,"seconds":0.1}]',
+        "overhead_ms": 0.3,
+        "ttft_ms": 20.0,
+        "duration_ms": 100.0,
+        "tokens_per_second": 900.0,
+        "input_tokens": 10,
+        "cached_tokens": 4,
+        "output_tokens": 5,
+        "reasoning_tokens": 3,
+        "tokens_estimated": 1,
+        "cost_usd": 0.5,
+        "prompt_text": None,
+        "answer_text": None,
+    }
+
+
+async def test_what_a_request_has_not_is_null(store, tmp_path):
+    store.append(make_entry(decision=None, usage=None, tier=None, target=None, attempts=(), is_streaming=False))
+    await store.close()
+
+    (row,) = read_entries(tmp_path / "a.db")
+
+    absent = ["session", "turn_kind", "client", "score", "decision", "tier", "target", "input_tokens", "tokens_estimated"]
+    assert [row[name] for name in absent] == [None] * len(absent)
+    assert (row["attempts"], row["streaming"]) == ("[]", 0)
+
+
+@pytest.mark.parametrize(("added", "value"), [("cache_write_tokens", 6), ("dropped", ("seed",))], ids=["usage", "entry"])
+def test_a_column_that_a_migration_adds_is_filled_from_the_field_of_its_name(added, value):
+    columns = read_columns((*LEDGER, f"ALTER TABLE entries ADD COLUMN {added}"), "entries")
+    maker = RowMaker(columns)
+
+    row = maker.make(make_entry(usage=Usage(10, 5, cache_write_tokens=6), dropped=("seed",)), None)
+
+    names = maker.statement.split("(")[1].split(")")[0].split(", ")
+    assert set(names) == set(columns) - {"sequence"}
+    assert dict(zip(names, row, strict=True))[added] == value
+
+
+def test_a_column_that_no_field_fills_is_refused():
+    with pytest.raises(TypeError, match="no value for the column colour"):
+        RowMaker(("id", "colour"))
+
+
+async def test_an_id_that_comes_twice_keeps_its_first_row(store, tmp_path):
+    store.append(make_entry("req_1", model="first"))
+    store.append(make_entry("req_1", model="second"))
+    await store.close()
+
+    assert [row["model"] for row in read_entries(tmp_path / "a.db")] == ["first"]
+
+
+async def test_texts_are_written_and_not_kept_in_memory(store, tmp_path):
+    store.append(make_entry(prompt_text="secret", answer_text="secret"))
+
+    assert "secret" not in str(await store.find_decision("req_1", LOCAL))
+    await store.close()
+    assert read_entries(tmp_path / "a.db")[0]["prompt_text"] == "secret"
+
+
+async def test_looking_for_a_decision_does_not_make_a_lost_file_again(tmp_path):
+    one = open_entries(tmp_path / "a.db", [])
+    remove_database(tmp_path / "a.db")
+
+    assert await one.find_decision("req_none", LOCAL) is None
+    assert not (tmp_path / "a.db").exists()
+    await one.close()
+
+
+@pytest.mark.parametrize("decision", ["'{'", "'[]'", "NULL", "x'ff'"])
+async def test_a_decision_that_somebody_spoilt_is_none(store, tmp_path, decision):
+    store.append(make_entry())
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
+        database.execute(f"UPDATE entries SET decision = {decision}")
+
+    again = open_entries(tmp_path / "a.db", [])
+
+    assert await again.find_decision("req_1", LOCAL) is None
+    await again.close()
+
+
+async def test_old_entries_and_old_marks_are_forgotten(tmp_path):
+    now, failures = time.time(), []
+    store = open_entries(tmp_path / "a.db", failures, keep_days=365)
+    for number in range(1_500):
+        store.append(make_entry(f"old_{number}", at=now - 40 * DAY))
+    store.append(make_entry("new"))
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
+        marks = [("old_1", now - 40 * DAY, "deep"), ("new", now, "deep")]
+        database.executemany("INSERT INTO misjudged (request_id, at, should_be) VALUES (?, ?, ?)", marks)
+
+    again = open_entries(tmp_path / "a.db", failures, keep_days=30)
+
+    await until(lambda: [row["id"] for row in read_entries(tmp_path / "a.db")] == ["new"])
+    await again.close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        assert database.execute("SELECT request_id FROM misjudged").fetchall() == [("new",)]
+    assert failures == []

@@ -1,0 +1,45 @@
+"""A database file: private from the first moment, and never made by whoever only opens it."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from router.stores.sqlite.files import StoreUnusable, connect, connect_to_read, create_private, inode_of
+
+
+def test_a_file_is_its_owners_alone_with_all_that_sqlite_puts_next_to_it(tmp_path):
+    create_private(tmp_path / "deep" / "a.db")
+
+    with closing(connect(tmp_path / "deep" / "a.db")) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE a (x)")
+        modes = {file.name: file.stat().st_mode & 0o777 for file in (tmp_path / "deep").iterdir()}
+
+    assert modes == {"a.db": 0o600, "a.db-wal": 0o600, "a.db-shm": 0o600}
+
+
+def test_a_file_that_others_could_read_is_taken_from_them(tmp_path):
+    (tmp_path / "a.db").touch(0o644)
+
+    assert create_private(tmp_path / "a.db") == inode_of(tmp_path / "a.db")
+    assert (tmp_path / "a.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_path_that_cannot_be_a_file_is_refused_by_name(tmp_path):
+    with pytest.raises(StoreUnusable, match=f"{tmp_path.name} cannot be opened: Is a directory"):
+        create_private(tmp_path)
+
+
+@pytest.mark.parametrize("opens", [connect, connect_to_read])
+def test_a_file_that_is_gone_is_not_made_by_opening_it(tmp_path, opens):
+    with pytest.raises(sqlite3.OperationalError):
+        opens(tmp_path / "a.db")
+
+    assert inode_of(tmp_path / "a.db") == 0
+
+
+def test_a_connection_to_read_cannot_write(tmp_path):
+    create_private(tmp_path / "a.db")
+    with closing(connect_to_read(tmp_path / "a.db")) as database, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        database.execute("CREATE TABLE a (x)")

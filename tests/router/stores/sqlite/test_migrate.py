@@ -1,0 +1,240 @@
+"""What becomes of a file on an upgrade: it is copied, then migrated whole or not at all."""
+
+import os
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from router.contract.caller import LOCAL
+from router.stores.sqlite.entries import SqliteEntries
+from router.stores.sqlite.files import StoreUnusable, create_private
+from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, forget_copies, prepare, read_columns
+from router.stores.sqlite.sessions import SqliteSessions
+from router.stores.sqlite.writer import SqliteWriter
+
+# As the first Tandem made it, with few of its columns; the second came later, under the same version.
+OLD = """
+CREATE TABLE IF NOT EXISTS entries (
+    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, caller TEXT NOT NULL, decision TEXT
+);
+CREATE TABLE IF NOT EXISTS sessions (key TEXT PRIMARY KEY, at REAL NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
+INSERT INTO entries (id, at, caller, decision) VALUES ('req_old', 1.0, 'local', '{}');
+INSERT INTO sessions (key, at, state) VALUES ('key', 1e12, x'01');
+"""
+OLD_MARKS = """
+CREATE TABLE IF NOT EXISTS misjudged (request_id TEXT PRIMARY KEY, at REAL NOT NULL, should_be TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO misjudged (request_id, at, should_be) VALUES ('req_old', 1.0, 'deep');
+"""
+TWO = ("CREATE TABLE a (x);", "ALTER TABLE a ADD COLUMN y;")
+
+
+def write_old(path: Path, *scripts: str, version: int = 1) -> Path:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        for script in scripts:
+            database.executescript(script)
+        database.execute(f"PRAGMA user_version = {version}")
+    return path
+
+
+def ask(path: Path, question: str) -> list[tuple]:
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute(question).fetchall()
+
+
+def version_of(path: Path) -> int:
+    return ask(path, "PRAGMA user_version")[0][0]
+
+
+def files_in(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
+
+
+def test_a_new_file_gets_every_migration_and_no_copy(tmp_path):
+    create_private(tmp_path / "a.db")
+
+    assert prepare(tmp_path / "a.db", LEDGER) is None
+
+    assert version_of(tmp_path / "a.db") == len(LEDGER)
+    assert {"entries", "sessions", "misjudged"} <= {
+        name for (name,) in ask(tmp_path / "a.db", "SELECT name FROM sqlite_master")
+    }
+    assert files_in(tmp_path) == {"a.db"}
+    assert prepare(tmp_path / "a.db", LEDGER) is None
+
+
+@pytest.mark.parametrize("marks", [[], [OLD_MARKS]], ids=["without marks", "with marks"])
+def test_a_ledger_of_the_first_version_keeps_its_rows_and_a_copy_of_it_stays(tmp_path, marks):
+    path = write_old(tmp_path / "tandem.db", OLD, *marks)
+
+    done = prepare(path, LEDGER)
+
+    copy = tmp_path / "tandem.db.before-2"
+    assert done == Migrated("tandem.db", 1, len(LEDGER), copy)
+    assert version_of(path) == len(LEDGER)
+    assert ask(path, "SELECT id, caller FROM entries") == [("req_old", "local")]
+    assert ask(path, "SELECT key, state FROM sessions") == [("key", b"\x01")]
+    assert ask(path, "SELECT request_id, should_be FROM misjudged") == ([("req_old", "deep")] if marks else [])
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert (version_of(copy), ask(copy, "SELECT id FROM entries")) == (1, [("req_old",)])
+    assert files_in(tmp_path) == {"tandem.db", "tandem.db.before-2"}
+
+
+async def test_a_store_opens_an_old_ledger_and_says_that_it_was_migrated(tmp_path):
+    path = write_old(tmp_path / "tandem.db", OLD)
+
+    writer = SqliteWriter(path, LEDGER, on_failure=print)
+    sessions = SqliteSessions(writer)
+
+    assert writer.migrated.copy.name == "tandem.db.before-2"
+    assert await sessions.load("key") == b"\x01"
+    await sessions.close()
+
+
+def test_a_file_whose_tables_were_made_and_not_counted_is_brought_on(tmp_path):
+    path = write_old(tmp_path / "tandem.db", OLD, version=0)
+
+    assert prepare(path, LEDGER).copy.name == "tandem.db.before-1"
+    assert ask(path, "SELECT id FROM entries") == [("req_old",)]
+
+
+def test_what_still_waits_in_the_log_of_another_connection_is_in_the_copy(tmp_path):
+    path = write_old(tmp_path / "a.db", TWO[0])
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("INSERT INTO a VALUES (7)")
+        assert (tmp_path / "a.db-wal").stat().st_size
+
+        done = prepare(path, TWO)
+
+    assert ask(done.copy, "SELECT * FROM a") == [(7,)]
+    assert ask(path, "SELECT x, y FROM a") == [(7, None)]
+
+
+def test_an_older_copy_is_never_written_over(tmp_path):
+    (tmp_path / "a.db.before-2").write_text("an older copy")
+    path = write_old(tmp_path / "a.db", TWO[0])
+
+    assert prepare(path, TWO).copy.name == "a.db.before-2.2"
+    assert (tmp_path / "a.db.before-2").read_text() == "an older copy"
+
+
+@pytest.mark.parametrize("broken", ["INSERT INTO a VALUES (1, 2, 3, 4);", "not SQL;", "SELECT"])
+def test_a_migration_that_breaks_off_leaves_the_old_file_whole_and_no_copy(tmp_path, broken):
+    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    script = f"ALTER TABLE a ADD COLUMN y;\nCREATE TABLE b (z);\nINSERT INTO b VALUES (1);\nDELETE FROM a;\n{broken}"
+
+    with pytest.raises(StoreUnusable, match=r"a\.db is not a usable database"):
+        prepare(path, (TWO[0], script))
+
+    assert version_of(path) == 1
+    assert ask(path, "SELECT name FROM sqlite_master") == [("a",)]
+    assert ask(path, "SELECT * FROM a") == [(7,)]
+    assert files_in(tmp_path) == {"a.db"}
+
+
+def test_where_a_later_migration_breaks_off_the_earlier_ones_and_the_copy_stay(tmp_path):
+    path = write_old(tmp_path / "a.db", TWO[0])
+
+    with pytest.raises(StoreUnusable):
+        prepare(path, (*TWO, "not SQL;"))
+
+    assert version_of(path) == 2
+    assert version_of(tmp_path / "a.db.before-2") == 1
+    assert prepare(path, (*TWO, "CREATE TABLE b (z);")).copy.name == "a.db.before-3"
+
+
+def test_a_process_that_dies_within_a_migration_leaves_the_old_file(tmp_path):
+    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    with closing(sqlite3.connect(path, isolation_level=None)) as dying:
+        dying.execute("BEGIN IMMEDIATE")
+        dying.execute(TWO[1])
+        dying.execute("PRAGMA user_version = 2")
+        # Its connection ends without a commit, as when the process is killed.
+
+    assert version_of(path) == 1
+    assert ask(path, "SELECT * FROM a") == [(7,)]
+
+
+def test_of_several_who_open_an_old_file_at_once_one_migrates_it(tmp_path):
+    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    with ThreadPoolExecutor(max_workers=8) as openers:
+        done = list(openers.map(lambda _: prepare(path, TWO), range(8)))
+
+    assert any(done)
+    assert (version_of(path), ask(path, "SELECT x, y FROM a")) == (2, [(7, None)])
+
+
+def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path):
+    path = write_old(tmp_path / "a.db", TWO[0], version=99)
+    before = path.read_bytes()
+
+    with pytest.raises(StoreUnusable, match=r"a\.db was written by a newer Tandem \(schema 99 > 2\)"):
+        prepare(path, TWO)
+
+    assert path.read_bytes() == before
+    assert files_in(tmp_path) == {"a.db"}
+
+
+def test_a_file_that_is_not_a_database_is_refused_by_name(tmp_path):
+    (tmp_path / "a.db").write_bytes(b"not a database at all, but long enough to be read as one" * 20)
+
+    with pytest.raises(StoreUnusable, match=r"a\.db is not a usable database"):
+        prepare(tmp_path / "a.db", LEDGER)
+
+
+def test_a_script_may_hold_triggers_and_comments_with_semicolons(tmp_path):
+    create_private(tmp_path / "a.db")
+    script = """
+-- A table; with a note.
+CREATE TABLE a (x);  -- one; column
+CREATE TRIGGER t AFTER INSERT ON a BEGIN
+    UPDATE a SET x = x + 1;
+    DELETE FROM a WHERE x > 5;
+END;
+INSERT INTO a VALUES (1)
+"""
+    prepare(tmp_path / "a.db", (script,))
+
+    assert ask(tmp_path / "a.db", "SELECT x FROM a") == [(2,)]
+
+
+def test_columns_are_those_that_all_migrations_make():
+    assert read_columns(TWO, "a") == ("x", "y")
+    assert read_columns(RESPONSES, "transcripts") == ("caller", "id", "target", "at", "content")
+
+
+@pytest.mark.parametrize("kind", ["ledger", "responses"])
+def test_migrations_are_numbered_without_gaps(kind):
+    folder = Path(__file__).parents[4] / "router/stores/sqlite/migrations" / kind
+    names = sorted(file.name for file in folder.iterdir())
+
+    assert names == [f"{number:04}.sql" for number in range(1, len(names) + 1)]
+
+
+def test_copies_are_forgotten_once_they_are_older_than_what_is_kept(tmp_path):
+    old, young, other = (tmp_path / name for name in ("a.db.before-2", "a.db.before-3", "b.db.before-2"))
+    for path, at in ((old, 100.0), (young, 300.0), (other, 100.0)):
+        path.write_bytes(b"x")
+        os.utime(path, (at, at))
+
+    forget_copies(tmp_path / "a.db", 200.0)
+
+    assert files_in(tmp_path) == {"a.db.before-3", "b.db.before-2"}
+
+
+async def test_after_the_stores_have_closed_the_file_alone_holds_every_row(tmp_path):
+    writer = SqliteWriter(tmp_path / "a.db", LEDGER, on_failure=print)
+    entries, sessions = SqliteEntries(writer, keep_days=1, explain=lambda _: {}), SqliteSessions(writer)
+    sessions.save("k", time.time(), b"{}")
+    await sessions.load("other")
+    await entries.find_decision("req_none", LOCAL)
+
+    await entries.close()
+    await sessions.close()
+
+    assert files_in(tmp_path) == {"a.db"}
+    assert ask(tmp_path / "a.db", "SELECT key FROM sessions") == [("k",)]

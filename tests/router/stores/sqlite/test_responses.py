@@ -1,0 +1,87 @@
+"""Responses on SQLite: private, in order, and gone after thirty days."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from router.stores.sqlite.files import StoreUnusable
+from tests.tools.kept import ANN, make_response, open_responses, remove_database
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+async def opened(tmp_path):
+    """Open a store on the same file again and again; each is closed with the test."""
+    stores = []
+
+    def begin(now: float = 0.0, failures: list | None = None):
+        told = [] if failures is None else failures
+        stores.append(open_responses(tmp_path / "responses.db", told, clock=lambda: now))
+        return stores[-1]
+
+    yield begin
+    for store in stores:
+        await store.close()
+
+
+async def test_a_file_is_its_owners_alone(opened, tmp_path):
+    store = opened()
+    store.keep(make_response(at=0.0), for_long=True)
+    await store.find("resp_1", ANN)
+
+    assert [file.stat().st_mode & 0o777 for file in tmp_path.glob("responses.db*")] == [0o600] * 3
+
+
+async def test_after_thirty_days_a_response_is_not_found_and_is_deleted(opened, tmp_path):
+    store = opened()
+    store.keep(make_response(at=0.0), for_long=True)
+    await store.close()
+
+    later = opened(now=30 * DAY + 1)
+    assert await later.find("resp_1", ANN) is None
+    later.keep(make_response("resp_2", at=30 * DAY), for_long=True)
+    assert await later.find("resp_2", ANN) is not None
+
+    with closing(sqlite3.connect(tmp_path / "responses.db")) as database:
+        assert database.execute("SELECT id FROM transcripts").fetchall() == [("resp_2",)]
+
+
+async def test_a_file_that_was_moved_away_is_made_anew(opened, tmp_path):
+    store = opened()
+    store.keep(make_response(at=0.0), for_long=True)
+    await store.find("resp_1", ANN)
+    remove_database(tmp_path / "responses.db")
+
+    store.keep(make_response("resp_2", at=0.0), for_long=True)
+
+    assert await store.find("resp_2", ANN) is not None
+    assert (tmp_path / "responses.db").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_write_that_fails_is_counted_and_said(opened, tmp_path):
+    failures = []
+    store = opened(failures=failures)
+    await store.find("resp_1", ANN)
+    with closing(sqlite3.connect(tmp_path / "responses.db")) as database:
+        database.execute("DROP TABLE transcripts")
+
+    store.keep(make_response(), for_long=True)
+
+    assert await store.find("resp_1", ANN) is None
+    assert ("OperationalError", 1) in failures
+
+
+async def test_a_deletion_that_cannot_be_done_is_not_taken_for_done(opened, tmp_path):
+    store = opened()
+    store.keep(make_response(at=0.0), for_long=True)
+    await store.find("resp_1", ANN)
+    remove_database(tmp_path / "responses.db")
+    (tmp_path / "responses.db").mkdir()
+
+    with pytest.raises(StoreUnusable, match=r"responses\.db cannot be written to"):
+        await store.forget("resp_1", ANN)
+
+    (tmp_path / "responses.db").rmdir()
+    assert not await store.forget("resp_1", ANN)

@@ -1,0 +1,114 @@
+"""The last turn of a ledger, one turn by its id, and the person's word that it was misjudged."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from router.contract.words import Tier
+from router.stores.sqlite.files import StoreUnusable
+from router.stores.sqlite.turns import RecordedTurn, find_turn, mark_misjudged
+from tests.router.stores.rows import write_ledger
+
+
+def read_marks(path: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT request_id, should_be FROM misjudged ORDER BY request_id").fetchall()
+
+
+def change(path: Path, sql: str) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(sql)
+
+
+@pytest.fixture
+def ledger(tmp_path) -> Path:
+    return write_ledger(
+        tmp_path / "test.db",
+        {"at": 5.0, "decision": {"because": "first"}},
+        {"at": 6.0, "turn_kind": "follow_up", "tier": "deep", "target": "sage", "decision": {"because": "second"}},
+        {"at": 7.0, "turn_kind": "tool_loop"},
+        {"at": 8.0, "turn_kind": "side"},
+        {"at": 9.0, "decision": None},
+    )
+
+
+def test_the_last_turn_is_the_last_that_a_person_began(ledger):
+    assert find_turn(ledger, None) == RecordedTurn("req_2", 6.0, Tier.DEEP, "sage", {"because": "second"})
+
+
+def test_a_request_is_found_by_its_id(ledger):
+    assert find_turn(ledger, "req_1") == RecordedTurn("req_1", 5.0, Tier.FAST, "spark", {"because": "first"})
+
+
+@pytest.mark.parametrize("request_id", ["req_9", "req_5"], ids=["unknown", "never decided"])
+def test_a_request_that_is_not_there_or_was_never_decided_is_not_found(ledger, request_id):
+    assert find_turn(ledger, request_id) is None
+
+
+def test_an_empty_ledger_holds_no_turn(tmp_path):
+    assert find_turn(write_ledger(tmp_path / "empty.db"), None) is None
+
+
+def test_a_turn_that_nobody_served_has_no_tier(ledger):
+    change(ledger, "UPDATE entries SET tier = NULL, target = NULL WHERE id = 'req_2'")
+
+    turn = find_turn(ledger, None)
+
+    assert (turn.tier, turn.target) == (None, None)
+
+
+@pytest.mark.parametrize("decision", ["'{'", "'[]'", "x'ff'", "7"])
+def test_a_decision_that_cannot_be_read_is_named_by_its_request(ledger, decision):
+    change(ledger, f"UPDATE entries SET decision = {decision} WHERE id = 'req_2'")
+
+    with pytest.raises(StoreUnusable, match="the decision of req_2 cannot be read"):
+        find_turn(ledger, None)
+
+
+def test_a_ledger_that_is_not_there_is_said_and_not_made(tmp_path):
+    with pytest.raises(StoreUnusable, match=r"none.db: there is no ledger yet"):
+        find_turn(tmp_path / "none.db", None)
+
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_file_that_is_no_ledger_is_named(tmp_path):
+    (tmp_path / "odd.db").write_text("no database at all, but long enough to be read as one " * 20)
+
+    with pytest.raises(StoreUnusable, match=r"odd.db: not a usable ledger"):
+        find_turn(tmp_path / "odd.db", None)
+
+
+def test_a_mark_is_kept_under_the_id_of_its_request(ledger):
+    mark_misjudged(ledger, find_turn(ledger, "req_1"), Tier.DEEP)
+
+    assert read_marks(ledger) == [("req_1", "deep")]
+
+
+def test_said_again_the_newer_word_counts(ledger):
+    mark_misjudged(ledger, find_turn(ledger, None), Tier.FAST)
+    mark_misjudged(ledger, find_turn(ledger, None), Tier.DEEP)
+
+    assert read_marks(ledger) == [("req_2", "deep")]
+
+
+def test_a_ledger_that_an_older_tandem_began_can_be_marked(ledger):
+    change(ledger, "DROP TABLE misjudged")
+    change(ledger, "PRAGMA user_version = 1")
+
+    mark_misjudged(ledger, find_turn(ledger, None), Tier.FAST)
+
+    assert read_marks(ledger) == [("req_2", "fast")]
+
+
+def test_marking_in_a_file_that_is_gone_makes_none(ledger):
+    turn = find_turn(ledger, None)
+    for file in ledger.parent.iterdir():
+        file.unlink()
+
+    with pytest.raises(StoreUnusable, match="no ledger yet"):
+        mark_misjudged(ledger, turn, Tier.FAST)
+
+    assert not ledger.exists()

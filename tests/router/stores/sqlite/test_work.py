@@ -1,0 +1,133 @@
+"""Finished turns out of the ledger: which entries make one, and which turns say nothing of a target's own way of working."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from router.contract.entry import FinishedWork
+from router.stores.sqlite.work import read_finished_work
+from tests.router.stores.rows import write_ledger
+
+LONG_AFTER = 10_000.0
+"""A time at which every session of these tests has been silent for long."""
+LOOP = {"turn_kind": "tool_loop"}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """The finished turns of a ledger with these entries."""
+
+    def read_it(*rows: dict, now: float = LONG_AFTER) -> list[FinishedWork]:
+        return read_finished_work(write_ledger(tmp_path / "test.db", *rows), now)
+
+    return read_it
+
+
+def test_a_turn_is_its_ask_and_the_calls_after_it(read):
+    found = read(
+        {"output_tokens": 10, "score": 0.3}, {**LOOP, "output_tokens": 20, "score": 0.4}, {**LOOP, "output_tokens": 30}
+    )
+
+    assert found == [FinishedWork("spark", 0.3, calls=3, output_tokens=60)]
+
+
+@pytest.mark.parametrize("kind", ["ask", "follow_up"])
+def test_the_next_words_of_the_person_begin_another_turn(read, kind):
+    found = read({}, LOOP, {"turn_kind": kind, "score": 0.9, "output_tokens": 7})
+
+    assert found == [FinishedWork("spark", 0.2, 2, 200), FinishedWork("spark", 0.9, 1, 7)]
+
+
+@pytest.mark.parametrize("other", [{"session": "other"}, {"caller": "other"}])
+def test_turns_of_two_sessions_and_of_two_callers_do_not_mix(read, other):
+    found = read({"score": 0.1}, {**other, "score": 0.9}, LOOP)
+
+    assert sorted((work.score, work.calls) for work in found) == [(0.1, 2), (0.9, 1)]
+
+
+@pytest.mark.parametrize("kind", ["side", "compaction", "subagent", "prewarm"])
+def test_what_a_client_sends_on_its_own_is_no_part_of_a_turn(read, kind):
+    assert read({}, {"turn_kind": kind}, LOOP) == [FinishedWork("spark", 0.2, 2, 200)]
+
+
+def test_calls_whose_ask_is_not_there_are_no_turn(read):
+    assert read(LOOP, LOOP) == []
+
+
+@pytest.mark.parametrize("quiet_seconds", [0.0, 599.0, 600.0])
+def test_a_turn_that_may_still_be_running_is_not_finished(read, quiet_seconds):
+    assert read({"at": 1_000.0}, {**LOOP, "at": 2_000.0}, now=2_000.0 + quiet_seconds) == []
+
+
+def test_after_ten_quiet_minutes_a_turn_is_finished(read):
+    assert len(read({"at": 1_000.0}, {**LOOP, "at": 2_000.0}, now=2_601.0)) == 1
+
+
+@pytest.mark.parametrize("outcome", ["FAILED", "CUT_SHORT", "ABANDONED", "REFUSED"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_turn_in_which_something_went_wrong_says_nothing(read, outcome, place):
+    rows = [{}, dict(LOOP), {"session": "other"}]
+    rows[place]["outcome"] = outcome
+
+    assert read(*rows) == [FinishedWork("spark", 0.2, 1, 100)]
+
+
+def test_a_turn_that_was_moved_counts_for_who_began_it_with_what_it_took_until_then(read):
+    assert read({}, LOOP, {**LOOP, "target": "sage"}, LOOP) == [FinishedWork("spark", 0.2, 2, 200)]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_turn_with_an_answer_that_nobody_counted_says_nothing(read, place):
+    rows = [{}, dict(LOOP)]
+    rows[place]["output_tokens"] = None
+
+    assert read(*rows) == []
+
+
+@pytest.mark.parametrize("decided_by", ["insist", "rule_out", None])
+def test_a_turn_that_was_asked_for_there_says_nothing(read, decided_by):
+    asked = {"decision": {"decided_by": decided_by}}
+
+    assert read(asked, LOOP, {"session": "other"}) == [FinishedWork("spark", 0.2, 1, 100)]
+
+
+def test_the_calls_of_a_turn_that_stays_where_it_began_do_not_spoil_it(read):
+    assert read({}, {**LOOP, "decision": {"decided_by": "insist"}}) == [FinishedWork("spark", 0.2, 2, 200)]
+
+
+@pytest.mark.parametrize("column", ["session", "score"])
+def test_an_entry_that_lacks_what_is_needed_is_passed_over(read, column):
+    assert read({column: None}) == []
+
+
+def test_a_ledger_that_is_not_there_tells_nothing_and_is_not_made(tmp_path):
+    assert read_finished_work(tmp_path / "none.db", LONG_AFTER) == []
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize("damage", ["text", "columns"])
+def test_a_file_that_is_no_ledger_tells_nothing(tmp_path, damage):
+    path = tmp_path / "odd.db"
+    if damage == "text":
+        path.write_text("no database at all, but long enough to be read as one " * 20)
+    else:
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("CREATE TABLE entries (sequence INTEGER PRIMARY KEY)")
+
+    assert read_finished_work(path, LONG_AFTER) == []
+
+
+def test_reading_changes_nothing_in_the_file(tmp_path):
+    path = write_ledger(tmp_path / "test.db", {}, LOOP)
+    before = path.read_bytes()
+
+    read_finished_work(path, LONG_AFTER)
+
+    assert path.read_bytes() == before
+
+
+def test_a_decision_that_cannot_be_read_costs_its_own_turn_alone(read):
+    found = read({"decision": "{", "score": 0.9}, {"session": "other", "score": 0.1})
+
+    assert [work.score for work in found] == [0.1]

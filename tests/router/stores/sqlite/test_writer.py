@@ -1,0 +1,394 @@
+"""The writer: order, bounds, and what a broken file or a bad row costs."""
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from router.stores.sqlite.files import StoreUnusable
+from router.stores.sqlite.writer import SqliteWriter
+from tests.tools.waiting import until
+
+TABLE = "CREATE TABLE things (name TEXT PRIMARY KEY, size INTEGER NOT NULL);"
+ADD = "INSERT INTO things (name, size) VALUES (?, ?)"
+SET = "INSERT OR REPLACE INTO things (name, size) VALUES (?, ?)"
+
+
+def keep_all(database: sqlite3.Connection) -> bool:
+    return False
+
+
+class Opened:
+    """A writer on a file of its own, with one store that uses it, and what it said."""
+
+    def __init__(self, path: Path, **bounds: float) -> None:
+        self.path = path
+        self.failures: list[tuple[str, int]] = []
+        self.writer = SqliteWriter(path, (TABLE,), on_failure=lambda *seen: self.failures.append(seen), **bounds)
+        self.writer.attach(self, keep_all)
+
+    def add(self, name: str, size: object = 1) -> None:
+        self.writer.append(ADD, (name, size), 10)
+
+    def set(self, name: str, size: int) -> None:
+        self.writer.put(SET, name, (name, size), 10)
+
+    async def read(self) -> dict[str, int]:
+        return dict(await self.writer.run(lambda database: database.execute("SELECT name, size FROM things").fetchall()))
+
+    def read_file(self) -> dict[str, int]:
+        with contextlib.closing(sqlite3.connect(self.path)) as database:
+            return dict(database.execute("SELECT name, size FROM things").fetchall())
+
+    @contextlib.asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Keep the writer's thread from taking anything."""
+        is_held, go = threading.Event(), threading.Event()
+
+        def hold(_: sqlite3.Connection) -> None:
+            is_held.set()
+            go.wait(5)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.writer.run(hold))
+            await until(is_held.is_set)
+            try:
+                yield
+            finally:
+                go.set()
+
+    async def close(self) -> None:
+        await self.writer.detach(self)
+
+
+@pytest.fixture
+async def opened(tmp_path):
+    """Open a writer. It is closed with the test."""
+    writers = []
+
+    def begin(**bounds: float) -> Opened:
+        writers.append(Opened(tmp_path / "a.db", **bounds))
+        return writers[-1]
+
+    yield begin
+    for one in writers:
+        await one.close()
+
+
+def replace_by_folder(path: Path) -> None:
+    """A file that cannot be opened, not even by root."""
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+    path.mkdir()
+
+
+async def test_rows_are_written_soon_and_all_at_the_close(opened):
+    one = opened()
+    one.add("soon")
+    await until(lambda: one.read_file() == {"soon": 1})
+    for number in range(1_200):
+        one.add(str(number))
+
+    await one.close()
+
+    assert len(one.read_file()) == 1_201
+    assert one.failures == []
+
+
+async def test_a_batch_that_is_full_does_not_wait_for_its_time(opened):
+    one = opened(batch_seconds=60.0)
+    await one.read()
+
+    for number in range(500):
+        one.add(str(number))
+
+    await until(lambda: len(one.read_file()) == 500)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"),
+    [
+        (1 << 70, "OverflowError"),
+        (object(), "ProgrammingError"),
+        (None, "IntegrityError"),
+        (float("nan"), "IntegrityError"),
+        ("\ud800", "UnicodeEncodeError"),
+    ],
+    ids=["too large a number", "no value of SQLite's", "null", "not a number", "half a surrogate pair"],
+)
+async def test_a_row_that_sqlite_refuses_costs_no_other(opened, size, kind):
+    one = opened()
+    async with one.held():
+        one.add("before")
+        one.add("bad", size)
+        one.add("after")
+
+    assert await one.read() == {"before": 1, "after": 1}
+    assert one.failures == [(kind, 1)]
+    assert one.writer.lost == 1
+
+
+async def test_a_bad_row_under_a_key_does_not_wait_for_ever(opened):
+    one = opened()
+
+    one.set("bad", 1 << 70)
+
+    assert await one.read() == {}
+    assert one.writer.find_waiting("bad") is None
+    assert one.failures == [("OverflowError", 1)]
+
+
+async def test_rows_that_do_not_fit_are_counted_and_said_once(opened):
+    one = opened(max_rows=3)
+    async with one.held():
+        for number in range(6):
+            one.add(str(number))
+        one.set("key", 1)
+
+    await one.close()
+
+    assert list(one.read_file()) == ["0", "1"]  # the job that held the writer took a place
+    assert one.failures == [("QueueFull", 5)]
+
+
+async def test_bytes_that_wait_are_bounded_and_freed_when_they_are_written(opened):
+    one = opened(max_bytes=25)
+    for batch in range(3):
+        async with one.held():
+            for number in range(6):
+                one.add(f"{batch}.{number}")
+
+    assert len(await one.read()) == 9
+    assert one.writer.lost == 9
+
+
+async def test_of_several_rows_for_a_key_the_last_is_written(opened):
+    one = opened()
+    async with one.held():
+        for size in range(5):
+            one.set("a", size)
+        assert one.writer.find_waiting("a") == ("a", 4)
+
+    assert await one.read() == {"a": 4}
+    assert one.writer.find_waiting("a") is None
+
+
+async def test_a_row_that_is_replaced_while_it_is_being_written_is_written_again(opened):
+    one = opened()
+    for size in range(3_000):
+        one.set("a", size)
+        if size % 50 == 0:
+            await one.writer.run(lambda _: None)
+            one.set("a", -size)
+
+    await one.close()
+
+    assert one.read_file() == {"a": 2_999}
+    assert one.writer.find_waiting("a") is None
+
+
+async def test_a_job_finds_everything_that_was_queued_before_it(opened):
+    one = opened()
+    for number in range(700):
+        one.add(str(number))
+
+    assert len(await one.read()) == 700
+
+
+async def test_what_a_job_raises_is_its_callers_and_the_writer_goes_on(opened):
+    one = opened()
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        await one.writer.run(lambda database: database.execute("SELECT * FROM absent"))
+    with pytest.raises(ZeroDivisionError):
+        await one.writer.run(lambda _: 1 / 0)
+
+    one.add("a")
+    assert await one.read() == {"a": 1}
+    assert one.failures == [("OperationalError", 0)]
+
+
+async def test_a_job_that_nobody_waits_for_any_more_is_not_done(opened):
+    one = opened()
+    done = []
+    async with one.held():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(one.writer.run(done.append), 0.01)
+
+    await one.read()
+
+    assert done == []
+
+
+async def test_a_file_that_is_locked_delays_rows_and_loses_none(opened):
+    one = opened()
+    with contextlib.closing(sqlite3.connect(one.path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        one.add("a")
+        closing = asyncio.gather(one.close())
+        await asyncio.sleep(0)
+        other.execute("ROLLBACK")
+
+    await closing
+
+    assert one.read_file() == {"a": 1}
+    assert one.writer.lost == 0
+
+
+async def test_a_lock_that_outlasts_the_writers_patience_is_said_and_tried_again(opened):
+    one = opened(lock_seconds=0.01)
+    with contextlib.closing(sqlite3.connect(one.path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        one.add("a")
+        await until(lambda: one.failures)
+        with pytest.raises((sqlite3.OperationalError, StoreUnusable)):
+            await one.read()
+        other.execute("ROLLBACK")
+
+    assert await one.read() == {"a": 1}
+    assert {lost for _, lost in one.failures} == {0}
+
+
+async def test_a_file_that_vanished_is_made_anew_for_its_owner_alone(opened):
+    one = opened()
+    one.add("a")
+    await one.read()
+    for file in one.path.parent.glob("a.db*"):
+        file.unlink()
+
+    one.add("b")
+
+    assert await one.read() == {"b": 1}
+    assert [file.stat().st_mode & 0o777 for file in one.path.parent.glob("a.db*")] == [0o600] * 3
+    assert one.failures == [("FileNotFoundError", 0)]
+
+
+async def test_a_file_that_was_replaced_is_taken_and_gets_its_tables(opened, tmp_path):
+    one = opened()
+    one.add("a")
+    await one.read()
+    for file in tmp_path.glob("a.db-*"):
+        file.unlink()
+    (tmp_path / "other.db").touch()
+    (tmp_path / "other.db").replace(one.path)
+
+    one.add("b")
+
+    assert await one.read() == {"b": 1}
+    assert one.path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_rows_wait_while_the_file_cannot_be_opened_and_are_written_once_it_can(opened):
+    one = opened()
+    await one.read()
+    replace_by_folder(one.path)
+    one.add("a")
+    with pytest.raises(StoreUnusable, match=r"a\.db cannot be opened"):
+        await one.read()
+    one.path.rmdir()
+
+    assert await one.read() == {"a": 1}
+    assert one.writer.lost == 0
+
+
+async def test_a_table_that_somebody_dropped_costs_rows_and_is_said(opened):
+    one = opened()
+    await one.read()
+    with contextlib.closing(sqlite3.connect(one.path)) as other:
+        other.execute("DROP TABLE things")
+
+    one.add("a")
+    one.add("b")
+
+    await until(lambda: one.failures)
+    await one.close()
+    assert one.failures[-1] == ("OperationalError", 2)
+
+
+async def test_what_cannot_be_written_at_the_close_is_counted(opened):
+    one = opened()
+    await one.read()
+    replace_by_folder(one.path)
+    one.add("a")
+    one.set("b", 1)
+
+    await one.close()
+
+    assert one.writer.lost == 2
+    assert one.failures[-1] == ("Closed", 2)
+
+
+async def test_what_comes_after_the_close_is_counted_and_said(opened):
+    one = opened()
+    await one.close()
+
+    one.add("a")
+    one.set("b", 1)
+
+    assert one.failures == [("Closed", 1), ("Closed", 2)]
+    with pytest.raises(StoreUnusable, match=r"a\.db is closed"):
+        await one.read()
+    await one.close()
+
+
+async def test_the_writer_stops_with_the_last_store_that_uses_it(opened):
+    one = opened()
+    one.writer.attach("another", keep_all)
+    one.add("a")
+
+    await one.close()
+    assert one.read_file() == {"a": 1}
+    one.add("b")
+    await one.writer.detach("another")
+
+    assert one.read_file() == {"a": 1, "b": 1}
+    assert one.failures == []
+
+
+async def test_a_store_deletes_what_is_too_old_a_little_in_each_round(opened):
+    one = opened()
+    rounds = []
+
+    def delete_some(database: sqlite3.Connection) -> bool:
+        rounds.append(database.execute("SELECT count(*) FROM things").fetchone()[0])
+        return len(rounds) < 3
+
+    one.writer.attach("tidy", delete_some)
+    while len(rounds) < 3:
+        await one.read()
+    await one.read()
+    await one.read()
+
+    assert len(rounds) == 3
+    await one.writer.detach("tidy")
+
+
+async def test_a_deletion_that_fails_stops_no_writing(opened):
+    one = opened()
+    one.writer.attach("tidy", lambda database: bool(database.execute("DELETE FROM absent")))
+    await until(lambda: one.failures)
+
+    one.add("a")
+
+    assert await one.read() == {"a": 1}
+    await one.writer.detach("tidy")
+
+
+async def test_a_listener_that_fails_ends_neither_the_writer_nor_a_request(tmp_path):
+    def fail(*_: object) -> None:
+        raise ValueError("I/O operation on closed file")
+
+    writer = SqliteWriter(tmp_path / "a.db", (TABLE,), on_failure=fail)
+    writer.attach("one", keep_all)
+    writer.append(ADD, ("bad", 1 << 70), 10)
+    writer.append(ADD, ("good", 1), 10)
+
+    names = await writer.run(lambda database: database.execute("SELECT name FROM things").fetchall())
+    await writer.detach("one")
+    writer.append(ADD, ("late", 1), 10)
+
+    assert names == [("good",)]
+    assert writer.lost == 2

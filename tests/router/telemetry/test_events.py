@@ -1,0 +1,132 @@
+"""What is logged: one JSON line for a program, one plain line for a person, and never a text of the request."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from router.contract.caller import LOCAL
+from router.contract.entry import Attempt, Entry, Usage
+from router.contract.words import Dialect, Outcome, Tier
+from router.telemetry import events
+
+ENTRY = Entry(
+    id="req_1",
+    at=1.0,
+    caller=LOCAL,
+    dialect=Dialect.CHAT,
+    model="auto",
+    is_streaming=True,
+    outcome=Outcome.SERVED,
+    status=200,
+    error=None,
+    decision=None,
+    because="looks like a quick edit",
+    attempts=(Attempt("spark", 500, "upstream_refused", 0.1), Attempt("sage", 200, None, 0.2)),
+    tier=Tier.DEEP,
+    target="sage",
+    overhead_ms=1.5,
+    ttft_ms=80.0,
+    duration_ms=900.0,
+    tokens_per_second=55.0,
+    usage=Usage(10, 20, is_estimated=True),
+    cost_usd=None,
+    prompt_text="CANARY words of the prompt",
+    answer_text="CANARY words of the answer",
+)
+
+
+@pytest.fixture
+def logged(capsys):
+    """Set up logging to where it can be read, and read the lines."""
+
+    def set_up(*, as_json: bool) -> Callable[[], list[str]]:
+        events.set_up_logging(as_json=as_json)
+        return lambda: capsys.readouterr().err.splitlines()
+
+    yield set_up
+    events.set_up_logging(as_json=True)
+
+
+def test_an_event_is_one_line_of_json_with_its_name_level_and_time(logged):
+    lines = logged(as_json=True)
+
+    events.ledger_failed(reason="disk full", lost=3)
+    events.config_warned(warning="a key is literal")
+
+    failed, warned = map(json.loads, lines())
+    assert (failed["event"], failed["level"], failed["reason"], failed["lost"]) == ("ledger.failed", "error", "disk full", 3)
+    assert (warned["event"], warned["level"]) == ("config.warned", "warning")
+    assert failed["timestamp"].endswith("Z")
+
+
+def test_a_settled_request_is_one_line_of_json_without_its_texts(logged):
+    lines = logged(as_json=True)
+
+    events.request_settled(ENTRY)
+
+    (line,) = lines()
+    told = json.loads(line)
+    assert (told["event"], told["request_id"], told["tier"], told["target"]) == ("request.settled", "req_1", "deep", "sage")
+    assert (told["attempts"], told["tokens_estimated"], told["output_tokens"], told["score"]) == (2, True, 20, None)
+    assert "CANARY" not in line
+
+
+def test_a_request_without_usage_or_tier_is_told_all_the_same(logged):
+    lines = logged(as_json=True)
+
+    events.request_settled(ENTRY._replace(usage=None, tier=None))
+
+    told = json.loads(lines()[0])
+    assert (told["tier"], told["input_tokens"], told["tokens_estimated"]) == (None, None, None)
+
+
+def test_for_a_person_an_event_is_a_sentence_and_a_warning_is_marked(logged):
+    lines = logged(as_json=False)
+
+    events.request_rejected(status=413, code="body_too_large")
+    events.policy_skipped(policy="mine", reason="ValueError")
+
+    rejected, skipped = (line.split("  ", 1)[1] for line in lines())
+    assert rejected == "request rejected  status=413  code=body_too_large"
+    assert skipped == "warning: policy skipped  policy=mine  reason=ValueError"
+
+
+def test_for_a_person_a_settled_request_is_its_line_and_the_start_is_told_by_the_welcome(logged):
+    lines = logged(as_json=False)
+
+    events.server_started(url="http://x", config="c", targets=2, simulated=True, took_ms=1.0)
+    events.request_settled(ENTRY._replace(error="too_deep", status=400))
+
+    (line,) = lines()
+    assert line.endswith("400 refused  too_deep  chat  req_1")
+
+
+def test_a_reader_that_is_gone_costs_nobody_their_answer(logged, monkeypatch):
+    gone = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stderr", gone)
+    logged(as_json=True)
+    gone.close()
+
+    events.request_settled(ENTRY)
+    events.server_stopped()
+
+
+def test_where_an_error_came_from_is_its_innermost_line_and_never_a_value():
+    def inner(secret: str) -> None:
+        raise ValueError(secret)
+
+    try:
+        inner("CANARY")
+    except ValueError as error:
+        place = events.place_of(error)
+
+    name, _, line = place.partition(":")
+    assert name == "inner"
+    assert int(line) > 0
+
+
+def test_an_error_that_was_never_raised_came_from_nowhere():
+    assert events.place_of(ValueError("x")) == ""

@@ -1,0 +1,456 @@
+"""The road: facts in their order, an end that is noted once whatever happens, and plans that are swapped under it."""
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+
+from policies.window import WindowPolicy
+from router.contract.caller import LOCAL
+from router.contract.exchange import CancelReason
+from router.contract.facts import AttemptOpened, FirstByte, Recorded, Settled
+from router.contract.words import Dialect, Operation, Outcome, Tier
+from router.dialects.requests import read_request
+from router.house import House
+from router.sessions.turns import read_turn
+from tests.tools.houses import Counter, Walk, arrive, make_house, make_plan
+from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.scripted import answers, hangs, reach, streams
+from tests.tools.upstream import GOOD_CHAT_STREAM, chat_frame
+from tests.tools.values import make_target
+
+SPARK, OWL, SAGE = make_target(), make_target("owl"), make_target("sage", Tier.DEEP)
+SERVED = ["Read", "Decided", "AttemptOpened", "FirstByte", "AttemptEnded", "Settled", "Recorded"]
+RESPONSE = {
+    "id": "resp_1",
+    "object": "response",
+    "output": [{"type": "message", "content": []}],
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+}
+
+
+def ending_of(walk: Walk):
+    """How it ended: noted once, last but for its entry, with nothing left under way."""
+    (settled,) = [fact for fact in walk.exchange.journal if isinstance(fact, Settled)]
+    assert walk.facts[-2:] == ["Settled", "Recorded"]
+    assert walk.facts.count("Recorded") == 1
+    return settled.ending
+
+
+def in_flight(house: House) -> int:
+    return sum(status.in_flight for status in house.state.live.statuses(dict(house.plan.targets), 1e9).values())
+
+
+@jumping_clock
+async def test_a_served_request_is_read_decided_tried_and_settled_in_this_order():
+    house = make_house(reach(SPARK), reach(SAGE))
+    walk = Walk(house)
+
+    await walk.task
+
+    assert walk.facts == SERVED
+    assert ending_of(walk) == (Outcome.SERVED, 200, None)
+    assert walk.headers["x-tandem-target"] == "spark"
+    assert (house.state.running, in_flight(house)) == (set(), 0)
+
+
+@jumping_clock
+async def test_a_request_is_under_way_from_its_beginning_to_its_end():
+    house = make_house(reach(SPARK, hangs), reach(SAGE))
+    walk = Walk(house)
+    await asyncio.sleep(1)
+
+    assert house.state.running == {walk.exchange}
+    walk.exchange.cancel(CancelReason.CALLER_LEFT)
+    with pytest.raises(asyncio.CancelledError):
+        await walk.task
+
+    assert house.state.running == set()
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "facts"),
+    [
+        ({"raw": b"{"}, 400, ["Settled", "Recorded"]),
+        ({"model": "nobody-knows-this"}, 404, ["Read", "Settled", "Recorded"]),
+        ({"headers": {"x-tandem-tier": "huge"}}, 400, ["Settled", "Recorded"]),
+    ],
+    ids=["no JSON", "no such model", "no such tier"],
+)
+@jumping_clock
+async def test_a_refusal_on_the_way_is_told_and_settled_with_what_it_came_to(given, status, facts):
+    house = make_house(reach(SPARK), reach(SAGE))
+    walk = Walk(house, **given)
+
+    await walk.task
+
+    assert walk.facts == facts
+    assert (ending_of(walk).outcome, ending_of(walk).status) == (Outcome.REFUSED, status)
+    assert walk.sink.status == status
+    assert "req_1" in walk.sink.body.decode()
+
+
+@jumping_clock
+async def test_when_every_target_fails_the_caller_is_told_and_the_request_has_failed():
+    broken = answers({}, 500)
+    house = make_house(reach(SPARK, broken), reach(SAGE, broken))
+    walk = Walk(house)
+
+    await walk.task
+
+    assert (ending_of(walk).outcome, walk.sink.status) == (Outcome.FAILED, 502)
+    assert walk.facts.count("AttemptEnded") == 2
+    assert in_flight(house) == 0
+
+
+@pytest.mark.parametrize("script", [hangs, streams(chat_frame("a"), ends=False)], ids=["before the first byte", "after it"])
+@jumping_clock
+async def test_a_caller_who_leaves_has_abandoned_the_request(script):
+    house = make_house(reach(SPARK, script), reach(SAGE))
+    walk = Walk(house, stream=True)
+    await asyncio.sleep(1)
+
+    walk.exchange.cancel(CancelReason.CALLER_LEFT)
+
+    with pytest.raises(asyncio.CancelledError):
+        await walk.task
+    assert ending_of(walk) == (Outcome.ABANDONED, 499, None)
+    assert in_flight(house) == 0
+
+
+@jumping_clock
+async def test_a_task_that_is_cancelled_without_a_reason_is_abandoned_too():
+    walk = Walk(make_house(reach(SPARK, hangs), reach(SAGE)))
+    await asyncio.sleep(1)
+
+    walk.task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await walk.task
+    assert ending_of(walk).outcome is Outcome.ABANDONED
+
+
+@jumping_clock
+async def test_stopping_refuses_what_has_not_begun_and_cuts_what_has_and_waits_for_both():
+    waiting, streaming = reach(SPARK, hangs, streams(chat_frame("a"), ends=False)), reach(SAGE)
+    house = make_house(waiting, streaming)
+    unanswered, begun = Walk(house, name="req_a"), None
+    await asyncio.sleep(1)
+    begun = Walk(house, name="req_b", stream=True)
+    await asyncio.sleep(1)
+
+    await house.stop(within_seconds=5)
+
+    assert unanswered.task.done()
+    assert begun.task.done()
+    assert (ending_of(unanswered).outcome, unanswered.sink.status) == (Outcome.FAILED, 503)
+    assert ending_of(begun)[:2] == (Outcome.CUT_SHORT, 200)
+    assert b"shutting down" in begun.sink.body
+    assert (house.state.running, in_flight(house)) == (set(), 0)
+    assert begun.task.cancelled()
+
+
+@jumping_clock
+async def test_stopping_waits_no_longer_than_it_is_told_to():
+    house = make_house(reach(SPARK, hangs), reach(SAGE))
+    walk = Walk(house)
+    await asyncio.sleep(1)
+
+    async def hold_on() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(100)
+        await asyncio.sleep(100)
+
+    stubborn = asyncio.get_running_loop().create_task(hold_on())
+    await asyncio.sleep(0)
+    walk.exchange.run_by(stubborn)
+
+    await house.stop(within_seconds=5)
+
+    assert seconds_passed() == 6
+    assert not stubborn.done()
+    for task in (walk.task, stubborn):
+        task.cancel()
+    await asyncio.gather(walk.task, stubborn, return_exceptions=True)
+
+
+@jumping_clock
+async def test_a_defect_on_the_road_is_settled_as_a_failure_and_passes_on():
+    walk = Walk(make_house(reach(SPARK, KeyError("a defect of ours")), reach(SAGE)))
+
+    with pytest.raises(KeyError):
+        await walk.task
+
+    assert (ending_of(walk).outcome, ending_of(walk).status) == (Outcome.FAILED, 500)
+    assert walk.facts == ["Read", "Decided", "AttemptOpened", "AttemptEnded", "Settled", "Recorded"]
+
+
+@pytest.mark.parametrize("keeps_text", [True, False])
+@jumping_clock
+async def test_texts_are_kept_if_the_plan_says_so_and_the_answer_is_the_same_either_way(keeps_text):
+    walk = Walk(make_house(reach(SPARK, streams()), reach(SAGE), keeps_text=keeps_text), stream=True)
+
+    await walk.task
+
+    assert walk.sink.body == b"".join(GOOD_CHAT_STREAM)
+    entry = walk.exchange.last(Recorded).entry
+    assert walk.exchange.last(Settled).answer == (walk.sink.body if keeps_text else None)
+    assert entry.prompt_text == (walk.exchange.arrival.raw.decode() if keeps_text else None)
+    assert entry.answer_text == (walk.sink.body.decode() if keeps_text else None)
+
+
+@jumping_clock
+async def test_a_count_that_needs_no_target_is_read_answered_and_settled():
+    house = make_house(reach(SPARK), reach(SAGE), counter=Counter(42))
+    walk = Walk(house, dialect=Dialect.RESPONSES, operation=Operation.COUNT_TOKENS)
+
+    await walk.task
+
+    assert walk.facts == ["Read", "Settled", "Recorded"]
+    assert json.loads(walk.sink.body)["input_tokens"] == 42
+    assert ending_of(walk).outcome is Outcome.SERVED
+
+
+@jumping_clock
+async def test_a_compaction_is_the_summary_of_a_target_and_is_settled_after_it_is_sent():
+    summary = {**RESPONSE, "output": [{"type": "message", "content": [{"type": "output_text", "text": "all done"}]}]}
+    talks = make_target(speaks=frozenset({Dialect.RESPONSES}))
+    walk = Walk(make_house(reach(talks, answers(summary)), reach(SAGE)), dialect=Dialect.RESPONSES, operation=Operation.COMPACT)
+
+    await walk.task
+
+    assert json.loads(walk.sink.body)["object"] == "response.compaction"
+    assert ending_of(walk).outcome is Outcome.SERVED
+
+
+@jumping_clock
+async def test_a_compaction_without_a_summary_is_a_failure_that_the_caller_is_told_of():
+    talks = make_target(speaks=frozenset({Dialect.RESPONSES}))
+    walk = Walk(
+        make_house(reach(talks, answers({**RESPONSE, "output": []})), reach(SAGE)),
+        dialect=Dialect.RESPONSES,
+        operation=Operation.COMPACT,
+    )
+
+    await walk.task
+
+    assert (ending_of(walk).outcome, walk.sink.status) == (Outcome.FAILED, 502)
+    assert "summary" in walk.sink.body.decode()
+
+
+@jumping_clock
+async def test_the_whole_decision_is_told_to_who_asks_for_it():
+    walk = Walk(make_house(reach(SPARK), reach(SAGE)), headers={"x-tandem-explain": "full"})
+
+    await walk.task
+
+    told = json.loads(walk.headers["x-tandem-explain"])
+    assert (told["tier"], told["drops"]) == ("fast", {})
+
+
+@jumping_clock
+async def test_a_first_line_is_heeded_unless_the_plan_says_otherwise():
+    sent = {}
+    for heeds_lines in (True, False):
+        reachable = reach(SPARK)
+        walk = Walk(
+            make_house(reachable, reach(SAGE), heeds_lines=heeds_lines),
+            messages=[{"role": "user", "content": "tier: fast\nfix it"}],
+        )
+        await walk.task
+        sent[heeds_lines] = reachable.adapter.bodies[0]["messages"][0]["content"]
+
+    assert sent == {True: "fix it", False: "tier: fast\nfix it"}
+
+
+@jumping_clock
+async def test_deciding_alone_calls_nobody_and_remembers_nothing():
+    reachable = reach(SPARK)
+    house = make_house(reachable, reach(SAGE))
+
+    decided = await house.decide(arrive(headers={"x-tandem-session": "s"}))
+    explained = await house.explain(arrive(logit_bias={"5": 1}))
+
+    assert (decided.decision.tier, explained["tier"]) == (Tier.FAST, "fast")
+    assert explained["drops"] == {}
+    assert reachable.adapter.opened == []
+    assert house.state.observers.facts == []
+    view = read_request(arrive(headers={"x-tandem-session": "s"}))
+    assert (await house.state.memory.recall(view, read_turn(view))).state.tier is None
+
+
+@jumping_clock
+async def test_explaining_says_what_each_target_of_the_tier_would_lose():
+    talks = make_target("owl", speaks=frozenset({Dialect.MESSAGES}))
+    house = make_house(reach(SPARK), reach(talks), reach(SAGE))
+
+    explained = await house.explain(arrive(logit_bias={"5": 1}))
+
+    assert list(explained["drops"]) == ["owl"]
+    assert "logit_bias" in explained["drops"]["owl"]
+
+
+@pytest.mark.parametrize(("tokens", "served"), [(90_000, "spark"), (140_000, "sage")])
+@jumping_clock
+async def test_tokens_are_counted_where_the_estimate_cannot_decide_and_the_count_decides(tokens, served):
+    policy = WindowPolicy(WindowPolicy.Config())
+    counter = Counter(tokens)
+    house = make_house(reach(SPARK), reach(SAGE), counter=counter, policies=(policy,))
+    walk = Walk(house, messages=[{"role": "user", "content": "words of a long paste " * 26_000}])
+
+    await walk.task
+
+    assert counter.asked == 1
+    assert walk.headers["x-tandem-target"] == served
+
+
+@jumping_clock
+async def test_tokens_are_not_counted_where_the_estimate_decides():
+    counter = Counter(5)
+    walk = Walk(make_house(reach(SPARK), reach(SAGE), counter=counter))
+
+    await walk.task
+
+    assert counter.asked == 0
+
+
+@jumping_clock
+async def test_the_deadline_is_the_plans_and_runs_from_the_beginning():
+    house = make_house(reach(SPARK, hangs), reach(SAGE, hangs), deadline_seconds=20.0)
+    walk = Walk(house)
+
+    await walk.task
+
+    assert seconds_passed() == 20
+    assert (ending_of(walk).outcome, walk.sink.status) == (Outcome.FAILED, 504)
+
+
+def tier_remembered(house: House, session: str):
+    view = read_request(arrive(headers={"x-tandem-session": session}))
+    return house.state.memory.recall(view, read_turn(view))
+
+
+@jumping_clock
+async def test_requests_under_way_keep_their_plan_when_another_takes_its_place():
+    """Even for what they try next: the old plan's second target, which the new one does not know."""
+    sinks = []
+    first, second = reach(SPARK, sinks.append), reach(OWL)
+    house = make_house(first, second, reach(SAGE))
+    walks = [Walk(house, name=f"req_{number}") for number in range(8)]
+    await asyncio.sleep(1)
+
+    house.swap(make_plan(reach(make_target("swift")), reach(SAGE)))
+    later = Walk(house, name="req_later")
+    await later.task
+    for sink in sinks:
+        answers({}, 500)(sink)
+    await asyncio.gather(*(walk.task for walk in walks))
+
+    assert later.headers["x-tandem-target"] == "swift"
+    assert {walk.headers["x-tandem-target"] for walk in walks} == {"owl"}
+    assert {ending_of(walk).outcome for walk in (*walks, later)} == {Outcome.SERVED}
+    assert all(walk.facts.count("AttemptEnded") == 2 for walk in walks)
+
+
+class Pausing(Counter):
+    """Counts only once it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(90_000)
+        self.may_count = asyncio.Event()
+
+    async def count(self, view):
+        await self.may_count.wait()
+        return await super().count(view)
+
+
+@jumping_clock
+async def test_a_request_that_is_not_decided_yet_keeps_the_plan_that_it_began_with():
+    counter = Pausing()
+    house = make_house(reach(SPARK), reach(SAGE), counter=counter, policies=(WindowPolicy(WindowPolicy.Config()),))
+    walk = Walk(house, messages=[{"role": "user", "content": "words of a long paste " * 26_000}])
+    await asyncio.sleep(1)
+
+    house.swap(make_plan(reach(make_target("swift")), reach(SAGE)))
+    counter.may_count.set()
+    await walk.task
+
+    assert walk.headers["x-tandem-target"] == "spark"
+
+
+@jumping_clock
+async def test_a_swap_keeps_sessions_figures_responses_and_decisions():
+    talks = make_target(speaks=frozenset({Dialect.RESPONSES}))
+
+    def late(sink):
+        asyncio.get_running_loop().call_later(3, streams(), sink)
+
+    house = make_house(reach(talks, answers(RESPONSE)), reach(SAGE, late), base_rate=0.999)
+    deep = Walk(house, name="req_deep", headers={"x-tandem-session": "s"}, stream=True)
+    kept = Walk(house, name="req_kept", dialect=Dialect.RESPONSES, model="spark")
+    await asyncio.gather(deep.task, kept.task)
+    slow = house.state.live.statuses(house.plan.targets, 3.1)["sage"].speed.ttft_seconds
+
+    house.swap(make_plan(reach(talks, answers(RESPONSE)), reach(SAGE), base_rate=0.001))
+
+    assert deep.headers["x-tandem-tier"] == "deep"
+    assert (await tier_remembered(house, "s")).state.tier == "deep"
+    assert slow > 2
+    assert house.state.live.statuses(house.plan.targets, 3.1)["sage"].speed.ttft_seconds == slow
+    assert (await house.state.responses.find("resp_1", LOCAL)) is not None
+    assert (await house.state.entries.find_decision("req_deep", LOCAL))["tier"] == "deep"
+    again = Walk(house, name="req_again")
+    await again.task
+    assert again.headers["x-tandem-tier"] == "fast"
+
+
+@jumping_clock
+async def test_what_is_under_way_through_a_swap_is_counted_where_the_new_plan_knows_its_target():
+    house = make_house(reach(SPARK, hangs), reach(SAGE))
+    walk = Walk(house)
+    await asyncio.sleep(1)
+
+    house.swap(make_plan(reach(make_target(window_tokens=9_000)), reach(SAGE)))
+
+    assert in_flight(house) == 1
+    walk.exchange.cancel(CancelReason.CALLER_LEFT)
+    await asyncio.gather(walk.task, return_exceptions=True)
+    assert in_flight(house) == 0
+
+
+class Late:
+    """Takes down how far the caller had been served when a fact was noted."""
+
+    def __init__(self) -> None:
+        self.seen, self.sink = [], None
+
+    def handlers(self):
+        return dict.fromkeys((AttemptOpened, FirstByte, Settled), self.note)
+
+    def note(self, exchange, fact) -> None:
+        self.seen.append((type(fact).__name__, list(self.sink.words)))
+
+
+@jumping_clock
+async def test_the_end_is_noted_when_the_caller_has_everything():
+    late = Late()
+    house = make_house(reach(SPARK), reach(SAGE), observers=(late,))
+    walk = Walk(house)
+    late.sink = walk.sink
+
+    await walk.task
+
+    assert late.seen[-1] == ("Settled", ["feed_from", "start", "write", "end"])
+
+
+@jumping_clock
+async def test_two_houses_share_nothing():
+    one, other = make_house(reach(SPARK), reach(SAGE)), make_house(reach(SPARK), reach(SAGE))
+    walk = Walk(one, headers={"x-tandem-session": "s"})
+
+    await walk.task
+
+    assert other.state.observers.facts == []
+    assert (await tier_remembered(other, "s")).state.tier is None
+    assert (await tier_remembered(one, "s")).state.tier == "fast"

@@ -1,0 +1,230 @@
+"""The composition root: who observes before whom, and that plans come and go on one state."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from router.config.load import check_config
+from router.contract.caller import LOCAL
+from router.contract.exchange import Arrival
+from router.contract.target import WorkRatio
+from router.contract.words import Dialect, Operation, Outcome, Tier
+from router.dispatch.live import LiveStatistics
+from router.house import House
+from router.responses.keep import ResponseKeeper
+from router.sessions.memory import SessionMemory
+from router.settle.record import EntryWriter, LedgerKeeper
+from router.telemetry.log import RequestLog
+from router.wiring import Built, build_edge, build_house, build_plan, build_state, known_names, limits_of
+from tests.conftest import SIMULATED
+from tests.tools.entries import keep_entry
+from tests.tools.running import read_entries
+from tests.tools.sinks import RecordingSink
+from tests.tools.waiting import until
+
+OTHER = SIMULATED.replace("simulated-fast", "swift").replace("{path: test.db}", "{path: test.db, keep_text: true}") + (
+    "limits: {deadline_seconds: 77, max_in_flight: 3}\nin_band_line: false\nspill_over: false\n"
+)
+
+
+def load(text: str, folder: Path):
+    return check_config(text, "test", folder, known_names())
+
+
+def request(name: str = "req_1", **more) -> Arrival:
+    body = {"model": "auto", "messages": [{"role": "user", "content": "fix the typo"}], **more}
+    return Arrival(name, Dialect.CHAT, Operation.CREATE, {"x-tandem-session": "s"}, json.dumps(body).encode())
+
+
+async def serve(house: House, arrival: Arrival) -> dict[str, str]:
+    sink = RecordingSink()
+    await asyncio.wait_for(house.serve(house.begin(arrival), sink), 20)
+    assert sink.status == 200
+    return dict(sink.headers)
+
+
+@pytest.fixture
+async def built(tmp_path):
+    built = build_house(load(SIMULATED, tmp_path))
+    yield built
+    await built.close()
+
+
+async def test_each_fact_is_told_to_memory_before_the_ledger_and_to_the_ledger_before_the_log(tmp_path, monkeypatch):
+    told: list[tuple[str, str]] = []
+
+    def watched(name, handler):
+        def handle(exchange, fact):
+            told.append((type(fact).__name__, name))
+            handler(exchange, fact)
+
+        return handle
+
+    for observer in (SessionMemory, LiveStatistics, ResponseKeeper, EntryWriter, LedgerKeeper, RequestLog):
+
+        def handlers(self, *, own=observer.handlers, name=observer.__name__):
+            return {kind: watched(name, handler) for kind, handler in own(self).items()}
+
+        monkeypatch.setattr(observer, "handlers", handlers)
+    built = build_house(load(SIMULATED, tmp_path), with_ledger=False)
+
+    await serve(built.house, request(stream=True))
+    await built.close()
+
+    assert told == [
+        ("Decided", "RequestLog"),
+        ("AttemptOpened", "LiveStatistics"),
+        ("FirstByte", "SessionMemory"),
+        ("FirstToken", "LiveStatistics"),
+        ("AttemptEnded", "LiveStatistics"),
+        ("AttemptEnded", "RequestLog"),
+        ("Settled", "SessionMemory"),
+        ("Settled", "EntryWriter"),
+        ("Recorded", "LedgerKeeper"),
+        ("Recorded", "RequestLog"),
+    ]
+
+
+def test_a_plan_holds_what_its_config_says(tmp_path):
+    loaded = load(OTHER, tmp_path)
+
+    plan = build_plan(loaded, None)
+
+    assert list(plan.targets) == ["swift", "simulated-deep"]
+    assert [target.tier for target in plan.targets.values()] == [Tier.FAST, Tier.DEEP]
+    assert (plan.deadline_seconds, plan.limits.max_in_flight) == (77, 3)
+    assert (plan.keeps_text, plan.heeds_lines, plan.rules.spill_over) == (True, False, False)
+    assert plan.rules.config_fingerprint == loaded.fingerprint
+    assert [policy.name for policy in plan.rules.policies] == [name for name, _ in loaded.policies]
+    assert plan.limits == limits_of(loaded)
+    assert plan.models.resolve("quick").target == "swift"
+
+
+async def test_two_plans_on_one_state_share_what_is_remembered_and_nothing_else(built, tmp_path):
+    house, first = built.house, built.house.plan
+    state = house.state
+    assert (await serve(house, request("req_1")))["x-tandem-target"] == "simulated-fast"
+
+    house.swap(build_plan(load(OTHER, tmp_path), state.upstream))
+
+    assert (await serve(house, request("req_2")))["x-tandem-target"] == "swift"
+    assert house.state is state
+    assert not {id(adapter) for adapter in first.dispatcher.adapters} & {id(each) for each in house.plan.dispatcher.adapters}
+    assert set(state.live.statuses(house.plan.targets, 0.0)) == {"swift", "simulated-deep"}
+    assert set(state.live.statuses(first.targets, 0.0)) == {"simulated-fast", "simulated-deep"}
+    for name in ("req_1", "req_2"):
+        assert (await state.entries.find_decision(name, LOCAL))["request_id"] == name
+
+
+async def test_closing_writes_the_entries_of_all_plans_to_one_ledger(tmp_path):
+    loaded = load(SIMULATED, tmp_path)
+    built = build_house(loaded)
+    await serve(built.house, request("req_1"))
+    built.house.swap(build_plan(load(OTHER, tmp_path), built.house.state.upstream))
+    await serve(built.house, request("req_2"))
+
+    await built.close()
+
+    rows = read_entries(loaded.ledger_path)
+    assert [(row["id"], row["target"], row["prompt_text"] is not None) for row in rows] == [
+        ("req_1", "simulated-fast", False),
+        ("req_2", "swift", True),
+    ]
+
+
+async def test_closing_cuts_off_what_is_under_way_and_still_records_it(tmp_path):
+    slow = SIMULATED.replace("ttft_seconds: 0.005", "ttft_seconds: 60")
+    loaded = load(slow, tmp_path)
+    built = build_house(loaded)
+    sink, exchange = RecordingSink(), built.house.begin(request())
+    task = asyncio.get_running_loop().create_task(built.house.serve(exchange, sink))
+    exchange.run_by(task)
+    await until(lambda: len(exchange.journal) >= 3)
+
+    await built.close()
+
+    assert task.done()
+    assert sink.status == 503
+    assert [(row["outcome"], row["status"]) for row in read_entries(loaded.ledger_path)] == [("FAILED", 503)]
+
+
+async def test_a_house_without_a_ledger_touches_no_file_and_still_knows_its_last_decisions(tmp_path):
+    built = build_house(load(SIMULATED, tmp_path), with_ledger=False)
+
+    await serve(built.house, request("req_1"))
+    found = await built.house.state.entries.find_decision("req_1", LOCAL)
+    await built.close()
+
+    assert found["request_id"] == "req_1"
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_the_ledger_shows_of_a_targets_work_is_learnt_by_the_live_figures(built):
+    house = built.house
+    for number in range(40):
+        decided = await house.decide(request(f"req_{number}"))
+        keep_entry(house, decided, outcome=Outcome.SERVED, output_tokens=4_000)
+    await house.state.entries.close()
+    assert house.state.live.statuses(house.plan.targets, 0.0)["simulated-fast"].ratio == WorkRatio()
+
+    built.learn()
+
+    assert house.state.live.statuses(house.plan.targets, 1.0)["simulated-fast"].ratio.output > 1
+
+
+def test_without_a_ledger_there_is_nothing_to_learn(tmp_path):
+    state = build_state(load(SIMULATED, tmp_path), on_disk=False)
+    house = House(build_plan(load(SIMULATED, tmp_path), state.upstream), state)
+
+    Built(house).learn()
+    Built(house, tmp_path / "never-written.db").learn()
+
+    assert state.live.statuses(house.plan.targets, 0.0)["simulated-fast"].ratio == WorkRatio()
+
+
+class Loading:
+    """An adapter with something to load."""
+
+    def __init__(self, *_) -> None:
+        self.is_warm = False
+
+    def warm(self) -> None:
+        self.is_warm = True
+
+
+class Ready:
+    """One with nothing to load."""
+
+
+class Warming:
+    def __init__(self, *adapters) -> None:
+        self.plan = self
+        self.dispatcher, self.adapters = self, adapters
+
+
+def test_adapters_with_something_to_load_are_told_to_and_others_are_left_alone():
+    costly = Loading()
+
+    Built(Warming(costly, Ready())).warm()
+
+    assert costly.is_warm
+
+
+async def test_the_edge_is_built_on_the_house_and_follows_its_plan(built, tmp_path):
+    admission, _ = build_edge(built.house, lambda: True)
+    before = admission.limits
+
+    built.house.swap(build_plan(load(OTHER, tmp_path), built.house.state.upstream))
+
+    assert before.max_in_flight != 3
+    assert admission.limits.max_in_flight == 3
+
+
+def test_a_config_may_name_every_policy_adapter_and_client_that_there_is():
+    known = known_names()
+
+    assert {"simulated", "openai_http", "anthropic_http", "litellm"} <= set(known.adapters)
+    assert {"window", "override", "learned"} <= set(known.policies)
+    assert {"codex", "claude-code"} <= set(known.clients)

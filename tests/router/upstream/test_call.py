@@ -1,0 +1,302 @@
+"""One call: its connection, its second chance, its timeouts. The clock jumps, and nothing is dialled."""
+
+import asyncio
+
+import pytest
+
+from router.contract.errors import UpstreamCut, UpstreamMalformed, UpstreamTimeout, UpstreamUnreachable
+from router.upstream.call import Call
+from tests.router.upstream.fakes import LAST, STREAM, WHOLE, FakeOrigin, chunk, make_request, open_connection
+from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.sinks import RecordingSink
+
+
+def begin(origin: FakeOrigin, **more) -> tuple[Call, RecordingSink]:
+    sink = RecordingSink()
+    call = Call(origin, make_request(**more), b"POST /v1/chat HTTP/1.1\r\n\r\n", sink)
+    call.begin()
+    return call, sink
+
+
+async def turn_loop() -> None:
+    """Let what is ready run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@jumping_clock
+async def test_a_warm_connection_is_used_at_once_and_given_back_after_the_answer():
+    connection, transport = open_connection()
+    origin = FakeOrigin(warm=[connection])
+
+    _, sink = begin(origin)
+    assert transport.written == b"POST /v1/chat HTTP/1.1\r\n\r\n{}"
+    connection.data_received(WHOLE)
+
+    assert sink.words == ["feed_from", "start", "write", "end"]
+    assert (origin.given_back, origin.dialled) == ([connection], 0)
+
+
+@jumping_clock
+async def test_without_a_warm_connection_a_fresh_one_is_opened():
+    connection, _transport = open_connection()
+    origin = FakeOrigin(connection)
+
+    _, sink = begin(origin)
+    await turn_loop()
+    connection.data_received(WHOLE)
+
+    assert sink.words == ["feed_from", "start", "write", "end"]
+    assert (origin.given_back, origin.dialled) == ([connection], 1)
+
+
+@jumping_clock
+async def test_a_connection_that_may_not_be_reused_is_dropped():
+    connection, transport = open_connection()
+    origin = FakeOrigin(warm=[connection])
+
+    begin(origin)
+    connection.data_received(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+
+    assert origin.given_back == []
+    assert transport.is_aborted
+
+
+@jumping_clock
+async def test_a_reused_connection_that_dies_before_any_answer_is_tried_once_more_on_a_fresh_one():
+    warm, _ = open_connection()
+    fresh, transport = open_connection()
+    origin = FakeOrigin(fresh, warm=[warm])
+
+    _, sink = begin(origin)
+    warm.connection_lost(ConnectionResetError())
+    await turn_loop()
+    assert transport.written.endswith(b"{}")
+    fresh.data_received(WHOLE)
+
+    assert sink.words == ["feed_from", "start", "write", "end"]
+    assert origin.given_back == [fresh]
+
+
+@jumping_clock
+async def test_there_is_no_third_try():
+    warm, _ = open_connection()
+    fresh, _ = open_connection()
+    origin = FakeOrigin(fresh, warm=[warm])
+
+    _, sink = begin(origin)
+    warm.connection_lost(None)
+    await turn_loop()
+    fresh.connection_lost(None)
+    await turn_loop()
+
+    assert isinstance(sink.error, UpstreamUnreachable)
+    assert origin.dialled == 1
+
+
+@pytest.mark.parametrize(
+    ("seen", "kind"),
+    [
+        (b"H", UpstreamUnreachable),
+        (b"HTTP/1.1 103 Early\r\n\r\n", UpstreamUnreachable),
+        (STREAM, UpstreamCut),
+        (STREAM + chunk(b"a"), UpstreamCut),
+    ],
+)
+@jumping_clock
+async def test_once_any_byte_of_an_answer_was_seen_nothing_is_tried_again(seen, kind):
+    warm, _ = open_connection()
+    origin = FakeOrigin(warm=[warm])
+
+    _, sink = begin(origin)
+    warm.data_received(seen)
+    warm.connection_lost(ConnectionResetError())
+    await turn_loop()
+
+    assert isinstance(sink.error, kind)
+    assert origin.dialled == 0
+
+
+@jumping_clock
+async def test_a_fresh_connection_that_dies_is_not_tried_again():
+    fresh, _ = open_connection()
+    origin = FakeOrigin(fresh)
+
+    _, sink = begin(origin)
+    await turn_loop()
+    fresh.connection_lost(None)
+    await turn_loop()
+
+    assert isinstance(sink.error, UpstreamUnreachable)
+    assert origin.dialled == 1
+
+
+@jumping_clock
+async def test_a_fresh_connection_that_is_closed_before_it_is_used_is_told_as_such():
+    fresh, transport = open_connection()
+    transport.abort()
+
+    _, sink = begin(FakeOrigin(fresh))
+    await turn_loop()
+
+    assert sink.error.message == 'target "spark" closed the connection without an answer'
+
+
+@jumping_clock
+async def test_a_connection_that_cannot_be_had_is_told_with_its_reason():
+    _, sink = begin(FakeOrigin("host name does not resolve"))
+
+    await sink.finished()
+
+    assert isinstance(sink.error, UpstreamUnreachable)
+    assert sink.error.message == 'target "spark" could not be reached: host name does not resolve'
+    assert sink.words == ["feed_from", "fail"]
+
+
+@pytest.mark.parametrize("defect", [RuntimeError("ours"), asyncio.CancelledError()])
+@jumping_clock
+async def test_a_defect_while_connecting_ends_the_call_too(defect):
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    _, sink = begin(FakeOrigin(defect))
+
+    await sink.finished()
+
+    assert isinstance(sink.error, UpstreamUnreachable)
+
+
+@jumping_clock
+async def test_a_target_that_does_not_begin_is_given_up_after_its_time():
+    connection, transport = open_connection()
+
+    _, sink = begin(FakeOrigin(warm=[connection]))
+    await sink.finished(1_000)
+
+    assert seconds_passed() == pytest.approx(60)
+    assert isinstance(sink.error, UpstreamTimeout)
+    assert sink.error.message == 'target "spark" did not begin to answer in 60 s'
+    assert transport.is_aborted
+
+
+@jumping_clock
+async def test_bytes_before_the_headers_are_whole_do_not_prolong_the_wait():
+    connection, _ = open_connection()
+
+    _, sink = begin(FakeOrigin(warm=[connection]))
+    await asyncio.sleep(50)
+    connection.data_received(b"HTTP/1.1 200")
+    await sink.finished(1_000)
+
+    assert seconds_passed() == pytest.approx(60)
+
+
+@jumping_clock
+async def test_a_stream_may_last_as_long_as_its_pieces_come_and_ends_when_they_do_not():
+    connection, transport = open_connection()
+
+    _, sink = begin(FakeOrigin(warm=[connection]))
+    connection.data_received(STREAM)
+    for _ in range(10):
+        await asyncio.sleep(29)
+        connection.data_received(chunk(b"a"))
+    assert sink.error is None
+    await sink.finished(1_000)
+
+    assert seconds_passed() == pytest.approx(10 * 29 + 30)
+    assert sink.error.message == 'target "spark" sent nothing for 30 s in mid-answer'
+    assert transport.is_aborted
+
+
+@jumping_clock
+async def test_a_paused_call_waits_for_its_reader_and_not_for_its_target():
+    connection, transport = open_connection()
+
+    call, sink = begin(FakeOrigin(warm=[connection]))
+    connection.data_received(STREAM)
+    call.pause()
+    assert not transport.is_reading
+    await asyncio.sleep(500)
+    assert sink.error is None
+    call.resume()
+    assert transport.is_reading
+    await sink.finished(1_000)
+
+    assert seconds_passed() == pytest.approx(530)
+
+
+@jumping_clock
+async def test_a_call_that_is_paused_before_it_has_a_connection_gets_a_paused_one():
+    connection, transport = open_connection()
+
+    call, _ = begin(FakeOrigin(connection))
+    call.pause()
+    await turn_loop()
+
+    assert not transport.is_reading
+
+
+@jumping_clock
+async def test_an_answer_in_one_piece_may_take_as_long_as_it_takes():
+    connection, _ = open_connection()
+
+    _, sink = begin(FakeOrigin(warm=[connection]), waits_for_first_byte=False)
+    await asyncio.sleep(3_000)
+    assert sink.error is None
+    connection.data_received(WHOLE)
+
+    assert sink.words[-1] == "end"
+
+
+@jumping_clock
+async def test_no_timer_outlives_the_answer():
+    connection, _ = open_connection()
+
+    _, sink = begin(FakeOrigin(warm=[connection]))
+    connection.data_received(STREAM + chunk(b"a"))
+    connection.data_received(LAST)
+    await asyncio.sleep(3_000)
+
+    assert sink.words == ["feed_from", "start", "write", "end"]
+
+
+@jumping_clock
+async def test_cancelling_closes_the_connection_and_the_sink_hears_nothing_more():
+    connection, transport = open_connection()
+    origin = FakeOrigin(warm=[connection])
+    call, sink = begin(origin)
+    connection.data_received(STREAM)
+
+    call.cancel()
+    connection.connection_lost(None)
+    await asyncio.sleep(3_000)
+
+    assert transport.is_aborted
+    assert sink.words == ["feed_from", "start"]
+    assert origin.given_back == []
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@jumping_clock
+async def test_a_call_that_is_cancelled_while_it_connects_hears_nothing_more_and_the_connection_is_kept(fails):
+    connection, _ = open_connection()
+    origin = FakeOrigin("no connection" if fails else connection)
+    origin.may_connect.clear()
+    call, sink = begin(origin)
+    await turn_loop()
+
+    call.cancel()
+    origin.may_connect.set()
+    await turn_loop()
+
+    assert sink.words == ["feed_from"]
+    assert origin.given_back == ([] if fails else [connection])
+
+
+@jumping_clock
+async def test_what_is_not_an_answer_is_told_with_its_reason():
+    connection, _ = open_connection()
+    _, sink = begin(FakeOrigin(warm=[connection]))
+
+    connection.data_received(b"HTTP/1.1 042 X\r\n\r\n")
+
+    assert isinstance(sink.error, UpstreamMalformed)
+    assert sink.error.message == 'target "spark" sent an invalid answer: invalid status line'

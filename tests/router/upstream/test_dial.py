@@ -1,0 +1,179 @@
+"""TLS and tunnels: what only shows with a certificate and a proxy between."""
+
+import asyncio
+import shutil
+import socket
+import ssl
+import subprocess
+
+import pytest
+
+from router.contract.relay import Tls
+from router.upstream.address import read_address
+from router.upstream.connection import CannotConnect
+from router.upstream.dial import Dialer
+from tests.tools.http import call, chat
+from tests.tools.running import two_targets
+from tests.tools.upstream import CHAT_ANSWER, answer_json
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not here: TLS was not tried")
+    folder = tmp_path_factory.mktemp("tls")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += [
+        "-addext",
+        "subjectAltName=DNS:localhost,DNS:models.example",
+        "-keyout",
+        str(folder / "key.pem"),
+        "-out",
+        str(folder / "cert.pem"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return held.getsockname()[1]
+
+
+async def serve_tls(upstream, certificate, *, asks_for_certificate: bool = False):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    if asks_for_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(certificate / "cert.pem")
+    return await asyncio.start_server(upstream._serve, "127.0.0.1", 0, ssl=context)
+
+
+async def test_a_target_with_its_own_authority_is_reached_over_tls(start, upstream, certificate):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    server = await serve_tls(upstream, certificate)
+    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+    tls = f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
+    tandem = await start(two_targets(url, url, fast_extra=tls, deep_extra=tls))
+
+    replies = [await call(tandem.port, "/v1/chat/completions", chat()) for _ in range(2)]
+
+    server.close()
+    assert [reply.json for reply in replies] == [CHAT_ANSWER] * 2
+    assert upstream.connections == 1
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(start, upstream, certificate):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    server = await serve_tls(upstream, certificate)
+    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+    tandem = await start(two_targets(url, url))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    server.close()
+    assert reply.status == 502
+    assert "TLS failed" in reply.json["error"]["message"]
+    assert not upstream.seen
+
+
+async def test_a_target_that_asks_for_our_certificate_is_shown_it(start, upstream, certificate):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    server = await serve_tls(upstream, certificate, asks_for_certificate=True)
+    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+    ours = certificate / "ours.pem"
+    ours.write_bytes((certificate / "key.pem").read_bytes() + (certificate / "cert.pem").read_bytes())
+    known = f'tls: {{ca_file: "{certificate / "cert.pem"}", client_cert: "{ours}"}},'
+    unknown = f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
+    tandem = await start(two_targets(url, url, fast_extra=known, deep_extra=unknown))
+
+    shown = await call(tandem.port, "/v1/chat/completions", chat(model="fast"))
+    hidden = await call(tandem.port, "/v1/chat/completions", chat(model="deep"))
+
+    server.close()
+    assert shown.json == CHAT_ANSWER
+    assert len(upstream.seen) == 1
+    assert hidden.status == 502
+
+
+async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, upstream, certificate, monkeypatch):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    server = await serve_tls(upstream, certificate)
+    asked = []
+
+    async def proxy(reader, writer):
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+        async def pump(source, drain):
+            while data := await source.read(65_536):
+                drain.write(data)
+            drain.close()
+
+        await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer), return_exceptions=True)
+
+    tunnel = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{tunnel.sockets[0].getsockname()[1]}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    read_address.cache_clear()
+    url, tls = "https://models.example/v1", f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
+    tandem = await start(two_targets(url, url, fast_extra=tls, deep_extra=tls))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    tunnel.close()
+    server.close()
+    read_address.cache_clear()
+    assert asked[0] == b"CONNECT models.example:443 HTTP/1.1"
+    assert reply.json == CHAT_ANSWER
+
+
+async def test_a_name_that_does_not_resolve_is_said_so():
+    with pytest.raises(CannotConnect, match="host name does not resolve"):
+        await Dialer().dial(read_address("http://no-such-host.invalid/v1"), None, 5)
+
+
+async def test_a_closed_port_is_no_connection(free_port):
+    with pytest.raises(CannotConnect, match="connection failed$"):
+        await Dialer().dial(read_address(f"http://127.0.0.1:{free_port}/v1"), None, 5)
+
+
+async def test_a_handshake_that_never_ends_is_given_up_in_time(certificate):
+    async def mute(reader, writer):
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(mute, "127.0.0.1", 0)
+    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+
+    with pytest.raises(CannotConnect, match=r"no connection within 0.1 s"):
+        await Dialer().dial(read_address(url), Tls(ca_file=str(certificate / "cert.pem")), 0.1)
+
+    server.close()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", b"", b"x" * 20_000], ids=["407", "hangs up", "babbles"]
+)
+async def test_a_proxy_that_opens_no_tunnel_is_no_connection(monkeypatch, answer):
+    async def proxy(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    read_address.cache_clear()
+
+    with pytest.raises(CannotConnect, match="connection failed$"):
+        await Dialer().dial(read_address("https://models.example/v1"), None, 5)
+
+    server.close()
+    read_address.cache_clear()

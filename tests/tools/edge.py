@@ -1,0 +1,198 @@
+"""The edge without a house: a road that does as a test says, a transport that keeps what is written, a loop whose clock moves."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from router.contract.caller import Caller
+from router.contract.exchange import Arrival, Deadline, Exchange, Handler
+from router.contract.facts import Fact
+from router.contract.limits import Limits
+from router.contract.request import JsonObject
+from router.contract.stores import StoredResponse
+from router.contract.words import Tier
+from router.edge.admission import Admission
+from router.edge.control import build_control
+from router.edge.http.asgi import AsgiApp
+from router.edge.server import Server, bind
+from router.sense.models import ModelNames
+from tests.tools.values import make_target
+
+LIMITS = Limits(
+    max_body_bytes=100_000,
+    max_headers=20,
+    max_header_bytes=4_096,
+    max_in_flight=4,
+    header_timeout_seconds=10.0,
+    body_timeout_seconds=5.0,
+    min_body_bytes_per_second=10,
+    write_idle_timeout_seconds=30.0,
+    keep_alive_seconds=75.0,
+)
+ANSWER = b'{"ok":true}'
+
+
+async def answer_ok(exchange: Exchange, sink: Any) -> None:
+    sink.start(200, (("content-type", "application/json"), ("content-length", str(len(ANSWER)))))
+    sink.write(ANSWER)
+    sink.end()
+
+
+async def wait_for_ever(exchange: Exchange, sink: Any) -> None:
+    await asyncio.Event().wait()
+
+
+@dataclass
+class FakePlan:
+    limits: Limits = LIMITS
+    models: ModelNames = field(default_factory=lambda: ModelNames({"quick": "spark"}, ("spark", "sage")))
+    targets: dict = field(default_factory=lambda: {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)})
+
+
+class FakeEntries:
+    """One decision each, for its caller alone."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, Caller], JsonObject] = {}
+
+    async def find_decision(self, request_id: str, caller: Caller) -> JsonObject | None:
+        return self.kept.get((request_id, caller))
+
+
+class FakeResponses:
+    """Responses in a dict, each for its caller alone."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, Caller], StoredResponse] = {}
+
+    async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
+        return self.kept.get((response_id, caller))
+
+    async def forget(self, response_id: str, caller: Caller) -> bool:
+        return self.kept.pop((response_id, caller), None) is not None
+
+
+class FakeState:
+    def __init__(self) -> None:
+        self.entries, self.responses = FakeEntries(), FakeResponses()
+
+
+class _Nobody:
+    def __init__(self) -> None:
+        self.handlers: dict[type[Fact], tuple[Handler, ...]] = {}
+
+    def report(self, exchange: Exchange, error: Exception) -> None:
+        raise error
+
+
+class FakeRoad:
+    """Serves each exchange by `script`, and keeps what came."""
+
+    def __init__(self, script: Callable[[Exchange, Any], Awaitable[None]] = answer_ok, **limits: Any) -> None:
+        self.script = script
+        self.plan, self.state = FakePlan(replace(LIMITS, **limits)), FakeState()
+        self.begun: list[Exchange] = []
+        self.explained: list[Arrival] = []
+
+    def begin(self, arrival: Arrival) -> Exchange:
+        exchange = Exchange(arrival, 0.0, Deadline(float("inf")), _Nobody())
+        self.begun.append(exchange)
+        return exchange
+
+    async def serve(self, exchange: Exchange, sink: Any) -> None:
+        await self.script(exchange, sink)
+
+    async def explain(self, arrival: Arrival) -> JsonObject:
+        self.explained.append(arrival)
+        return {"tier": "fast", "dialect": str(arrival.dialect)}
+
+    def use(self, **limits: Any) -> None:
+        """Swap the plan for one with other limits, as a reload would."""
+        self.plan = FakePlan(replace(self.plan.limits, **limits))
+
+
+class FakeTransport(asyncio.Transport):
+    """Keeps what is written. `unread` is what the caller has not taken yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.unread = 0
+        self.is_closed = self.is_aborted = self.has_eof = self.is_reading_paused = False
+        self.protocol: asyncio.BaseProtocol | None = None
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def write(self, data: Any) -> None:
+        assert not self.has_eof
+        self.written += bytes(data)
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.has_eof = True
+
+    def is_closing(self) -> bool:
+        return self.is_closed or self.is_aborted
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def pause_reading(self) -> None:
+        self.is_reading_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_reading_paused = False
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.protocol = protocol
+
+
+class ManualLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        super().__init__()
+
+    def time(self) -> float:
+        return self._now
+
+    async def advance(self, seconds: float) -> None:
+        """Let so much time pass, and let whatever is due then run."""
+        self._now += seconds
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def running_edge(road: FakeRoad, is_ready: Callable[[], bool] = lambda: True) -> AsyncIterator[tuple[int, Admission]]:
+    """The whole edge before a fake road, on a port that the system picked."""
+    admission = Admission(road)
+    ready = asyncio.Event()
+    listener = bind("127.0.0.1", 0)
+    server = Server(admission, AsgiApp(admission, build_control(road, is_ready)), drain_seconds=1, on_ready=ready.set)
+    serving = asyncio.ensure_future(_serve(server, listener))  # noqa: TID251  held and awaited here
+    await asyncio.wait_for(ready.wait(), 5)
+    try:
+        yield listener.getsockname()[1], admission
+    finally:
+        server.should_exit = server.force_exit = True
+        await asyncio.wait_for(serving, 5)
+        listener.close()
+
+
+async def _serve(server: Server, listener: Any) -> None:
+    # uvicorn takes over the process's signals while it serves; inside a test they belong to pytest.
+    with contextlib.suppress(SystemExit):
+        await server._serve([listener])

@@ -1,0 +1,65 @@
+"""Exchanges and decisions for tests that need no server."""
+
+from typing import get_args
+
+from router.contract.caller import LOCAL
+from router.contract.decision import Decision, Flip
+from router.contract.exchange import Arrival, Deadline, Exchange
+from router.contract.facts import AnswerFacts, Decided, Fact
+from router.contract.session import SessionSnapshot, SessionState
+from router.contract.signals import SessionPosition, Turn
+from router.contract.words import Dialect, Operation, Tier, TurnKind
+from tests.tools.values import make_target, make_view
+
+
+class Told:
+    """Keeps every fact, and tells these observers. A defect of theirs is the test's."""
+
+    def __init__(self, *observers) -> None:
+        self.facts = []
+        self.handlers = {kind: (lambda _, fact: self.facts.append(fact),) for kind in get_args(Fact)}
+        for observer in observers:
+            for kind, handler in observer.handlers().items():
+                self.handlers[kind] = (*self.handlers[kind], handler)
+
+    def report(self, exchange, error) -> None:
+        raise error
+
+
+def make_exchange(
+    *observers, name: str = "req_test", dialect=Dialect.CHAT, operation=Operation.CREATE, seconds=600.0, raw=b"", began=0.0
+):
+    arrival = Arrival(name, dialect, operation, {}, raw, LOCAL)
+    return Exchange(arrival, began, Deadline(began + seconds), Told(*observers))
+
+
+def make_decision(tier: Tier = Tier.FAST, targets=("spark",), spill=(), **more) -> Decision:
+    values = {
+        "score": 0.1,
+        "because": "looks like a quick edit",
+        "decided_by": "estimate",
+        "evidence": (),
+        "estimates": {},
+        "margin_usd": None,
+        "flip": Flip(None, None),
+        "skipped": (),
+        "turn": Turn(TurnKind.ASK, "session", "unknown", "hello"),
+        "prompt_tokens": 100,
+        "prompt_is_exact": False,
+        "config_fingerprint": "",
+    }
+    return Decision(tier, targets, spill, **{**values, **more})
+
+
+def make_snapshot(state: SessionState | None = None, **more) -> SessionSnapshot:
+    values = {"key": "local\0session", "position": SessionPosition(), "origins": {}}
+    return SessionSnapshot(state=state or SessionState(), **{**values, **more})
+
+
+def make_decided(view=None, decision=None, session=None) -> Decided:
+    view = view or make_view({"messages": [{"role": "user", "content": "hello"}]})
+    return Decided(view, session or make_snapshot(), decision or make_decision())
+
+
+def make_answer_facts(target=None, **more) -> AnswerFacts:
+    return AnswerFacts("req_test", make_decision(), target or make_target(), "", 0.5, **more)

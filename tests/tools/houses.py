@@ -1,0 +1,98 @@
+"""Houses whose targets answer by scripts: the whole road in memory, without a server, a file or a socket."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+from router.contract.exchange import Arrival, Exchange
+from router.contract.limits import Limits
+from router.contract.signals import TokenCount
+from router.contract.words import Dialect, Operation
+from router.decide.choose import Rules
+from router.decide.estimate import Economics, TurnSize
+from router.dispatch.live import LiveStatistics
+from router.house import House
+from router.plan import Plan, State
+from router.responses.keep import ResponseKeeper
+from router.sense.calibration import Calibration
+from router.sense.models import ModelNames
+from router.sessions.memory import SessionMemory
+from router.settle.explain import explain_entry
+from router.settle.record import EntryWriter, LedgerKeeper
+from router.stores.memory.entries import MemoryEntries
+from router.stores.memory.responses import MemoryResponses
+from router.stores.memory.sessions import NoSessions
+from tests.tools.exchanges import Told
+from tests.tools.scripted import dispatcher_of, names_of
+from tests.tools.sinks import RecordingSink
+
+ECONOMICS = Economics(60.0, 1.0, 0.0, TurnSize(1, 400), TurnSize(20, 8_000), 0.3)
+LIMITS = Limits(1 << 20, 100, 1 << 16, 100, 10.0, 10.0, 100, 30.0)
+
+
+class Counter:
+    """Counts as it is told to."""
+
+    def __init__(self, tokens: int | None = None) -> None:
+        self.tokens, self.asked = tokens, 0
+
+    async def count(self, view) -> TokenCount | None:
+        self.asked += 1
+        return None if self.tokens is None else TokenCount(self.tokens, self.tokens, self.tokens, is_exact=True)
+
+    async def count_or_estimate(self, view) -> TokenCount:
+        return await self.count(view) or TokenCount(7, 7, 7)
+
+    def close(self) -> None: ...
+
+
+def make_plan(*reachable, base_rate: float = 0.3, policies=(), **more) -> Plan:
+    """A plan of these targets."""
+    clock = asyncio.get_running_loop().time
+    targets = {each.target.name: each.target for each in reachable}
+    values = {
+        "rules": Rules(policies, replace(ECONOMICS, base_rate=base_rate), spill_over=True, config_fingerprint=""),
+        "models": ModelNames({}, tuple(targets)),
+        "targets": targets,
+        "dispatcher": dispatcher_of(*reachable, clock=clock),
+        "limits": LIMITS,
+        "deadline_seconds": 600.0,
+    }
+    return Plan(**{**values, **more})
+
+
+def make_state(*observers, counter: Counter | None = None) -> State:
+    """What a house remembers; the observers given come after its own."""
+    memory, live = SessionMemory(NoSessions()), LiveStatistics()
+    responses, entries = MemoryResponses(), MemoryEntries(explain_entry)
+    told = Told(memory, live, ResponseKeeper(responses), EntryWriter(), LedgerKeeper(entries), *observers)
+    return State(memory, live, responses, entries, counter or Counter(), Calibration(), None, told, set())
+
+
+def make_house(*reachable, observers=(), counter: Counter | None = None, **plan) -> House:
+    return House(make_plan(*reachable, **plan), make_state(*observers, counter=counter), asyncio.get_running_loop().time)
+
+
+def arrive(name: str = "req_1", dialect=Dialect.CHAT, operation=Operation.CREATE, headers=None, raw=None, **body) -> Arrival:
+    """A request for two words, unless a test says otherwise."""
+    content = {"input": "fix it"} if dialect is Dialect.RESPONSES else {"messages": [{"role": "user", "content": "fix it"}]}
+    written = json.dumps({"model": "auto", **content, **body}).encode()
+    return Arrival(name, dialect, operation, headers or {}, written if raw is None else raw)
+
+
+class Walk:
+    """One request on its way through a house."""
+
+    def __init__(self, house: House, **arrival) -> None:
+        self.exchange: Exchange = house.begin(arrive(**arrival))
+        self.sink = RecordingSink()
+        self.task = asyncio.get_running_loop().create_task(house.serve(self.exchange, self.sink))
+        self.exchange.run_by(self.task)
+
+    @property
+    def facts(self) -> list[str]:
+        return names_of(self.exchange.journal)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return dict(self.sink.headers)

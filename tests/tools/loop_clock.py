@@ -1,0 +1,108 @@
+"""An event loop whose clock jumps to the next timer as soon as nothing else is ready: an hour of timeouts takes no time.
+
+A test asks for it by name, and reads time from the loop:
+
+    from tests.tools.loop_clock import jumping_clock, seconds_passed
+
+    @jumping_clock
+    async def test_a_wait_of_an_hour_ends_with_its_hour():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 3_600)
+
+        assert seconds_passed() == 3_600
+
+Code under test must take its time from the loop (`loop.time()`, `call_later`, `asyncio.timeout`, `asyncio.sleep`), or be given
+`loop.time` as its clock. Pure loop work only: with a socket in flight, "nothing is ready" may mean that the kernel is not done,
+and the clock would run ahead of it. Work in a thread is waited for: the clock stands while an executor holds a job.
+"""
+
+import asyncio
+import functools
+import selectors
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import Any
+
+_MAX_JUMPS = 1_000_000
+"""More timers than any test sets: a loop that is kept alive by its heartbeat alone would jump for ever."""
+_STUCK_SECONDS = 5.0
+"""How long, in real time, nothing may happen: no timer, no callback, no thread that comes back."""
+
+
+class StuckLoop(AssertionError):
+    """Everything waits, and no timer will ever end the wait."""
+
+
+class _Jumping(selectors.DefaultSelector):
+    """A selector that moves its loop's clock instead of waiting."""
+
+    loop: "JumpingLoop"
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
+        if self.loop.jobs:  # a thread wakes the loop through its own socket, which is the one event that is waited for
+            ready = super().select(_STUCK_SECONDS)
+            if not ready:
+                raise StuckLoop(f"a thread did not come back within {_STUCK_SECONDS:g} s")
+            return ready
+        if timeout is None:
+            raise StuckLoop("every task waits, and no timer is set that could wake one")
+        self.loop.jump(timeout)
+        return []
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """asyncio's own loop on a clock that begins at nought and moves only when nothing is ready."""
+
+    def __init__(self) -> None:
+        self.jobs = 0
+        self._now, self._jumps = 0.0, 0
+        selector = _Jumping()
+        selector.loop = self
+        super().__init__(selector)
+        # asyncio runs what is due within this. Its own nanosecond is lost in a float that counts the seconds of a year.
+        self._clock_resolution = 1e-6
+
+    def time(self) -> float:
+        return self._now
+
+    def jump(self, seconds: float) -> None:
+        """Move the clock to the next timer."""
+        self._jumps += 1
+        if self._jumps > _MAX_JUMPS:
+            raise StuckLoop(f"only timers have run, {_MAX_JUMPS} of them")
+        # Straight to the timer's own time: sums of differences would end beside it.
+        timers = [timer.when() for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+        self._now = max(self._now, min(timers)) if timers else self._now + seconds
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":  # type: ignore[override]
+        self.jobs += 1
+        future = super().run_in_executor(executor, func, *args)
+        future.add_done_callback(self._end_job)
+        return future
+
+    async def shutdown_default_executor(self, *given: Any) -> None:
+        self.jobs += 1  # a thread of its own waits for the executor's
+        await super().shutdown_default_executor(*given)
+        self.jobs -= 1
+
+    def _end_job(self, _: object) -> None:
+        self.jobs -= 1
+
+
+def jumping_clock(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an async test on a loop of its own whose clock jumps. Fixtures must not hold another loop."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **given: Any) -> None:
+        with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+            runner.run(test(*args, **given))
+
+    return run
+
+
+def seconds_passed() -> float:
+    """How far the clock of this test's loop has come since it began."""
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,25 @@
+"""How much work something is, told without a limit on seconds: CPU time of one size against that of another.
+
+A loaded machine stretches wall time without bound and CPU time by little, and both sizes alike. So a test states a ratio: eight
+times the input may take eight times the CPU, with a margin, and not sixty-four times.
+"""
+
+import time
+from collections.abc import Callable
+
+
+def cpu_seconds(work: Callable[[], object], repeats: int = 5) -> float:
+    """The least CPU time of this thread over several runs: the runs that nothing disturbed."""
+    return min(_run(work) for _ in range(repeats))
+
+
+def _run(work: Callable[[], object]) -> float:
+    began = time.thread_time()
+    work()
+    return time.thread_time() - began
+
+
+def cost_ratio(large: Callable[[], object], small: Callable[[], object], repeats: int = 5) -> float:
+    """How many times the CPU of `small` it takes to do `large`. Their runs alternate, so that a busy moment meets both."""
+    pairs = [(_run(large), _run(small)) for _ in range(repeats)]
+    return min(pair[0] for pair in pairs) / max(min(pair[1] for pair in pairs), 1e-6)

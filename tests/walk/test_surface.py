@@ -1,0 +1,129 @@
+"""The surface over a whole house: every route with a body, and what is refused before it is admitted."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from router.config.load import default_text
+from tests.conftest import SIMULATED
+from tests.tools.http import call, chat, request_bytes
+from tests.tools.running import two_targets
+from tests.tools.upstream import silent
+from tests.tools.waiting import until
+
+
+@pytest.mark.parametrize("path", ["/chat/completions", "/models", "/responses", "/messages"])
+async def test_clients_that_leave_the_version_out_are_served(simulated, path):
+    bodies = {
+        "/chat/completions": chat(),
+        "/responses": {"model": "auto", "input": "hi"},
+        "/messages": {"model": "auto", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]},
+        "/models": None,
+    }
+
+    assert (await call(simulated.port, path, bodies[path])).status == 200
+
+
+async def test_a_websocket_upgrade_is_answered_426(simulated):
+    headers = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-key": "x", "sec-websocket-version": "13"}
+
+    reply = await call(simulated.port, "/v1/responses", headers=headers)
+    elsewhere = await call(simulated.port, "/v1/nowhere", headers=headers)
+
+    assert reply.status == 426
+    assert elsewhere.status == 404
+
+
+async def test_errors_are_in_the_callers_dialect(simulated):
+    reply = await call(simulated.port, "/v1/messages", {"model": "auto"})
+
+    assert reply.status == 400
+    assert reply.json["type"] == "error"
+    assert reply.json["error"]["type"] == "invalid_request_error"
+    assert reply.json["request_id"] == reply.headers["x-tandem-request-id"]
+
+
+async def test_a_body_over_the_limit_is_refused_before_it_is_read(start):
+    tandem = await start(SIMULATED + "limits: {max_body_bytes: 2048}\n")
+
+    declared = await call(tandem.port, "/v1/chat/completions", b"{}", {"content-length": "9999999"})
+    chunks = b"".join(b"400\r\n" + b" " * 1024 + b"\r\n" for _ in range(4)) + b"0\r\n\r\n"
+    chunked = await call(tandem.port, "/v1/chat/completions", chunks, {"transfer-encoding": "chunked"})
+
+    assert (declared.status, declared.json["error"]["code"]) == (413, "body_too_large")
+    assert chunked.status == 413
+
+
+async def test_more_requests_than_allowed_at_once_are_told_to_come_back(start, upstream):
+    upstream.scripts = [silent]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {max_in_flight: 2}"))
+    writers = []
+    for _ in range(2):
+        _, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+        writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
+        writers.append(writer)
+    await until(lambda: len(upstream.seen) == 2)
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    for writer in writers:
+        writer.close()
+    assert reply.status == 503
+    assert reply.headers["retry-after"] == "1"
+
+
+async def test_explain_calls_nobody_and_changes_nothing(simulated):
+    headers = {"x-tandem-tier": "deep", "x-tandem-scope": "session", "x-tandem-session": "s"}
+
+    forced = await call(simulated.port, "/tandem/explain", chat(), headers)
+    after = await call(simulated.port, "/tandem/explain", chat(), {"x-tandem-session": "s"})
+
+    assert forced.json["tier"] == "deep"
+    assert after.json["tier"] == "fast"
+    assert {"tier", "score", "because", "turn_kind", "session", "person_text", "evidence", "estimates", "flip"} <= set(
+        after.json
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "body", "status"),
+    [
+        ("?dialect=messages", {"model": "auto", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]}, 200),
+        ("?dialect=latin", chat(), 400),
+        ("", {"type": "response.create", "model": "auto", "input": [], "previous_response_id": "r"}, 200),
+        ("", {"model": "nope", "input": "x"}, 404),
+        ("", b"{", 400),
+    ],
+)
+async def test_explain_reads_any_dialect_and_refuses_as_the_route_would(simulated, query, body, status):
+    assert (await call(simulated.port, f"/tandem/explain{query}", body)).status == status
+
+
+async def test_the_whole_decision_comes_in_a_header_when_asked_for(simulated):
+    reply = await call(simulated.port, "/v1/chat/completions", chat(), {"x-tandem-explain": "full"})
+
+    whole = json.loads(reply.headers["x-tandem-explain"])
+    assert whole["tier"] == "fast"
+    assert "person_text" not in whole
+
+
+def without_dawdling(config: str) -> str:
+    """The default config, whose simulated targets answer at once. What is typical of them, and so who is chosen, stays."""
+    content = yaml.safe_load(config)
+    for tier in content["tiers"].values():
+        for target in tier["targets"]:
+            target["options"] |= {"ttft_seconds": 0.0, "tokens_per_second": 1e5, "prefill_tokens_per_second": 1e9}
+    return yaml.safe_dump(content)
+
+
+async def test_surface_check_agrees(shared, start):
+    tandem = await start(without_dawdling(default_text()))
+    command = [sys.executable, str(shared / "checks" / "surface.py"), tandem.url]
+
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=100)
+
+    assert done.returncode == 0, done.stdout
