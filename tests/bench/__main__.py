@@ -9,9 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.bench import costs
 from tests.bench.compare import PAIR_SECONDS, ROUNDS, compare
 from tests.bench.decision import decision_times
-from tests.bench.processes import CORES, HERE, pinned, say, start_tandem, start_upstream
+from tests.bench.processes import CORES, HERE, interpreter, pinned, say, start_tandem, start_upstream
 
 
 def load(kind: str, port: int, size: int, count: int, seconds: float, dialect: str = "chat") -> dict:
@@ -121,8 +122,13 @@ def measure_against_direct(count: int, seconds: float, json_file: str | None) ->
         values = [found[name] for found in rounds]
         spread = (max(values) - min(values)) / medians[name] if medians[name] else 0.0
         print(f"{title:<62}{medians[name]:>8.2f} {unit:<3}{spread:>6.0%}")
+    say("what is waited for once")
+    once = costs.measure()
+    for name, title in costs.TITLES.items():
+        print(f"{title:<62}{once[name]:>8.2f} ms    bar {costs.BARS_MS[name]:g}")
+    print(f"\nmeasured with {interpreter()}")
     if json_file:
-        Path(json_file).write_text(json.dumps({"medians": medians, "rounds": rounds}, indent=2))
+        Path(json_file).write_text(json.dumps({"medians": medians, "rounds": rounds, "once": once}, indent=2))
     return 0
 
 

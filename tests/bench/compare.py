@@ -25,7 +25,7 @@ from tests.bench.bursts import (
     streamed_tokens,
     time_to_first_token,
 )
-from tests.bench.processes import CORES, DidNotStart, say, start_tandem, start_upstream
+from tests.bench.processes import CORES, DidNotStart, interpreter, say, start_tandem, start_upstream
 from tests.bench.versions import FLAGS, UnknownVersion, copy_working_tree, environment, find_commit, unpack_commit
 
 ROUNDS = 14
@@ -169,7 +169,7 @@ async def drive(routers: dict[str, Router], order: Order, seconds: float, found:
 
 
 def print_table(against: str, found: dict[str, Costs]) -> None:
-    print(f"ratio: working tree over {against}; below 1 the working tree takes less\n")
+    print(f"ratio: working tree over {against}; below 1 the working tree takes less; {interpreter()}\n")
     print(f"{'figure':<50}{against:>12}{'tree':>12}{'ratio':>9}{'quartiles':>17}{'pairs':>7}")
     for costs in found.values():
         if not costs.base:

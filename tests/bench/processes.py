@@ -2,8 +2,10 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
+import sysconfig
 import time
 import urllib.request
 from pathlib import Path
@@ -107,3 +109,10 @@ def ask_once(port: int) -> None:
     )
     with urllib.request.urlopen(request, timeout=10) as answer:
         answer.read()
+
+
+def interpreter() -> str:
+    """Which Python this is, and how it was built: one with profile guidance needs a fifth less time."""
+    name = f"{platform.python_implementation()} {platform.python_version()} ({platform.python_compiler()})"
+    asked = str(sysconfig.get_config_var("CONFIG_ARGS"))
+    return f"{name}, built with --enable-optimizations" if "--enable-optimizations" in asked else name

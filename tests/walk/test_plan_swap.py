@@ -96,9 +96,9 @@ async def test_plans_are_swapped_under_load_and_no_request_session_figure_or_con
         assert len(state.running) == WORKERS
         in_force = "night" if swap % 2 == 0 else "day"
         now = house.clock()
-        before = state.live.statuses(house.plan.targets, now)["sage"]
+        before = state.live.statuses(dict(house.plan.targets), now)["sage"]  # not what was looked at a moment ago
         house.swap(plans[in_force])
-        after = state.live.statuses(house.plan.targets, now)["sage"]
+        after = state.live.statuses(dict(house.plan.targets), now)["sage"]
         assert (after.speed, after.in_flight) == (before.speed, before.in_flight)
         host.release()
     await until(lambda: host.held == WORKERS)
