@@ -54,6 +54,12 @@ class Wire:
 Script = Callable[[Wire, Seen], Awaitable[None]]
 
 
+def _look_away(leaving: asyncio.Task) -> None:
+    """A caller that is gone may have reset the connection; nobody need hear of that once its answer is over."""
+    if not leaving.cancelled():
+        leaving.exception()
+
+
 class Upstream:
     """Serves scripts in turn; the last one again and again."""
 
@@ -98,6 +104,7 @@ class Upstream:
                     answering.cancel()
                     await asyncio.gather(answering, leaving, return_exceptions=True)
                     return
+                leaving.add_done_callback(_look_away)
                 await answering
                 if writer.is_closing():
                     leaving.cancel()
