@@ -146,6 +146,7 @@ async def test_stopping_refuses_what_has_not_begun_and_cuts_what_has_and_waits_f
     assert begun.task.done()
     assert (ending_of(unanswered).outcome, unanswered.sink.status) == (Outcome.FAILED, 503)
     assert ending_of(begun)[:2] == (Outcome.CUT_SHORT, 200)
+    assert ending_of(begun).error.code == "unavailable"
     assert b"shutting down" in begun.sink.body
     assert (house.state.running, in_flight(house)) == (set(), 0)
     assert begun.task.cancelled()
@@ -236,7 +237,7 @@ async def test_a_compaction_without_a_summary_is_a_failure_that_the_caller_is_to
     await walk.task
 
     assert (ending_of(walk).outcome, walk.sink.status) == (Outcome.FAILED, 502)
-    assert "summary" in walk.sink.body.decode()
+    assert "did not write a summary" in walk.sink.body.decode()
 
 
 @jumping_clock
