@@ -22,6 +22,8 @@ $(READY): requirements.lock pyproject.toml
 	@echo "Installing the locked packages into $(VENV) (about a minute the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q router policies adapters  # so that the first start is as quick as the next
+	@$(BIN)/python tests/bench/faster_python.py || true
 	@touch $@
 
 serve: $(READY)  ## Run the router (the simulated tiers, until config.yaml names others)

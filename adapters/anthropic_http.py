@@ -6,7 +6,9 @@ from router.contract.relay import (
     Adapter,
     AdapterSettings,
     Endpoint,
+    Headers,
     OutgoingRequest,
+    PreparedRequest,
     Sink,
     Upstream,
     UpstreamCall,
@@ -14,8 +16,9 @@ from router.contract.relay import (
 )
 from router.contract.words import Dialect, Operation
 
-_FORWARDED = ("anthropic-beta",)
-_VERSION = "2023-06-01"
+_VERSION, _BETA = "anthropic-version", "anthropic-beta"
+"""The caller's headers that go upstream. Everything else, credentials above all, stays here."""
+_USUAL_VERSION: Headers = ((_VERSION, "2023-06-01"),)
 _LOGIN_PREFIX = "sk-ant-oat"
 
 
@@ -26,36 +29,49 @@ class AnthropicHttpAdapter(Adapter):
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.MESSAGES})
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
-        self._endpoint = endpoint
+        self._endpoint, self._takes_callers_key = endpoint, endpoint.takes_callers_key
         base = endpoint.base_url.rstrip("/")
         # Its own SDK takes the address without the version and most other clients with it: both are right here.
         self._base_url = base if base.endswith("/v1") else f"{base}/v1"
         self._upstream = upstream
+        self._prepared: dict[tuple[Operation, bool], PreparedRequest] = {}
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Send the body unchanged and relay the answer."""
         view = request.view
-        headers = [
-            ("content-type", "application/json"),
-            ("accept", "text/event-stream" if view.is_streaming else "application/json"),
-            ("anthropic-version", view.headers.get("anthropic-version") or _VERSION),
-            *((name, value) for name in _FORWARDED if (value := view.headers.get(name))),
-        ]
-        if key := self._endpoint.key_for(request):
-            # A login token, which only a caller can send, is not an API key: it is passed on as it came.
-            is_login = key.startswith(_LOGIN_PREFIX)
-            headers.append(("authorization", f"Bearer {key}") if is_login else ("x-api-key", key))
+        prepared = self._prepared.get((view.operation, view.is_streaming)) or self._prepare(request)
+        version, beta = view.headers.get(_VERSION), view.headers.get(_BETA)
+        more = ((_VERSION, version),) if version else _USUAL_VERSION
+        if beta:
+            more = (*more, (_BETA, beta))
+        if self._takes_callers_key:
+            more = (*more, *_key_header(self._endpoint.key_for(request)))
+        return prepared.open(request.body, sink, more)
+
+    def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
+        """What does not change from one request of this operation to the next."""
+        view, endpoint = request.view, self._endpoint
         path = "/messages/count_tokens" if view.operation is Operation.COUNT_TOKENS else "/messages"
-        return self._upstream.open(
-            UpstreamRequest(
-                target=request.target.name,
-                method="POST",
-                url=self._base_url + path,
-                headers=tuple(headers),
-                body=request.body,
-                timeouts=request.target.timeouts,
-                waits_for_first_byte=view.is_streaming,
-                tls=self._endpoint.tls,
+        constant = UpstreamRequest(
+            target=request.target.name,
+            method="POST",
+            url=self._base_url + path,
+            headers=(
+                ("content-type", "application/json"),
+                ("accept", "text/event-stream" if view.is_streaming else "application/json"),
+                *(() if self._takes_callers_key else _key_header(endpoint.key_for(request))),
             ),
-            sink,
+            body=b"",
+            timeouts=request.target.timeouts,
+            waits_for_first_byte=view.is_streaming,
+            tls=endpoint.tls,
         )
+        prepared = self._prepared[view.operation, view.is_streaming] = self._upstream.prepare(constant)
+        return prepared
+
+
+def _key_header(key: str) -> Headers:
+    """A login token, which only a caller can send, is not an API key: it is passed on as it came."""
+    if not key:
+        return ()
+    return (("authorization", f"Bearer {key}"),) if key.startswith(_LOGIN_PREFIX) else (("x-api-key", key),)

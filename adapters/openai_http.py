@@ -6,7 +6,9 @@ from router.contract.relay import (
     Adapter,
     AdapterSettings,
     Endpoint,
+    Headers,
     OutgoingRequest,
+    PreparedRequest,
     Sink,
     Upstream,
     UpstreamCall,
@@ -15,7 +17,7 @@ from router.contract.relay import (
 from router.contract.words import Dialect, Operation
 from router.dialects.table import SPECS
 
-_FORWARDED = ("openai-beta", "x-client-request-id")
+_FORWARDED = frozenset({"openai-beta", "x-client-request-id"})
 """The caller's headers that go upstream. Everything else, credentials above all, stays here."""
 
 
@@ -26,30 +28,42 @@ class OpenAiHttpAdapter(Adapter):
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT, Dialect.RESPONSES})
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
-        self._endpoint = endpoint
+        self._endpoint, self._takes_callers_key = endpoint, endpoint.takes_callers_key
         self._base_url = endpoint.base_url.rstrip("/")
         self._upstream = upstream
+        self._prepared: dict[tuple[Dialect, bool], PreparedRequest] = {}
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Send the body unchanged and relay the answer."""
         view = request.view
-        headers = [
-            ("content-type", "application/json"),
-            ("accept", "text/event-stream" if view.is_streaming else "application/json"),
-            *[(name, value) for name in _FORWARDED if (value := view.headers.get(name))],
-        ]
-        if key := self._endpoint.key_for(request):
-            headers.append(("authorization", f"Bearer {key}"))
-        return self._upstream.open(
-            UpstreamRequest(
-                target=request.target.name,
-                method="POST",
-                url=self._base_url + SPECS[request.dialect].paths[Operation.CREATE],
-                headers=tuple(headers),
-                body=request.body,
-                timeouts=request.target.timeouts,
-                waits_for_first_byte=view.is_streaming,
-                tls=self._endpoint.tls,
+        prepared = self._prepared.get((request.dialect, view.is_streaming)) or self._prepare(request)
+        if _FORWARDED.isdisjoint(view.headers) and not self._takes_callers_key:
+            return prepared.open(request.body, sink)
+        more = tuple([(name, value) for name, value in view.headers.items() if name in _FORWARDED and value])
+        if self._takes_callers_key:
+            more = (*more, *_key_header(self._endpoint.key_for(request)))
+        return prepared.open(request.body, sink, more)
+
+    def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
+        """What does not change from one request of this dialect to the next."""
+        is_streaming, endpoint = request.view.is_streaming, self._endpoint
+        constant = UpstreamRequest(
+            target=request.target.name,
+            method="POST",
+            url=self._base_url + SPECS[request.dialect].paths[Operation.CREATE],
+            headers=(
+                ("content-type", "application/json"),
+                ("accept", "text/event-stream" if is_streaming else "application/json"),
+                *(() if self._takes_callers_key else _key_header(endpoint.key_for(request))),
             ),
-            sink,
+            body=b"",
+            timeouts=request.target.timeouts,
+            waits_for_first_byte=is_streaming,
+            tls=endpoint.tls,
         )
+        prepared = self._prepared[request.dialect, is_streaming] = self._upstream.prepare(constant)
+        return prepared
+
+
+def _key_header(key: str) -> Headers:
+    return (("authorization", f"Bearer {key}"),) if key else ()

@@ -32,11 +32,15 @@ class CapabilityPolicy:
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Rule out each target that lacks something, naming what."""
-        opinions = []
+        opinions: list[Opinion] = []
+        needs, dialect = request.needs, request.dialect
         for status in signals.statuses.values():
-            reason = _find_lack(request, status.target)
+            target = status.target
+            if dialect in target.speaks and needs <= target.accepts and Feature.COMPLETIONS not in needs:
+                continue
+            reason = _find_lack(request, target)
             if reason:
-                opinions.append(RuleOut(status.target.name, reason, lasting=True))
+                opinions.append(RuleOut(target.name, reason, lasting=True))
         return tuple(opinions)
 
 

@@ -45,6 +45,8 @@ class EffortPolicy:
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Lean by effort, and by plan mode. A side request carries its session's effort without meaning it."""
+        if not signals.effort and not signals.turn.is_planning:
+            return ()
         if signals.turn.kind in (TurnKind.SIDE, TurnKind.PREWARM):
             return ()
         opinions: list[Opinion] = []

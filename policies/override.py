@@ -5,9 +5,11 @@ from typing import ClassVar
 from pydantic import Field
 
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank, RuleOut
-from router.contract.request import RequestView
+from router.contract.request import Overrides, RequestView
 from router.contract.signals import Signals
 from router.contract.words import Tier
+
+_NOTHING = Overrides()
 
 
 class OverrideConfig(PolicyConfig):
@@ -28,8 +30,10 @@ class OverridePolicy:
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Answer one opinion for each channel that was used."""
-        opinions: list[Opinion] = []
         overrides, turn, alias = request.overrides, signals.turn, signals.alias
+        if overrides == _NOTHING and turn.session_override is None and alias.tier is None and alias.target is None:
+            return ()
+        opinions: list[Opinion] = []
         line = overrides.line if turn.heeds_line else None
         if overrides.tier is not None:
             opinions.append(Insist(f"x-tandem-tier asks for {overrides.tier}", Rank.HEADER, tier=overrides.tier))

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
-from router.contract.signals import Signals
+from router.contract.signals import Signals, Turn
 from router.contract.words import Tier, TurnKind
 
 _QUICK_CALLS = 4
@@ -41,7 +41,7 @@ class TrajectoryPolicy:
         turn, config = signals.turn, self._config
         if turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(signals):
             return (Lean(config.asked_again_log_odds, "the same ask again, after fast served it"),)
-        if _is_correction(signals):
+        if signals.features is not None and signals.features.is_correction and _follows_fast(turn):
             return (Lean(config.correction_log_odds, "you said the last turn went wrong, and fast had served it"),)
         trajectory = turn.trajectory
         if not trajectory.failures and not trajectory.red_runs:
@@ -57,10 +57,9 @@ class TrajectoryPolicy:
         return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(words for _, words in found)),)
 
 
-def _is_correction(signals: Signals) -> bool:
-    """Whether the words call the last turn wrong, and fast served it: by memory, or by how few calls it took."""
-    turn, features = signals.turn, signals.features
-    if features is None or not features.is_correction or turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
+def _follows_fast(turn: Turn) -> bool:
+    """Whether a person speaks after a turn that fast served: by memory, or by how few calls it took."""
+    if turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
         return False
     last = turn.history.last[-1:]
     return turn.position.tier is Tier.FAST or (turn.position.tier is None and any(past.calls <= _QUICK_CALLS for past in last))

@@ -28,13 +28,10 @@ class WindowPolicy:
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Rule out each target that is too small, with both numbers."""
         needed = signals.prompt.tokens + self._reserve
-        return tuple(
-            RuleOut(
-                name,
-                f"prompt plus room for the answer is {needed} tokens, over its window of {status.target.window_tokens}",
-                lasting=True,
-                tokens=(needed, status.target.window_tokens),
-            )
-            for name, status in signals.statuses.items()
-            if needed > status.target.window_tokens
-        )
+        opinions: list[Opinion] = []
+        for status in signals.statuses.values():
+            window = status.target.window_tokens
+            if needed > window:
+                because = f"prompt plus room for the answer is {needed} tokens, over its window of {window}"
+                opinions.append(RuleOut(status.target.name, because, lasting=True, tokens=(needed, window)))
+        return tuple(opinions)

@@ -4,27 +4,27 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival, CancelReason, Deadline, Exchange
 from router.contract.facts import Decided, Ending, Read, Settled
 from router.contract.relay import Sink
 from router.contract.request import JsonObject, RequestView
-from router.contract.words import Outcome
+from router.contract.words import Operation, Outcome
 from router.decide.choose import decide, needs_exact_count
 from router.decide.explain import explain
 from router.dialects.requests import read_request
 from router.plan import Plan, State
 from router.responses.answer import answer_here, reply_to
-from router.responses.compact import ask_for_summary
-from router.responses.resume import resume
-from router.sense.signals import is_near_a_limit, read_signals
-from router.sense.tokens import estimate_prompt
+from router.responses.resume import complete, is_complete
+from router.sense.signals import count_exactly, is_near_a_limit, read_signals
 from router.sessions.in_band import heed_line
 from router.sessions.memory import carried_headers
 from router.sessions.turns import read_turn
-from router.settle.refuse import cut_off, refuse
+from router.settle.refuse import ABANDONED, cut_off, refuse
 from router.settle.text import RecordingSink
-from router.telemetry.tasks import in_step
+from router.telemetry.tasks import let_others_catch_up
 
 
 class House:
@@ -44,9 +44,9 @@ class House:
 
     async def serve(self, exchange: Exchange, caller: Sink) -> None:
         """Take a request from its bytes to its last fact. What observes the facts, memory and ledger first, is in `wiring`."""
-        plan, ending = exchange.plan, Ending(Outcome.ABANDONED, 499)
+        plan, running, ending = exchange.plan, self.state.running, ABANDONED
         recorder = RecordingSink(caller) if plan.keeps_text else None
-        self.state.running.add(exchange)
+        running.add(exchange)
         try:
             ending = await self._answer(plan, exchange, recorder or caller)
         except TandemError as error:
@@ -58,58 +58,58 @@ class House:
             ending = Ending(Outcome.FAILED, 500)
             raise
         finally:
-            self.state.running.discard(exchange)
+            running.discard(exchange)
             exchange.note(Settled(self.clock(), ending, recorder.body if recorder else None))
 
     async def _answer(self, plan: Plan, exchange: Exchange, caller: Sink) -> Ending:
-        view = await self._read(plan, exchange.arrival)
+        view = self._read(plan, exchange.arrival)
+        if not is_complete(view):
+            view = await complete(view, self.state.responses, plan.targets.values())
         exchange.note(Read(view))
-        await in_step(self.state.running)
-        if await answer_here(view, self.state.counter, caller):
+        if is_one_of_many := len(self.state.running) > 1:
+            await let_others_catch_up()
+        if view.operation is Operation.COUNT_TOKENS and await answer_here(view, self.state.counter, caller):
             return Ending(Outcome.SERVED, 200)
         decided = await self._decide(plan, view)
         exchange.note(decided)
-        await in_step(self.state.running)
-        reply = reply_to(exchange, view, caller)
-        whole = explain(decided.decision) if view.overrides.explain_fully else None
-        carried = carried_headers(decided.session, view, decided.decision)
+        if is_one_of_many:
+            await let_others_catch_up()
+        reply, decision = reply_to(exchange, view, caller), decided.decision
+        whole = explain(decision) if view.overrides.explain_fully else None
+        carried = carried_headers(decided.session, view, decision)
         ending = await plan.dispatcher.send(exchange, decided, reply.sink, explanation=whole, carried=carried)
         if ending.outcome is Outcome.SERVED:
             reply.finish()
         return ending
 
-    async def _read(self, plan: Plan, arrival: Arrival) -> RequestView:
-        """Read the request: what its caller asked for by a line taken out, what it continues from put before it."""
-        view = heed_line(read_request(arrival)) if plan.heeds_lines else read_request(arrival)
-        return ask_for_summary(await resume(view, self.state.responses, plan.targets.values()))
+    def _read(self, plan: Plan, arrival: Arrival) -> RequestView:
+        """Read the request, with the line taken out by which its caller may ask for a tier. It may still be incomplete."""
+        return heed_line(read_request(arrival)) if plan.heeds_lines else read_request(arrival)
 
     async def _decide(self, plan: Plan, view: RequestView) -> Decided:
         """Whose turn it is, what can be measured, which tier serves. Tokens are counted where an estimate cannot decide."""
         state, turn = self.state, read_turn(view)
         session = await state.memory.recall(view, turn)
-        turn = turn._replace(session_override=session.override, position=session.position, heeds_line=session.heeds_line)
-        if session.origins:
-            view = view._replace(origins=session.origins)
+        turn = replace(turn, session_override=session.override, position=session.position, heeds_line=session.heeds_line)
+        view = replace(view, origins=session.origins) if session.origins else view
         alias, statuses = plan.models.resolve(view.model), state.live.statuses(plan.targets, self.clock())
         signals = read_signals(view, turn, alias, statuses, state.calibration)
-        await in_step(state.running)
-        is_counted = is_near_a_limit(signals) and needs_exact_count(plan.rules, view, signals)
-        if is_counted and (exact := await state.counter.count(view)) is not None:
-            state.calibration.note(view.caller, turn.session, estimate_prompt(view).tokens, exact.tokens)
-            signals = signals._replace(prompt=exact)
+        if len(state.running) > 1:
+            await let_others_catch_up()
+        if is_near_a_limit(signals) and needs_exact_count(plan.rules, view, signals):
+            signals = await count_exactly(view, signals, state.counter, state.calibration)
         return Decided(view, session, decide(plan.rules, view, signals))
 
     async def decide(self, arrival: Arrival) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
-        plan = self.plan
-        return await self._decide(plan, await self._read(plan, arrival))
+        plan, view = self.plan, self._read(self.plan, arrival)
+        return await self._decide(plan, await complete(view, self.state.responses, plan.targets.values()))
 
     async def explain(self, arrival: Arrival) -> JsonObject:
         """The decision in full, with what the request would lose on its way to each target."""
-        plan = self.plan
-        view, _, decision = await self._decide(plan, await self._read(plan, arrival))
-        losses = ((name, plan.dispatcher.find_losses(view, name)) for name in decision.targets)
-        return {**explain(decision), "drops": {name: list(lost) for name, lost in losses if lost}}
+        plan, decided = self.plan, await self.decide(arrival)
+        losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decided.decision.targets)
+        return {**explain(decided.decision), "drops": {name: list(lost) for name, lost in losses if lost}}
 
     async def stop(self, within_seconds: float) -> None:
         """Tell the callers of all requests under way that the router stops, and wait until that is done."""

@@ -9,20 +9,20 @@ from typing import Any
 
 from router.config.faults import Known
 from router.config.load import LoadedConfig
+from router.contract.economics import Economics, TurnSize
 from router.contract.entry import FinishedWork
 from router.contract.exchange import Observer
 from router.contract.limits import Limits
 from router.contract.relay import Upstream, Warmable
 from router.contract.stores import EntryStore, ResponseStore, SessionStore
 from router.decide.choose import Rules
-from router.decide.estimate import Economics, TurnSize
 from router.decide.ratios import learn_ratios
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.admission import Admission
-from router.edge.control import build_control
-from router.edge.http.asgi import AsgiApp
+from router.edge.http.asgi import App, AsgiApp
+from router.edge.http.late_app import LateApp
 from router.house import House
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES
@@ -32,8 +32,8 @@ from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames
 from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
-from router.settle.explain import explain_entry
-from router.settle.record import EntryWriter, LedgerKeeper
+from router.settle.kept import explain_row
+from router.settle.record import Recorder
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
@@ -119,8 +119,7 @@ def build_state(loaded: LoadedConfig, *, on_disk: bool = True) -> State:
         memory,
         live,
         ResponseKeeper(responses),
-        EntryWriter(),
-        LedgerKeeper(entries),
+        Recorder(entries),
         RequestLog(),
     )
     return State(
@@ -170,7 +169,13 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream) -> Plan:
 def build_edge(house: House, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:
     """Admission to a house, and the ASGI app for connections that are handed over."""
     admission = Admission(house)
-    return admission, AsgiApp(admission, build_control(house, is_ready))
+
+    def build() -> App:
+        from router.edge.control import build_control  # FastAPI takes 0.3 s and 9 MB, and a create call needs none of it
+
+        return build_control(house, is_ready)
+
+    return admission, AsgiApp(admission, LateApp(build))
 
 
 def limits_of(loaded: LoadedConfig) -> Limits:
@@ -205,9 +210,9 @@ def _open_ledger(loaded: LoadedConfig, *, on_disk: bool) -> tuple[EntryStore, Se
     """Entries and sessions: in one file, with one writer."""
     path = loaded.ledger_path
     if not on_disk or path is None:
-        return MemoryEntries(explain_entry), NoSessions()
+        return MemoryEntries(explain_row), NoSessions()
     writer = _open_writer(path, LEDGER, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
-    return SqliteEntries(writer, keep_days=loaded.config.ledger.keep_days, explain=explain_entry), SqliteSessions(writer)
+    return SqliteEntries(writer, keep_days=loaded.config.ledger.keep_days, explain=explain_row), SqliteSessions(writer)
 
 
 def _open_responses(loaded: LoadedConfig, *, on_disk: bool) -> ResponseStore:

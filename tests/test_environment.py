@@ -57,6 +57,31 @@ def test_serving_imports_neither_litellm_nor_any_sdk():
     assert printed.strip() == "[]"
 
 
+def test_a_turn_loads_no_web_framework_and_a_control_call_does():
+    """FastAPI with what it brings is a third of a start and 9 MB, and no turn needs it."""
+    code = """
+import asyncio, sys, tempfile
+from pathlib import Path
+from tests.conftest import SIMULATED
+from tests.tools.http import call, chat
+from tests.tools.running import running
+
+COSTLY = ("fastapi", "starlette", "anyio", "opentelemetry", "pydantic.v1", "http.client", "urllib.request", "router.lab")
+
+async def main(folder):
+    async with running(SIMULATED, Path(folder)) as tandem:
+        print((await call(tandem.port, "/v1/chat/completions", chat())).status, [name for name in COSTLY if name in sys.modules])
+        print((await call(tandem.port, "/v1/models")).status, "fastapi" in sys.modules)
+
+with tempfile.TemporaryDirectory() as folder:
+    asyncio.run(main(folder))
+"""
+
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+
+    assert printed.splitlines() == ["200 []", "200 True"]
+
+
 def test_a_command_that_does_not_train_imports_nothing_that_only_training_needs():
     code = (
         "import sys; from router.cli import main;"

@@ -2,11 +2,12 @@
 
 import argparse
 import asyncio
+import dataclasses
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
+from msgspec.structs import replace
 
 from router.cli.common import add_config_argument, common_dialect, load_or_report, say
 from router.cli.explanation import write_explanation
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         built = build_house(loaded, with_ledger=False)
         built.learn()
         asked = asyncio.run(_write_arrival(arguments, loaded, built, words)) if words else _read_arrival(arguments)
-        decision = asyncio.run(built.house.explain(asked._replace(headers={**asked.headers, **headers})))
+        decision = asyncio.run(built.house.explain(replace(asked, headers={**asked.headers, **headers})))
         built.house.state.counter.close()
     except OSError as error:
         say(f"{arguments.file}: {error.strerror}")
@@ -104,7 +105,7 @@ async def _write_arrival(arguments: argparse.Namespace, loaded: LoadedConfig, bu
         arrival = write_request(PastSession("dry-run", client, tuple(turns)), len(turns) - 1)
         decision = (await built.house.decide(arrival)).decision
         # What a turn before took is not known: as much as a turn usually does that looks like it.
-        turns[-1] = replace(turns[-1], calls=_QUICK_CALLS if decision.score < _LOOKS_LONG else _LONG_CALLS)
+        turns[-1] = dataclasses.replace(turns[-1], calls=_QUICK_CALLS if decision.score < _LOOKS_LONG else _LONG_CALLS)
     return arrival
 
 

@@ -6,6 +6,7 @@ import orjson
 
 from router.cli.common import add_config_argument, find_recorded_turn, load_or_report, say
 from router.cli.explanation import write_explanation
+from router.settle.kept import explain_row
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,11 +26,15 @@ def run(arguments: argparse.Namespace) -> int:
     turn = find_recorded_turn(loaded, arguments.request)
     if turn is None:
         return 1
+    decision = explain_row(turn.row)
+    if decision is None:
+        say(f"the decision of {turn.id} cannot be read")
+        return 1
     if arguments.json:
-        print(orjson.dumps(turn.decision, option=orjson.OPT_INDENT_2).decode())
+        print(orjson.dumps(decision, option=orjson.OPT_INDENT_2).decode())
         return 0
     try:
-        print(write_explanation(turn.decision))
+        print(write_explanation(decision))
     except KeyError as error:
         say(f"the decision of {turn.id} has no {error}: it was written by another version\n  hint: --json prints it unchanged")
         return 1

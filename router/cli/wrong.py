@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     except StoreUnusable as error:
         say(str(error))
         return 1
-    why = f"It went to {turn.tier} because: {turn.decision.get('because', '')}" if turn.tier else "No tier served it."
+    why = f"It went to {turn.tier} because: {turn.because}" if turn.tier else "No tier served it."
     print(f"marked {turn.id}: should have gone to {should_be}. {why}")
     say("tandem tune gives it ten times the weight")
     return 0

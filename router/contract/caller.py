@@ -1,9 +1,9 @@
 """Who sends a request."""
 
-from typing import NamedTuple
+from msgspec import Struct
 
 
-class Caller(NamedTuple):
+class Caller(Struct, frozen=True):
     """One who may use the router. What is kept of a request (sessions, responses, decisions) is kept for its caller alone."""
 
     name: str

@@ -1,15 +1,24 @@
-"""The decision: one frozen value that explains itself."""
+"""The decision: which tier serves a turn, and everything from which it can be explained to whoever asks.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+What only a reader wants (evidence in order, both estimates, the margin, what would have flipped it) is not worked out here:
+`decide.estimate` and `decide.explain` do that when they are asked, from what is kept.
+"""
+
 from typing import NamedTuple
 
-from router.contract.signals import Turn
+from msgspec import Struct
+
+from router.contract.economics import Economics
+from router.contract.opinions import Opinions
+from router.contract.signals import Signals, Turn
 from router.contract.target import WorkRatio
 from router.contract.words import Tier
 
+ESTIMATE = "estimate"
+"""Who decided when no opinion insisted and both tiers could serve."""
 
-class Evidence(NamedTuple):
+
+class Evidence(Struct, frozen=True):
     """One opinion as it counted, with the policy that held it."""
 
     policy: str
@@ -27,7 +36,7 @@ class Evidence(NamedTuple):
     """Of a rule-out for length: the tokens needed, and those that fit."""
 
 
-class Estimate(NamedTuple):
+class Estimate(Struct, frozen=True):
     """Expected time and money to done for one tier, over the whole turn. No price, no money: it is not known."""
 
     target: str
@@ -40,22 +49,36 @@ class Estimate(NamedTuple):
     """How this target's past turns compare to what was expected of them: counted in."""
 
 
-class Flip(NamedTuple):
+class Flip(Struct, frozen=True):
     """What would have changed the tier: the chance of a long task, or the wait on fast, at which both cost the same."""
 
     score: float | None
     fast_wait_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A policy that raised, or returned an invalid opinion."""
+class Projection(NamedTuple):
+    """What a turn would take on one target, before any redo: when it is quick, and by how much more when it is long."""
 
-    policy: str
-    reason: str
+    target: str
+    wait_seconds: float
+    seconds: float
+    seconds_slope: float
+    usd: float
+    usd_slope: float
+    has_price: bool
+    ratio: WorkRatio = WorkRatio()
 
 
-class Decision(NamedTuple):
+class Weighing(Struct, frozen=True):
+    """What the turn would take on the cheapest open target of each tier. Both estimates follow from it and the score."""
+
+    fast: Projection | None = None
+    deep: Projection | None = None
+    has_other_fast: bool = False
+    """Whether a second fast target is open: a queue at the first moves the work there, and not to deep."""
+
+
+class Decision(Struct, frozen=True):
     """Which tier serves a turn, and why. `spill` are the other tier's targets that a failed attempt may go to."""
 
     tier: Tier
@@ -64,15 +87,14 @@ class Decision(NamedTuple):
     score: float
     because: str
     decided_by: str
-    evidence: tuple[Evidence, ...]
-    estimates: Mapping[Tier, Estimate]
-    margin_usd: float | None
-    flip: Flip
-    skipped: tuple[Skipped, ...]
+    opinions: Opinions
+    signals: Signals
+    economics: Economics
     turn: Turn
     prompt_tokens: int
-    prompt_is_exact: bool
-    config_fingerprint: str
+    weighing: Weighing | None = None
+    """None where somebody insisted: then nothing had to be weighed."""
+    config_fingerprint: str = ""
     weights_fingerprint: str = ""
     """Which weights read the words: what is fitted on top of the evidence belongs to them."""
     was_asked_for: bool = False

@@ -1,14 +1,11 @@
-"""The record of one admitted request, and who keeps it."""
+"""The record of one admitted request: what the log prints, what the ledger keeps."""
 
 from typing import NamedTuple
 
-from router.contract.caller import Caller
-from router.contract.decision import Decision
-from router.contract.usage import Usage
-from router.contract.words import Dialect, Outcome, Tier
+from msgspec import Struct
 
 
-class Attempt(NamedTuple):
+class Attempt(Struct, frozen=True):
     """One call to one target. `error` is the code of what went wrong, None for the one that served."""
 
     target: str
@@ -17,32 +14,61 @@ class Attempt(NamedTuple):
     seconds: float
 
 
-class Entry(NamedTuple):
-    """One admitted request, from arrival to end. Durations come from a monotonic clock."""
+class Line(Struct, frozen=True, rename={"id": "request_id"}):
+    """One admitted request in plain figures: as JSON it is the log's line, and its fields are columns of the ledger.
+
+    Durations come from a monotonic clock. None where the request never came to it. Words of a closed set
+    are plain text here.
+    """
 
     id: str
     at: float
-    caller: Caller
-    dialect: Dialect
+    """When it arrived, in seconds since 1970."""
+    caller: str
+    session: str | None
+    turn_kind: str | None
+    client: str | None
+    dialect: str
     model: str
-    is_streaming: bool
-    outcome: Outcome
+    streaming: bool
+    outcome: str
     status: int
     error: str | None
-    decision: Decision | None
-    because: str | None
-    attempts: tuple[Attempt, ...]
-    tier: Tier | None
+    tier: str | None
+    """Of the target that served or was tried last; before that, the one that was decided on."""
     target: str | None
+    because: str | None
+    score: float | None
     overhead_ms: float
     ttft_ms: float | None
     duration_ms: float
     tokens_per_second: float | None
-    usage: Usage | None
+    input_tokens: int | None
+    cached_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+    tokens_estimated: bool | None
     cost_usd: float | None
-    dropped: tuple[str, ...] = ()
+    attempts: int
+    """How many targets were called. The ledger's column of this name holds them one by one."""
+
+
+COLUMNS = Line.__struct_fields__[:-1]
+"""The fields of a line that are columns of the ledger."""
+
+
+class Entry(Struct, frozen=True):
+    """A line with what only the ledger keeps of a request."""
+
+    line: Line
+    decision: str | None
+    """The decision as JSON, in the form that `settle.kept` reads."""
+    attempts: str
+    """The attempts as JSON."""
     prompt_text: str | None = None
     answer_text: str | None = None
+    person_text: str | None = None
+    """What the person typed. It has no column: it stays in memory, and is in the decision if the config has texts kept."""
 
 
 class FinishedWork(NamedTuple):

@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
 
 from router.contract.caller import LOCAL, Caller
 from router.contract.facts import Fact
 from router.contract.words import Dialect, Operation, Word
 
 
-class Arrival(NamedTuple):
+class Arrival(Struct, frozen=True):
     """A request as the edge hands it over: admitted, its body whole, nothing read yet."""
 
     id: str
@@ -20,7 +22,7 @@ class Arrival(NamedTuple):
     caller: Caller = LOCAL
 
 
-class Deadline(NamedTuple):
+class Deadline(Struct, frozen=True):
     """The moment by which a request must be over, on the monotonic clock: one for all of its attempts."""
 
     at: float
@@ -54,7 +56,7 @@ class Observers(Protocol):
 
     @property
     def handlers(self) -> Mapping[type[Fact], tuple[Handler, ...]]:
-        """Theirs, by the kind of fact."""
+        """Theirs, by the kind of fact: every kind is there, if only for nobody."""
         ...
 
     def report(self, exchange: "Exchange", error: Exception) -> None:
@@ -65,50 +67,48 @@ class Observers(Protocol):
 _F = TypeVar("_F", bound=Fact)
 
 
-class Exchange:
+class FindFact(Protocol):
+    """Answers the fact of a kind; None where there was none."""
+
+    def __call__(self, kind: type[_F], /) -> _F | None: ...
+
+
+_NOTHING: dict[type[Any], Any] = {}
+
+
+class Exchange(Struct, eq=False):
     """One request under way. The road notes facts in its journal; whoever wants to know observes them."""
 
-    __slots__ = (
-        "_handlers",
-        "_newest",
-        "_observers",
-        "arrival",
-        "began",
-        "caller",
-        "cancelled",
-        "deadline",
-        "id",
-        "journal",
-        "plan",
-        "task",
-    )
+    arrival: Arrival
+    began: float
+    deadline: Deadline
+    observers: Observers
+    plan: Any = None
+    """The plan that it began with, which only the house reads."""
+    journal: list[Fact] = []
+    _newest: dict[type[Any], Any] = {}
+    cancelled: CancelReason | None = None
+    task: "asyncio.Task[None] | None" = None
+    """What takes this exchange down the road."""
+    id: str = ""
+    """That of the arrival, as is the caller."""
+    caller: Caller = LOCAL
+    last: FindFact = _NOTHING.get
+    """The newest fact of a kind: the dictionary's own method, since a request asks ten times."""
 
-    def __init__(self, arrival: Arrival, began: float, deadline: Deadline, observers: Observers, plan: Any = None) -> None:
-        self.arrival, self.began, self.deadline = arrival, began, deadline
-        self.id, self.caller = arrival.id, arrival.caller
-        self.journal: list[Fact] = []
-        self._newest: dict[type[Any], Any] = {}
-        self.cancelled: CancelReason | None = None
-        self._observers, self._handlers = observers, observers.handlers
-        self.plan = plan
-        """The plan that it began with, which only the house reads."""
-        self.task: asyncio.Task[None] | None = None
-        """What takes this exchange down the road."""
+    def __post_init__(self) -> None:
+        self.id, self.caller, self.last = self.arrival.id, self.arrival.caller, self._newest.get
 
     def note(self, fact: Fact) -> None:
         """Take a fact down, and tell the observers."""
+        kind = fact.__class__
         self.journal.append(fact)
-        kind = type(fact)
         self._newest[kind] = fact
-        for handle in self._handlers.get(kind, ()):
+        for handle in self.observers.handlers[kind]:
             try:
                 handle(self, fact)
             except Exception as error:  # noqa: BLE001  an observer's defect must not end the request
-                self._observers.report(self, error)
-
-    def last(self, kind: type[_F]) -> _F | None:
-        """The newest fact of a kind."""
-        return self._newest.get(kind)
+                self.observers.report(self, error)
 
     def first(self, kind: type[_F]) -> _F | None:
         """The oldest fact of a kind."""

@@ -5,12 +5,11 @@ request that is refused on its way skips what it never came to; a target that co
 alone. An answer in one piece is complete before its first byte has gone. `Settled` comes always, and `Recorded` right after it.
 """
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Entry
 from router.contract.errors import TandemError
-from router.contract.relay import Headers
 from router.contract.request import JsonObject, RequestView
 from router.contract.session import SessionSnapshot
 from router.contract.target import Target
@@ -18,13 +17,13 @@ from router.contract.usage import Usage
 from router.contract.words import Outcome
 
 
-class Read(NamedTuple):
+class Read(Struct, frozen=True):
     """The body was read."""
 
     view: RequestView
 
 
-class Decided(NamedTuple):
+class Decided(Struct, frozen=True):
     """A tier was chosen."""
 
     view: RequestView
@@ -32,7 +31,7 @@ class Decided(NamedTuple):
     decision: Decision
 
 
-class AttemptOpened(NamedTuple):
+class AttemptOpened(Struct, frozen=True):
     """A target is about to be called."""
 
     at: float
@@ -43,34 +42,34 @@ class AttemptOpened(NamedTuple):
     """What the request loses on its way to this target: fields that it refuses, or that its dialect has no word for."""
 
 
-class FirstByte(NamedTuple):
+class FirstByte(Struct, frozen=True):
     """The first bytes of an answer have gone to the caller: from now on no other target can be tried."""
 
     target: Target
 
 
-class FirstToken(NamedTuple):
+class FirstToken(Struct, frozen=True):
     """The first token of a stream has gone to the caller."""
 
     at: float
     target: Target
 
 
-class ResponseCompleted(NamedTuple):
+class ResponseCompleted(Struct, frozen=True):
     """A Responses answer that its caller may continue from is complete. Noted before its last bytes leave."""
 
     target: Target
     response: JsonObject
 
 
-class StateRefused(NamedTuple):
+class StateRefused(Struct, frozen=True):
     """A target refused these pieces of hidden state, and served the request without them."""
 
     target: Target
     keys: tuple[str, ...]
 
 
-class AttemptEnded(NamedTuple):
+class AttemptEnded(Struct, frozen=True):
     """A call is over, one way or another."""
 
     at: float
@@ -84,7 +83,7 @@ class AttemptEnded(NamedTuple):
     """Whether that says something of the target: not where tokens were guessed, or the caller read slowly."""
 
 
-class Ending(NamedTuple):
+class Ending(Struct, frozen=True):
     """How a request ended, and the status that its caller saw."""
 
     outcome: Outcome
@@ -92,7 +91,7 @@ class Ending(NamedTuple):
     error: TandemError | None = None
 
 
-class Settled(NamedTuple):
+class Settled(Struct, frozen=True):
     """The request is over. `answer` is what the caller was sent, if the config has texts kept; else None."""
 
     at: float
@@ -100,7 +99,7 @@ class Settled(NamedTuple):
     answer: bytes | None = None
 
 
-class Recorded(NamedTuple):
+class Recorded(Struct, frozen=True):
     """The request's entry is written."""
 
     entry: Entry
@@ -118,19 +117,3 @@ Fact = (
     | Settled
     | Recorded
 )
-
-
-class AnswerFacts(NamedTuple):
-    """Who serves a request and why, as its caller is told before the answer: headers over HTTP."""
-
-    request_id: str
-    decision: Decision
-    target: Target
-    failed: str
-    """The attempts before this one, in words."""
-    overhead_ms: float
-    """Our own time, from the request's arrival to the first call of a target."""
-    explanation: JsonObject | None = None
-    """The whole decision, where the caller asked for it."""
-    carried: Headers = ()
-    """What the caller's client is asked to send back with its next request."""

@@ -1,10 +1,10 @@
 """What a policy may answer, and what a policy is."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
 from router.contract.request import RequestView
@@ -23,8 +23,7 @@ class Rank(IntEnum):
     HEADER = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Insist:
+class Insist(Struct, frozen=True):
     """Someone with the right to say so has asked for a tier, or for one target by name."""
 
     because: str
@@ -35,8 +34,7 @@ class Insist:
     """Whether the other tier may serve where this one cannot: a running turn yields, an override does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuleOut:
+class RuleOut(Struct, frozen=True):
     """A target cannot serve the request: ever (`lasting`), or for now (then `wait_seconds` says how long).
 
     `tokens` is set when it is about length, so that the refusal can carry the numbers that clients look for.
@@ -49,7 +47,7 @@ class RuleOut:
     tokens: tuple[int, int] | None = None
 
 
-class Lean(NamedTuple):
+class Lean(Struct, frozen=True):
     """Evidence that this turn is a long task (positive) or a quick edit (negative)."""
 
     log_odds: float
@@ -59,6 +57,22 @@ class Lean(NamedTuple):
 
 
 Opinion = Insist | RuleOut | Lean
+
+
+class Skipped(Struct, frozen=True):
+    """A policy that raised, or returned an invalid opinion."""
+
+    policy: str
+    reason: str
+
+
+class Opinions(Struct, frozen=True):
+    """Everything that was said, each with the policy that said it: strongest first, whatever the order of the policies."""
+
+    insists: tuple[tuple[str, Insist], ...] = ()
+    ruled_out: tuple[tuple[str, RuleOut], ...] = ()
+    leans: tuple[tuple[str, Lean], ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
 
 class PolicyConfig(BaseModel):

@@ -1,8 +1,9 @@
 """How an answer travels: an adapter pushes its head and then its bytes into a sink; pause and resume come back."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
 from router.contract.errors import CallerKey, TandemError
@@ -68,8 +69,8 @@ class Tls:
     client_cert: str | None = None
 
 
-class UpstreamRequest(NamedTuple):
-    """What goes over the wire to a target. `target` is its name, for errors."""
+class UpstreamRequest(Struct, frozen=True):
+    """What goes over the wire to a target. `target` is its name, for errors. Prints without its headers: they hold a key."""
 
     target: str
     method: str
@@ -80,6 +81,17 @@ class UpstreamRequest(NamedTuple):
     waits_for_first_byte: bool = True
     tls: Tls | None = None
 
+    def __repr__(self) -> str:
+        return f"UpstreamRequest({self.target!r})"
+
+
+class PreparedRequest(Protocol):
+    """What is the same for many requests, ready to be sent: the address is looked up, and the head is written."""
+
+    def open(self, body: bytes, sink: Sink, headers: Headers = ()) -> UpstreamCall:
+        """Start a call with this body and, after the headers that are prepared, these."""
+        ...
+
 
 class Upstream(Protocol):
     """The pooled client that adapters are given."""
@@ -88,12 +100,16 @@ class Upstream(Protocol):
         """Start a call. Its answer, or the way it failed, is pushed into the sink."""
         ...
 
+    def prepare(self, request: UpstreamRequest) -> PreparedRequest:
+        """Make a request ready to be sent any number of times. Its own body is not used: each call brings one."""
+        ...
+
     async def close(self) -> None:
         """Drop every connection."""
         ...
 
 
-class OutgoingRequest(NamedTuple):
+class OutgoingRequest(Struct, frozen=True):
     """A request as a target is to see it: in a dialect that it speaks, with its own model name.
 
     `view` is the caller's request, which may be in another dialect than `body`.
@@ -114,6 +130,11 @@ class Endpoint:
     base_url: str = ""
     api_key: Secret | None = None
     tls: Tls | None = None
+
+    @property
+    def takes_callers_key(self) -> bool:
+        """Whether each request brings its own key, which can never be prepared."""
+        return self.api_key is not None and self.api_key.is_callers
 
     def key_for(self, request: OutgoingRequest) -> str:
         """The key for one request: the target's own or, where the config says so, the caller's. Empty for no key.

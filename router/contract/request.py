@@ -1,8 +1,9 @@
 """A request as the road sees it: the bytes that came, a cheap view of them, and what the caller wished."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
+
+from msgspec import Struct
 
 from router.contract.caller import LOCAL, Caller
 from router.contract.target import Target
@@ -12,8 +13,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 JsonObject = dict[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call that the model made. `arguments` is what the dialect holds: JSON text, an object, or free-form text."""
 
     id: str
@@ -21,8 +21,7 @@ class ToolCall:
     arguments: Json = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What came back from a call."""
 
     call_id: str
@@ -30,7 +29,7 @@ class ToolResult:
     is_error: bool = False
 
 
-class Message(NamedTuple):
+class Message(Struct, frozen=True):
     """One entry of the conversation, the same for all dialects. `texts` are its text blocks in order."""
 
     role: str
@@ -39,62 +38,71 @@ class Message(NamedTuple):
     results: tuple[ToolResult, ...] = ()
 
 
-class Peek(NamedTuple):
-    """What can be told of a message without reading it: who speaks, and the names of the tools that it calls."""
+class Beginning(Struct, eq=False):
+    """The first messages of a conversation that was read before: how many, the mark of their content, and what they told.
 
-    role: str
-    calls: tuple[str, ...] = ()
+    `learned` holds what each reader of histories came to, by its name. `router/dialects/beginnings.py` makes and finds these.
+    """
+
+    count: int
+    mark: int
+    learned: dict[str, Any] = {}
+
+
+class Messages(dict[int, Message]):
+    """The messages of a request by their places, each read when it is first asked for.
+
+    A dictionary, since it finds again what was read without a call of ours: a turn is looked at from many sides.
+    """
+
+    __slots__ = ("given", "read")
+
+    given: list[Json]
+    read: Callable[[Json], Message]
+
+    def __missing__(self, place: int) -> Message:
+        message = self[place] = self.read(self.given[place])
+        return message
 
 
 class Conversation(Sequence[Message]):
     """The messages of a request, read one at a time when asked for: most decisions look at the last few only."""
 
-    __slots__ = ("_items", "_peek", "_peeked", "_read", "_seen")
+    __slots__ = ("items", "known", "messages", "read")
 
-    def __init__(self, items: list[Json], read: Callable[[Json], Message], peek: Callable[[Json], Peek]) -> None:
-        self._items = items
-        self._read, self._peek = read, peek
-        self._seen: dict[int, Message] = {}
-        self._peeked: list[Peek] | None = None
+    def __init__(self, items: list[Json], read: Callable[[Json], Message]) -> None:
+        messages = Messages()
+        self.items = messages.given = items
+        self.read = messages.read = read
+        self.messages = messages
+        """The same by their places, counted from the first. On the road of a request they are taken from here."""
+        self.known: tuple[Beginning, list[Beginning]] | None = None
+        """The beginning that was read before, and longer ones that are new; None until somebody looks that up."""
 
     def item(self, index: int) -> Json:
         """A message as it came."""
-        return self._items[index]
-
-    @property
-    def peeks(self) -> list[Peek]:
-        """A look at every message in passing: a history of hundreds is walked through in microseconds."""
-        if self._peeked is None:
-            self._peeked = [self._peek(item) for item in self._items]
-        return self._peeked
+        return self.items[index]
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.items)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
-        if isinstance(index, int):
-            if index < 0:
-                index += len(self._items)
-            message = self._seen.get(index)
-            if message is None:
-                message = self._seen[index] = self._read(self._items[index])
-            return message
-        return [self[position] for position in range(*index.indices(len(self._items)))]
+        found = range(len(self.items))[index]
+        return self.messages[found] if isinstance(found, int) else [self.messages[place] for place in found]
 
 
-class InBand(NamedTuple):
+class InBand(Struct, frozen=True):
     """A first line of the person's own message that asks for a tier; None is "auto". `place` is the index of the message."""
 
     tier: Tier | None
     place: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Overrides:
+class Overrides(Struct, frozen=True):
     """What the caller asked for, by header or by a first line.
 
     `tier` is None for "auto" and without an override; `clears` tells them apart.
@@ -138,7 +146,7 @@ class Continuation(Protocol):
         ...
 
 
-class RequestView(NamedTuple):
+class RequestView(Struct, frozen=True):
     """A request, read once. `raw` is the body as it came; `body` is its one parse.
 
     Where the request goes on from a response that is kept here, both hold the whole conversation, and `continued` what came.
@@ -165,3 +173,5 @@ class RequestView(NamedTuple):
     """The response that the request goes on from by its id alone, in a dialect that has such: its history is not in `body`."""
     origins: Mapping[str, str] = {}
     """Which target made each opaque item of this request, by its key. Items of unknown origin are not here."""
+    has_one_model: bool = False
+    """Whether the reading has proven that `model` is in the body once. Where it has not, it is usually so all the same."""

@@ -5,9 +5,12 @@ as it then is, and changes only what its own request has to say, so either order
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contract.signals import SessionPosition
 from router.contract.words import Tier
@@ -17,11 +20,11 @@ NOBODY = "-"
 """The maker of state that was refused by the very target that was said to have made it."""
 
 
-class SessionState(NamedTuple):
+class SessionState(Struct, frozen=True):
     """One session. No text: fingerprints, tiers, counts and times."""
 
     at: float = 0.0
-    tier: str | None = None
+    tier: Tier | None = None
     target: str | None = None
     turn: str = ""
     has_escalated: bool = False
@@ -29,7 +32,7 @@ class SessionState(NamedTuple):
     """Whether somebody asked for the running turn's tier."""
     effort: str | None = None
     """The reasoning effort of the session's first turn."""
-    override: str | None = None
+    override: Tier | None = None
     override_at: int = 0
     """How long the conversation was when the override was set: a line further down is newer."""
     messages: int = 0
@@ -41,15 +44,16 @@ class SessionState(NamedTuple):
 
     def with_override(self, override: Tier | None, messages: int, *, at: float) -> "SessionState":
         """Somebody asked for a tier for the whole session, or took that back."""
-        return self._replace(at=at, override=str(override) if override else None, override_at=messages)
+        return replace(self, at=at, override=override, override_at=messages)
 
     def with_turn(
         self, turn: str, tier: Tier, *, has_escalated: bool, was_asked_for: bool, effort: str | None
     ) -> "SessionState":
         """A turn of the person, or its next call, goes to a tier."""
-        return self._replace(
+        return replace(
+            self,
             turn=turn,
-            tier=str(tier),
+            tier=tier,
             has_escalated=has_escalated,
             was_asked_for=was_asked_for,
             effort=self.effort or effort,
@@ -59,7 +63,8 @@ class SessionState(NamedTuple):
         self, target: str, messages: int, origins: Mapping[str, str], last: str | None, *, at: float
     ) -> "SessionState":
         """A target begins to answer: what is new in the next request is its own."""
-        return self._replace(
+        return replace(
+            self,
             at=at,
             target=target,
             messages=messages,
@@ -69,18 +74,18 @@ class SessionState(NamedTuple):
 
     def with_warm(self, target: str, tokens: int, until: float, *, is_shorter: bool, at: float) -> "SessionState":
         """A target has the conversation warm. One that became shorter is another prefix: nothing else of it is."""
-        return self._replace(at=at, warm={**({} if is_shorter else self.warm), target: (tokens, until)})
+        return replace(self, at=at, warm={**({} if is_shorter else self.warm), target: (tokens, until)})
 
     def with_origins(self, origins: Mapping[str, str], *, at: float) -> "SessionState":
         """Who made what, as it turned out."""
-        return self._replace(at=at, origins=_newest({**self.origins, **origins}))
+        return replace(self, at=at, origins=_newest({**self.origins, **origins}))
 
     def write(self) -> bytes:
         """The state for a store."""
-        return orjson.dumps(self._asdict())
+        return msgspec.json.encode(self)
 
 
-class SessionSnapshot(NamedTuple):
+class SessionSnapshot(Struct, frozen=True):
     """A session as one request finds it. What the request changes is changed in the session as it then is."""
 
     key: str
@@ -88,6 +93,8 @@ class SessionSnapshot(NamedTuple):
     position: SessionPosition
     origins: Mapping[str, str]
     """Who made the hidden state in the request, by its key."""
+    messages: int
+    """How long the request's conversation is."""
     heeds_line: bool = False
     """Whether a first line that asks for a tier counts: one that is older than the session's override does not."""
     replaces: SessionState | None = None
@@ -96,11 +103,14 @@ class SessionSnapshot(NamedTuple):
     @property
     def override(self) -> Tier | None:
         """The tier that was asked for, for the whole session."""
-        return Tier(self.state.override) if self.state.override else None
+        return self.state.override
 
 
 def _newest(origins: Mapping[str, str]) -> Mapping[str, str]:
     return origins if len(origins) <= _MAX_ORIGINS else dict(list(origins.items())[-_MAX_ORIGINS:])
+
+
+_NEW = SessionState()
 
 
 def read_state(stored: bytes) -> SessionState | None:
@@ -108,12 +118,10 @@ def read_state(stored: bytes) -> SessionState | None:
     try:
         values: dict[str, Any] = orjson.loads(stored)
         for name, before in (("messages", "count"), ("origins", "makers"), ("override", "wish"), ("override_at", "wish_at")):
-            values.setdefault(name, values.get(before, SessionState._field_defaults[name]))  # as it was called before
-        state = SessionState(**{name: values[name] for name in SessionState._fields if name in values})
+            values.setdefault(name, values.get(before, getattr(_NEW, name)))  # as it was called before
+        state = SessionState(**{name: values[name] for name in SessionState.__struct_fields__ if name in values})
         warm = {name: (int(tokens), float(until)) for name, (tokens, until) in state.warm.items()}
-        for tier in (state.tier, state.override):
-            if tier is not None:
-                Tier(tier)
+        tier, override = [None if name is None else Tier(name) for name in (state.tier, state.override)]
     except (orjson.JSONDecodeError, TypeError, ValueError, AttributeError):
         return None
-    return state._replace(warm=warm)
+    return replace(state, warm=warm, tier=tier, override=override)

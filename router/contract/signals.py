@@ -1,7 +1,9 @@
 """Measured facts about a request and its place in a session. None means unknown: not looked at, or not present."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from router.contract.features import Features
 from router.contract.request import RequestView
@@ -9,7 +11,7 @@ from router.contract.target import TargetStatus
 from router.contract.words import Tier, TurnKind
 
 
-class FinishedTurn(NamedTuple):
+class FinishedTurn(Struct, frozen=True):
     """A turn that is over: what was asked, how often tools were called for it, and how many of those calls changed a file."""
 
     words: str
@@ -17,14 +19,14 @@ class FinishedTurn(NamedTuple):
     edits: int
 
 
-class SessionHistory(NamedTuple):
+class SessionHistory(Struct, frozen=True):
     """The session before this turn: how many turns the person took, and the last three of them, oldest first."""
 
     turns: int = 0
     last: tuple[FinishedTurn, ...] = ()
 
 
-class Trajectory(NamedTuple):
+class Trajectory(Struct, frozen=True):
     """How the running turn has gone so far, read from its last calls and what they gave back."""
 
     calls: int = 0
@@ -45,7 +47,7 @@ class Trajectory(NamedTuple):
     """How much was written into them."""
 
 
-class SessionPosition(NamedTuple):
+class SessionPosition(Struct, frozen=True):
     """Where a session stands, as it is remembered."""
 
     tier: Tier | None = None
@@ -62,7 +64,7 @@ class SessionPosition(NamedTuple):
     """The reasoning effort that the session began with."""
 
 
-class Turn(NamedTuple):
+class Turn(Struct, frozen=True):
     """Whose turn it is: the session, what kind of request this is, and what the person typed.
 
     `ask_text` is what the turn is about: the same for an ask; for a tool loop, the ask that began it; for a "go on", the
@@ -91,7 +93,7 @@ class Turn(NamedTuple):
     """The reasoning efforts that the client asks for by itself."""
 
 
-class TokenCount(NamedTuple):
+class TokenCount(Struct, frozen=True):
     """Prompt tokens. An estimate carries its band: the true count lies between `low` and `high`."""
 
     tokens: int
@@ -116,7 +118,7 @@ class TokenCounter(Protocol):
         ...
 
 
-class Alias(NamedTuple):
+class Alias(Struct, frozen=True):
     """What a model name means. A pattern is the client's default; an exact name is an override."""
 
     name: str
@@ -125,7 +127,7 @@ class Alias(NamedTuple):
     is_pattern: bool = False
 
 
-class Signals(NamedTuple):
+class Signals(Struct, frozen=True):
     """Everything that a policy may look at besides the request itself."""
 
     turn: Turn

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Feature, Tier
 
@@ -17,8 +19,7 @@ class Speed(NamedTuple):
     prefill_tokens_per_second: float
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """USD per million tokens."""
 
     input: float
@@ -27,19 +28,27 @@ class Price:
     cache_write: float | None = None
     cache_minutes: float = 5.0
 
+    @property
+    def write(self) -> float:
+        """For tokens that go into the cache."""
+        return self.cache_write if self.cache_write is not None else self.input
+
+    @property
+    def read(self) -> float:
+        """For tokens that come from the cache."""
+        return self.cached_input if self.cached_input is not None else self.input
+
     def cost(self, usage: Usage) -> float:
         """USD for one answer, to the hundredth of a millionth."""
-        fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
-        usd = fresh * self.input / _MILLION + self.cost_of_turn(
-            written_tokens=usage.cache_write_tokens, read_tokens=usage.cached_tokens, output_tokens=usage.output_tokens
-        )
-        return round(usd, 8)
+        read, written = usage.cached_tokens, usage.cache_write_tokens
+        price = max(0, usage.input_tokens - read - written) * self.input + usage.output_tokens * self.output
+        if read or written:
+            price += read * self.read + written * self.write
+        return round(price / _MILLION, 8)
 
     def cost_of_turn(self, *, written_tokens: float, read_tokens: float, output_tokens: float) -> float:
         """USD for tokens that are written to the cache, read from it, and answered. Without own prices both cost `input`."""
-        write = self.cache_write if self.cache_write is not None else self.input
-        read = self.cached_input if self.cached_input is not None else self.input
-        return (written_tokens * write + read_tokens * read + output_tokens * self.output) / _MILLION
+        return (written_tokens * self.write + read_tokens * self.read + output_tokens * self.output) / _MILLION
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
 """The tokens of one answer, as they are counted and priced."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens of one answer. `input_tokens` includes the cached ones. Estimated where the upstream said nothing."""
 
     input_tokens: int

@@ -4,20 +4,23 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from router.contract.decision import Decision, Estimate, Flip
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.contract.decision import ESTIMATE, Decision, Projection, Weighing
+from router.contract.economics import Economics
 from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong
-from router.contract.opinions import Insist, Lean, Policy, Rank, RuleOut
+from router.contract.opinions import Insist, Lean, Opinions, Policy, Rank, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount
 from router.contract.words import PERSONS_KINDS, Tier
-from router.decide.estimate import Economics, Projection, find_flip, project, weigh, weigh_with_redo
-from router.decide.explain import because_estimate, because_insist, because_only_tier, no_target_error
-from router.decide.opinions import Opinions, collect
+from router.decide.estimate import costs_of, project_tiers, weigh_up
+from router.decide.explain import because_estimate, because_only_tier, no_target_error
+from router.decide.opinions import collect, with_lean
 
-ESTIMATE = "estimate"
-"""Who decided when no opinion insisted and both tiers could serve."""
 PERSONAL = "personal"
 """Who holds the config's own offset among the evidence."""
+_NOTHING_RULED_OUT: Mapping[str, RuleOut] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,139 +34,140 @@ class Rules:
     weights_fingerprint: str = ""
 
 
+class _Choice(Struct, frozen=True):
+    """A tier and its open targets, the sentence, and who decided. `spill` are those of the other tier, if one fails."""
+
+    tier: Tier
+    targets: tuple[str, ...]
+    because: str
+    decided_by: str
+    spill: tuple[str, ...] = ()
+    weighing: Weighing | None = None
+
+
 def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     """Choose the tier and its targets, and say why. Raises a `TandemError` when nothing can serve the request."""
     economics = rules.economics
     opinions = collect(rules.policies, request, signals)
     if economics.personal_log_odds and signals.turn.kind in PERSONS_KINDS:
-        opinions = opinions.with_lean(PERSONAL, Lean(economics.personal_log_odds, "your own history leans this way"))
-    ruled_out = _fold_rule_outs(opinions) if opinions.ruled_out else {}
-    score = _score(economics, opinions)
-    projections = _project_tiers(signals, ruled_out, score, economics)
-    open_targets = {tier: tuple([projection.target for projection in open_ones]) for tier, open_ones in projections.items()}
-    estimates = _estimate(projections, score, economics)
-    tier, targets, because, decided_by, may_spill = _pick(request, signals, opinions, ruled_out, open_targets, estimates)
+        opinions = with_lean(opinions, PERSONAL, Lean(economics.personal_log_odds, "your own history leans this way"))
+    ruled_out = _fold_rule_outs(opinions) if opinions.ruled_out else _NOTHING_RULED_OUT
+    score = _score(economics.prior, opinions)
+    if opinions.insists:
+        choice = _obey(request, signals, opinions, ruled_out, score, economics)
+    else:
+        choice = _estimate(request, signals, opinions, ruled_out, score, economics)
     return Decision(
-        tier=tier,
-        targets=targets,
-        spill=open_targets[tier.other] if may_spill and rules.spill_over else (),
-        score=score,
-        because=because,
-        decided_by=decided_by,
-        evidence=opinions.evidence(),
-        estimates=estimates,
-        margin_usd=abs(estimates[Tier.FAST].cost_usd - estimates[Tier.DEEP].cost_usd) if len(estimates) == 2 else None,
-        flip=_find_flip(projections, score, economics) if decided_by is ESTIMATE else Flip(None, None),
-        skipped=opinions.skipped,
-        turn=signals.turn,
-        prompt_tokens=signals.prompt.tokens,
-        prompt_is_exact=signals.prompt.is_exact,
-        config_fingerprint=rules.config_fingerprint,
-        weights_fingerprint=rules.weights_fingerprint,
-        was_asked_for=_is_asked_for(opinions),
+        choice.tier,
+        choice.targets,
+        choice.spill if rules.spill_over else (),
+        score,
+        choice.because,
+        choice.decided_by,
+        opinions,
+        signals,
+        economics,
+        signals.turn,
+        signals.prompt.tokens,
+        choice.weighing,
+        rules.config_fingerprint,
+        rules.weights_fingerprint,
+        # More than the running turn's habit.
+        bool(opinions.insists) and opinions.insists[0][1].rank > Rank.RUNNING_TURN,
     )
-
-
-def _is_asked_for(opinions: Opinions) -> bool:
-    """Whether the strongest that insisted is more than the running turn's habit."""
-    first = opinions.insists[0].opinion if opinions.insists else None
-    return isinstance(first, Insist) and first.rank > Rank.RUNNING_TURN
 
 
 def _fold_rule_outs(opinions: Opinions) -> dict[str, RuleOut]:
     """The weightiest reason against each target; a lasting one outweighs a passing one."""
     folded: dict[str, RuleOut] = {}
-    for attributed in opinions.ruled_out:
-        opinion = attributed.opinion
-        if isinstance(opinion, RuleOut):
-            folded.setdefault(opinion.target, opinion)
+    for _, opinion in opinions.ruled_out:
+        folded.setdefault(opinion.target, opinion)
     return folded
 
 
-def _score(economics: Economics, opinions: Opinions) -> float:
+def _score(prior: float, opinions: Opinions) -> float:
     """The chance that this turn is a long task. A sum, so that every policy's share can be shown."""
-    leans = [lean.opinion.log_odds for lean in opinions.leans if isinstance(lean.opinion, Lean)]
-    odds = math.fsum([economics.prior, *leans])
-    return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, odds))))
+    odds = prior
+    for _, lean in opinions.leans:
+        odds += lean.log_odds
+    try:
+        return 1.0 / (1.0 + math.exp(-odds))
+    except OverflowError:
+        return 0.0
 
 
-def _project_tiers(
-    signals: Signals, ruled_out: Mapping[str, RuleOut], score: float, economics: Economics
-) -> dict[Tier, list[Projection]]:
-    """What each target that can serve would take, by tier, cheapest first; equals stay in the order of the config."""
-    tokens, position = signals.prompt.tokens, signals.turn.position
-    projections: dict[Tier, list[Projection]] = {Tier.FAST: [], Tier.DEEP: []}
-    for name, status in signals.statuses.items():
-        if name not in ruled_out:
-            tier = status.target.tier
-            hop_seconds = economics.hop_seconds if position.tier is not None and position.tier is not tier else 0.0
-            projections[tier].append(project(status, tokens, economics, position.warm.get(name, 0), hop_seconds))
-    for open_ones in projections.values():
-        if len(open_ones) > 1:
-            open_ones.sort(key=lambda projection: weigh(projection, score, economics).cost_usd)
-    return projections
-
-
-def _estimate(projections: Mapping[Tier, list[Projection]], score: float, economics: Economics) -> dict[Tier, Estimate]:
-    fast, deep = projections[Tier.FAST], projections[Tier.DEEP]
-    if not deep:
-        return {Tier.FAST: weigh(fast[0], score, economics)} if fast else {}
-    redo = weigh(deep[0], score, economics)
-    return {Tier.FAST: weigh_with_redo(fast[0], redo, score, economics), Tier.DEEP: redo} if fast else {Tier.DEEP: redo}
-
-
-def _find_flip(projections: Mapping[Tier, list[Projection]], score: float, economics: Economics) -> Flip:
-    fast, deep = projections[Tier.FAST], projections[Tier.DEEP]
-    flip = find_flip(fast[0], deep[0], score, economics)
-    # With a second fast target, a queue at the first moves the work to that one, not to the other tier.
-    return flip if len(fast) == 1 else Flip(flip.score, None)
-
-
-def _pick(
+def _obey(
     request: RequestView,
     signals: Signals,
     opinions: Opinions,
     ruled_out: Mapping[str, RuleOut],
-    open_targets: Mapping[Tier, tuple[str, ...]],
-    estimates: Mapping[Tier, Estimate],
-) -> tuple[Tier, tuple[str, ...], str, str, bool]:
-    """Tier, targets, the sentence, who decided, and whether a failed attempt may go to the other tier."""
-    if opinions.insists:
-        attributed = opinions.insists[0]
-        opinion = attributed.opinion
-        assert isinstance(opinion, Insist)
-        tier, wanted = _wanted(opinion, signals)
-        targets = tuple(name for name in open_targets[tier] if name in wanted)
-        if targets:
-            return tier, targets, because_insist(opinion), attributed.policy, opinion.yields
-        if opinion.yields and open_targets[tier.other]:
-            because = f"{opinion.because}, but {_main_reason(ruled_out, wanted)}"
-            return tier.other, open_targets[tier.other], because, attributed.policy, False
-        if not request.overrides.other_on_misfit or not open_targets[tier.other]:
-            raise _refusal(request, signals, ruled_out, wanted, opinion)
-        because = (
-            f"{opinion.because}, but {_main_reason(ruled_out, wanted)}; {tier.other} instead, as x-tandem-on-misfit allows"
-        )
-        return tier.other, open_targets[tier.other], because, attributed.policy, False
-    if not estimates:
+    score: float,
+    economics: Economics,
+) -> _Choice:
+    """Somebody insists: nothing is weighed but the order of several targets in one tier."""
+    policy, opinion = opinions.insists[0]
+    tier, wanted = _wanted(opinion, signals)
+    targets = _open_targets(signals, ruled_out, tier, score, economics)
+    if opinion.target is not None:
+        targets = tuple([name for name in targets if name in wanted])
+    others = _open_targets(signals, ruled_out, tier.other, score, economics)
+    if targets:
+        return _Choice(tier, targets, opinion.because, policy, others if opinion.yields else ())
+    because = f"{opinion.because}, but {_main_reason(ruled_out, wanted)}"
+    if opinion.yields and others:
+        return _Choice(tier.other, others, because, policy)
+    if not request.overrides.other_on_misfit or not others:
+        raise _refusal(request, signals, ruled_out, wanted, opinion)
+    return _Choice(tier.other, others, f"{because}; {tier.other} instead, as x-tandem-on-misfit allows", policy)
+
+
+def _open_targets(
+    signals: Signals, ruled_out: Mapping[str, RuleOut], tier: Tier, score: float, economics: Economics
+) -> tuple[str, ...]:
+    """The names of a tier's open targets, cheapest first."""
+    names = [name for name, status in signals.statuses.items() if status.target.tier is tier and name not in ruled_out]
+    if len(names) < 2:
+        return tuple(names)
+    fast, deep = project_tiers(signals, ruled_out, score, economics)
+    return _names(fast if tier is Tier.FAST else deep)
+
+
+def _estimate(
+    request: RequestView,
+    signals: Signals,
+    opinions: Opinions,
+    ruled_out: Mapping[str, RuleOut],
+    score: float,
+    economics: Economics,
+) -> _Choice:
+    """Nobody insists: the tier with which the turn will cost less."""
+    fast, deep = project_tiers(signals, ruled_out, score, economics)
+    if not fast or not deep:
+        return _take_only_tier(request, signals, ruled_out, fast or deep, weigh_up(fast, deep))
+    fast_cost, deep_cost = costs_of(fast[0], deep[0], score, economics)
+    tier, chosen, other = (Tier.FAST, fast, deep) if fast_cost < deep_cost else (Tier.DEEP, deep, fast)
+    because = because_estimate(tier, chosen[0], other[0], opinions, signals)
+    return _Choice(tier, _names(chosen), because, ESTIMATE, _names(other), weigh_up(fast, deep))
+
+
+def _names(projections: list[Projection]) -> tuple[str, ...]:
+    return tuple([projection.target for projection in projections]) if len(projections) > 1 else (projections[0].target,)
+
+
+def _take_only_tier(
+    request: RequestView,
+    signals: Signals,
+    ruled_out: Mapping[str, RuleOut],
+    open_ones: list[Projection],
+    weighing: Weighing,
+) -> _Choice:
+    """One tier alone can serve it, or none."""
+    if not open_ones:
         raise _refusal(request, signals, ruled_out, tuple(signals.statuses), None)
-    if len(estimates) == 1:
-        tier = next(iter(estimates))
-        others = [name for name, status in signals.statuses.items() if status.target.tier is tier.other]
-        reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
-        return tier, open_targets[tier], because_only_tier(tier, reason), "rule_out", False
-    tier = Tier.FAST if estimates[Tier.FAST].cost_usd < estimates[Tier.DEEP].cost_usd else Tier.DEEP
-    warm = _warm_lead(signals, estimates, tier)
-    return tier, open_targets[tier], because_estimate(tier, estimates, opinions, warm), ESTIMATE, True
-
-
-def _warm_lead(signals: Signals, estimates: Mapping[Tier, Estimate], tier: Tier) -> int:
-    """How many more tokens of the conversation are warm on the chosen tier than on the other."""
-    warm, most = signals.turn.position.warm, signals.prompt.tokens
-    if not warm:
-        return 0
-    here, there = (min(warm.get(estimates[side].target, 0), most) for side in (tier, tier.other))
-    return here - there
+    tier = signals.statuses[open_ones[0].target].target.tier
+    others = [name for name, status in signals.statuses.items() if status.target.tier is tier.other]
+    reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
+    return _Choice(tier, _names(open_ones), because_only_tier(tier, reason), "rule_out", weighing=weighing)
 
 
 def _wanted(opinion: Insist, signals: Signals) -> tuple[Tier, tuple[str, ...]]:
@@ -203,7 +207,7 @@ def needs_exact_count(rules: Rules, request: RequestView, signals: Signals) -> b
     """Whether the two ends of the estimate's band decide differently: only then is an exact count worth its time."""
     try:
         low, high = (
-            decide(rules, request, signals._replace(prompt=TokenCount(end, end, end)))
+            decide(rules, request, replace(signals, prompt=TokenCount(end, end, end)))
             for end in (signals.prompt.low, signals.prompt.high)
         )
     except TandemError:

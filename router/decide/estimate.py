@@ -5,54 +5,66 @@ figure is a polynomial in p. That keeps the flip in closed form.
 """
 
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Container
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
-from router.contract.decision import Estimate, Flip
+from router.contract.decision import Decision, Estimate, Flip, Projection, Weighing
+from router.contract.economics import Economics
+from router.contract.signals import Signals
 from router.contract.target import Price, TargetStatus, WorkRatio
+from router.contract.words import Tier
 
-_AS_EXPECTED = WorkRatio()
+_MILLION = 1_000_000.0
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSize:
-    """What a turn of one kind takes: calls of the model, and tokens that it writes."""
+class Worth(Protocol):
+    """What must be known of the economics to weigh projections: it is kept with every decision."""
+
+    @property
+    def usd_per_second(self) -> float: ...
+    @property
+    def redo_factor(self) -> float: ...
+
+
+class _Rates(NamedTuple):
+    """What a turn takes of a target, apart from its speed and the prompt. `more_` is by how much more when it is long."""
 
     calls: float
     output_tokens: float
+    more_calls: float
+    more_output_tokens: float
+    usd: float = 0.0
+    usd_per_cold_token: float = 0.0
+    usd_per_prompt_token: float = 0.0
+    more_usd: float = 0.0
+    more_usd_per_prompt_token: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Economics:
-    """The settings of the decision. `redo_factor` is that of the preference in force."""
+@lru_cache(maxsize=256)
+def _rates(economics: Economics, price: Price | None, ratio: WorkRatio) -> _Rates:
+    """Worked out once for a price and a ratio.
 
-    value_of_time_usd_per_hour: float
-    redo_factor: float
-    hop_seconds: float
-    quick: TurnSize
-    long: TurnSize
-    base_rate: float
-    personal_log_odds: float = 0.0
-    usd_per_second: float = field(init=False)
-    prior: float = field(init=False)
-    """The log-odds of a long task before anything is known."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "usd_per_second", self.value_of_time_usd_per_hour / 3600.0)
-        object.__setattr__(self, "prior", math.log(self.base_rate / (1 - self.base_rate)))
-
-
-class Projection(NamedTuple):
-    """What a turn would take on one target, before any redo: when it is quick, and by how much more when it is long."""
-
-    target: str
-    wait_seconds: float
-    seconds: float
-    seconds_slope: float
-    usd: float
-    usd_slope: float
-    has_price: bool
-    ratio: WorkRatio = WorkRatio()
+    What is cold of the prompt is written to the cache once, then all of it is read from there by every further call.
+    """
+    calls, output = economics.quick.calls * ratio.calls, economics.quick.output_tokens * ratio.output
+    more_calls = economics.long.calls * ratio.calls - calls
+    more_output = economics.long.output_tokens * ratio.output - output
+    if price is None:
+        return _Rates(calls, output, more_calls, more_output)
+    write, read, answer = price.write / _MILLION, price.read / _MILLION, price.output / _MILLION
+    again, long_again = max(calls - 1, 0), max(calls + more_calls - 1, 0)
+    return _Rates(
+        calls,
+        output,
+        more_calls,
+        more_output,
+        usd=output * answer,
+        usd_per_cold_token=write - read,
+        usd_per_prompt_token=(1 + again) * read,
+        more_usd=more_output * answer,
+        more_usd_per_prompt_token=(long_again - again) * read,
+    )
 
 
 def project(
@@ -60,46 +72,106 @@ def project(
 ) -> Projection:
     """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
     target, (ttft, speed, prefill), wait, _, ratio = status
-    quick, long = economics.quick, economics.long
-    if ratio != _AS_EXPECTED:
-        quick, long = (TurnSize(size.calls * ratio.calls, size.output_tokens * ratio.output) for size in (quick, long))
-    cold_tokens = max(0, prompt_tokens - warm_tokens)
-    seconds = wait + hop_seconds + cold_tokens / prefill + quick.calls * ttft + quick.output_tokens / speed
-    slope = (long.calls - quick.calls) * ttft + (long.output_tokens - quick.output_tokens) / speed
     price = target.price
-    if price is None:
-        return Projection(target.name, wait, seconds, slope, 0.0, 0.0, has_price=False, ratio=ratio)
-    usd = _money(price, prompt_tokens, cold_tokens, quick)
-    more = _money(price, prompt_tokens, cold_tokens, long) - usd
-    return Projection(target.name, wait, seconds, slope, usd, more, has_price=True, ratio=ratio)
+    calls, output, more_calls, more_output, usd, per_cold, per_prompt, more_usd, more_per_prompt = _rates(
+        economics, price, ratio
+    )
+    cold_tokens = prompt_tokens - warm_tokens if prompt_tokens > warm_tokens else 0
+    return Projection(
+        target.name,
+        wait,
+        wait + hop_seconds + cold_tokens / prefill + calls * ttft + output / speed,
+        more_calls * ttft + more_output / speed,
+        usd + cold_tokens * per_cold + prompt_tokens * per_prompt,
+        more_usd + prompt_tokens * more_per_prompt,
+        price is not None,
+        ratio,
+    )
 
 
-def _money(price: Price, prompt_tokens: int, cold_tokens: int, size: TurnSize) -> float:
-    """USD for a turn: what is cold is written once, then all of the prefix is read from the cache by every further call."""
-    read_tokens = prompt_tokens - cold_tokens + prompt_tokens * max(size.calls - 1, 0)
-    return price.cost_of_turn(written_tokens=cold_tokens, read_tokens=read_tokens, output_tokens=size.output_tokens)
+def project_tiers(
+    signals: Signals, ruled_out: Container[str], score: float, economics: Economics
+) -> tuple[list[Projection], list[Projection]]:
+    """What each open target would take, fast and deep, cheapest first; equals stay in the order of the config."""
+    tokens, position = signals.prompt.tokens, signals.turn.position
+    warm, now_on = position.warm, position.tier
+    fast: list[Projection] = []
+    deep: list[Projection] = []
+    for name, status in signals.statuses.items():
+        if name not in ruled_out:
+            tier = status.target.tier
+            hop_seconds = 0.0 if now_on is None or now_on is tier else economics.hop_seconds
+            projection = project(status, tokens, economics, warm.get(name, 0) if warm else 0, hop_seconds)
+            (fast if tier is Tier.FAST else deep).append(projection)
+    if len(signals.statuses) > 2:
+        for several in (fast, deep):
+            several.sort(key=lambda projection: weigh(projection, score, economics).cost_usd)
+    return fast, deep
 
 
-def weigh(projection: Projection, p: float, economics: Economics) -> Estimate:
+def costs_of(fast: Projection, deep: Projection, p: float, worth: Worth) -> tuple[float, float]:
+    """The cost of a turn in USD on fast and on deep: what the estimates say of it, without making them."""
+    _, _, fast_seconds, fast_slope, fast_usd, fast_usd_slope, _, _ = fast
+    _, _, deep_seconds, deep_slope, deep_usd, deep_usd_slope, _, _ = deep
+    rate = worth.usd_per_second
+    deep_seconds += deep_slope * p
+    deep_usd += deep_usd_slope * p
+    fast_seconds += fast_slope * p + p * worth.redo_factor * deep_seconds
+    return fast_seconds * rate + fast_usd + fast_usd_slope * p + p * deep_usd, deep_seconds * rate + deep_usd
+
+
+def weighing_of(decision: Decision) -> Weighing:
+    """What a decision was weighed by or, where somebody insisted, would have been."""
+    if decision.weighing is not None:
+        return decision.weighing
+    signals, score, economics = decision.signals, decision.score, decision.economics
+    ruled_out = {opinion.target for _, opinion in decision.opinions.ruled_out}
+    return weigh_up(*project_tiers(signals, ruled_out, score, economics))
+
+
+def weigh_up(fast: list[Projection], deep: list[Projection]) -> Weighing:
+    """The cheapest of each tier."""
+    return Weighing(fast[0] if fast else None, deep[0] if deep else None, len(fast) > 1)
+
+
+def estimates_of(weighing: Weighing, p: float, worth: Worth) -> dict[Tier, Estimate]:
+    """Expected time and money of each tier that has an open target."""
+    fast, deep = weighing.fast, weighing.deep
+    if deep is None:
+        return {} if fast is None else {Tier.FAST: weigh(fast, p, worth)}
+    redo = weigh(deep, p, worth)
+    return {Tier.DEEP: redo} if fast is None else {Tier.FAST: weigh_with_redo(fast, redo, p, worth), Tier.DEEP: redo}
+
+
+def flip_of(weighing: Weighing, p: float, worth: Worth) -> Flip:
+    """What would have changed the tier. With one tier alone, nothing."""
+    if weighing.fast is None or weighing.deep is None:
+        return Flip(None, None)
+    flip = find_flip(weighing.fast, weighing.deep, p, worth)
+    # With a second fast target, a queue at the first moves the work to that one, not to the other tier.
+    return Flip(flip.score, None) if weighing.has_other_fast else flip
+
+
+def weigh(projection: Projection, p: float, worth: Worth) -> Estimate:
     """The estimate of a target whose work needs no redo."""
     target, wait, seconds, slope, usd, usd_slope, has_price, ratio = projection
     seconds += slope * p
     usd += usd_slope * p
-    return Estimate(target, seconds, usd if has_price else None, seconds * economics.usd_per_second + usd, wait, 0.0, ratio)
+    return Estimate(target, seconds, usd if has_price else None, seconds * worth.usd_per_second + usd, wait, 0.0, ratio)
 
 
-def weigh_with_redo(projection: Projection, deep: Estimate, p: float, economics: Economics) -> Estimate:
+def weigh_with_redo(projection: Projection, deep: Estimate, p: float, worth: Worth) -> Estimate:
     """The estimate of fast: with the chance of a long task, deep does it again, after it was found and undone."""
     target, wait, seconds, slope, usd, usd_slope, has_price, ratio = projection
-    redo = p * economics.redo_factor * deep.seconds
+    redo = p * worth.redo_factor * deep.seconds
     seconds += slope * p + redo
     usd += usd_slope * p + p * (deep.money_usd or 0.0)
-    return Estimate(target, seconds, usd if has_price else None, seconds * economics.usd_per_second + usd, wait, redo, ratio)
+    return Estimate(target, seconds, usd if has_price else None, seconds * worth.usd_per_second + usd, wait, redo, ratio)
 
 
-def find_flip(fast: Projection, deep: Projection, p: float, economics: Economics) -> Flip:
+def find_flip(fast: Projection, deep: Projection, p: float, worth: Worth) -> Flip:
     """The chance of a long task, and the wait on fast, at which both tiers cost the same. None where no value does."""
-    rate, factor = economics.usd_per_second, economics.redo_factor
+    rate, factor = worth.usd_per_second, worth.redo_factor
     _, wait, seconds, slope, usd, usd_slope, _, _ = fast
     _, _, deep_seconds, deep_slope, deep_usd, deep_usd_slope, _, _ = deep
     # cost(fast) - cost(deep) = square·p² + linear·p + constant

@@ -1,12 +1,14 @@
 """The sentences of a decision: one short line for a header, and its JSON for everything else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from router.contract.decision import Decision, Estimate, Evidence
-from router.contract.opinions import Insist, Lean, RuleOut
-from router.contract.request import Json, JsonObject
+from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, Weighing
+from router.contract.opinions import Insist, Lean, Opinions, RuleOut
+from router.contract.request import JsonObject
+from router.contract.signals import Signals
 from router.contract.words import Tier
-from router.decide.opinions import Opinions
+from router.decide.estimate import Worth, estimates_of, flip_of, weighing_of
+from router.decide.opinions import evidence_of
 
 _MAX_CHARS = 120
 _TOLD_WARM_TOKENS = 8_000
@@ -16,17 +18,12 @@ _LOOKS_LONG = -0.85
 """Log-odds: a score of 0.3, where tiers usually change."""
 
 
-def because_insist(opinion: Insist) -> str:
-    """An opinion insisted on it."""
-    return opinion.because
-
-
 def because_only_tier(tier: Tier, reason: str) -> str:
     """The other tier cannot serve it."""
     return f"only {tier} can serve this: {reason}"
 
 
-def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], opinions: Opinions, warm_lead: int = 0) -> str:
+def because_estimate(tier: Tier, chosen: Projection, other: Projection, opinions: Opinions, signals: Signals) -> str:
     """Both could; this one will be done sooner.
 
     Begins with what the turn looks like; adds the strongest other evidence that points the same way and, where the choice
@@ -34,30 +31,40 @@ def because_estimate(tier: Tier, estimates: Mapping[Tier, Estimate], opinions: O
     one and more takes its place.
     """
     is_deep = tier is Tier.DEEP
-    leans = [attributed.opinion for attributed in opinions.leans if isinstance(attributed.opinion, Lean)]
-    looks = next((lean for lean in leans if lean.names_turn), None)
-    pointing = [
-        lean for lean in leans if lean is not looks and (lean.log_odds > 0) == is_deep and abs(lean.log_odds) >= _TOLD_LOG_ODDS
-    ]
-    words = [looks.because if looks else "unclear whether quick or long", *[lean.because for lean in pointing[:1]]]
+    looks: Lean | None = None
+    pointing = ""
+    for _, lean in opinions.leans:
+        if lean.names_turn and looks is None:
+            looks = lean
+        elif not pointing and (lean.log_odds > 0) is is_deep and abs(lean.log_odds) >= _TOLD_LOG_ODDS:
+            pointing = lean.because
+    sentence = looks.because if looks else "unclear whether quick or long"
+    if pointing:
+        sentence = _add(sentence, pointing)
     if looks is None or (looks.log_odds > _LOOKS_LONG) is not is_deep:
+        warm_lead = _warm_lead(chosen.target, other.target, signals)
         if warm_lead >= _TOLD_WARM_TOKENS:
-            words.append(f"{warm_lead // 1000}k tokens are cached there")
-        elif looks is not None and len(words) == 1:
-            words.append(_say_against_looks(tier, estimates))
-    sentence = words[0]
-    for word in words[1:]:
-        if word.startswith(sentence):
-            sentence = word
-        elif len(sentence) + len(word) + 2 <= _MAX_CHARS:
-            sentence = f"{sentence}; {word}"
+            sentence = _add(sentence, f"{warm_lead // 1000}k tokens are cached there")
+        elif looks is not None and not pointing:
+            sentence = _add(sentence, _say_against_looks(tier, other.wait_seconds))
     return sentence
 
 
-def _say_against_looks(tier: Tier, estimates: Mapping[Tier, Estimate]) -> str:
+def _add(sentence: str, words: str) -> str:
+    if words.startswith(sentence):
+        return words
+    return f"{sentence}; {words}" if len(sentence) + len(words) + 2 <= _MAX_CHARS else sentence
+
+
+def _warm_lead(chosen: str, other: str, signals: Signals) -> int:
+    """How many more tokens of the conversation are warm on the chosen target than on the other tier's."""
+    warm, most = signals.turn.position.warm, signals.prompt.tokens
+    return min(warm.get(chosen, 0), most) - min(warm.get(other, 0), most)
+
+
+def _say_against_looks(tier: Tier, other_wait_seconds: float) -> str:
     """Why a turn does not go to the tier that it looks right for."""
-    other = estimates[tier.other]
-    if other.wait_seconds >= _TOLD_WAIT_SECONDS:
+    if other_wait_seconds >= _TOLD_WAIT_SECONDS:
         return f"{tier.other} has a queue"
     return "fast would not be done much sooner" if tier is Tier.DEEP else "fast is still done sooner"
 
@@ -69,9 +76,8 @@ def no_target_error(insist: Insist | None, reasons: Sequence[RuleOut]) -> str:
 
 
 def explain(decision: Decision) -> JsonObject:
-    """The whole decision as JSON: for `/tandem/explain`, the ledger and the command line."""
-    estimates: JsonObject = {str(tier): _estimate_json(estimate) for tier, estimate in decision.estimates.items()}
-    evidence: list[Json] = [_evidence_json(item) for item in decision.evidence]
+    """The whole decision as JSON: for `/tandem/explain` and the command line."""
+    weighing, signals = weighing_of(decision), decision.signals
     return {
         "tier": str(decision.tier),
         "targets": list(decision.targets),
@@ -84,17 +90,31 @@ def explain(decision: Decision) -> JsonObject:
         "client": decision.turn.client,
         "person_text": decision.turn.person_text,
         "prompt_tokens": decision.prompt_tokens,
-        "prompt_tokens_exact": decision.prompt_is_exact,
-        "evidence": evidence,
-        "estimates": estimates,
-        "margin_usd": None if decision.margin_usd is None else round(decision.margin_usd, 6),
-        "flip": {
-            "score": _rounded(decision.flip.score, 4),
-            "fast_wait_seconds": _rounded(decision.flip.fast_wait_seconds, 2),
-        },
-        "skipped": [{"policy": entry.policy, "reason": entry.reason} for entry in decision.skipped],
+        "prompt_tokens_exact": signals.prompt.is_exact,
+        **explain_opinions(decision.opinions),
+        **explain_weighing(weighing, decision.score, decision.decided_by, decision.economics),
         "config": decision.config_fingerprint,
         "weights": decision.weights_fingerprint,
+    }
+
+
+def explain_opinions(opinions: Opinions) -> JsonObject:
+    """What was said, strongest first, and who was not heard."""
+    return {
+        "evidence": [_evidence_json(item) for item in evidence_of(opinions)],
+        "skipped": [{"policy": entry.policy, "reason": entry.reason} for entry in opinions.skipped],
+    }
+
+
+def explain_weighing(weighing: Weighing, score: float, decided_by: str, worth: Worth) -> JsonObject:
+    """Both estimates, by how much they differ, and what would have changed the tier."""
+    estimates = estimates_of(weighing, score, worth)
+    costs = [estimate.cost_usd for estimate in estimates.values()]
+    flip = flip_of(weighing, score, worth) if decided_by == ESTIMATE else Flip(None, None)
+    return {
+        "estimates": {str(tier): _estimate_json(estimate) for tier, estimate in estimates.items()},
+        "margin_usd": round(abs(costs[0] - costs[1]), 6) if len(costs) == 2 else None,
+        "flip": {"score": _rounded(flip.score, 4), "fast_wait_seconds": _rounded(flip.fast_wait_seconds, 2)},
     }
 
 

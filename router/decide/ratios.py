@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from router.contract.economics import Economics
 from router.contract.entry import FinishedWork
 from router.contract.target import WorkRatio
-from router.decide.estimate import Economics
 
 _PRIOR_TURNS = 20.0
 """What "as expected" weighs: few turns change little."""

@@ -1,5 +1,6 @@
 """An answer, whatever its dialect: how its stream ended, what it used, and how one is written."""
 
+import re
 from collections.abc import Mapping
 
 import orjson
@@ -13,9 +14,12 @@ from router.dialects.table import SPECS
 FIRST_TOKEN_MARKS: Mapping[Dialect, bytes] = {name: spec.first_token_mark for name, spec in SPECS.items()}
 """Bytes that no piece before the first token holds: the frames that open a stream are not the model's work."""
 
+TELLING: Mapping[Dialect, re.Pattern[bytes]] = {name: spec.telling for name, spec in SPECS.items()}
+"""What is found in every frame that tells how a stream ended."""
+
 
 def read_stream_end(dialect: Dialect, frames: list[Frame]) -> StreamEnd:
-    """How a stream ended, from its last frames."""
+    """How a stream ended, from its telling frames."""
     return SPECS[dialect].read_end(frames)
 
 

@@ -1,8 +1,10 @@
 """Taking fields out of foreign JSON, with refusals that name the field. Shared by the dialects."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import repeat
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject
@@ -16,36 +18,60 @@ _MAX_NUMBERS = {
     "max_completion_tokens": 100_000_000,
     "max_output_tokens": 100_000_000,
 }
+NUMBERS = frozenset(_MAX_NUMBERS)
+"""The fields that `check_numbers` looks at."""
+
+_OBJECT = frozenset({dict})
+
+TEXT_ONLY = frozenset({Feature.TEXT})
+_NO_TOOLS: frozenset[Feature] = frozenset()
+_TOOLS, _CUSTOM_TOOLS = frozenset({Feature.TOOLS}), frozenset({Feature.CUSTOM_TOOLS})
 
 
-@dataclass(slots=True)
-class Reading:
-    """What one dialect found in a body. Filled once by `read`, then copied into the `RequestView`."""
+class Seen(Struct, frozen=True):
+    """What a walk through the messages finds besides words."""
+
+    image_count: int = 0
+    file_count: int = 0
+    media_bytes: int = 0
+    system_at: int | None = None
+    """The first message of the client's own that has a text, in a dialect that has no other place for it."""
+
+    def with_image(self, source_bytes: int) -> "Seen":
+        return replace(self, image_count=self.image_count + 1, media_bytes=self.media_bytes + source_bytes)
+
+    def with_file(self, source_bytes: int) -> "Seen":
+        return replace(self, file_count=self.file_count + 1, media_bytes=self.media_bytes + source_bytes)
+
+    @property
+    def needs(self) -> frozenset[Feature]:
+        """What a target must accept for it."""
+        if not self.image_count and not self.file_count:
+            return TEXT_ONLY
+        images = {Feature.IMAGES} if self.image_count else set()
+        return TEXT_ONLY.union(images, {Feature.FILES} if self.file_count else set())
+
+
+NOTHING_SEEN = Seen()
+
+
+class Reading(Struct, frozen=True):
+    """What one dialect found in a body, for the `RequestView`."""
 
     conversation: Conversation
     system: str = ""
     effort: str | None = None
-    needs: set[Feature] = field(default_factory=lambda: {Feature.TEXT})
-    image_count: int = 0
-    media_bytes: int = 0
+    needs: frozenset[Feature] = TEXT_ONLY
+    seen: Seen = NOTHING_SEEN
     previous_response_id: str | None = None
-
-    def add_image(self, source_bytes: int) -> None:
-        self.needs.add(Feature.IMAGES)
-        self.image_count += 1
-        self.media_bytes += source_bytes
-
-    def add_file(self, source_bytes: int) -> None:
-        self.needs.add(Feature.FILES)
-        self.media_bytes += source_bytes
 
 
 def read_model(body: JsonObject) -> str:
     """The model's name, which must be a plain word."""
     model = body.get("model")
-    if model is None:
-        raise BadRequest('model: missing. Send "auto", "fast" or "deep"', param="model")
     if not isinstance(model, str) or not model.strip():
+        if model is None:
+            raise BadRequest('model: missing. Send "auto", "fast" or "deep"', param="model")
         raise BadRequest('model: must be a non-empty string such as "auto"', param="model")
     if len(model) > 200 or not model.isprintable():
         raise BadRequest("model: must have at most 200 characters, and no control characters", param="model")
@@ -55,11 +81,13 @@ def read_model(body: JsonObject) -> str:
 def read_stream(body: JsonObject) -> bool:
     """Whether the answer is to be streamed."""
     stream = body.get("stream")
-    if stream is not None and not isinstance(stream, bool):
+    if stream is True:
+        return True
+    if stream is not None and stream is not False:
         raise BadRequest(f"stream: must be true or false, not {_shown(stream)}", param="stream")
-    if not stream and body.get("stream_options") is not None:
+    if body.get("stream_options") is not None:
         raise BadRequest("stream_options: only allowed when stream is true", param="stream_options")
-    return bool(stream)
+    return False
 
 
 def check_numbers(body: JsonObject) -> None:
@@ -82,12 +110,21 @@ def read_list(body: JsonObject, name: str) -> list[Json]:
     return value
 
 
-def objects(items: list[Json], name: str) -> Iterator[JsonObject]:
-    """The items of a list, each of which must be an object."""
-    for index, item in enumerate(items):
-        if not isinstance(item, dict):
-            raise BadRequest(f"{name}[{index}]: must be an object, not {_shown(item)}", param=f"{name}[{index}]")
-        yield item
+def objects(items: list[Json], name: str, first: int = 0) -> list[JsonObject]:
+    """The items of a list, each of which must be an object. `first` is the place of the first of them in the whole."""
+    if not _OBJECT.issuperset(map(type, items)):
+        for index, item in enumerate(items, first):
+            if not isinstance(item, dict):
+                raise BadRequest(f"{name}[{index}]: must be an object, not {_shown(item)}", param=f"{name}[{index}]")
+    return items  # type: ignore[return-value]  # each was looked at, which a checker cannot see
+
+
+def read_tools(body: JsonObject) -> frozenset[Feature]:
+    """What the tools of a request need."""
+    types = list(map(dict.get, objects(read_list(body, "tools"), "tools"), repeat("type")))
+    if "custom" not in types:
+        return _TOOLS if types else _NO_TOOLS
+    return _CUSTOM_TOOLS if types.count("custom") == len(types) else _TOOLS | _CUSTOM_TOOLS
 
 
 def as_text(value: Json) -> str:
@@ -107,7 +144,7 @@ def as_list(value: Json) -> list[Json]:
 
 def as_count(value: Json) -> int:
     """The value if it is a whole number that counts something, else 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if type(value) is int and value > 0 else 0  # a bool is an int too, and counts nothing
 
 
 def as_whole(value: Json) -> int | None:

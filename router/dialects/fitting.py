@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from router.contract.request import JsonObject, RequestView
 from router.contract.target import Target
-from router.contract.words import Feature
+from router.contract.words import Dialect, Feature
 from router.dialects.fields import as_list, as_object
 from router.dialects.hosts import ORDINARY, Quirks
 from router.dialects.opaque import without_foreign
@@ -13,6 +15,7 @@ from router.dialects.spec import DialectSpec
 from router.dialects.table import SPECS
 from router.dialects.translate.envelope import MARKS
 
+_EFFORT = "reasoning_effort"
 _ENCRYPTED = "reasoning.encrypted_content"
 _FOREIGN = "reasoning of another target"
 
@@ -25,11 +28,47 @@ class Fit(NamedTuple):
     instructions: str = ""
 
 
+class Reasons(Struct, frozen=True):
+    """What a request of one dialect must have for anything of it to change on its way to one target."""
+
+    fields: frozenset[str]
+    marks: tuple[bytes, ...]
+    """Bytes that a body must hold somewhere before any reasoning in it can be ours."""
+
+    def leave_alone(self, view: RequestView, target: Target) -> bool:
+        """Whether a request has none of them, as is usual: then `fields_to_change` finds nothing, and need not look."""
+        return (
+            self.fields.isdisjoint(view.body)
+            and view.needs <= target.accepts
+            and not view.origins
+            and not (self.marks and any(map(view.raw.__contains__, self.marks)))
+        )
+
+
+def reasons_to_change(target: Target, fit: Fit) -> Mapping[Dialect, Reasons]:
+    """The reasons for each dialect that a target speaks. One that adds instructions changes every request: it has none."""
+    if fit.instructions:
+        return {}
+    spoken = {dialect: spec for dialect, spec in SPECS.items() if target.dialect_for(dialect) is dialect}
+    return {dialect: _reasons(spec, fit) for dialect, spec in spoken.items()}
+
+
+def _reasons(spec: DialectSpec, fit: Fit) -> Reasons:
+    quirks, fields = fit.quirks, set[str]()
+    if quirks is not ORDINARY:
+        fields |= quirks.refuses
+        fields |= set(spec.limit_fields) - {quirks.limit_field}
+    if fit.efforts or quirks.efforts:
+        fields.add(spec.effort_holder or _EFFORT)
+    return Reasons(frozenset(fields), MARKS if spec.without_wrapped is not None else ())
+
+
 def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonObject, tuple[str, ...]]:
     """The fields that differ for this target, each with what it becomes (None means that it goes), and what is thereby lost."""
     spec = SPECS[view.dialect]
+    lacks_reasoning = Feature.REASONING in view.needs and Feature.REASONING not in target.accepts
     changes: JsonObject = {}
-    if Feature.REASONING in view.needs and Feature.REASONING not in target.accepts:
+    if lacks_reasoning:
         _drop_reasoning(view.body, spec, changes)
     lost = list(changes)
     quirks = fit.quirks
@@ -80,7 +119,7 @@ def _rename_limit(body: JsonObject, spec: DialectSpec, taken: str, changes: Json
 def _map_effort(body: JsonObject, spec: DialectSpec, effort: str, changes: JsonObject) -> None:
     holder = spec.effort_holder
     if holder is None:
-        if "reasoning_effort" in body and "reasoning_effort" not in changes:
-            changes["reasoning_effort"] = effort
+        if _EFFORT in body and _EFFORT not in changes:
+            changes[_EFFORT] = effort
     elif holder not in changes and "effort" in as_object(body.get(holder)):
         changes[holder] = {**as_object(body.get(holder)), "effort": effort}

@@ -1,9 +1,11 @@
 """Our own response headers, the same for every dialect."""
 
+from functools import lru_cache
+
 import orjson
 
 from router.contract.decision import Decision
-from router.contract.facts import AnswerFacts
+from router.contract.facts import AttemptOpened
 from router.contract.relay import Headers
 from router.contract.request import JsonObject
 from router.contract.target import Target
@@ -13,6 +15,7 @@ _MAX_BECAUSE = 240
 _MAX_EXPLAIN = 4_000
 
 
+@lru_cache(maxsize=1024)
 def header_text(text: str, most: int = _MAX_BECAUSE) -> str:
     """One line of ASCII, safe in a header."""
     line = " ".join(text.encode("ascii", "replace").decode("ascii").split())
@@ -24,21 +27,35 @@ def because_served(decision: Decision, target: Target, failed: str) -> str:
     return f"{failed}, so {target.name} answers: {decision.because}" if failed else decision.because
 
 
-def answer_headers(facts: AnswerFacts) -> Headers:
-    """Who serves and why. The tier is that of the target that really serves."""
-    decision, target, explanation = facts.decision, facts.target, facts.explanation
+def answer_headers(
+    request_id: str,
+    decision: Decision,
+    opened: AttemptOpened,
+    overhead_ms: float,
+    carried: Headers = (),
+    explanation: JsonObject | None = None,
+) -> Headers:
+    """Who serves and why. The tier is that of the target that really serves.
+
+    `overhead_ms` is our own time until the first target was called. `carried` is what the caller's client is asked to send back
+    with its next request, and `explanation` the whole decision, where the caller asked for it.
+    """
+    target, because = opened.target, decision.because
+    if opened.failed:
+        because = because_served(decision, target, opened.failed)
     headers = (
-        (REQUEST_ID, facts.request_id),
+        (REQUEST_ID, request_id),
         ("x-tandem-tier", str(target.tier)),
         ("x-tandem-target", target.name),
-        ("x-tandem-because", header_text(because_served(decision, target, facts.failed))),
+        ("x-tandem-because", header_text(because)),
         ("x-tandem-score", f"{decision.score:.3f}"),
-        ("x-tandem-overhead-ms", f"{facts.overhead_ms:.2f}"),
-        *facts.carried,
+        ("x-tandem-overhead-ms", f"{overhead_ms:.2f}"),
+        *carried,
     )
     if explanation is None:
         return headers
     whole = {key: value for key, value in explanation.items() if key != "person_text"}
+    whole["drops"] = {target.name: list(opened.dropped)} if opened.dropped else {}
     text = _ascii_json(whole)
     if len(text) > _MAX_EXPLAIN:
         text = _ascii_json({key: whole[key] for key in ("tier", "score", "because", "decided_by", "estimates", "flip")})

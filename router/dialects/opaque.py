@@ -5,16 +5,16 @@ and in place; the caller still holds it, and sends it again when the turn return
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 from router.contract.request import Json, RequestView
-from router.contract.words import Dialect
 from router.dialects.fields import as_list, as_object
 from router.dialects.table import SPECS
 
 
-def keys_of(dialect: Dialect, item: Json) -> Iterator[str]:
-    """The keys of the opaque state in one message or item."""
-    return SPECS[dialect].opaque_keys(as_object(item))
+def keys_of(view: RequestView, start: int = 0) -> Iterator[str]:
+    """The keys of the opaque state in a conversation, from one of its messages on."""
+    return chain.from_iterable(map(SPECS[view.dialect].opaque_keys, view.conversation.items[start:]))  # type: ignore[arg-type]  # objects
 
 
 def refused_by(target: str) -> str:

@@ -22,9 +22,9 @@ _NO_OVERRIDES = Overrides()
 
 def read_overrides(headers: Mapping[str, str]) -> Overrides:
     """What the caller asked for by header."""
-    given = {name: value.strip() for name, value in headers.items() if name.startswith(PREFIX)}
-    if not given:
+    if PREFIX not in "".join(headers):  # nor, then, at the beginning of any
         return _NO_OVERRIDES
+    given = {name: value.strip() for name, value in headers.items() if name.startswith(PREFIX)}
     for name, value in given.items():
         choices = _CHOICES.get(name)
         if choices is not None and value.lower() not in choices:

@@ -1,17 +1,19 @@
 """Bytes of a request → `RequestView`, whatever the dialect."""
 
 from collections.abc import Mapping
+from itertools import repeat
 from types import MappingProxyType
 
-import orjson
+from msgspec.structs import replace
 
-from router.contract.errors import NotAllowed, TooDeep
+from router.contract.errors import NotAllowed
 from router.contract.exchange import Arrival
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Dialect
-from router.dialects.fields import check_numbers, read_model, read_stream
-from router.dialects.json_body import parse_body
+from router.dialects.fields import NUMBERS, check_numbers, read_model, read_stream
+from router.dialects.json_body import parse_request
 from router.dialects.overrides import read_overrides
+from router.dialects.splice import replace_fields
 from router.dialects.table import SPECS
 
 _REFUSED_FIELDS = frozenset(
@@ -24,14 +26,28 @@ _REFUSED_FIELDS = frozenset(
     """.split()
 )
 _REFUSED_PREFIXES = ("aws_", "vertex_", "litellm_", "azure_")
+_STREAM_FIELDS = frozenset({"stream", "stream_options"})
+USUAL_FIELDS = (
+    frozenset(
+        """
+        model messages system input instructions prompt tools tool_choice parallel_tool_calls user metadata store include
+        reasoning reasoning_effort thinking response_format text prompt_cache_key stop client_metadata output_config
+        """.split()
+    )
+    | NUMBERS
+    | _STREAM_FIELDS
+)
+"""Where a request has only these, none need be looked for that is refused."""
 
 
 def read_request(arrival: Arrival) -> RequestView:
     """Read a request once. Raises `BadRequest` and its kin, each naming the field."""
-    body = parse_body(arrival.raw)
-    _refuse_library_fields(body)
+    body, has_one_model = parse_request(arrival.raw)
+    if not USUAL_FIELDS.issuperset(body):
+        refuse_library_fields(body)
     model = read_model(body)
-    check_numbers(body)
+    if not NUMBERS.isdisjoint(body):
+        check_numbers(body)
     reading = SPECS[arrival.dialect].read(body, arrival.operation)
     return RequestView(
         id=arrival.id,
@@ -41,47 +57,47 @@ def read_request(arrival: Arrival) -> RequestView:
         body=body,
         headers=arrival.headers,
         model=model,
-        is_streaming=read_stream(body),
+        is_streaming=not _STREAM_FIELDS.isdisjoint(body) and read_stream(body),
         system=reading.system,
         conversation=reading.conversation,
-        needs=frozenset(reading.needs),
+        needs=reading.needs,
         overrides=read_overrides(arrival.headers),
         effort=reading.effort,
-        image_count=reading.image_count,
-        media_bytes=reading.media_bytes,
+        image_count=reading.seen.image_count,
+        media_bytes=reading.seen.media_bytes,
         caller=arrival.caller,
         previous_response_id=reading.previous_response_id,
+        has_one_model=has_one_model,
     )
 
 
 def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
     """The same request with another body, read again."""
     reading = SPECS[view.dialect].read(body, view.operation)
-    return view._replace(
+    return replace(
+        view,
         raw=raw,
         body=body,
         is_streaming=read_stream(body),
         system=reading.system,
         conversation=reading.conversation,
-        needs=frozenset(reading.needs),
+        needs=reading.needs,
         effort=reading.effort,
-        image_count=reading.image_count,
-        media_bytes=reading.media_bytes,
+        image_count=reading.seen.image_count,
+        media_bytes=reading.seen.media_bytes,
         previous_response_id=reading.previous_response_id,
     )
 
 
 def rewrite(view: RequestView, changes: JsonObject) -> RequestView:
     """The same request with some fields changed."""
-    body = {**view.body, **changes}
-    try:
-        return read_anew(view, body, orjson.dumps(body))
-    except orjson.JSONEncodeError as error:
-        raise TooDeep("the JSON is nested too deeply to be rewritten: over 250 levels") from error
+    return read_anew(view, {**view.body, **changes}, replace_fields(view.raw, view.body, changes))
 
 
-def _refuse_library_fields(body: JsonObject) -> None:
+def refuse_library_fields(body: JsonObject) -> None:
     """Refuse fields that a client library used upstream would obey: they could send our keys elsewhere."""
+    if _REFUSED_FIELDS.isdisjoint(body) and not any(map(str.startswith, body, repeat(_REFUSED_PREFIXES))):
+        return
     for name in body:
         if name in _REFUSED_FIELDS or name.startswith(_REFUSED_PREFIXES):
             raise NotAllowed(

@@ -1,5 +1,6 @@
 """What one dialect is: everything that the rest of Tandem must know of it, as one object. `table.py` holds them all."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -70,8 +71,10 @@ class DialectSpec:
     without_wrapped: Callable[[list[Json]], list[Json]] | None
     """The conversation without reasoning that a bridge wrapped; None where callers are given none to carry."""
 
+    telling: re.Pattern[bytes]
+    """What every frame holds that tells how a stream ended or what it used. It may be in others too, if not in most."""
     read_end: Callable[[list[Frame]], StreamEnd]
-    """How a stream ended, from its first and last frames."""
+    """How a stream ended, from those frames."""
     read_answer: Callable[[JsonObject], Usage | None]
     """The usage of a whole answer. Raises ValueError when it is not an answer of this dialect."""
     first_token_mark: bytes

@@ -1,51 +1,101 @@
-"""Putting the target's model name, and what else must change, into a body as it came."""
+"""Putting the target's model name, and what else must change, into a body as it came: every other byte stays what it was.
+
+A value that changes is written anew. All others are copied from the bytes that came: written anew, integers over 64 bit would
+become floats, and `1e400` or seventeen digits something else.
+"""
 
 import re
 
+import msgspec
 import orjson
 
 from router.contract.errors import TooDeep
-from router.contract.request import JsonObject
+from router.contract.request import Json, JsonObject
 
-_SMALL_BYTES = 16_384
 _KEY = b'"model"'
 _ESCAPED_LETTER = b"\\u006"
-"""How any letter of the key would begin if it were escaped: no client does that, so such a body is written anew."""
-_VALUE = re.compile(rb'[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*")')
+"""How any letter of the key would begin if it were escaped: no client does that, so such a body is taken apart."""
+_FIRST = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
+_FIRST_OF_MORE = re.compile(_FIRST.pattern + rb"[ \t\r\n]*,")
+_VALUE = re.compile(rb'(?<!\\)"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def replace_model(raw: bytes, body: JsonObject, model: str, changes: JsonObject) -> bytes:
-    """The body with another model name, and with `changes` made (None takes a field out); every other byte as it came.
+def parse_apart(raw: bytes) -> JsonObject | None:
+    """Parse a body that begins with its model, and prove that it has no second one. None where that cannot be done.
 
-    A small body is spliced. A large one is written anew first: that takes less time than to search it (150 µs against 700 for
-    500 KB), and what comes out is the splice itself when the client wrote its JSON without spaces, as most do.
+    The rest is parsed without that key: if the parse finds none, there is none. To search half a megabyte for a second one,
+    spelled with escapes or without, would take five times as long as the copy that this takes.
     """
-    if not changes and len(raw) <= _SMALL_BYTES:
-        return _splice(raw, model) or _rewrite(body, model, changes)
-    written = _rewrite(body, model, changes)
-    if changes or len(written) - len(orjson.dumps(model)) == len(raw) - len(orjson.dumps(body["model"])):
-        return written
-    return _splice(raw, model) or written
-
-
-def _rewrite(body: JsonObject, model: str, changes: JsonObject) -> bytes:
-    merged = {**body, **changes, "model": model}
+    found = _FIRST_OF_MORE.match(raw)
+    if found is None:
+        return None
     try:
-        return orjson.dumps({key: value for key, value in merged.items() if value is not None or key not in changes})
-    except orjson.JSONEncodeError as error:
-        raise TooDeep("the JSON is nested too deeply to be rewritten: over 250 levels") from error
+        rest = orjson.loads(b"".join((b"{", memoryview(raw)[found.end() :])))
+        model = orjson.loads(found[1])
+    except orjson.JSONDecodeError:
+        return None
+    # An empty rest would hide that a comma came after the last member.
+    return {"model": model, **rest} if rest and "model" not in rest else None
 
 
-def _splice(raw: bytes, model: str) -> bytes | None:
-    """Exchange the value of the one key `model`, or None where that is not safe.
+def replace_model(raw: bytes, body: JsonObject, model: str, changes: JsonObject, *, has_one_model: bool = False) -> bytes:
+    """The body with another model name, and with `changes` made (None takes a field out).
 
-    A quote inside a JSON string is escaped, so `"model"` before a colon is always a key. If it stands in the body once, it
-    is the top-level key that the parse has seen. A second one, or one that is spelled with escapes, must not reach a target.
+    `has_one_model` says that `parse_apart` has read it, or that we wrote it ourselves: then nothing need be searched.
     """
-    start = -1 if _ESCAPED_LETTER in raw else raw.find(_KEY)
-    if start < 0 or raw.find(_KEY, start + len(_KEY)) >= 0:
+    if not changes:
+        found = (_FIRST.match(raw) if has_one_model else None) or _find_only_model(raw)
+        if found is not None:
+            return b"".join((raw[: found.start(1)], orjson.dumps(model), memoryview(raw)[found.end(1) :]))
+    return replace_fields(raw, body, {**changes, "model": model})
+
+
+def _find_only_model(raw: bytes) -> re.Match[bytes] | None:
+    """The one key `model`, or None where there may be another: a second one, or one with escapes, must not reach a target.
+
+    A quote inside a JSON string is escaped, so `"model"` before a colon is always a key. If it is in the body once, it is
+    the top-level key that the parse has seen. The search is from the end: it is twice as fast there.
+    """
+    place = raw.rfind(_KEY)
+    if raw.rfind(_KEY, 0, place) >= 0 or raw.rfind(_ESCAPED_LETTER) >= 0:
         return None
-    found = _VALUE.match(raw, start + len(_KEY))
-    if found is None or raw[start - 1 : start] == b"\\":
-        return None
-    return b"".join((raw[: found.start(1)], orjson.dumps(model), raw[found.end(1) :]))
+    return _VALUE.match(raw, place)
+
+
+def replace_fields(raw: bytes, body: JsonObject, changes: JsonObject) -> bytes:
+    """A JSON object with some fields changed; `body` is what `raw` was parsed into. None takes a field out."""
+    merged = {key: value for key, value in {**body, **changes}.items() if value is not None or key not in changes}
+    try:
+        return _write(merged, body, raw)
+    except (orjson.JSONEncodeError, RecursionError) as error:
+        raise TooDeep("the JSON is nested too deeply to be rewritten") from error
+
+
+def _write(value: Json, before: Json, raw: bytes) -> bytes:
+    """A value as JSON. Whatever in it is still what it was before is copied from `raw`, in which that was written."""
+    if value is before:
+        return raw
+    if isinstance(value, dict) and isinstance(before, dict):
+        return _write_object(value, before, raw)
+    if isinstance(value, list) and isinstance(before, list):
+        return _write_list(value, before, raw)
+    return orjson.dumps(value)
+
+
+def _write_object(value: JsonObject, before: JsonObject, raw: bytes) -> bytes:
+    members, written = _MEMBERS.decode(raw), []
+    for key, new in value.items():
+        text = _write(new, before[key], bytes(members[key])) if key in members else orjson.dumps(new)
+        written.append(orjson.dumps(key) + b":" + text)
+    return b"{%b}" % b",".join(written)
+
+
+def _write_list(value: list[Json], before: list[Json], raw: bytes) -> bytes:
+    """Items are known again by being the same objects, or by their place in a list that is as long as it was."""
+    items = [bytes(item) for item in _ITEMS.decode(raw)]
+    if len(value) == len(before):
+        return b"[%b]" % b",".join([_write(new, old, item) for new, old, item in zip(value, before, items, strict=True)])
+    known = {id(old): item for old, item in zip(before, items, strict=True)}
+    return b"[%b]" % b",".join([known.get(id(new)) or orjson.dumps(new) for new in value])

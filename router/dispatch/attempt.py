@@ -1,123 +1,74 @@
 """One attempt: the request made ready for a target, the call, and how it ended."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
-from router.contract.decision import Decision
 from router.contract.entry import Attempt
-from router.contract.errors import CallerKey, TandemError, Unavailable, UpstreamAuth, UpstreamTimeout
+from router.contract.errors import CallerKey, TandemError, Unavailable, UpstreamAuth
 from router.contract.exchange import CancelReason, Exchange
-from router.contract.facts import AnswerFacts, AttemptEnded, AttemptOpened, Ending
-from router.contract.relay import Headers, OutgoingRequest, Sink, UpstreamCall
-from router.contract.request import JsonObject, RequestView
-from router.contract.target import Target
-from router.contract.words import Operation, Outcome, Tier
+from router.contract.facts import AttemptEnded, AttemptOpened, Ending
+from router.contract.relay import Sink, UpstreamCall
+from router.contract.request import RequestView
+from router.contract.usage import Usage
+from router.contract.words import Operation, Outcome
+from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.meter import measure_speed, measure_usage
-from router.dispatch.outgoing import Outgoing, Reachable, prepare
+from router.dispatch.order import Order
+from router.dispatch.outgoing import Reachable, prepare
 from router.dispatch.relay import Relay
 from router.dispatch.translating import TranslatingSink
 
 _ABANDONED = "abandoned"
 """The error of an attempt that was cut off from our side."""
+_SERVED = Ending(Outcome.SERVED, 200)
 
 
-class Order(NamedTuple):
-    """What all attempts of one request share."""
+async def attempt(order: Order, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:
+    """Call one target and relay its answer. The request's ending, once anything has gone to the caller; else the attempt's.
 
-    exchange: Exchange
-    decision: Decision
-    sink: Sink
-    max_bytes: int
-    clock: Callable[[], float]
-    explanation: JsonObject | None = None
-    """The whole decision, where the caller asked for it."""
-    carried: Mapping[Tier, Headers] = {}
-    """Headers that go with an answer from each tier."""
-
-
-class Ended(NamedTuple):
-    """How an attempt came out. `ending` is set once anything has gone to the caller: then there is no other attempt."""
-
-    attempt: Attempt
-    error: TandemError | None
-    ending: Ending | None
-
-
-async def attempt(order: Order, view: RequestView, reachable: Reachable, failed: str) -> Ended:
-    """Call one target and relay its answer. Raises a `BadRequest` where the target could only misunderstand the request."""
-    exchange, target, clock = order.exchange, reachable.target, order.clock
-    is_counted_here = counts_here(view, target)
-    outgoing = (
-        Outgoing(view.dialect, view.raw, ()) if is_counted_here else prepare(view, reachable, order.decision.prompt_tokens)
-    )
-    began = clock()
-    relay = Relay(
-        order.sink,
-        exchange,
-        _answer_facts(order, target, failed, outgoing.dropped, began),
-        dialect=view.dialect,
-        is_streaming=view.is_streaming,
-        max_bytes=order.max_bytes,
-        translator=outgoing.answer,
-        reset_headers=reachable.fit.quirks.reset_headers,
-        clock=clock,
-    )
-    exchange.note(AttemptOpened(began, target, failed, outgoing.dropped))
-    # A plain timer: asyncio.timeout does the same for three times the cost.
-    timer = asyncio.get_running_loop().call_later(exchange.deadline.left(began), _on_deadline, relay, exchange, target)
+    Raises a `BadRequest` where the target could only misunderstand the request.
+    """
+    outgoing = prepare(view, reachable, order.decision.prompt_tokens)
+    exchange, loop, began = order.exchange, asyncio.get_running_loop(), order.clock()
+    if order.first_call_at is None:
+        order.first_call_at = began
+    opened = AttemptOpened(began, reachable.target, failed, outgoing.dropped)
+    relay = Relay(order, opened, view, reachable, order.sink, outgoing.answer, loop.create_future())
+    exchange.note(opened)
     call: UpstreamCall | None = None
+    timer: asyncio.TimerHandle | None = None
     ended: AttemptEnded | None = None
     try:
-        if is_counted_here:
-            _tell_count(relay, order.decision.prompt_tokens)
+        if outgoing.is_counted_here:
+            _tell_count(relay, outgoing.prompt_tokens)
         else:
-            call = _open(order, view, reachable, outgoing, relay)
-        error = _name_key(await relay.finished, relay, target)
-        ended = _conclude(order, view, relay, began, target, error, error.code if error else None)
+            sink = relay if outgoing.answer is None else _translated(outgoing.answer, relay)
+            call = reachable.adapter.open(outgoing, sink)
+        # A plain timer: asyncio.timeout does the same for three times the cost.
+        timer = loop.call_later(exchange.deadline.at - began, relay.expire)
+        error = await relay.finished
+        if error is not None:
+            error = _name_key(error, relay)
+        ended = _conclude(relay, error)
     except TandemError as unopened:  # the caller was to bring a key, and did not
-        ended = _conclude(order, view, relay, began, target, unopened, unopened.code)
+        ended = _conclude(relay, unopened)
         raise
     except asyncio.CancelledError as cancelled:
         _tell_stopping(exchange, relay, cancelled)
         raise
     finally:
-        timer.cancel()
-        relay.close()
-        if call is not None and not relay.has_served:
-            call.cancel()
-        exchange.note(ended or _conclude(order, view, relay, began, target, None, _ABANDONED))
-    return Ended(ended.attempt, error, _ending(relay, error))
+        if timer is not None:
+            timer.cancel()
+        if ended is None or ended.error is not None:
+            relay.close()
+            if call is not None:
+                call.cancel()
+        exchange.note(ended or _conclude(relay, None, _ABANDONED))
+    return _SERVED if error is None else _ending(relay, error) or ended
 
 
-def counts_here(view: RequestView, target: Target) -> bool:
-    """No other dialect has a call for counting, and an answer would cost money: the router's own count must do."""
-    return view.operation is Operation.COUNT_TOKENS and target.dialect_for(view.dialect) is not view.dialect
-
-
-def _answer_facts(order: Order, target: Target, failed: str, dropped: tuple[str, ...], now: float) -> AnswerFacts:
-    exchange, explanation = order.exchange, order.explanation
-    if explanation is not None:
-        drops: JsonObject = {target.name: list(dropped)} if dropped else {}
-        explanation = {**explanation, "drops": drops}
-    first = exchange.first(AttemptOpened)
-    overhead_ms = ((first.at if first else now) - exchange.began) * 1000
-    carried = order.carried.get(target.tier, ())
-    return AnswerFacts(exchange.id, order.decision, target, failed, overhead_ms, explanation, carried)
-
-
-def _open(order: Order, view: RequestView, reachable: Reachable, outgoing: Outgoing, relay: Relay) -> UpstreamCall:
-    sink: Sink = relay
-    if outgoing.answer is not None:
-        sink = TranslatingSink(
-            outgoing.answer,
-            relay,
-            target=reachable.target.name,
-            is_streaming=view.is_streaming,
-            max_bytes=order.max_bytes,
-        )
-    request = OutgoingRequest(view, reachable.target, outgoing.dialect, outgoing.body, order.decision.prompt_tokens)
-    return reachable.adapter.open(request, sink)
+def _translated(answer: AnswerTranslator, relay: Relay) -> Sink:
+    target, order = relay.opened.target, relay.order
+    return TranslatingSink(answer, relay, target=target.name, is_streaming=relay.view.is_streaming, max_bytes=order.max_bytes)
 
 
 def _tell_count(sink: Sink, tokens: int) -> None:
@@ -126,8 +77,9 @@ def _tell_count(sink: Sink, tokens: int) -> None:
     sink.end()
 
 
-def _name_key(error: TandemError | None, relay: Relay, target: Target) -> TandemError | None:
+def _name_key(error: TandemError, relay: Relay) -> TandemError:
     """A rejected key is the operator's, or the caller's own where the target takes that."""
+    target = relay.opened.target
     if isinstance(error, UpstreamAuth) and target.takes_callers_key:
         return CallerKey(f'target "{target.name}" rejected your API key ({relay.status})')
     return error
@@ -143,38 +95,28 @@ def _tell_stopping(exchange: Exchange, relay: Relay, cancelled: asyncio.Cancelle
     relay.fail(stopping)
 
 
-def _on_deadline(relay: Relay, exchange: Exchange, target: Target) -> None:
-    seconds = exchange.deadline.at - exchange.began
-    relay.fail(UpstreamTimeout(target.name, f"the request's deadline of {seconds:g} s has passed"))
+def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) -> AttemptEnded:
+    opened, usage, first_token_at = relay.opened, relay.usage, relay.first_token_at
+    now, target = relay.order.clock(), opened.target
+    if usage is None or not usage.output_tokens or relay.view.operation is Operation.COUNT_TOKENS:
+        usage = _estimate_usage(relay)
+    speed, is_own = None, False
+    if first_token_at is not None:
+        speed = measure_speed(usage, first_token_at, now)
+        # A caller that reads slowly slows the target down: that says nothing of the target's own speed.
+        is_own = usage is not None and not usage.is_estimated and not relay.was_paused
+    if error is not None:
+        code = error.code
+    row = Attempt(target.name, relay.status, code, round(now - opened.at, 4))
+    return AttemptEnded(now, target, row, error, usage, speed, is_own)
 
 
-def _conclude(
-    order: Order, view: RequestView, relay: Relay, began: float, target: Target, error: TandemError | None, code: str | None
-) -> AttemptEnded:
-    now = order.clock()
-    usage = measure_usage(
-        view.operation,
-        relay.usage,
-        order.decision.prompt_tokens,
-        relay.estimate_output_tokens(),
-        has_reached_caller=relay.has_reached_caller,
-    )
-    # A caller that reads slowly slows the target down: that says nothing of the target's own speed.
-    is_targets_own = usage is not None and not usage.is_estimated and not relay.was_paused
-    return AttemptEnded(
-        now,
-        target,
-        Attempt(target.name, relay.status, code, round(now - began, 4)),
-        error,
-        usage,
-        measure_speed(usage, relay.first_token_at, now),
-        is_targets_own,
-    )
+def _estimate_usage(relay: Relay) -> Usage | None:
+    tokens, relayed = relay.order.decision.prompt_tokens, relay.estimate_output_tokens()
+    return measure_usage(relay.view.operation, relay.usage, tokens, relayed, has_reached_caller=relay.has_reached_caller)
 
 
-def _ending(relay: Relay, error: TandemError | None) -> Ending | None:
-    if error is None:
-        return Ending(Outcome.SERVED, 200)
+def _ending(relay: Relay, error: TandemError) -> Ending | None:
     if relay.ended_in_stream is not None:
         return Ending(Outcome.FAILED, 200, error)
     return Ending(Outcome.CUT_SHORT, 200, error) if relay.has_reached_caller else None

@@ -49,8 +49,14 @@ class _Live:
         self.open: dict[str, float] = {}
         """When each call that is under way was opened, by its request."""
         self.unanswered: dict[str, float] = {}
+        self.has_samples = False
         self.closed_until = 0.0
         self.ratio = WorkRatio()
+
+    def add(self, samples: _Samples, value: float, now: float) -> None:
+        """Take a figure that was seen of it."""
+        samples.add(value, now)
+        self.has_samples = True
 
     def follow(self, target: Target) -> None:
         """Keep the figures for a target that a new config describes otherwise."""
@@ -59,12 +65,19 @@ class _Live:
         self.target = target
 
     def status(self, now: float) -> TargetStatus:
-        speed = Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
+        speed = self.target.typical
+        if self.has_samples:
+            speed = Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
+        wait = self._wait(now, speed) if self.unanswered or self.closed_until > now else 0.0
+        return TargetStatus(self.target, speed, wait, len(self.open), self.ratio)
+
+    def _wait(self, now: float, speed: Speed) -> float:
+        """How long a new request would wait, in seconds."""
         wait = max(0.0, self.closed_until - now)
         if self.unanswered:
             # A request that waits for its first token shows a queue before any sample can.
             wait = max(wait, now - next(iter(self.unanswered.values())) - speed.ttft_seconds)
-        return TargetStatus(self.target, speed, wait, len(self.open), self.ratio)
+        return wait
 
 
 class LiveStatistics:
@@ -78,13 +91,18 @@ class LiveStatistics:
         self._ratios: Mapping[str, WorkRatio] = {}
         self._looked_at = float("-inf")
         self._targets: Mapping[str, Target] = {}
+        self._listed: Mapping[str, _Live] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
         """Every target as it is now (or was five milliseconds ago), in the order given."""
-        if not 0 <= now - self._looked_at < _FRESH_SECONDS or targets is not self._targets:
-            self._looked_at, self._targets = now, targets
-            self._statuses = {name: self._of(target).status(now) for name, target in targets.items()}
+        if targets is not self._targets:
+            self._targets = targets
+            self._listed = {name: self._of(target) for name, target in targets.items()}
+        elif 0 <= now - self._looked_at < _FRESH_SECONDS:
+            return self._statuses
+        self._looked_at = now
+        self._statuses = {name: live.status(now) for name, live in self._listed.items()}
         return self._statuses
 
     def learn(self, ratios: Mapping[str, WorkRatio]) -> None:
@@ -105,35 +123,34 @@ class LiveStatistics:
             live.follow(target)
         return live
 
-    def _known(self, target: Target) -> _Live:
-        """The same for a call under way, which may have begun under an earlier plan: it changes nothing."""
-        return self._live.get(target.name) or self._of(target)
+    # A call under way may have begun under an earlier plan, whose target changes nothing of one that is known.
 
     def _open(self, exchange: Exchange, fact: AttemptOpened) -> None:
         """Only a stream shows when its first token is late."""
-        live, read = self._known(fact.target), exchange.last(Read)
+        live, read = self._live.get(fact.target.name) or self._of(fact.target), exchange.last(Read)
         live.open[exchange.id] = fact.at
         if read is not None and read.view.is_streaming:
             live.unanswered[exchange.id] = fact.at
 
     def _begin(self, exchange: Exchange, fact: FirstToken) -> None:
         """A long prompt tells how fast the target reads, a short one how soon it starts."""
-        live, decided = self._known(fact.target), exchange.last(Decided)
+        live, decided = self._live.get(fact.target.name) or self._of(fact.target), exchange.last(Decided)
         opened_at = live.open.get(exchange.id)
         live.unanswered.pop(exchange.id, None)
         if decided is None or opened_at is None:
             return
         tokens, seconds = decided.decision.prompt_tokens, fact.at - opened_at
         if tokens >= _LONG_PROMPT_TOKENS:
-            live.prefill.add(tokens / max(seconds - live.ttft.current(fact.at), 0.001), fact.at)
+            live.add(live.prefill, tokens / max(seconds - live.ttft.current(fact.at), 0.001), fact.at)
         else:
-            live.ttft.add(seconds, fact.at)
+            live.add(live.ttft, seconds, fact.at)
 
     def _end(self, exchange: Exchange, fact: AttemptEnded) -> None:
-        live = self._known(fact.target)
+        live, error = self._live.get(fact.target.name) or self._of(fact.target), fact.error
         live.open.pop(exchange.id, None)
-        live.unanswered.pop(exchange.id, None)
+        if live.unanswered:
+            live.unanswered.pop(exchange.id, None)
         if fact.tokens_per_second is not None and fact.is_targets_own_speed:
-            live.speed.add(fact.tokens_per_second, fact.at)
-        if isinstance(fact.error, UpstreamError) and fact.error.retry_after_seconds is not None:
-            live.closed_until = max(live.closed_until, fact.at + fact.error.retry_after_seconds)
+            live.add(live.speed, fact.tokens_per_second, fact.at)
+        if error is not None and isinstance(error, UpstreamError) and error.retry_after_seconds is not None:
+            live.closed_until = max(live.closed_until, fact.at + error.retry_after_seconds)

@@ -1,14 +1,14 @@
 """A request as one target is to get it: its own bytes where the dialect is the same, written anew where it is not."""
 
 import time
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from router.contract.relay import Adapter
-from router.contract.request import RequestView
+from router.contract.relay import Adapter, OutgoingRequest
+from router.contract.request import JsonObject, RequestView
 from router.contract.target import Target
-from router.contract.words import Dialect
-from router.dialects.fitting import Fit, fields_to_change
+from router.contract.words import Dialect, Operation
+from router.dialects.fitting import Fit, Reasons, fields_to_change, reasons_to_change
 from router.dialects.splice import replace_model
 from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
@@ -23,25 +23,42 @@ class Reachable:
     adapter: Adapter
     model: str
     fit: Fit
+    reasons: Mapping[Dialect, Reasons] = field(init=False)
+    """What in a request of each of its own dialects could have to change. No dialect where every request changes."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reasons", reasons_to_change(self.target, self.fit))
 
 
-class Outgoing(NamedTuple):
-    """What goes out, what it lost on the way, and who translates the answer, if anyone must."""
+class Outgoing(OutgoingRequest, frozen=True):
+    """The same with what it lost on the way, and who translates the answer, if anyone must."""
 
-    dialect: Dialect
-    body: bytes
-    dropped: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
     answer: AnswerTranslator | None = None
+    is_counted_here: bool = False
+    """No other dialect has a call for counting, and an answer would cost money: the router's own count must do."""
 
 
 def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:
     """Write the body for a target. Raises a `BadRequest` where it could only misunderstand the request."""
+    target, dialect = reachable.target, view.dialect
+    reasons = reachable.reasons.get(dialect)
+    changes: JsonObject = {}
+    dropped: tuple[str, ...] = ()
+    if reasons is None or not reasons.leave_alone(view, target):
+        if target.dialect_for(dialect) is not dialect:
+            return _translate(view, reachable, prompt_tokens)
+        changes, dropped = fields_to_change(view, target, reachable.fit)
+    body = replace_model(view.raw, view.body, reachable.model, changes, has_one_model=view.has_one_model)
+    return Outgoing(view, target, dialect, body, prompt_tokens, dropped)
+
+
+def _translate(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:
     target, fit = reachable.target, reachable.fit
+    if view.operation is Operation.COUNT_TOKENS:
+        return Outgoing(view, target, view.dialect, view.raw, prompt_tokens, is_counted_here=True)
     dialect = target.dialect_for(view.dialect)
-    if dialect is view.dialect:
-        changes, dropped = fields_to_change(view, target, fit)
-        return Outgoing(dialect, replace_model(view.raw, view.body, reachable.model, changes), dropped)
     context = WriteContext(target, reachable.model, fit.quirks, fit.efforts, prompt_tokens)
     bridge = BRIDGES[view.dialect, dialect]
     translated = bridge.cross(view, context, created=int(time.time()), instructions=fit.instructions)
-    return Outgoing(dialect, translated.body, translated.dropped, translated.answer)
+    return Outgoing(view, target, dialect, translated.body, prompt_tokens, translated.dropped, translated.answer)

@@ -5,7 +5,8 @@ Everything here holds while nothing has gone to the caller. An attempt whose byt
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
@@ -50,7 +51,7 @@ class Form(Enum):
     WITHOUT_STATE = "without hidden state"
 
 
-class Tried(NamedTuple):
+class Tried(Struct, frozen=True):
     """One attempt that did not serve, and nothing of which went to the caller."""
 
     target: Target
@@ -63,14 +64,14 @@ class Tried(NamedTuple):
     """Whether hidden state was sent that this target may have refused."""
 
 
-class Try(NamedTuple):
+class Try(Struct, frozen=True):
     """Call this target."""
 
     target: str
     form: Form = Form.AS_DECIDED
 
 
-class GiveUp(NamedTuple):
+class GiveUp(Struct, frozen=True):
     """Tell the caller this."""
 
     error: TandemError
@@ -91,6 +92,11 @@ def next_step(candidates: Sequence[Target], tried: Sequence[Tried], now: float, 
     if deadline.left(now) <= 0:
         return GiveUp(final_error(tried))
     return _same_again(tried[-1]) or _next_target(candidates, tried) or GiveUp(final_error(tried))
+
+
+def first_step(decision: Decision) -> Try:
+    """The same when nothing was tried yet, as is nearly always so: no other candidate is looked at."""
+    return Try((decision.targets or decision.spill)[0])
 
 
 def _same_again(last: Tried) -> Try | None:

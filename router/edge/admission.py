@@ -16,7 +16,7 @@ from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
 from router.edge.callers import identify
 from router.edge.http.head import Head
-from router.edge.routes import EXPLAIN, ROUTES, Route, check_body_headers, check_headers, check_origin
+from router.edge.routes import Route, check_body_headers, check_origin, headers_too_large, too_large
 from router.sense.models import ModelNames
 from router.telemetry import events
 from router.telemetry.tasks import spawn, spawn_started
@@ -84,45 +84,37 @@ class Admission:
         return self._road.plan.limits
 
     def admit(self, head: Head) -> Caller:
-        """Let a request in, and say who sends it. A request with a body holds a slot from here on: see `takes_slot`.
+        """Let a request in, and say who sends it. If it `takes_slot`, it holds one from here on.
 
         Raises a `TandemError` for the first thing that is wrong. A new guard (a key, a rate, a drain) is a line here.
         """
-        limits, headers = self._road.plan.limits, head.headers
-        check_headers(head.count, head.size, limits)
-        check_origin(headers, head.hosts)
-        route = ROUTES.get(head.path)
-        if route is not None:
-            check_method(head.method, headers, route)
-        has_body = route is not None or head.path == EXPLAIN
-        if has_body:
-            check_body_headers(headers, head.lengths, limits)
-        caller = identify(headers)
-        if has_body:
-            self._acquire(limits.max_in_flight)
+        limits = self._road.plan.limits
+        if head.count > limits.max_headers or head.size > limits.max_header_bytes:
+            raise headers_too_large(head.count, limits)
+        if not head.is_checked:
+            check_head(head)
+        caller = identify(head.headers)
+        if head.takes_slot:
+            if head.length > limits.max_body_bytes:
+                raise too_large(limits)
+            if self.in_flight >= limits.max_in_flight:
+                raise Unavailable(f"{self.in_flight} requests are running, which is the limit", retry_after_seconds=1)
+            self.in_flight += 1
         return caller
-
-    @staticmethod
-    def takes_slot(head: Head) -> bool:
-        """Whether an admitted request holds a slot, which must be released: those whose body is read do."""
-        return head.path in ROUTES or head.path == EXPLAIN
-
-    def _acquire(self, max_in_flight: int) -> None:
-        if self.in_flight >= max_in_flight:
-            raise Unavailable(f"{self.in_flight} requests are running, which is the limit", retry_after_seconds=1)
-        self.in_flight += 1
 
     def release(self) -> None:
         """Give a slot back."""
         self.in_flight -= 1
 
-    def start(self, arrival: Arrival, sink: AnswerSink) -> "tuple[Exchange, asyncio.Task[None] | None]":
-        """Begin an exchange and the task that serves it, which is None when it is over already."""
+    def start(
+        self, arrival: Arrival, sink: AnswerSink, loop: asyncio.AbstractEventLoop | None = None
+    ) -> "tuple[Exchange, asyncio.Task[None] | None]":
+        """Begin an exchange and the task that serves it, which is None when it is over already. For `loop` see `spawn`."""
         exchange = self._road.begin(arrival)
         # Alone, a request waits for no turn of the loop. Among others it does: each step of the road is cheaper right after
         # the same step of another, while the processor still has its code at hand (15 % of the CPU with sixteen callers).
         start = spawn_started if self.in_flight == 1 else spawn
-        task = start(self._serve(exchange, sink), name=arrival.id)
+        task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)
         return exchange, task
@@ -139,6 +131,17 @@ class Admission:
                 sink.fail(fault)
             else:
                 refuse_to(sink, fault, arrival.dialect, arrival.id)
+
+
+def check_head(head: Head) -> None:
+    """Refuse a request by what its head says. None of this depends on the plan, so a head need not be checked twice."""
+    headers, route = head.headers, head.route
+    check_origin(headers, head.hosts)
+    if route is not None:
+        check_method(head.method, headers, route)
+    if head.takes_slot:
+        check_body_headers(headers, head.lengths)
+    head.is_checked = True
 
 
 def check_method(method: str, headers: Mapping[str, str], route: Route) -> None:

@@ -1,15 +1,16 @@
 """Refusals on their way out: one answer (`write_refusal`), written for whichever transport the caller is on."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
-
-from starlette.responses import Response
+from typing import TYPE_CHECKING, Any
 
 from router.contract.errors import TandemError
 from router.contract.words import Dialect
 from router.dialects.refusals import Refusal, write_refusal
 from router.edge.http.sink import write_head
 from router.telemetry import events
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
 
 _CLOSE = (("connection", "close"),)
 
@@ -37,7 +38,9 @@ async def send_refusal(
     await send({"type": "http.response.body", "body": refusal.body})
 
 
-def refusal_response(error: TandemError, dialect: Dialect, request_id: str, *, closes: bool) -> Response:
+def refusal_response(error: TandemError, dialect: Dialect, request_id: str, *, closes: bool) -> "Response":
     """A rejection for Starlette. `closes` is for a request whose body may not have been read."""
+    from starlette.responses import Response  # costly (20 ms), and here by now: only the control plane calls this
+
     refusal = reject(error, dialect, request_id)
     return Response(refusal.body, refusal.status, dict(refusal.headers + _CLOSE if closes else refusal.headers))

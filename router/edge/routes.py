@@ -11,7 +11,6 @@ from router.contract.errors import BadRequest, BodyTooLarge, Forbidden, HeadersT
 from router.contract.limits import Limits
 from router.contract.words import DEFAULT_DIALECT, Dialect, Operation
 from router.dialects.table import SPECS
-from router.edge.http.head import is_plain_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +30,23 @@ ROUTES: Mapping[str, Route] = {
 """By path. Clients leave `/v1` out where they take it for part of the base URL."""
 EXPLAIN = "/tandem/explain"
 """The one control route with a body."""
+PATHS_WITH_BODY = frozenset({*ROUTES, EXPLAIN})
 
 _MAX_REMEMBERED = 64
+_PLAIN_NUMBER = re.compile(r"[0-9]{1,19}").fullmatch
 _NO_HOST = re.compile(r"[^\w.:\[\]-]")
 _LOOPBACK_HOST = re.compile(r"^(localhost|127(?:\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$", re.IGNORECASE)
 
 
-class _RequestIds:
+_unused_noise: list[str] = []
+
+
+def new_request_id() -> str:
     """Ordered by time, and not to be guessed. Randomness is drawn from the system by the page, not by the request."""
-
-    def __init__(self) -> None:
-        self._random = b""
-        self._used = 0
-
-    def __call__(self) -> str:
-        if self._used >= len(self._random):
-            self._random, self._used = os.urandom(4096), 0
-        start = self._used
-        self._used = start + 8
-        return f"req_{int(time.time() * 1000):011x}{self._random[start : start + 8].hex()}"
-
-
-new_request_id = _RequestIds()
+    if not _unused_noise:
+        page = os.urandom(4096).hex()
+        _unused_noise.extend(page[start : start + 16] for start in range(0, len(page), 16))
+    return f"req_{int(time.time() * 1000):011x}{_unused_noise.pop()}"
 
 
 def dialect_of_path(path: str) -> Dialect:
@@ -85,35 +79,36 @@ def _check_origin(host: str, origin: str | None, site: str) -> None:
         raise Forbidden("requests from other web pages are refused")
 
 
-def check_headers(count: int, size: int, limits: Limits) -> None:
-    """Hold headers against the limits."""
+def headers_too_large(count: int, limits: Limits) -> HeadersTooLarge:
+    """There are too many headers, or else they are too large."""
     if count > limits.max_headers:
-        raise HeadersTooLarge(f"{count} headers; the limit is {limits.max_headers}")
-    if size > limits.max_header_bytes:
-        raise HeadersTooLarge(f"the headers are over the limit of {limits.max_header_bytes} bytes")
-
-
-def check_body_headers(headers: Mapping[str, str], lengths: int, limits: Limits) -> None:
-    """Refuse a body by what its headers say, before a byte of it is read. `lengths` counts its content-length headers."""
-    _check_media_type(headers.get("content-type", "application/json"))
-    if headers.get("content-encoding", "identity").lower() not in ("identity", ""):
-        raise WrongMediaType("content-encoding: compressed bodies are not supported. Send the body uncompressed")
-    if lengths:
-        length = headers["content-length"]
-        if lengths > 1 or not is_plain_number(length):
-            raise BadRequest("content-length: must be one plain number")
-        if int(length) > limits.max_body_bytes:
-            raise too_large(limits)
+        return HeadersTooLarge(f"{count} headers; the limit is {limits.max_headers}")
+    return HeadersTooLarge(f"the headers are over the limit of {limits.max_header_bytes} bytes")
 
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
-def _check_media_type(value: str) -> None:
+def read_length(value: str) -> int | None:
+    """The number that a content-length states: digits, and no more of them than any length has."""
+    return int(value) if _PLAIN_NUMBER(value) else None
+
+
+def check_body_headers(headers: Mapping[str, str], lengths: int) -> None:
+    """Refuse a body by what its headers say, before a byte of it is read. `lengths` counts its content-length headers."""
+    _check_media_type(headers.get("content-type", "application/json"), headers.get("content-encoding", ""))
+    if lengths and (lengths > 1 or read_length(headers["content-length"]) is None):
+        raise BadRequest("content-length: must be one plain number")
+
+
+@lru_cache(maxsize=_MAX_REMEMBERED)
+def _check_media_type(value: str, encoding: str) -> None:
     kind, _, parameters = value.lower().partition(";")
     if kind.strip() != "application/json" and not kind.strip().endswith("+json"):
         raise WrongMediaType(f'content-type: "{kind.strip()[:60]}" is not supported. Send application/json')
     charset = re.search(r'charset\s*=\s*"?([\w-]+)', parameters)
     if charset and charset.group(1) not in ("utf-8", "utf8", "us-ascii"):
         raise WrongMediaType(f'content-type: charset "{charset.group(1)[:40]}" is not supported. Send UTF-8')
+    if encoding.lower() not in ("identity", ""):
+        raise WrongMediaType("content-encoding: compressed bodies are not supported. Send the body uncompressed")
 
 
 def too_large(limits: Limits) -> BodyTooLarge:

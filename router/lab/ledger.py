@@ -7,16 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import orjson
-
+from router.contract.decision import ESTIMATE
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
 from router.contract.opinions import Lean
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
-from router.decide.choose import ESTIMATE, PERSONAL
+from router.decide.choose import PERSONAL
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import read_request
 from router.lab.cases import Case, Kept, Regret
@@ -24,6 +23,7 @@ from router.lab.logs.lines import as_count
 from router.lab.past import Size, size_of_work
 from router.lab.regrets import is_asked_again
 from router.lab.requests import write_headers
+from router.settle.kept import ROW_COLUMNS, explain_row
 from router.stores.sqlite.files import connect_to_read
 from router.stores.sqlite.turns import read_misjudged
 
@@ -57,16 +57,22 @@ class _Row(NamedTuple):
     dialect: object
     outcome: str
     tier: object
-    decision: object
     prompt_text: object
     output_tokens: object
     id: object
+    explained: JsonObject
+    """The decision; nothing where it cannot be read."""
 
 
+_COLUMNS = _Row._fields[:-1]
 _QUERY = f"""
-    SELECT {", ".join(_Row._fields)} FROM entries
+    SELECT {", ".join((*_COLUMNS, *ROW_COLUMNS))} FROM entries
     WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?) ORDER BY sequence
 """  # noqa: S608  fixed names
+
+
+def _read_row(values: tuple[Any, ...]) -> _Row:
+    return _Row._make((*values[: len(_COLUMNS)], explain_row(values[len(_COLUMNS) :]) or {}))
 
 
 @dataclass(slots=True)
@@ -123,7 +129,7 @@ def read_ledger(path: Path, tally: LedgerTally) -> list[Case]:
     running: dict[tuple[str, str], list[_Turn | None]] = {}
     with _open(path) as database:
         misjudged = read_misjudged(database)
-        for row in map(_Row._make, database.execute(_QUERY, (*_KINDS, *_OUTCOMES))):
+        for row in map(_read_row, database.execute(_QUERY, (*_KINDS, *_OUTCOMES))):
             tally.entries += 1
             tally.sessions.add(str(row.session))
             _note(row, running.setdefault((str(row.caller), str(row.session)), []), tally, misjudged)
@@ -144,7 +150,7 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally, misjudged: Mapping[str, Tier]) -> None:
     """Take an entry into its session. None means a turn that cannot be read: its calls belong to no other turn."""
-    explained = _read_decision(row.decision)
+    explained = row.explained
     last = turns[-1] if turns else None
     if last is not None and last.tier == row.tier and _read_override(explained) == "session_scope":
         last.is_overridden = False  # what was asked for there holds here too: it was asked for the session
@@ -161,14 +167,6 @@ def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally, misjudged: M
     turn.misjudged = misjudged.get(turn.id)
     turns.append(turn)
     tally.with_text += turn.arrival is not None
-
-
-def _read_decision(text: object) -> JsonObject:
-    """The decision that was kept; nothing where it cannot be read."""
-    try:
-        return as_object(orjson.loads(str(text)))
-    except orjson.JSONDecodeError:
-        return {}
 
 
 def _read_turn(row: _Row, explained: JsonObject) -> _Turn:

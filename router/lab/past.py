@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from router.lab.regrets import is_asked_again
 from router.sessions.clients import BOOKKEEPING_TOOLS
-from router.sessions.history import is_edit
+from router.sessions.trajectory import is_edit
 
 _MAX_WORDS = 20_000
 _LONG_EDITS, _LONG_TOKENS = 6, 6_000

@@ -5,17 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import msgspec
 import orjson
 
-from router.contract.decision import Decision, Estimate
+from router.contract.decision import ESTIMATE, Decision, Estimate
+from router.contract.economics import Economics
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount, Turn
 from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
-from router.decide.choose import ESTIMATE, PERSONAL, decide
-from router.decide.estimate import Economics
+from router.decide.choose import PERSONAL, decide
+from router.decide.estimate import estimates_of, flip_of, weighing_of
 from router.dialects.requests import read_request
 from router.house import House
 from router.lab.cases import Case, Kept
@@ -119,15 +121,16 @@ def _decide_anew(house: House, economics: Economics, opinions: Sequence[Opinion]
 
 
 def _as_choice(decision: Decision) -> Choice:
-    leans = [item.log_odds for item in decision.evidence if item.log_odds is not None and item.policy != PERSONAL]
+    leans = [lean.log_odds for policy, lean in decision.opinions.leans if policy != PERSONAL]
+    weighing = weighing_of(decision)
     return Choice(
         tier=decision.tier,
         score=decision.score,
         evidence=math.fsum(leans),
-        threshold=decision.flip.score if decision.decided_by == ESTIMATE else None,
+        threshold=flip_of(weighing, decision.score, decision.economics).score if decision.decided_by == ESTIMATE else None,
         kind=decision.turn.kind,
         because=decision.because,
-        estimates=dict(decision.estimates),
+        estimates=estimates_of(weighing, decision.score, decision.economics),
         prompt_tokens=decision.prompt_tokens,
     )
 
@@ -140,10 +143,11 @@ def measure(house: House, choice: Choice, size: Size | None) -> Mapping[Tier, Es
     """
     if size is None:
         return {}
-    economics = replace(house.plan.rules.economics, personal_log_odds=0.0)
+    economics = msgspec.structs.replace(house.plan.rules.economics, personal_log_odds=0.0)
     known = Lean(-economics.prior if size is Size.MIDDLE else _SURE if size is Size.LONG else -_SURE, "as it turned out")
     try:
         decision = _decide_anew(house, economics, (known,), Turn(choice.kind, "", ""), choice.prompt_tokens)
     except TandemError:
         return {}
-    return decision.estimates if len(decision.estimates) == len(Tier) else {}
+    estimates = estimates_of(weighing_of(decision), decision.score, decision.economics)
+    return estimates if len(estimates) == len(Tier) else {}

@@ -1,6 +1,7 @@
 """How an answer reaches its caller: as it comes, captured on its way, or held back and compacted; some are made here."""
 
 import orjson
+from msgspec import Struct
 
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptOpened
@@ -15,11 +16,10 @@ from router.responses.compact import BufferingSink, write_compaction
 from router.responses.keep import is_kept
 
 
-class Reply:
+class Reply(Struct):
     """The way to the caller. `sink` takes what a target answers; `finish` is called once that is complete."""
 
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
+    sink: Sink
 
     def finish(self) -> None:
         """The answer went out as it came: nothing is left to do."""
@@ -28,21 +28,23 @@ class Reply:
 class _Compaction(Reply):
     """Holds the summary back, and sends the compaction that is made with it."""
 
-    def __init__(self, caller: Sink, exchange: Exchange, view: RequestView) -> None:
-        self._held = BufferingSink(caller)
-        super().__init__(self._held)
-        self._caller, self._exchange, self._view = caller, exchange, view
+    sink: BufferingSink
+    caller: Sink
+    exchange: Exchange
+    view: RequestView
 
     def finish(self) -> None:
-        opened = self._exchange.last(AttemptOpened)
+        opened = self.exchange.last(AttemptOpened)
         target = opened.target.name if opened else ""
-        send_whole(self._caller, self._held.headers, write_compaction(self._view, self._held.body, target))
+        send_whole(self.caller, self.sink.headers, write_compaction(self.view, self.sink.body, target))
 
 
 def reply_to(exchange: Exchange, view: RequestView, caller: Sink) -> Reply:
     """How this request is to be answered."""
+    if not SPECS[view.dialect].continues_responses:
+        return Reply(caller)
     if exchange.arrival.operation is Operation.COMPACT:
-        return _Compaction(caller, exchange, view)
+        return _Compaction(BufferingSink(caller), caller, exchange, view)
     if is_kept(view):
         return Reply(CapturingSink(caller, exchange, is_streaming=view.is_streaming))
     return Reply(caller)

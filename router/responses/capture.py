@@ -1,5 +1,6 @@
 """A sink before the caller's own that sees which response goes out, so that it can be stored."""
 
+import re
 from collections.abc import Sequence
 
 import orjson
@@ -10,10 +11,12 @@ from router.contract.facts import AttemptOpened, ResponseCompleted
 from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import JsonObject
 from router.dialects.fields import as_object, as_text
-from router.dialects.sse import Frame, Tail
+from router.dialects.sse import Frame, Lasting, Tail
 
 _TERMINAL = ("response.completed", "response.incomplete")
-_TERMINAL_MARKS = tuple(name.encode() for name in _TERMINAL)
+_IS_TERMINAL = re.compile(rb"response\.(?:completed|incomplete)").search
+_TELLING = re.compile(rb"response\.(?:completed|incomplete|output_item\.done)")
+_LASTING = Lasting(_TELLING, (b"output_item.done", b"response.completed", b"response.incomplete"))
 
 
 class CapturingSink:
@@ -25,7 +28,7 @@ class CapturingSink:
 
     def __init__(self, caller: Sink, exchange: Exchange, *, is_streaming: bool) -> None:
         self._caller, self._exchange = caller, exchange
-        self._tail = Tail() if is_streaming else None
+        self._tail = Tail(_TELLING, _LASTING) if is_streaming else None
         self._held: list[bytes] = []
         self._is_near_end = self._is_noted = False
 
@@ -41,7 +44,7 @@ class CapturingSink:
             self._held.append(data)
         else:
             tail.add(data)
-            if self._is_near_end or any(mark in data for mark in _TERMINAL_MARKS):
+            if self._is_near_end or _IS_TERMINAL(data):
                 self._is_near_end = True
                 if tail.at_frame_end:
                     self._read_stream(tail)

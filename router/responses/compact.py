@@ -6,6 +6,7 @@ The summary is plain text, written by whichever tier the policies choose. An opa
 import time
 
 import orjson
+from msgspec.structs import replace
 
 from router.contract.errors import TandemError, TooDeep, UpstreamMalformed
 from router.contract.relay import Flow, Headers, Sink
@@ -83,7 +84,7 @@ def ask_for_summary(view: RequestView) -> RequestView:
         raw = orjson.dumps(body)
     except orjson.JSONEncodeError as error:
         raise TooDeep("the conversation is nested too deeply to be rewritten: over 250 levels") from error
-    return read_anew(view, body, raw)._replace(operation=Operation.CREATE, continued=None)
+    return replace(read_anew(view, body, raw), operation=Operation.CREATE, continued=None)
 
 
 def _answered(items: list[Json]) -> list[Json]:

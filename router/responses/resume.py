@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import orjson
+from msgspec.structs import replace
 
 from router.contract.errors import BadRequest, ResponseForgotten, TooDeep
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
@@ -14,10 +15,21 @@ from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import read_anew
 from router.dialects.responses.opaque import OPAQUE_ITEMS
 from router.dialects.table import SPECS
+from router.responses.compact import ask_for_summary
 from router.responses.items import derive_id, input_items
 
 PREVIOUS = "previous_response_id"
 _CALLS = frozenset({"function_call", "custom_tool_call"})
+
+
+def is_complete(view: RequestView) -> bool:
+    """Whether a request says all that a target must be told: most do."""
+    return PREVIOUS not in view.body and view.operation is not Operation.COMPACT
+
+
+async def complete(view: RequestView, store: ResponseStore, targets: Iterable[Target]) -> RequestView:
+    """The request with what it leaves out: the history that it continues, and for a compaction what is to be written."""
+    return ask_for_summary(await resume(view, store, targets))
 
 
 async def resume(view: RequestView, store: ResponseStore, targets: Iterable[Target]) -> RequestView:
@@ -58,7 +70,7 @@ def _continue(view: RequestView, stored: StoredResponse) -> RequestView:
     stored_by = stored.target if response.get("store") is True else ""
     continued = Continued(view.raw, view.body, stored_by, history)
     body = continued.whole_body(reader="")
-    return read_anew(view, body, _written(body))._replace(continued=continued)
+    return replace(read_anew(view, body, _written(body)), continued=continued)
 
 
 class Continued(NamedTuple):
@@ -73,11 +85,11 @@ class Continued(NamedTuple):
     def view_for(self, view: RequestView, target: Target) -> RequestView:
         """By reference where the target stores the history itself, else with its own items as they are."""
         if target.name == self.stored_by and _can_continue(target):
-            return view._replace(raw=self.raw, body=self.body)
+            return replace(view, raw=self.raw, body=self.body)
         if target.name not in self.history.origins:
             return view
         body = self.whole_body(target.name)
-        return view._replace(raw=_written(body), body=body)
+        return replace(view, raw=_written(body), body=body)
 
     def without_reference(self) -> Continuation:
         """The same, when the target that was to store the history turned out to have lost it."""

@@ -53,8 +53,10 @@ def read_features(text: str, history: SessionHistory, *, offers_tools: bool, fol
 
     A client that offers no tools, and whose turns made no calls, shows no history: there, no calls means nothing.
     """
-    shows_work = offers_tools or any(turn.calls for turn in history.last)
-    return _measure(text, min(history.turns, _MAX_TURNS) if shows_work else 0, history.last, follows)
+    turns = history.turns
+    if turns and not offers_tools and not any(turn.calls for turn in history.last):
+        turns = 0
+    return _measure(text, min(turns, _MAX_TURNS), history.last, follows)
 
 
 def leaves_open(text: str) -> bool:

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from router.contract.request import RequestView
-from router.contract.signals import Alias, Signals, Turn
+from router.contract.signals import Alias, Signals, TokenCounter, Turn
 from router.contract.target import TargetStatus
 from router.contract.words import Feature, TurnKind
 from router.sense.calibration import Calibration
@@ -12,8 +14,8 @@ from router.sense.tokens import estimate_prompt
 
 _SMALL_TOKENS = 4_000
 """No model's window is near this."""
-_ROOMS_TOKENS = (0, 8_000)
-"""What a window policy may keep free for the answer: nothing, or its default."""
+_ROOM_TOKENS = 8_000
+"""What a window policy keeps free for the answer by default. It may also be nothing."""
 _TOOLS = frozenset({Feature.TOOLS, Feature.CUSTOM_TOOLS})
 
 
@@ -36,14 +38,17 @@ def _find_words(turn: Turn) -> tuple[str | None, bool]:
 
     Words that do not say what is to be done stand for those of the turn before; then the second is True.
     """
-    if turn.kind is TurnKind.SUBAGENT:
+    kind, words = turn.kind, turn.person_text
+    if kind is TurnKind.ASK and not turn.history.last:
+        return words, False
+    if kind is TurnKind.SUBAGENT:
         return turn.ask_text, False
-    if turn.kind is TurnKind.FOLLOW_UP and turn.ask_text and says_what(turn.ask_text):
+    if kind is TurnKind.FOLLOW_UP and turn.ask_text and says_what(turn.ask_text):
         return turn.ask_text, True
-    if turn.kind is TurnKind.FOLLOW_UP or (turn.person_text and turn.history.last and leaves_open(turn.person_text)):
+    if kind is TurnKind.FOLLOW_UP or (words and turn.history.last and leaves_open(words)):
         earlier = (past.words for past in reversed(turn.history.last) if says_what(past.words))
-        return next(earlier, turn.ask_text or turn.person_text), True
-    return turn.person_text, False
+        return next(earlier, turn.ask_text or words), True
+    return words, False
 
 
 def is_near_a_limit(signals: Signals) -> bool:
@@ -51,8 +56,19 @@ def is_near_a_limit(signals: Signals) -> bool:
     prompt = signals.prompt
     if prompt.is_exact or prompt.high < _SMALL_TOKENS:
         return False
+    low, high = prompt.low, prompt.high
+    far = high + _ROOM_TOKENS
     for standing in signals.statuses.values():
-        for room in _ROOMS_TOKENS:
-            if prompt.low <= standing.target.window_tokens - room <= prompt.high:
-                return True
+        window = standing.target.window_tokens
+        if window <= far and (low <= window <= high or low <= window - _ROOM_TOKENS):
+            return True
     return False
+
+
+async def count_exactly(view: RequestView, signals: Signals, counter: TokenCounter, calibration: Calibration) -> Signals:
+    """The signals with the prompt counted, where that can be done; what it taught narrows the session's next estimates."""
+    exact = await counter.count(view)
+    if exact is None:
+        return signals
+    calibration.note(view.caller, signals.turn.session, estimate_prompt(view).tokens, exact.tokens)
+    return replace(signals, prompt=exact)

@@ -6,6 +6,8 @@ prompts, German, French, Portuguese, Russian, Japanese, Chinese, base64 and hex,
 """
 
 import re
+from itertools import compress, repeat
+from operator import floordiv, mul
 
 from router.contract.request import RequestView
 from router.contract.signals import TokenCount
@@ -14,11 +16,21 @@ from router.sense.texts import texts_of
 _WINDOWS = 16
 _WINDOW_BYTES = 128
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
-_UPPER = _LOWER.upper()
-_DIGITS = b"0123456789"
-_SIGNS = bytes(code for code in range(33, 127) if not chr(code).isalnum() and chr(code) != "\\")
-_TWO_BYTE_LEADS = bytes(range(0xC0, 0xE0))
-_LONG_LEADS = bytes(range(0xE0, 0x100))
+_BY_KIND = {
+    "a": _LOWER,
+    "A": _LOWER.upper(),
+    "0": b"0123456789",
+    "!": bytes(code for code in range(33, 127) if not chr(code).isalnum() and chr(code) != "\\"),
+    "2": bytes(range(0xC0, 0xE0)),
+    "3": bytes(range(0xE0, 0x100)),
+}
+"""Letters, digits, signs, and the first of two or of more bytes."""
+_KINDS = "".join(next((kind for kind, codes in _BY_KIND.items() if code in codes), ".") for code in range(256)).encode()
+_COUNTED_KINDS = (b"a", b"A", b"0", b"!")
+_COUNTED_SIGNS = (b" ", b"  ", b"\\n")
+_WEIGHTS = (0.186, 0.264, 0.681, 0.427, 0.299, -0.455, 0.926)
+"""Of these kinds and then these signs, in tokens."""
+_DENSE_SIGNS = b"+/=-_"
 _ESCAPE = re.compile(rb"\\u([0-9a-fA-F]{4})")
 _DENSE_TOKENS_PER_BYTE = 0.63
 """Base64, hex and their like: no words, so nothing merges."""
@@ -35,39 +47,32 @@ def estimate_tokens(raw: bytes) -> int:
     size = len(raw)
     if size <= _WINDOW_BYTES * 8:
         return round(_weigh(raw))
+    windows = _take_windows(raw, size)
+    # Here and below, maps of methods: sixteen windows are walked through at the cost of one.
+    is_dense = list(map(bytes.isalnum, map(bytes.translate, windows, repeat(None), repeat(_DENSE_SIGNS))))
+    if True not in is_dense:
+        sample = b"".join(windows)
+        return round(_weigh(sample) * size / len(sample))
+    plain = [window for window, without_words in zip(windows, is_dense, strict=True) if not without_words]
+    dense = sum(map(len, compress(windows, is_dense)))
+    return round((_weigh(b"".join(plain)) + dense * _DENSE_TOKENS_PER_BYTE) * size / sum(map(len, windows)))
+
+
+def _take_windows(raw: bytes, size: int) -> list[bytes]:
     if size <= _WINDOWS * _WINDOW_BYTES:
-        windows = [raw[start : start + _WINDOW_BYTES] for start in range(0, size, _WINDOW_BYTES)]
+        starts = list(range(0, size, _WINDOW_BYTES))
     else:
-        step = size / _WINDOWS
-        windows = [raw[(start := int(index * step)) : start + _WINDOW_BYTES] for index in range(_WINDOWS)]
-    seen = dense = 0
-    plain: list[bytes] = []
-    for window in windows:
-        seen += len(window)
-        if window.translate(None, b"+/=-_").isalnum():
-            dense += len(window)
-        else:
-            plain.append(window)
-    if not seen:
-        return 0
-    return round((_weigh(b"".join(plain)) + dense * _DENSE_TOKENS_PER_BYTE) * size / seen)
+        starts = list(map(floordiv, range(0, size * _WINDOWS, size), repeat(_WINDOWS)))
+    return list(map(raw.__getitem__, map(slice, starts, map(_WINDOW_BYTES.__add__, starts))))
 
 
 def _weigh(text: bytes) -> float:
     if b"\\u" in text:
         text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)).encode("utf-8", "replace"), text)
-    size, without = len(text), text.translate
-    tokens = (
-        0.186 * (size - len(without(None, _LOWER)))
-        + 0.264 * (size - len(without(None, _UPPER)))
-        + 0.681 * (size - len(without(None, _DIGITS)))
-        + 0.427 * (size - len(without(None, _SIGNS)))
-        + 0.299 * text.count(b" ")
-        - 0.455 * text.count(b"  ")
-        + 0.926 * text.count(b"\\n")
-    )
+    count = text.translate(_KINDS).count
+    tokens: float = sum(map(mul, _WEIGHTS, (*map(count, _COUNTED_KINDS), *map(text.count, _COUNTED_SIGNS))))
     if not text.isascii():
-        tokens += 0.244 * (size - len(without(None, _TWO_BYTE_LEADS))) + 0.773 * (size - len(without(None, _LONG_LEADS)))
+        tokens += 0.244 * count(b"2") + 0.773 * count(b"3")
     return max(tokens, 0.0)
 
 
@@ -77,5 +82,6 @@ def estimate_prompt(view: RequestView) -> TokenCount:
         tokens = estimate_tokens("\n".join(texts_of(view)).encode("utf-8", "replace"))
     else:
         tokens = estimate_tokens(view.raw)
-    tokens += view.image_count * TOKENS_PER_IMAGE
+    if view.image_count:
+        tokens += view.image_count * TOKENS_PER_IMAGE
     return TokenCount(tokens, low=int(tokens * LOW), high=int(tokens * HIGH) + 1)

@@ -1,47 +1,94 @@
-"""The turns before this one, out of the request itself: how much work each of the last three was."""
+"""What a conversation told, read message by message: the turns before the running one, and how that one goes.
 
-from functools import lru_cache
+Only what is new since the last request is read (`router/dialects/beginnings.py`).
+"""
+
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contract.request import Conversation
 from router.contract.signals import FinishedTurn, SessionHistory
-from router.sessions.clients import BOOKKEEPING_TOOLS, EDIT_MARKS, Client
-from router.sessions.words import opening_words
+from router.dialects.beginnings import learn
+from router.sessions.clients import Client
+from router.sessions.trajectory import NO_WORK, Work, add_calls, add_results
+from router.sessions.words import opening_words, words_of
 
 _LAST_TURNS = 3
 _MAX_WORDS = 400
 _LOOK_BACK = 2_000
 """Messages. A session longer than this is long in any case."""
+_LAST_PLACES = 6
+"""The running turn's words, and those before each of five in a row that only say "go on"."""
+_FIRST_MESSAGES = 12
+"""The words by which a session is known are among these."""
 
 
-def read_history(conversation: Conversation, client: Client) -> SessionHistory:
-    """Walk back through the conversation. The person's last words begin the running turn, which is not history yet."""
-    found: list[FinishedTurn] = []
-    turns = calls = edits = 0
-    is_running = True
-    peeks = conversation.peeks
-    for index in range(len(peeks) - 1, max(-1, len(peeks) - 1 - _LOOK_BACK), -1):
-        role, called = peeks[index]
-        if called:
-            for name in called:
-                if name not in BOOKKEEPING_TOOLS:
-                    calls += 1
-                    edits += is_edit(name)
-        elif role == "user":
-            words = opening_words(conversation[index], client)
-            if not words:
-                continue
-            if is_running:
-                is_running = False
-            else:
-                turns += 1
-                if len(found) < _LAST_TURNS:
-                    found.append(FinishedTurn(words[:_MAX_WORDS], calls, edits))
-            calls = edits = 0
-    return SessionHistory(turns, tuple(reversed(found)))
+class History(Struct, frozen=True):
+    """What the messages told up to some place. Words are kept by their places, and no longer than a line or two."""
+
+    first_at: int | None = None
+    """The message with the person's first words."""
+    words_at: tuple[int, ...] = ()
+    """The messages with their last words, oldest first."""
+    turns: int = 0
+    last: tuple[FinishedTurn, ...] = ()
+    running: str | None = None
+    """How the running turn began; None before anybody said anything."""
+    work: Work = NO_WORK
+    """What was done in the running turn."""
+
+    def as_session(self) -> SessionHistory:
+        """The finished turns."""
+        return SessionHistory(self.turns, self.last)
+
+    def find_words(self, conversation: Conversation, client: Client, skip: int = 0) -> str | None:
+        """The person's words: the last ones, or with `skip` the ones before those."""
+        for place in reversed(self.words_at):
+            if words := words_of(conversation.messages[place], client):
+                if not skip:
+                    return words
+                skip -= 1
+        return None
 
 
-@lru_cache(maxsize=1024)
-def is_edit(name: str) -> bool:
-    """Whether a tool of this name changes files."""
-    lower = name.lower()
-    return any(mark in lower for mark in EDIT_MARKS)
+NOTHING_TOLD = History()
+ONE_MESSAGE = History(first_at=0)
+"""What a conversation of one message tells, where that holds words."""
+
+
+def read_history(conversation: Conversation, client: Client) -> History:
+    """All that a conversation tells; of one that is longer than any real one, what its end tells, read anew every time."""
+    count = len(conversation.items)
+    if count > _LOOK_BACK:
+        first = _read(client, NOTHING_TOLD, conversation, 0, _FIRST_MESSAGES)
+        return replace(_read(client, NOTHING_TOLD, conversation, count - _LOOK_BACK, count), first_at=first.first_at)
+    return learn(conversation, client.name, NOTHING_TOLD, partial(_read, client))
+
+
+def _read(client: Client, told: History, conversation: Conversation, start: int, stop: int) -> History:
+    first_at, words_at, turns, last, running, work = (
+        told.first_at, told.words_at, told.turns, told.last, told.running, told.work
+    )  # fmt: skip
+    messages = conversation.messages
+    for place in range(start, stop):
+        message = messages[place]
+        if message.calls:
+            work = add_calls(work, place, message.calls)
+        elif message.role == "user":
+            opening = opening_words(message, client)
+            if opening or words_of(message, client):
+                words_at = (*words_at[1 - _LAST_PLACES :], place)
+            if opening:
+                if running is not None:
+                    turns += 1
+                    last = (*last[1 - _LAST_TURNS :], FinishedTurn(running, work.calls, work.edits))
+                elif place < _FIRST_MESSAGES:
+                    first_at = place
+                running, work = opening[:_MAX_WORDS], NO_WORK
+            elif message.results:
+                work = add_results(work, place, message.results)
+        elif message.results:
+            work = add_results(work, place, message.results)
+    return History(first_at, words_at, turns, last, running, work)

@@ -5,10 +5,13 @@ in the same way, so that prefixes, caches and signatures hold.
 """
 
 import re
-from dataclasses import replace
+from itertools import repeat
 
-from router.contract.request import InBand, Json, JsonObject, RequestView
+from msgspec.structs import replace
+
+from router.contract.request import Conversation, InBand, Json, JsonObject, RequestView
 from router.contract.words import Tier
+from router.dialects.beginnings import learn
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import rewrite
 from router.dialects.table import SPECS
@@ -20,15 +23,23 @@ _HARNESS = tuple(f"<{tag}" for tag in HARNESS_TAGS)
 _NOTHING_ELSE = "continue"
 """Replaces a message that was only the line, since hosts reject an empty message."""
 _TEXTS = frozenset({"text", "input_text"})
+_SMALL_BYTES = 4_096
+"""A body that is searched faster than it is walked through."""
+_MAX_LINES = 50
+"""Places that are remembered."""
+_NO_LINES: tuple[int, ...] = ()
 _TIERS = {"fast": Tier.FAST, "deep": Tier.DEEP, "auto": None}
 
 
 def heed_line(view: RequestView) -> RequestView:
     """The request without lines that ask for a tier, and with the last of them among its overrides."""
+    raw = view.raw
+    if len(raw) <= _SMALL_BYTES and b"tier: " not in raw and b"\\u" not in raw:
+        return view  # with no escape in it either, the words cannot be there in any spelling
     line, changes = read_in_band(view)
     if line is None:
         return view
-    return rewrite(view, changes)._replace(overrides=replace(view.overrides, line=line))
+    return replace(rewrite(view, changes), overrides=replace(view.overrides, line=line))
 
 
 def read_in_band(view: RequestView) -> tuple[InBand | None, JsonObject]:
@@ -37,29 +48,38 @@ def read_in_band(view: RequestView) -> tuple[InBand | None, JsonObject]:
     if not spec.is_conversation:
         return None, {}
     name = spec.list_field
-    override: InBand | None = None
     given = view.body.get(name)
     if isinstance(given, str):
         found = _LINE.match(given)
         return (_read_line(found, 0), {name: _rest(given, found)}) if found else (None, {})
-    items: list[Json] = as_list(given)
-    changed: dict[int, Json] = {}
-    for index, value in enumerate(items):
-        if isinstance(value, dict) and value.get("role") == "user":
-            found, item = _take_line(value)
-            if found is not None:
-                override, changed[index] = _read_line(found, index), item
-    if not changed:
+    places = learn(view.conversation, "lines", _NO_LINES, _find_lines)
+    if not places:
         return None, {}
-    return override, {name: [changed.get(index, value) for index, value in enumerate(items)]}
+    override: InBand | None = None
+    items = list(view.conversation.items)
+    for place in places if len(places) <= _MAX_LINES else range(len(items)):
+        found, items[place] = _take_line(items[place])
+        override = _read_line(found, place) if found else override
+    return override, {name: items}
+
+
+def _find_lines(places: tuple[int, ...], conversation: Conversation, start: int, stop: int) -> tuple[int, ...]:
+    """The places of messages that have such a line; one place too many where all must be looked through."""
+    items = conversation.items[start:stop]
+    if "user" not in map(dict.get, items, repeat("role")):  # type: ignore[arg-type]  # each is an object, or was refused
+        return places
+    found = [place for place, item in enumerate(items, start) if _take_line(item)[0] is not None]
+    return (*places, *found)[: _MAX_LINES + 1]
 
 
 def _read_line(found: "re.Match[str]", place: int) -> InBand:
     return InBand(_TIERS[found.group(2)], place)
 
 
-def _take_line(message: JsonObject) -> tuple["re.Match[str] | None", Json]:
+def _take_line(message: Json) -> tuple["re.Match[str] | None", Json]:
     """A user's message without its line. A message that holds results is a tool's, whatever it says."""
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return None, message
     content = message.get("content")
     if isinstance(content, str):
         found = _LINE.match(content)

@@ -9,28 +9,36 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
+from operator import attrgetter
 
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Settled, StateRefused
 from router.contract.relay import Headers
-from router.contract.request import RequestView
+from router.contract.request import Conversation, RequestView
 from router.contract.session import NOBODY, SessionSnapshot, SessionState, read_state
 from router.contract.signals import SessionPosition, Turn
 from router.contract.stores import SessionStore
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
+from router.dialects.beginnings import learned_at
 from router.dialects.opaque import keys_of, refused_by
 from router.sessions import turn_state
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
-from router.sessions.words import opening_words
+from router.sessions.words import LAST_TWO, opening_words
 
 _REMEMBERED = (*PERSONS_KINDS, TurnKind.SUBAGENT)
 """Turns of the person's, and a subagent's in a session of its own. What else a client sends moves nothing."""
+_OF_THE_CONVERSATION = (*_REMEMBERED, TurnKind.COMPACTION)
+"""Requests that show a target the whole conversation, which is warm there from then on."""
 _MAX_SESSIONS = 4_096
-_MAX_ALIKE = 8
+_ALIKE = range(1, 9)
+"""So many sessions that begin alike are told apart."""
+_KNOWN_WHOLE = 512
+"""A text of so many characters is known by all of them, a longer one by its ends."""
 _LONGEST_SECONDS = 7 * 86_400.0
 _DEFAULT_CACHE_MINUTES = 5.0
-_NEW = SessionState()
+_NEW, _NO_POSITION = SessionState(), SessionPosition()
+_call_id, _result_id = attrgetter("id"), attrgetter("call_id")
 
 
 class SessionMemory:
@@ -44,60 +52,60 @@ class SessionMemory:
 
     async def recall(self, view: RequestView, turn: Turn) -> SessionSnapshot:
         """What is known of the session that a request belongs to."""
-        key, state, replaces = await self._find(view, turn)
+        now, messages = self._clock(), len(view.conversation.items)
+        key, state, replaces = await self._find(view, turn, messages, now)
         line = view.overrides.line
         heeds_line = line is not None and line.place >= state.override_at
-        if turn.kind not in _REMEMBERED and turn.kind is not TurnKind.COMPACTION:
-            return SessionSnapshot(key, state, SessionPosition(), state.origins, heeds_line, replaces)
-        tier = Tier(state.tier) if state.tier else None
+        if turn.kind not in _OF_THE_CONVERSATION:
+            return SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, heeds_line, replaces)
+        tier = state.tier
         is_running = tier is not None and _is_running(state, turn)
         if not is_running and turn.goes_on:
             carried = turn_state.read(view.headers, view.body, key, _turn_mark(turn))
             if carried is not None:
                 tier, is_running = carried, True
+        # A conversation that became shorter is another prefix: nothing of it is warm.
+        is_shorter = messages < state.messages
         position = SessionPosition(
             tier,
             is_running,
-            state.has_escalated and is_running,
-            self._find_warm(view, state),
-            state.was_asked_for and is_running,
+            is_running and state.has_escalated,
+            {} if is_shorter else {target: tokens for target, (tokens, until) in state.warm.items() if until > now},
+            is_running and state.was_asked_for,
             state.effort,
         )
-        return SessionSnapshot(key, state, position, _name_origins(view, state), heeds_line, replaces)
+        origins = _name_origins(view, state) if messages > state.messages else state.origins
+        return SessionSnapshot(key, state, position, origins, messages, heeds_line, replaces)
 
-    def _find_warm(self, view: RequestView, state: SessionState) -> Mapping[str, int]:
-        """What targets still have warm. A conversation that became shorter is another prefix: nothing of it is."""
-        if len(view.conversation) < state.messages:
-            return {}
-        now = self._clock()
-        return {target: tokens for target, (tokens, until) in state.warm.items() if until > now}
-
-    async def _find(self, view: RequestView, turn: Turn) -> tuple[str, SessionState, SessionState | None]:
+    async def _find(
+        self, view: RequestView, turn: Turn, messages: int, now: float
+    ) -> tuple[str, SessionState, SessionState | None]:
         """The session; one that a client does not name is told by its beginning, and by extending what is remembered.
 
         The last is another session whose slot it takes.
         """
-        base = f"{view.caller.name}\0{turn.session}"
-        if not turn.is_guessed:
-            return base, await self._load(base) or _NEW, None
-        oldest_key, oldest = base, _NEW
-        for number in range(_MAX_ALIKE):
-            key = f"{base}\0{number}" if number else base
-            state = await self._load(key)
-            if state is None or _extends(view, turn, state):
-                return key, state or _NEW, None
-            if oldest is _NEW or state.at < oldest.at:
+        base = key = oldest_key = f"{view.caller.name}\0{turn.session}"
+        oldest: SessionState | None = None
+        for number in _ALIKE:
+            state = self._known.get(key)
+            if state is None or now - state.at >= _LONGEST_SECONDS:
+                state = await self._load(key, now)
+            if state is None:
+                return key, _NEW, None
+            if not turn.is_guessed or (messages >= state.messages and _last_mark(view, turn, state.messages) == state.last):
+                return key, state, None
+            if oldest is None or state.at < oldest.at:
                 oldest_key, oldest = key, state
+            key = f"{base}\0{number}"
         return oldest_key, _NEW, oldest
 
-    async def _load(self, key: str) -> SessionState | None:
-        state = self._known.get(key)
-        if state is None:
-            stored = await self._store.load(_digest(key))
-            state = self._known.get(key)  # another request of the session may have come by meanwhile
-            if state is None and stored and (state := read_state(stored)) is not None:
-                self._put(key, state)
-        if state is not None and self._clock() - state.at >= _LONGEST_SECONDS:
+    async def _load(self, key: str, now: float) -> SessionState | None:
+        """A session that is not at hand. One that is too old is none."""
+        stored = await self._store.load(_digest(key))
+        state = self._known.get(key)  # another request of the session may have come by meanwhile
+        if state is None and stored and (state := read_state(stored)) is not None:
+            self._put(key, state)
+        if state is not None and now - state.at >= _LONGEST_SECONDS:
             del self._known[key]
             return None
         return state
@@ -116,29 +124,18 @@ class SessionMemory:
         decided, target = exchange.last(Decided), begun.target
         if decided is None:
             return
-        view, session, decision = decided
-        turn, overrides, messages = decision.turn, view.overrides, len(view.conversation)
-        state, now = self._current(session), self._clock()
-        before = state
+        view, session, decision = decided.view, decided.session, decided.decision
+        turn, overrides = decision.turn, view.overrides
+        before, now = self._current(session), self._clock()
+        state = before
         if overrides.for_session or session.heeds_line:
             line = overrides.line.tier if overrides.line else None
-            state = state.with_override(overrides.tier if overrides.for_session else line, messages, at=now)
+            state = state.with_override(overrides.tier if overrides.for_session else line, session.messages, at=now)
         if turn.kind in _REMEMBERED:
-            if not _is_aside(session, view):
-                position, tier = session.position, _higher(decision.tier, target.tier)
-                rose = position.is_running and position.tier is Tier.FAST and tier is Tier.DEEP
-                mark = _turn_mark(turn)
-                # Another request of the same turn may have moved it up since this one looked.
-                was_raised = state is not session.state and state.turn == mark and state.has_escalated
-                state = state.with_turn(
-                    mark,
-                    Tier.DEEP if was_raised else tier,
-                    has_escalated=rose or was_raised or (position.is_running and position.has_escalated),
-                    was_asked_for=decision.was_asked_for or (position.is_running and position.was_asked_for),
-                    effort=view.effort,
-                )
-            last = _last_mark(view, turn, messages) if turn.is_guessed else None
-            state = state.with_answer(target.name, messages, session.origins, last, at=now)
+            if overrides.tier is None or not _is_aside(session, view):
+                state = _move(state, session, decision, target.tier, view.effort)
+            last = _mark_of(view, turn, session) if turn.is_guessed else None
+            state = state.with_answer(target.name, session.messages, session.origins, last, at=now)
         if state is not before:
             self._put(session.key, state)
 
@@ -153,22 +150,22 @@ class SessionMemory:
 
     def _note_end(self, exchange: Exchange, settled: Settled) -> None:
         """A target that answered in full has the conversation warm now. The store gets the session once for each request."""
-        decided = exchange.last(Decided)
+        decided, ended = exchange.last(Decided), exchange.last(AttemptEnded)
         if decided is None:
             return
-        ended, kind = exchange.last(AttemptEnded), decided.decision.turn.kind
-        is_remembered = kind in _REMEMBERED or kind is TurnKind.COMPACTION
-        session = decided.session
-        if settled.ending.outcome is Outcome.SERVED and ended is not None and is_remembered:
-            usage, price = ended.usage, ended.target.price
-            tokens = usage.input_tokens + usage.output_tokens if usage else decided.decision.prompt_tokens
-            now = self._clock()
-            until = now + (price.cache_minutes if price else _DEFAULT_CACHE_MINUTES) * 60
-            is_shorter = len(decided.view.conversation) < session.state.messages
-            state = self._current(session).with_warm(ended.target.name, tokens, until, is_shorter=is_shorter, at=now)
-            self._put(session.key, state)
+        session, decision = decided.session, decided.decision
         known = self._known.get(session.key)
-        if known is not None and known is not session.replaces:
+        if known is session.replaces:
+            known = None
+        if settled.ending.outcome is Outcome.SERVED and ended is not None and decision.turn.kind in _OF_THE_CONVERSATION:
+            usage, target, now = ended.usage, ended.target, self._clock()
+            price, before = target.price, session.state
+            tokens = usage.input_tokens + usage.output_tokens if usage else decision.prompt_tokens
+            until = now + (price.cache_minutes if price else _DEFAULT_CACHE_MINUTES) * 60
+            is_shorter = session.messages < before.messages
+            known = (known or before).with_warm(target.name, tokens, until, is_shorter=is_shorter, at=now)
+            self._put(session.key, known)
+        if known is not None:
             self._store.save(_digest(session.key), known.at, known.write())
 
     def _current(self, session: SessionSnapshot) -> SessionState:
@@ -177,10 +174,11 @@ class SessionMemory:
         return session.state if state is None or state is session.replaces else state
 
     def _put(self, key: str, state: SessionState) -> None:
-        self._known[key] = state
-        self._known.move_to_end(key)
-        if len(self._known) > _MAX_SESSIONS:
-            self._known.popitem(last=False)
+        known = self._known
+        known[key] = state
+        known.move_to_end(key)
+        if len(known) > _MAX_SESSIONS:
+            known.popitem(last=False)
 
     async def close(self) -> None:
         """Write what is left."""
@@ -212,9 +210,24 @@ def _is_aside(session: SessionSnapshot, view: RequestView) -> bool:
     return view.overrides.tier is not None and not view.overrides.for_session and session.position.is_running
 
 
+def _move(state: SessionState, session: SessionSnapshot, decision: Decision, served: Tier, effort: str | None) -> SessionState:
+    """The session after its turn went to a tier."""
+    position, tier, mark = session.position, _higher(decision.tier, served), _turn_mark(decision.turn)
+    rose = position.is_running and position.tier is Tier.FAST and tier is Tier.DEEP
+    # Another request of the same turn may have moved it up since this one looked.
+    was_raised = state is not session.state and state.turn == mark and state.has_escalated
+    return state.with_turn(
+        mark,
+        Tier.DEEP if was_raised else tier,
+        has_escalated=rose or was_raised or position.has_escalated,
+        was_asked_for=decision.was_asked_for or position.was_asked_for,
+        effort=effort,
+    )
+
+
 def _higher(decided: Tier, served: Tier) -> Tier:
     """Where a turn belongs: where it was decided to go, or up where somebody stood in; never down for one busy moment."""
-    return Tier.DEEP if decided is Tier.DEEP or served is Tier.DEEP else Tier.FAST
+    return decided if decided is served else Tier.DEEP
 
 
 @lru_cache(maxsize=1024)
@@ -224,29 +237,60 @@ def _digest(key: str) -> str:
 
 def _turn_mark(turn: Turn) -> str:
     """A turn is known by what was asked: every call of its tool loop repeats that."""
-    return blake2b(_ends(turn.turn_id or turn.person_text or "").encode("utf-8", "replace"), digest_size=8).hexdigest()
+    asked = turn.turn_id or turn.person_text or ""
+    return _mark(asked if len(asked) <= _KNOWN_WHOLE else _ends(asked))
+
+
+@lru_cache(maxsize=256)
+def _mark(text: str) -> str:
+    """The mark of a short text. Every call of a tool loop asks for the same one."""
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _mark_of(view: RequestView, turn: Turn, session: SessionSnapshot) -> str:
+    """What the conversation came to with this request. One that was sent before has the mark by which it was found."""
+    state = session.state
+    was_sent = state.last and state.messages == session.messages
+    return state.last if was_sent else _last_mark(view, turn, session.messages)
 
 
 def _last_mark(view: RequestView, turn: Turn, count: int) -> str:
-    """What the conversation came to: its last message, and the answer before it. Only words count that a person typed."""
-    client = BY_NAME.get(turn.client, UNKNOWN_CLIENT)
+    """What the conversation had come to after so many messages: the last of them, and the answer before it.
+
+    Where a beginning of just these messages is known, the mark is kept with what else they told: the next call of a tool loop
+    asks for it again.
+    """
+    conversation = view.conversation
+    if conversation.known is None:
+        return _mark_end(conversation, count, turn.client)
+    learned, name = learned_at(conversation.known, count), f"last {turn.client}"
+    mark: str | None = learned.get(name)
+    if mark is None:
+        mark = learned[name] = _mark_end(conversation, count, turn.client)
+    return mark
+
+
+def _mark_end(conversation: Conversation, count: int, client_name: str) -> str:
+    """The mark itself. Only words count that a person typed."""
+    client, messages = BY_NAME.get(client_name, UNKNOWN_CLIENT), conversation.messages
     parts: list[str] = []
-    for index in range(max(0, count - 2), min(count, len(view.conversation))):
-        message = view.conversation[index]
-        words = (opening_words(message, client),) if message.role == "user" else message.texts
-        parts += (message.role, *map(_ends, words))
-        if message.calls or message.results:
-            parts += (*(call.id for call in message.calls), *(result.call_id for result in message.results))
+    for place in range(count)[LAST_TWO]:
+        message = messages[place]
+        role = message.role
+        if role == "user":
+            parts += (role, _ends(opening_words(message, client)))
+        else:
+            parts += (role, *map(_ends, message.texts))
+        if message.calls:
+            parts += map(_call_id, message.calls)
+        if message.results:
+            parts += map(_result_id, message.results)
     return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def _ends(text: str) -> str:
-    return text if len(text) <= 512 else f"{text[:256]}{text[-256:]}{len(text)}"
-
-
-def _extends(view: RequestView, turn: Turn, known: SessionState) -> bool:
-    """Whether a request's history goes on from what is remembered."""
-    return len(view.conversation) >= known.messages and _last_mark(view, turn, known.messages) == known.last
+    """Enough to know a text by."""
+    return text if len(text) <= _KNOWN_WHOLE else f"{text[:256]}{text[-256:]}{len(text)}"
 
 
 def _name_origins(view: RequestView, known: SessionState) -> Mapping[str, str]:
@@ -255,9 +299,8 @@ def _name_origins(view: RequestView, known: SessionState) -> Mapping[str, str]:
     if known.target is None or not known.messages:
         return origins
     found: dict[str, str] | None = None
-    for index in range(known.messages, len(view.conversation)):
-        for key in keys_of(view.dialect, view.conversation.item(index)):
-            if key not in origins:
-                found = found or dict(origins)
-                found[key] = known.target
+    for key in keys_of(view, known.messages):
+        if key not in origins:
+            found = found or dict(origins)
+            found[key] = known.target
     return origins if found is None else found

@@ -1,24 +1,31 @@
-"""How the running turn goes: what its last calls were, what came back, and whether it turns in circles."""
+"""How the running turn goes: what its last calls were, what came back, and whether it turns in circles.
+
+It is read call by call, as a history goes on (`history.py`): nothing here keeps a message, or looks at one twice.
+"""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain, islice
+from operator import attrgetter
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
-from router.contract.request import Conversation, Json, Message, ToolResult
+from router.contract.request import Json, ToolCall, ToolResult
 from router.contract.signals import Trajectory
-from router.sessions.clients import BOOKKEEPING_TOOLS, Client
-from router.sessions.history import is_edit
-from router.sessions.words import opening_words
+from router.sessions.clients import BOOKKEEPING_TOOLS, EDIT_MARKS
 
 _READ_CALLS = 10
 """The last calls with their results: trouble that is older was overcome, or is still there."""
 _READ_MESSAGES = 60
 _READ_CHANGES = 24
 """Calls that changed files: a turn that made so many has grown long in any case."""
-_COUNTED_MESSAGES = 400
+_AT_ONCE = 32
+"""Calls of one message, or results, that are looked at, and calls that are still known when their results come: a result of an
+older one is judged by its text alone."""
+_MAX_FILES = 200
 _HEAD, _TAIL = 400, 1_200
 _FAILED = re.compile(
     r"Traceback \(most recent call last\)|\bexit(?:ed)?(?: with)?(?: code| status)?:? ?[1-9]\d{0,2}\b|Exit [Cc]ode:? ?[1-9]"
@@ -33,102 +40,150 @@ _GREEN = re.compile(
 _TELLING = ("fail", "FAIL", "xit", "Traceback", "not found", "panic: ", "Segmentation", "ERR!", "error[", "error TS")
 _HAPPY = (" pass", "ok  \t", "OK (", "result: ok", "tests pass")
 """Words without which the patterns above cannot match: to look for these takes a hundredth of the time."""
+_BAD = frozenset({"red", "failed"})
 _ALL_WELL = re.compile(r"exit(?:ed)?(?: with)?(?: code| status):? ?0\b", re.IGNORECASE)
 """A stated success: other words in the output then do not count as a failure."""
 _READERS = re.compile(r"read|view|list|glob|grep|search|find|fetch|^ls$|open", re.IGNORECASE)
 """Tools that only read: an error in what they show is not a failure of the call."""
 
 
-def read_trajectory(conversation: Conversation, client: Client) -> Trajectory:
-    """Read the running turn: from the person's last words to the end."""
-    start = _find_start(conversation, client)
-    calls = edits = 0
-    changed: list[int] = []
-    peeks = conversation.peeks
-    for index in range(start, len(peeks)):
-        for name in peeks[index].calls:
-            if name not in BOOKKEEPING_TOOLS:
-                calls += 1
-                if is_edit(name):
-                    edits += 1
-                    changed.append(index)
-    if not calls:
-        return Trajectory()
-    files, written_chars = _measure_changes(conversation, changed)
-    first, seen = len(conversation), 0
-    while first > max(start, len(conversation) - _READ_MESSAGES) and seen < _READ_CALLS:
-        first -= 1
-        seen += len(peeks[first].calls)
-    last = _read_last([conversation[index] for index in range(first, len(conversation))])
-    return last._replace(calls=calls, edits=edits, files=files, written_chars=written_chars)
+class Step(Struct, frozen=True):
+    """What one message brought: marks of the calls in it and of the files that they changed, and what its results say."""
+
+    place: int
+    called: int = 0
+    made: tuple[int, ...] = ()
+    changed: tuple[int, ...] = ()
+    verdicts: tuple[str, ...] = ()
 
 
-def _measure_changes(conversation: Conversation, places: list[int]) -> tuple[int, int]:
-    """How many files the changes of a turn touched, and how much they wrote. The first of them tell enough."""
-    files: set[str] = set()
-    written = 0
-    for index in dict.fromkeys(places[:_READ_CHANGES]):
-        for call in conversation[index].calls:
-            if is_edit(call.name):
-                arguments = _as_text(call.arguments)
-                written += len(arguments)
-                files.update(_files_of(arguments))
-    return len(files), written
+class Work(Struct, frozen=True):
+    """The work of a turn so far."""
+
+    calls: int = 0
+    edits: int = 0
+    files: frozenset[int] = frozenset()
+    """Marks of their names: of what somebody else wrote, nothing of any length is kept."""
+    written_chars: int = 0
+    is_quiet: dict[int, bool] = {}
+    """Whether a call's result says nothing of how the work goes, by the mark of its id. Of the last calls."""
+    steps: tuple[Step, ...] = ()
+    """The last ones: as many as hold `_READ_CALLS` calls."""
+    called: int = 0
+    """The calls in them."""
 
 
-def _find_start(conversation: Conversation, client: Client) -> int:
-    """The message behind the person's last words."""
-    peeks = conversation.peeks
-    for index in range(len(peeks) - 1, max(-1, len(peeks) - 1 - _COUNTED_MESSAGES), -1):
-        if peeks[index].role == "user" and opening_words(conversation[index], client):
-            return index + 1
-    return max(0, len(conversation) - _COUNTED_MESSAGES)
+NO_WORK = Work()
+_name, _id = attrgetter("name"), attrgetter("id")
+_made, _changed, _verdicts = attrgetter("made"), attrgetter("changed"), attrgetter("verdicts")
 
 
-def _read_last(messages: list[Message]) -> Trajectory:
-    made: Counter[str] = Counter()
-    changed: Counter[str] = Counter()
-    names: dict[str, str] = {}
-    failures = red_runs = 0
-    was_red = is_green = False
-    for message in messages:
-        for call in message.calls:
-            names[call.id] = call.name
-            if call.name in BOOKKEEPING_TOOLS:
-                continue
-            arguments = _as_text(call.arguments)
-            if is_edit(call.name) and (file := _file_of(arguments)):
-                changed[file] += 1
-            made[f"{call.name}\0{arguments}"] += 1
-        for result in message.results:
-            verdict = _judge(result, names.get(result.call_id, ""))
-            if verdict == "red":
-                red_runs += 1
-                was_red, is_green = True, False
-            elif verdict == "green":
-                is_green = was_red
-                was_red, red_runs = False, 0
-            if verdict in ("red", "failed"):
-                failures += 1
-            elif verdict in ("green", "fine"):
-                failures = 0
-    return Trajectory(
-        failures=failures,
-        repeats=max(made.values(), default=0),
-        red_runs=red_runs,
-        is_green=is_green,
-        same_file_edits=max(changed.values(), default=0),
+def add_calls(work: Work, place: int, calls: tuple[ToolCall, ...]) -> Work:
+    """The work with the calls of one message."""
+    names = tuple(map(_name, calls))
+    edits = sum(map(_counts_as_edit, names))
+    files, written_chars = work.files, work.written_chars
+    if edits and work.edits < _READ_CHANGES:
+        changes = [_as_text(call.arguments) for call in calls if is_edit(call.name)]
+        named = islice(chain.from_iterable(map(_files_of, changes)), _MAX_FILES - len(files))
+        files = files.union(map(hash, named))
+        written_chars += sum(map(len, changes))
+    last = calls[-_AT_ONCE:]
+    is_quiet = work.is_quiet | dict(zip(map(hash, map(_id, last)), map(_is_quiet, map(_name, last)), strict=True))
+    called, steps = _add_step(work, _read_calls(place, len(calls), last))
+    return Work(
+        work.calls + sum(map(_counts, names)),
+        work.edits + edits,
+        files,
+        written_chars,
+        is_quiet if len(is_quiet) <= _AT_ONCE else dict(list(is_quiet.items())[-_AT_ONCE:]),
+        steps,
+        called,
     )
 
 
-def _judge(result: ToolResult, name: str) -> str:
-    """What a result says: red or green tests, a failure, that all is well, or nothing (a look, or a change that was made)."""
+def add_results(work: Work, place: int, results: tuple[ToolResult, ...]) -> Work:
+    """The work with what came back from calls."""
+    is_quiet = work.is_quiet.get
+    told = [result for result in results[-_AT_ONCE:] if result.is_error or not is_quiet(hash(result.call_id))]
+    if not told:
+        return work
+    called, steps = _add_step(work, Step(place, verdicts=tuple(map(_judge, told))))
+    return replace(work, steps=steps, called=called)
+
+
+def _read_calls(place: int, called: int, calls: tuple[ToolCall, ...]) -> Step:
+    made: list[int] = []
+    changed: list[int] = []
+    for call in calls:
+        if call.name not in BOOKKEEPING_TOOLS:
+            arguments = _as_text(call.arguments)
+            made.append(hash((call.name, arguments)))
+            if is_edit(call.name) and (file := _file_of(arguments)):
+                changed.append(hash(file))
+    return Step(place, called, tuple(made), tuple(changed))
+
+
+def _add_step(work: Work, new: Step) -> tuple[int, tuple[Step, ...]]:
+    """The last steps with a new one, and how many calls are in them: no step more than is looked at."""
+    steps, called = (*work.steps, new), work.called + new.called
+    first, oldest = 0, new.place - _READ_MESSAGES
+    while called - (step := steps[first]).called >= _READ_CALLS or step.place < oldest:
+        called -= step.called
+        first += 1
+    return called, steps[first:] if first else steps
+
+
+def read_trajectory(work: Work, count: int) -> Trajectory:
+    """How the work of a running turn goes, in a conversation of so many messages."""
+    if not work.calls:
+        return Trajectory()
+    steps = work.steps
+    if steps and steps[0].place < count - _READ_MESSAGES:
+        steps = tuple([step for step in steps if step.place >= count - _READ_MESSAGES])
+    made, changed = list(chain.from_iterable(map(_made, steps))), list(chain.from_iterable(map(_changed, steps)))
+    failures, red_runs, is_green = _sum_up(list(chain.from_iterable(map(_verdicts, steps))))
+    return Trajectory(
+        calls=work.calls,
+        edits=work.edits,
+        failures=failures,
+        repeats=_most_alike(made),
+        red_runs=red_runs,
+        is_green=is_green,
+        same_file_edits=_most_alike(changed),
+        files=len(work.files),
+        written_chars=work.written_chars,
+    )
+
+
+def _most_alike(marks: list[int]) -> int:
+    """How often the one is there that is there most."""
+    return max(map(marks.count, marks), default=0)  # there are few, and a table of them would cost more
+
+
+def _sum_up(verdicts: list[str]) -> tuple[int, int, bool]:
+    """Calls that failed since one last went well, red runs since the last green one, and whether red turned green."""
+    if _BAD.isdisjoint(verdicts):
+        return 0, 0, False
+    failures = red_runs = 0
+    was_red = is_green = False
+    for verdict in verdicts:
+        if verdict == "red":
+            red_runs += 1
+            was_red, is_green = True, False
+        elif verdict == "green":
+            is_green = was_red
+            was_red, red_runs = False, 0
+        failures = failures + 1 if verdict in _BAD else 0
+    return failures, red_runs, is_green
+
+
+def _judge(result: ToolResult) -> str:
+    """What a result says: red or green tests, a failure, or that all is well."""
     text = result.text if len(result.text) <= _HEAD + _TAIL else f"{result.text[:_HEAD]}\n{result.text[-_TAIL:]}"
     has_words = any(word in text for word in _TELLING)
     if result.is_error:
         return "red" if has_words and _RED.search(text) else "failed"
-    if _only_looks(name) or is_edit(name):
-        return "nothing"
     if has_words:
         if _RED.search(text):
             return "red"
@@ -138,8 +193,27 @@ def _judge(result: ToolResult, name: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _only_looks(name: str) -> bool:
-    return _READERS.search(name) is not None
+def _counts(name: str) -> bool:
+    """Whether a call of this name is work, and no bookkeeping."""
+    return name not in BOOKKEEPING_TOOLS
+
+
+@lru_cache(maxsize=1024)
+def _counts_as_edit(name: str) -> bool:
+    return _counts(name) and is_edit(name)
+
+
+@lru_cache(maxsize=1024)
+def _is_quiet(name: str) -> bool:
+    """Whether the results of a tool say nothing of how the work goes: it only reads, or changes a file."""
+    return _READERS.search(name) is not None or is_edit(name)
+
+
+@lru_cache(maxsize=1024)
+def is_edit(name: str) -> bool:
+    """Whether a tool of this name changes files."""
+    lower = name.lower()
+    return any(mark in lower for mark in EDIT_MARKS)
 
 
 def _as_text(arguments: Json) -> str:

@@ -3,99 +3,121 @@
 import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 import orjson
 
-from router.contract.request import Json, JsonObject, RequestView
+from router.contract.request import Conversation, Json, JsonObject, Message, RequestView
 from router.contract.signals import SessionHistory, Trajectory, Turn
 from router.contract.words import PERSONS_KINDS, Feature, Operation, Tier, TurnKind
 from router.dialects.table import SPECS
 from router.sessions import clients
 from router.sessions.clients import UNKNOWN_CLIENT, Client
-from router.sessions.history import read_history
+from router.sessions.history import ONE_MESSAGE, History, read_history
 from router.sessions.trajectory import read_trajectory
-from router.sessions.words import earlier_words, is_planning, last_user_message, opening_words, person_text
+from router.sessions.words import is_planning, opening_words, read_end
 
 _MAX_FOLLOW_UPS = 5
+_ON_AND_ON = (TurnKind.TOOL_LOOP, TurnKind.SUBAGENT)
+"""Kinds of requests that may go on with a turn after a tool's result."""
 _SYSTEM_HEAD = 400
+_MAX_GOING_ON = 40
+_SHORT_CHARS = 2_000
 _LAST_TEXT_STARTS = tuple(mark for mark, _ in clients.LAST_TEXT_MARKS)
+_TURN_METADATA = "x-codex-turn-metadata"
+_SESSION_HEADERS = frozenset(name for name, _ in clients.SESSION_HEADERS)
+_TELLING_HEADERS = _SESSION_HEADERS | {header for header, _ in clients.HEADER_MARKS} | {_TURN_METADATA}
+_TELLING_FIELDS = frozenset({"generate", "client_metadata", "metadata", "prompt_cache_key", "safeguards"})
+"""Where a client says something of a request. Most say nothing, and then nothing is looked up."""
+
+
+class Stated(NamedTuple):
+    """What a client itself says of a request, in headers and fields."""
+
+    kind: TurnKind | None = None
+    session: str = ""
+    turn_id: str = ""
+    is_planning: bool = False
+
+
+_NOTHING_STATED = Stated()
+_NO_HISTORY, _NO_TRAJECTORY = SessionHistory(), Trajectory()
 
 
 def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
     """Say whose turn a request is. Reads only the request itself."""
-    client = _recognise(view)
-    metadata = _turn_metadata(view)
-    words = person_text(view.conversation, client) if SPECS[view.dialect].is_conversation else None
-    kind = _read_kind(view, client, metadata, words)
-    goes_on = kind is TurnKind.TOOL_LOOP or (
-        kind is TurnKind.SUBAGENT and _structural_kind(view, client, words) is TurnKind.TOOL_LOOP
-    )
-    if kind is TurnKind.TOOL_LOOP or (kind is TurnKind.SUBAGENT and words is None):
-        words = earlier_words(view.conversation, client)
-    session = _read_session(view, client, metadata)
+    conversation = view.conversation
+    client, by_system = _recognise(view)
+    stated = _read_stated(view, client)
+    end = read_end(conversation, client)
+    words = end.words
+    told = ONE_MESSAGE if words and len(conversation.items) == 1 else read_history(conversation, client)
+    kind = stated.kind or by_system or _marked_kind(view, end.message) or _structural_kind(view, client, words)
+    goes_on = False
+    if kind in _ON_AND_ON:
+        goes_on = kind is TurnKind.TOOL_LOOP or _structural_kind(view, client, words) is TurnKind.TOOL_LOOP
+        if kind is TurnKind.TOOL_LOOP or words is None:
+            words = told.find_words(conversation, client)
+    session = f"x:{view.overrides.session}" if view.overrides.session else stated.session
     is_persons = kind in PERSONS_KINDS
     return Turn(
         kind=kind,
-        session=session or f"{client.name}:{_fingerprint(view, client)}",
+        session=session or _guess_session(view, client, told),
         client=client.name,
         person_text=words if is_persons else None,
-        ask_text=_find_ask(view, client, kind, words),
-        is_planning=_says_plan(view) or is_planning(view.conversation),
+        ask_text=_find_ask(conversation, client, kind, words, told),
+        is_planning=stated.is_planning or is_planning(conversation),
         session_override=session_override,
         goes_on=goes_on,
-        turn_id=_text(metadata.get("turn_id")),
+        turn_id=stated.turn_id,
         is_guessed=not session,
-        history=read_history(view.conversation, client) if is_persons else SessionHistory(),
-        trajectory=read_trajectory(view.conversation, client) if goes_on else Trajectory(),
+        history=told.as_session() if is_persons and told.turns else _NO_HISTORY,
+        trajectory=read_trajectory(told.work, len(conversation.items)) if goes_on else _NO_TRAJECTORY,
         usual_efforts=client.default_efforts,
     )
 
 
-def _find_ask(view: RequestView, client: Client, kind: TurnKind, words: str | None) -> str | None:
+def _find_ask(conversation: Conversation, client: Client, kind: TurnKind, words: str | None, told: History) -> str | None:
     """What the turn is about: past every "go on", the words that asked for something; for a subagent, what it was given."""
-    if kind is TurnKind.SUBAGENT:
-        return words
     if kind not in PERSONS_KINDS:
-        return None
-    for skip in range(_MAX_FOLLOW_UPS):
-        if words is None or not is_follow_up(words):
-            return words
-        words = earlier_words(view.conversation, client, skip + 1)
+        return words if kind is TurnKind.SUBAGENT else None
+    skip = 0
+    while words is not None and is_follow_up(words) and skip < _MAX_FOLLOW_UPS:
+        skip += 1
+        words = told.find_words(conversation, client, skip)
     return words
 
 
-def _recognise(view: RequestView) -> Client:
-    known = _recognise_by_words(view.headers.get("user-agent", "")[:80], view.system[:_SYSTEM_HEAD])
-    if known is not None:
-        return known
-    for name, client in clients.SESSION_HEADERS:
-        if view.headers.get(name):
-            return client
-    return UNKNOWN_CLIENT
+def _recognise(view: RequestView) -> tuple[Client, TurnKind | None]:
+    """The client, and the kind of request that its system prompt gives away."""
+    headers = view.headers
+    known, kind = _recognise_by_words(headers.get("user-agent", "")[:80], view.system[:_SYSTEM_HEAD])
+    if known is None and not _SESSION_HEADERS.isdisjoint(headers):
+        known = next((client for name, client in clients.SESSION_HEADERS if headers.get(name)), None)
+    return known or UNKNOWN_CLIENT, kind
 
 
 @lru_cache(maxsize=512)
-def _recognise_by_words(agent: str, system: str) -> Client | None:
-    for client in clients.CLIENTS:
-        if client.agents and agent.startswith(client.agents):
-            return client
-    return next((client for client in clients.CLIENTS if client.systems and system.startswith(client.systems)), None)
+def _recognise_by_words(agent: str, system: str) -> tuple[Client | None, TurnKind | None]:
+    by_agent = (client for client in clients.CLIENTS if client.agents and agent.startswith(client.agents))
+    by_system = (client for client in clients.CLIENTS if client.systems and system.startswith(client.systems))
+    kinds = [kind for mark, kind in clients.SYSTEM_MARKS if system.startswith(mark)]
+    kinds += [kind for mark, kind in clients.SYSTEM_INNER_MARKS if mark in system]
+    return next(by_agent, None) or next(by_system, None), kinds[0] if kinds else None
 
 
-@lru_cache(maxsize=512)
-def _kind_by_system(head: str) -> TurnKind | None:
-    for mark, kind in clients.SYSTEM_MARKS:
-        if head.startswith(mark):
-            return kind
-    return next((kind for mark, kind in clients.SYSTEM_INNER_MARKS if mark in head), None)
-
-
-def _read_kind(view: RequestView, client: Client, metadata: JsonObject, words: str | None) -> TurnKind:
-    return (
-        _stated_kind(view, metadata)
-        or _marked_kind(view)
-        or _structural_kind(view, client, words)
-    )  # fmt: skip
+def _read_stated(view: RequestView, client: Client) -> Stated:
+    headers, body = view.headers, view.body
+    if _TELLING_HEADERS.isdisjoint(headers) and _TELLING_FIELDS.isdisjoint(body):
+        return _NOTHING_STATED
+    metadata = _turn_metadata(view)
+    session = _first_header(headers, client) or _text(metadata.get("thread_id")) or _field_session(body)
+    return Stated(
+        _stated_kind(view, metadata),
+        f"{client.name}:{session[:200]}" if session else "",  # an empty id does not count
+        _text(metadata.get("turn_id")),
+        _says_plan(body),
+    )
 
 
 def _stated_kind(view: RequestView, metadata: JsonObject) -> TurnKind | None:
@@ -107,24 +129,16 @@ def _stated_kind(view: RequestView, metadata: JsonObject) -> TurnKind | None:
         stated = clients.CODEX_SOURCES.get(_text(metadata.get("thread_source")))
     if stated is not None:
         return stated
-    for header, kind in clients.HEADER_MARKS:
-        if view.headers.get(header):
-            return kind
-    return None
+    return next((kind for header, kind in clients.HEADER_MARKS if view.headers.get(header)), None)
 
 
-def _marked_kind(view: RequestView) -> TurnKind | None:
-    """What canned words give away."""
-    by_system = _kind_by_system(view.system[:_SYSTEM_HEAD])
-    if by_system is not None:
-        return by_system
-    last = last_user_message(view.conversation)
-    if last is not None:
-        for text in last.texts:
-            if text.startswith(_LAST_TEXT_STARTS):
-                kind = next(kind for mark, kind in clients.LAST_TEXT_MARKS if text.startswith(mark))
-                if kind is not TurnKind.SIDE or Feature.TOOLS not in view.needs:
-                    return kind
+def _marked_kind(view: RequestView, last: Message | None) -> TurnKind | None:
+    """What canned words in the last message give away."""
+    for text in last.texts if last is not None else ():
+        if text.startswith(_LAST_TEXT_STARTS):
+            kind = next(kind for mark, kind in clients.LAST_TEXT_MARKS if text.startswith(mark))
+            if kind is not TurnKind.SIDE or Feature.TOOLS not in view.needs:
+                return kind
     return None
 
 
@@ -132,28 +146,32 @@ def _structural_kind(view: RequestView, client: Client, words: str | None) -> Tu
     """What the shape of the conversation says, for any client."""
     if not SPECS[view.dialect].is_conversation or view.operation is Operation.COUNT_TOKENS:
         return TurnKind.SIDE
-    last = view.conversation[-1] if len(view.conversation) else None
+    conversation = view.conversation
+    count = len(conversation.items)
     if words is None:
         # Nobody typed anything: a tool came back, or a notice did. A first message that is only an image is an ask.
-        is_first = last is not None and last.role == "user" and not last.results and len(view.conversation) <= 2
+        is_first = 0 < count <= 2 and conversation[-1].role == "user" and not conversation[-1].results
         return TurnKind.ASK if is_first and view.image_count else TurnKind.TOOL_LOOP
-    if client.result_mark and last is not None and last.texts and client.result_mark in last.texts[0][:200]:
+    if client.result_mark and (texts := conversation[-1].texts) and client.result_mark in texts[0][:200]:
         return TurnKind.TOOL_LOOP
-    return TurnKind.FOLLOW_UP if is_follow_up(words) and len(view.conversation) > 2 else TurnKind.ASK
+    return TurnKind.FOLLOW_UP if count > 2 and is_follow_up(words) else TurnKind.ASK
 
 
 def is_follow_up(words: str) -> bool:
     """Whether these words only say "go on": a turn that inherits what the one before it was about."""
-    if len(words) > 40:
-        return False
+    return len(words) <= _MAX_GOING_ON and _only_goes_on(words)
+
+
+@lru_cache(maxsize=512)
+def _only_goes_on(words: str) -> bool:
     parts = words.lower().strip(" .!,…。！\"'").replace(",", " ").replace(".", " ").split()
     if not 0 < len(parts) <= clients.FOLLOW_UP_MOST_WORDS or clients.GOING_ON.isdisjoint(parts):
         return False
     return all(part in clients.GOING_ON or part in clients.AROUND_GOING_ON for part in parts)
 
 
-def _says_plan(view: RequestView) -> bool:
-    safeguards = view.body.get("safeguards")
+def _says_plan(body: JsonObject) -> bool:
+    safeguards = body.get("safeguards")
     if not isinstance(safeguards, list) or not safeguards or not isinstance(safeguards[0], dict):
         return False
     context = safeguards[0].get("classifier_context")
@@ -163,18 +181,10 @@ def _says_plan(view: RequestView) -> bool:
 def _turn_metadata(view: RequestView) -> JsonObject:
     """Codex's turn metadata: a header over HTTP, a string inside `client_metadata` on every transport."""
     carried = view.body.get("client_metadata")
-    text = view.headers.get("x-codex-turn-metadata")
+    text = view.headers.get(_TURN_METADATA)
     if not text and isinstance(carried, dict):
-        text = _text(carried.get("x-codex-turn-metadata"))
+        text = _text(carried.get(_TURN_METADATA))
     return _parse_object(text)
-
-
-def _read_session(view: RequestView, client: Client, metadata: JsonObject) -> str:
-    """The session's id, first that is there; empty where the client gives none. An empty id does not count."""
-    if view.overrides.session:
-        return f"x:{view.overrides.session}"
-    found = _first_header(view.headers, client) or _text(metadata.get("thread_id")) or _field_session(view.body)
-    return f"{client.name}:{found[:200]}" if found else ""
 
 
 def _first_header(headers: Mapping[str, str], client: Client) -> str:
@@ -195,15 +205,20 @@ def _field_session(body: JsonObject) -> str:
     return _text(body.get("prompt_cache_key"))
 
 
-def _fingerprint(view: RequestView, client: Client) -> str:
+def _guess_session(view: RequestView, client: Client, told: History) -> str:
     """Caller and the person's first words. Sessions that begin alike are told apart by memory: only one goes on from it."""
-    first = ""
-    for index in range(min(len(view.conversation), 12)):
-        message = view.conversation[index]
-        if message.role == "user" and (first := opening_words(message, client)):
-            break
-    digest = hashlib.blake2b(f"{view.caller.name}\0{client.name}\0{first}".encode("utf-8", "replace"), digest_size=8)
-    return f"~{digest.hexdigest()}"
+    place = told.first_at
+    first = "" if place is None else opening_words(view.conversation.messages[place], client)
+    name = _name_short if len(first) <= _SHORT_CHARS else _name_guess
+    return name(view.caller.name, client.name, first)
+
+
+def _name_guess(caller: str, client: str, first: str) -> str:
+    digest = hashlib.blake2b(f"{caller}\0{client}\0{first}".encode("utf-8", "replace"), digest_size=8)
+    return f"{client}:~{digest.hexdigest()}"
+
+
+_name_short = lru_cache(maxsize=512)(_name_guess)
 
 
 def _parse_object(text: str | None) -> JsonObject:

@@ -3,62 +3,59 @@
 import re
 from functools import lru_cache
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from router.contract.request import Conversation, Message
 from router.sessions.clients import BY_NAME, HARNESS_STARTS, HARNESS_TAGS, PLAN_MARKS, WORDS_BEGIN_AFTER, Client
 
 _HARNESS = re.compile(rf"<({'|'.join(HARNESS_TAGS)})\b[^>]{{0,200}}>.*?(?:</\1>|\Z)", re.DOTALL)
 _LOOK_BACK_MESSAGES = 8
-_LOOK_FAR_BACK = 2_000
+_BACKWARDS = slice(None, -1 - _LOOK_BACK_MESSAGES, -1)
+"""The places of the last messages, the last one first."""
+LAST_TWO = slice(-2, None)
 _SHORT_CHARS = 2_000
-_MAX_OPENING = 2_000
+_MAX_OPENING = _SHORT_CHARS
 _MAX_NOTICE = 8_000
 """Where a client's own notice stands: at the ends of a text."""
 _MAX_CHARS = 20_000
 """A longer text is cut before it is searched: nobody types that much, and a paste must not cost more than a page."""
 
 
-def last_user_message(conversation: Conversation) -> Message | None:
-    """The message that the person's words would stand in, if the turn is theirs: only harness messages may follow it."""
-    for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_BACK_MESSAGES), -1):
-        message = conversation[index]
-        if message.role == "user":
-            return message
-        if message.role not in ("system", "developer"):
-            return None
-    return None
+class End(Struct, frozen=True):
+    """How a conversation ends: the message that the person's words would stand in, and what they typed.
+
+    Only harness messages may follow it. No words when nothing after the last answer was typed by anyone.
+    """
+
+    message: Message | None
+    words: str | None
 
 
-def person_text(conversation: Conversation, client: Client) -> str | None:
-    """What the person typed last, or None when nothing after the last answer was typed by anyone."""
-    for index in range(len(conversation) - 1, max(-1, len(conversation) - 1 - _LOOK_BACK_MESSAGES), -1):
-        message = conversation[index]
-        if message.role == "user":
-            words = words_of(message, client)
-            if words:
-                return words
+def read_end(conversation: Conversation, client: Client) -> End:
+    """Walk back to the person's last words, past what their client added."""
+    last, messages = None, conversation.messages
+    for place in range(len(conversation.items))[_BACKWARDS]:
+        message = messages[place]
+        role = message.role
+        if role == "user":
+            last = last or message
+            if words := words_of(message, client):
+                return End(last, words)
             if message.results:
-                return None
-        elif message.role not in ("system", "developer"):
-            return None
-    return None
-
-
-def earlier_words(conversation: Conversation, client: Client, skip: int = 0) -> str | None:
-    """The person's words from further back: the last ones, or with `skip` the ones before those."""
-    peeks = conversation.peeks
-    for index in range(len(peeks) - 1, max(-1, len(peeks) - 1 - _LOOK_FAR_BACK), -1):
-        if peeks[index].role == "user" and (words := words_of(conversation[index], client)):
-            if not skip:
-                return words
-            skip -= 1
-    return None
+                break
+        elif role not in ("system", "developer"):
+            break
+    return End(last, None)
 
 
 def words_of(message: Message, client: Client) -> str:
     """The typed part of one message; empty when all of it is harness."""
-    if len(message.texts) == 1:
-        return _strip(message.texts[0], client)
-    blocks = [words for text in message.texts if (words := _strip(text, client))]
+    texts = message.texts
+    if len(texts) == 1:
+        text = texts[0]
+        return _strip_short(text, client.name) if len(text) <= _SHORT_CHARS else _strip_any(text, client)
+    blocks = [words for text in texts if (words := _strip(text, client))]
     if not blocks:
         return ""
     return blocks[-1] if client.takes_last_block else "\n".join(blocks)
@@ -66,10 +63,14 @@ def words_of(message: Message, client: Client) -> str:
 
 def opening_words(message: Message, client: Client) -> str:
     """How the typed part of a message begins: enough to know it by. A long paste is not searched to its end."""
-    for text in message.texts:
-        if len(text) > _MAX_OPENING:
-            cut = tuple([text if text.startswith("<") else text[:_MAX_OPENING] for text in message.texts])
-            return words_of(message._replace(texts=cut), client)
+    texts = message.texts
+    if len(texts) == 1:
+        text = texts[0]
+        if len(text) <= _SHORT_CHARS:
+            return _strip_short(text, client.name)
+    if texts and max(map(len, texts)) > _MAX_OPENING:
+        cut = tuple([text if text.startswith("<") else text[:_MAX_OPENING] for text in texts])
+        return words_of(replace(message, texts=cut), client)
     return words_of(message, client)
 
 
@@ -104,9 +105,11 @@ def _strip_any(text: str, client: Client) -> str:
 
 def is_planning(conversation: Conversation) -> bool:
     """Whether the client says, around the last message, that it is in plan mode."""
-    for index in range(max(0, len(conversation) - 2), len(conversation)):
-        for whole in conversation[index].texts:
-            text = whole if len(whole) <= _MAX_NOTICE else whole[: _MAX_NOTICE // 2] + whole[-_MAX_NOTICE // 2 :]
+    messages = conversation.messages
+    for place in range(len(conversation.items))[LAST_TWO]:
+        for text in messages[place].texts:
+            if len(text) > _MAX_NOTICE:
+                text = text[: _MAX_NOTICE // 2] + text[-_MAX_NOTICE // 2 :]  # noqa: PLW2901  only its ends are searched
             if ("Plan" in text or "PLAN" in text) and any(mark in text for mark in PLAN_MARKS):
                 return True
     return False

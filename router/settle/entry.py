@@ -1,56 +1,86 @@
 """What happened to a request → its ledger entry."""
 
 import time
+from typing import Any
 
-from router.contract.entry import Entry
+import msgspec
+from msgspec.structs import replace
+
+from router.contract.entry import Attempt, Entry, Line
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, FirstToken, Read, Settled
 from router.dialects.headers import because_served
+from router.settle.kept import keep_decision
 
 _MAX_TEXT_BYTES = 1 << 20
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Absent:
+    """What a request never came to: whatever is asked of it is None."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+_ABSENT: Any = _Absent()
 
 
 def write_entry(exchange: Exchange, settled: Settled) -> Entry:
     """One entry, from the journal: whatever a request never came to is missing there, and here."""
-    arrival, began, ended = exchange.arrival, exchange.began, settled.at
-    read, decided = exchange.last(Read), exchange.last(Decided)
-    view, decision = read.view if read else None, decided.decision if decided else None
-    opened, last, first_token = exchange.last(AttemptOpened), exchange.last(AttemptEnded), exchange.last(FirstToken)
-    attempts = tuple([fact.attempt for fact in exchange.journal if isinstance(fact, AttemptEnded)])
-    first = opened if len(attempts) < 2 else exchange.first(AttemptOpened)
-    target = opened.target if opened else None
-    usage = last.usage if last else None
-    return Entry(
-        id=arrival.id,
-        at=time.time() - (ended - began),
-        caller=exchange.caller,
-        dialect=arrival.dialect,
-        model=view.model if view else "",
-        is_streaming=view.is_streaming if view else False,
-        outcome=settled.ending.outcome,
-        status=settled.ending.status,
-        error=settled.ending.error.code if settled.ending.error else None,
-        decision=decision,
-        because=_because(decided, opened),
-        attempts=attempts,
-        tier=target.tier if target else decision.tier if decision else None,
-        target=target.name if target else None,
-        overhead_ms=round(((first.at if first else ended) - began) * 1000, 3),
-        ttft_ms=round((first_token.at - began) * 1000, 2) if first_token else None,
-        duration_ms=round((ended - began) * 1000, 2),
-        tokens_per_second=round(last.tokens_per_second, 1) if last and last.tokens_per_second else None,
-        usage=usage,
-        cost_usd=target.price.cost(usage) if usage and target and target.price else None,
-        dropped=opened.dropped if opened else (),
-        prompt_text=_text(view.raw) if settled.answer is not None and view else None,
-        answer_text=_text(settled.answer) if settled.answer else None,
+    last, arrival, began, ended, ending = exchange.last, exchange.arrival, exchange.began, settled.at, settled.ending
+    decided, opened, answered = last(Decided) or _ABSENT, last(AttemptOpened) or _ABSENT, last(AttemptEnded) or _ABSENT
+    view, first_token = decided.view or (last(Read) or _ABSENT).view or _ABSENT, last(FirstToken)
+    decision, target, usage = decided.decision or _ABSENT, opened.target or _ABSENT, answered.usage or _ABSENT
+    turn, tier, attempts, first = decision.turn or _ABSENT, (target or decision).tier, [answered.attempt], opened
+    if list(map(type, exchange.journal)).count(AttemptEnded) != 1:  # mostly there is one attempt, and it is at hand
+        attempts, first = _all_attempts(exchange), exchange.first(AttemptOpened)
+    because = because_served(decision, target, opened.failed) if opened.failed else decision.because
+    kind, price, speed, error = turn.kind, target.price, answered.tokens_per_second, ending.error
+    # `_value_` is a word as plain text: SQLite binds that at once, and looks for a way to adapt any other kind of str.
+    line = Line(
+        arrival.id,
+        time.time() - (ended - began),
+        exchange.caller.name,
+        turn.session,
+        kind._value_ if kind else None,
+        turn.client,
+        arrival.dialect._value_,
+        view.model or "",
+        view.is_streaming or False,
+        ending.outcome._value_,
+        ending.status,
+        error.code if error else None,
+        tier._value_ if tier else None,
+        target.name,
+        because,
+        decision.score,
+        round(((first.at if first else ended) - began) * 1000, 3),
+        round((first_token.at - began) * 1000, 2) if first_token else None,
+        round((ended - began) * 1000, 2),
+        round(speed, 1) if speed else None,
+        usage.input_tokens,
+        usage.cached_tokens,
+        usage.output_tokens,
+        usage.reasoning_tokens,
+        usage.is_estimated,
+        price.cost(usage) if price and usage else None,
+        len(attempts),
     )
+    answer = settled.answer
+    kept = keep_decision(decision, because, opened.dropped or (), keeps_text=answer is not None) if decision else None
+    entry = Entry(line, kept, _encode(attempts).decode(), None, None, turn.person_text)
+    if answer is None:
+        return entry
+    return replace(entry, prompt_text=_text(view.raw) if view else None, answer_text=_text(answer) if answer else None)
 
 
-def _because(decided: Decided | None, opened: AttemptOpened | None) -> str | None:
-    if decided is None:
-        return None
-    return because_served(decided.decision, opened.target, opened.failed) if opened else decided.decision.because
+def _all_attempts(exchange: Exchange) -> list[Attempt]:
+    return [fact.attempt for fact in exchange.journal if isinstance(fact, AttemptEnded)]
 
 
 def _text(raw: bytes) -> str:

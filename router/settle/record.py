@@ -8,25 +8,18 @@ from router.contract.stores import EntryStore
 from router.settle.entry import write_entry
 
 
-class EntryWriter:
-    """Writes the entry of each request, and notes it: the ledger and the log observe that."""
-
-    def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {Settled: _record}
-
-
-def _record(exchange: Exchange, settled: Settled) -> None:
-    exchange.note(Recorded(write_entry(exchange, settled)))
-
-
-class LedgerKeeper:
-    """Hands each entry to the store."""
+class Recorder:
+    """Writes the entry of each request, hands it to the store, and notes it: the log observes that."""
 
     def __init__(self, entries: EntryStore) -> None:
         self._entries = entries
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {Recorded: self._keep}
+        return {Settled: self._record}
 
-    def _keep(self, _: Exchange, recorded: Recorded) -> None:
-        self._entries.append(recorded.entry)
+    def _record(self, exchange: Exchange, settled: Settled) -> None:
+        entry = write_entry(exchange, settled)
+        try:
+            self._entries.append(entry)
+        finally:  # a store's defect costs nobody else the entry
+            exchange.note(Recorded(entry))

@@ -7,6 +7,9 @@ from router.contract.relay import Sink
 from router.contract.words import Outcome
 from router.dialects.refusals import passes_unchanged, refuse_to
 
+ABANDONED = Ending(Outcome.ABANDONED, 499)
+"""The caller left."""
+
 
 def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
     """Answer an error. Only called while nothing has gone to the caller."""
@@ -20,7 +23,7 @@ def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
 def cut_off(exchange: Exchange, sink: Sink) -> Ending:
     """How a cancelled request ends. A router that stops tells its caller here, if no attempt was begun that does."""
     if exchange.cancelled is not CancelReason.STOPPING:
-        return Ending(Outcome.ABANDONED, 499)
+        return ABANDONED
     stopping = Unavailable("the router is shutting down")
     if exchange.last(FirstByte) is not None:
         return Ending(Outcome.CUT_SHORT, 200, stopping)

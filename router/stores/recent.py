@@ -1,42 +1,45 @@
-"""The last decisions, in memory: what every store of entries answers from first."""
+"""The last entries, as rows: what every store of entries answers from first."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 
-import orjson
+from msgspec.structs import astuple
 
 from router.contract.caller import Caller
-from router.contract.entry import Entry
+from router.contract.entry import COLUMNS, Entry
 from router.contract.request import JsonObject
 
 _MAX_REMEMBERED = 512
 _REMEMBERED_SECONDS = 3_600.0
+_EXPLAINED = len(COLUMNS) + 2
+
+Row = tuple[object, ...]
+Explain = Callable[[Row], JsonObject | None]
+"""A row in the order of `contract.entry.COLUMNS`, then `decision` and `attempts`, as a decision in full."""
 
 
-class RecentDecisions:
-    """The last decisions, as JSON: at most so many, and none for longer than an hour."""
+def row_of(entry: Entry) -> Row:
+    """The values of a line's columns, then those of the entry's own: decision and attempts as JSON, prompt and answer."""
+    return astuple(entry.line)[:-1] + astuple(entry)[1:-1]
+
+
+class RecentEntries:
+    """The last entries that hold a decision: at most so many, and none for longer than an hour."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[Caller, float, str, str | None]] = OrderedDict()
+        self._known: OrderedDict[str, Entry] = OrderedDict()
 
-    def add(self, entry: Entry, explained: JsonObject) -> str:
-        """Remember a decision, with what the person typed. Answers it as JSON, without that unless the entry keeps text.
+    def add(self, entry: Entry) -> None:
+        """Remember an entry with what the person typed."""
+        line, known = entry.line, self._known
+        known[line.id] = entry
+        if len(known) > _MAX_REMEMBERED or line.at - next(iter(known.values())).line.at > _REMEMBERED_SECONDS:
+            known.popitem(last=False)
 
-        `explained` is this call's to change. Raises `orjson.JSONEncodeError` where it cannot be written.
-        """
-        person_text = explained.get("person_text")
-        if entry.prompt_text is None:
-            explained["person_text"] = None
-        written = orjson.dumps(explained).decode()
-        self._known[entry.id] = (entry.caller, entry.at, written, person_text if isinstance(person_text, str) else None)
-        oldest = next(iter(self._known.values()))
-        if len(self._known) > _MAX_REMEMBERED or entry.at - oldest[1] > _REMEMBERED_SECONDS:
-            self._known.popitem(last=False)
-        return written
-
-    def find(self, request_id: str, caller: Caller) -> JsonObject | None:
-        """The decision, if it is still remembered and this caller's own."""
-        known = self._known.get(request_id)
-        if known is None or known[0] != caller:
+    def find(self, request_id: str, caller: Caller, explain: Explain) -> JsonObject | None:
+        """The decision in full, if it is still remembered and this caller's own."""
+        entry = self._known.get(request_id)
+        if entry is None or entry.line.caller != caller.name:
             return None
-        found: JsonObject = orjson.loads(known[2])
-        return {**found, "person_text": known[3]}
+        found = explain(row_of(entry)[:_EXPLAINED])
+        return None if found is None else {**found, "person_text": entry.person_text}

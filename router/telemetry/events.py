@@ -6,10 +6,11 @@ from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import orjson
 import structlog
 
-from router.contract.entry import Entry
+from router.contract.entry import Line
 from router.telemetry.lines import entry_line
 
 
@@ -29,6 +30,8 @@ class _LineWriter:
     debug = info = warning = error = msg
 
 
+_SETTLED = b'{"event":"request.settled","level":"info","timestamp":"%b",%b'
+_encode = msgspec.json.Encoder().encode
 _log: Any = structlog.get_logger()
 _writer = _LineWriter()
 _is_plain = False
@@ -83,43 +86,13 @@ def config_warned(*, warning: str) -> None:
     _log.warning("config.warned", warning=warning)
 
 
-def request_settled(entry: Entry) -> None:
+def request_settled(line: Line) -> None:
     """An admitted request has ended."""
     if _is_plain:
-        _log.info("request.settled", line=entry_line(entry))
+        _log.info("request.settled", line=entry_line(line))
         return
-    decision, usage = entry.decision, entry.usage
-    # The one event that every request pays for is written in one go, without structlog's processors: 3 µs instead of 12.
-    _writer.msg(
-        orjson.dumps(
-            {
-                "event": "request.settled",
-                "level": "info",
-                "timestamp": datetime.now(UTC),
-                "request_id": entry.id,
-                "outcome": str(entry.outcome),
-                "status": entry.status,
-                "error": entry.error,
-                "dialect": str(entry.dialect),
-                "streaming": entry.is_streaming,
-                "tier": str(entry.tier) if entry.tier else None,
-                "target": entry.target,
-                "because": entry.because,
-                "turn_kind": str(decision.turn.kind) if decision else None,
-                "client": decision.turn.client if decision else None,
-                "score": round(decision.score, 3) if decision else None,
-                "attempts": len(entry.attempts),
-                "ttft_ms": entry.ttft_ms,
-                "tokens_per_second": entry.tokens_per_second,
-                "overhead_ms": entry.overhead_ms,
-                "duration_ms": entry.duration_ms,
-                "input_tokens": usage.input_tokens if usage else None,
-                "output_tokens": usage.output_tokens if usage else None,
-                "tokens_estimated": usage.is_estimated if usage else None,
-                "cost_usd": entry.cost_usd,
-            }
-        )
-    )
+    # The one event that every request pays for is written in one go, without structlog's processors: 2 µs instead of 12.
+    _writer.msg(_SETTLED % (datetime.now(UTC).isoformat().encode(), _encode(line)[1:]))
 
 
 def request_rejected(*, status: int, code: str) -> None:

@@ -1,9 +1,11 @@
 """The line that a person reads for each request: tier, target, reason, first token, speed, overhead."""
 
-from router.contract.entry import Entry
+from collections.abc import Mapping
+
+from router.contract.entry import Line
 from router.contract.words import Outcome, Tier
 
-_COLOURS = {Tier.FAST: "\x1b[32m", Tier.DEEP: "\x1b[34m"}
+_COLOURS: Mapping[str, str] = {Tier.FAST: "\x1b[32m", Tier.DEEP: "\x1b[34m"}
 _RED, _DIM, _OFF = "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 
@@ -17,21 +19,20 @@ class EntryLine:
         """Switch colour on or off."""
         self._colour = colour
 
-    def __call__(self, entry: Entry) -> str:
-        decision = entry.decision
-        if decision is None:
-            return f"{self._paint(f'{entry.status} refused', _RED)}  {entry.error}  {entry.dialect}  {entry.id}"
-        tier = entry.tier or decision.tier
-        served_by = f"{tier} → {entry.target}" if entry.target else str(tier)
+    def __call__(self, line: Line) -> str:
+        tier = line.tier
+        if tier is None:
+            return f"{self._paint(f'{line.status} refused', _RED)}  {line.error}  {line.dialect}  {line.id}"
+        served_by = f"{tier} → {line.target}" if line.target else str(tier)
         parts = [self._paint(f"{served_by:<18}", _COLOURS[tier])]
-        if entry.outcome is not Outcome.SERVED:
-            parts.append(self._paint(f"{entry.outcome} {entry.error or ''}".rstrip(), _RED))
-        parts.append(entry.because or decision.because)
+        if line.outcome != Outcome.SERVED:
+            parts.append(self._paint(f"{line.outcome} {line.error or ''}".rstrip(), _RED))
+        parts.append(line.because or "")
         figures = [
-            _figure("first token", entry.ttft_ms, "ms"),
-            _figure("speed" if not (entry.usage and entry.usage.is_estimated) else "speed ~", entry.tokens_per_second, "tok/s"),
-            _figure("took", entry.duration_ms / 1000, "s"),
-            _figure("overhead", entry.overhead_ms, "ms"),
+            _figure("first token", line.ttft_ms, "ms"),
+            _figure("speed ~" if line.tokens_estimated else "speed", line.tokens_per_second, "tok/s"),
+            _figure("took", line.duration_ms / 1000, "s"),
+            _figure("overhead", line.overhead_ms, "ms"),
         ]
         parts.append(self._paint(", ".join(figure for figure in figures if figure), _DIM))
         return "  ".join(parts)

@@ -2,28 +2,36 @@
 
 from collections.abc import Mapping
 
+from router.contract.decision import Decision
 from router.contract.errors import UpstreamAuth, UpstreamModel
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, Recorded
+from router.contract.words import Outcome
 from router.telemetry import events
 
 
 class RequestLog:
-    """Logs what is worth a line."""
+    """Logs what is worth a line, when the request is over: warnings are rare, and looked for once."""
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {Decided: _log_skipped, AttemptEnded: _log_misconfigured, Recorded: _log_request}
+        return {Recorded: _log_request}
 
 
-def _log_skipped(_: Exchange, decided: Decided) -> None:
-    for skipped in decided.decision.skipped:
+def _log_request(exchange: Exchange, recorded: Recorded) -> None:
+    line, decided = recorded.entry.line, exchange.last(Decided)
+    if decided is not None and decided.decision.opinions.skipped:
+        _log_skipped(decided.decision)
+    if line.attempts > 1 or line.outcome != Outcome.SERVED:
+        _log_misconfigured(exchange)
+    events.request_settled(line)
+
+
+def _log_skipped(decision: Decision) -> None:
+    for skipped in decision.opinions.skipped:
         events.policy_skipped(policy=skipped.policy, reason=skipped.reason)
 
 
-def _log_misconfigured(_: Exchange, ended: AttemptEnded) -> None:
-    if isinstance(ended.error, (UpstreamAuth, UpstreamModel)):
-        events.target_misconfigured(target=ended.target.name, code=ended.error.code)
-
-
-def _log_request(_: Exchange, recorded: Recorded) -> None:
-    events.request_settled(recorded.entry)
+def _log_misconfigured(exchange: Exchange) -> None:
+    for fact in exchange.journal:
+        if isinstance(fact, AttemptEnded) and isinstance(fact.error, (UpstreamAuth, UpstreamModel)):
+            events.target_misconfigured(target=fact.target.name, code=fact.error.code)

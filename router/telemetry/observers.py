@@ -1,6 +1,7 @@
 """Observers of requests, by the kind of fact that they want to know."""
 
 from collections.abc import Iterable, Mapping
+from typing import get_args
 
 from router.contract.exchange import Exchange, Handler, Observer
 from router.contract.facts import Fact
@@ -11,15 +12,12 @@ class ObserverTable:
     """All observers. Those of one kind of fact are called in the order in which they were given."""
 
     def __init__(self, observers: Iterable[Observer]) -> None:
-        self._handlers: dict[type[Fact], tuple[Handler, ...]] = {}
+        handlers: dict[type[Fact], tuple[Handler, ...]] = dict.fromkeys(get_args(Fact), ())
         for observer in observers:
             for kind, handler in observer.handlers().items():
-                self._handlers[kind] = (*self._handlers.get(kind, ()), handler)
-
-    @property
-    def handlers(self) -> Mapping[type[Fact], tuple[Handler, ...]]:
+                handlers[kind] = (*handlers[kind], handler)
+        self.handlers: Mapping[type[Fact], tuple[Handler, ...]] = handlers
         """Whom to call for each kind of fact."""
-        return self._handlers
 
     def report(self, exchange: Exchange, error: Exception) -> None:
         """Log the defect of an observer, by its kind and place."""

@@ -2,21 +2,25 @@
 
 import asyncio
 import types
-from collections.abc import Coroutine, Generator, Sized
+from collections.abc import Coroutine, Generator
 from typing import Any
+
+from msgspec import Struct
 
 _running: set[asyncio.Task[Any]] = set()
 
 
-def spawn(work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
-    """Start a task and hold it until it ends."""
-    task = asyncio.get_running_loop().create_task(work, name=name)
+def spawn(work: Coroutine[Any, Any, None], *, name: str, loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Task[None]:
+    """Start a task and hold it until it ends. Give the running loop if it is known: to ask for it costs a system call."""
+    task = (loop or asyncio.get_running_loop()).create_task(work, name=name)
     _running.add(task)
     task.add_done_callback(_running.discard)
     return task
 
 
-def spawn_started(work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None] | None:
+def spawn_started(
+    work: Coroutine[Any, Any, None], *, name: str, loop: asyncio.AbstractEventLoop | None = None
+) -> asyncio.Task[None] | None:
     """Run work at once up to where it first waits, and spawn the rest; None if it never waited.
 
     What Python 3.12 calls an eager task: whoever asks for something waits for no turn of the loop.
@@ -25,19 +29,19 @@ def spawn_started(work: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task
         waits_for = work.send(None)
     except StopIteration:
         return None
-    return spawn(_Started(work, waits_for), name=name)
+    rest: Any = _Started(work, waits_for)  # by its four methods a coroutine
+    return spawn(rest, name=name, loop=loop)
 
 
-class _Started(Coroutine[Any, Any, None]):
+class _Started(Struct, eq=False):
     """The rest of work that waits already. Only the first step differs: it tells the loop what is waited for.
 
     Not a generator: one that is cancelled before its first step never runs, and the work would not hear of it.
     """
 
-    __slots__ = ("_is_told", "_waits_for", "_work")
-
-    def __init__(self, work: Coroutine[Any, Any, None], waits_for: Any) -> None:
-        self._work, self._waits_for, self._is_told = work, waits_for, False
+    _work: Coroutine[Any, Any, None]
+    _waits_for: Any
+    _is_told: bool = False
 
     def send(self, value: Any) -> Any:
         if self._is_told:
@@ -56,17 +60,12 @@ class _Started(Coroutine[Any, Any, None]):
         return self._work.__await__()
 
 
-async def in_step(others: Sized) -> None:
+@types.coroutine
+def let_others_catch_up() -> Generator[None, None, None]:
     """Where several do the same work, let each take its next step after the others have taken this one.
 
-    A step is cheaper right after the same step of another, while the processor still has its code at hand. One alone goes on.
+    A step is cheaper right after the same step of another, while the processor still has its code at hand.
     """
-    if len(others) > 1:
-        await _next_round()
-
-
-@types.coroutine
-def _next_round() -> Generator[None, None, None]:
     yield
 
 

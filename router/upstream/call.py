@@ -3,8 +3,10 @@
 import asyncio
 from typing import Protocol
 
+from msgspec import Struct
+
 from router.contract.errors import UpstreamCut, UpstreamError, UpstreamMalformed, UpstreamTimeout, UpstreamUnreachable
-from router.contract.relay import Sink, UpstreamRequest
+from router.contract.relay import Headers, Sink, UpstreamRequest
 from router.telemetry.tasks import spawn
 from router.upstream.connection import CannotConnect, Connection, Seen
 
@@ -25,48 +27,71 @@ class Origin(Protocol):
         ...
 
 
-class Call:
+class PreparedCall:
+    """What all calls of one kind share: where their connections come from, how long they may take, and their head.
+
+    The head ends with the name of its last field, the length, which is written with each call. It holds the target's key, so
+    nothing here is ever shown.
+    """
+
+    __slots__ = ("_head", "origin", "target", "timeouts", "waits_for_first_byte")
+
+    def __init__(self, origin: Origin, request: UpstreamRequest, head: bytes) -> None:
+        self.origin, self.target, self.timeouts = origin, request.target, request.timeouts
+        self.waits_for_first_byte = request.waits_for_first_byte
+        self._head = head + b"content-length: "
+
+    def open(self, body: bytes, sink: Sink, headers: Headers = ()) -> "Call":
+        """Start a call, over a warm connection if there is one."""
+        more = write_fields(headers) if headers else b""
+        call = Call(self, b"%b%d\r\n%b\r\n" % (self._head, len(body), more), body, sink)
+        sink.feed_from(call)
+        connection = self.origin.take()
+        if connection is None:
+            call.connect()
+        else:
+            call.send(connection)
+        return call
+
+
+def write_fields(headers: Headers) -> bytes:
+    """Header fields as they go over the wire."""
+    return "".join([f"{name}: {value}\r\n" for name, value in headers]).encode("latin-1", "replace")
+
+
+class Call(Struct, eq=False):
     """Owns one connection for one request. Every way that it can fail reaches the sink as one of our errors, once."""
 
-    __slots__ = (
-        "_connection",
-        "_has_headers",
-        "_head",
-        "_is_over",
-        "_is_paused",
-        "_is_warm",
-        "_loop",
-        "_origin",
-        "_request",
-        "_sink",
-        "_timer",
-        "_waiting_since",
-    )
+    _prepared: PreparedCall
+    _head: bytes
+    _body: bytes
+    _sink: Sink
+    _connection: Connection | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _is_warm: bool = True
+    """Whether its connection has served before, so that the target may have closed it just now."""
+    _has_headers: bool = False
+    _is_over: bool = False
+    _is_paused: bool = False
+    _waiting_since: float = 0.0
 
-    def __init__(self, origin: Origin, request: UpstreamRequest, head: bytes, sink: Sink) -> None:
-        self._origin, self._request, self._head, self._sink = origin, request, head, sink
-        self._loop = asyncio.get_running_loop()
-        self._connection: Connection | None = None
-        self._is_warm = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._has_headers = False
-        self._is_over = False
-        self._is_paused = False
-        self._waiting_since = 0.0
-        sink.feed_from(self)
+    __repr__ = object.__repr__  # what it holds, the target's key first of all, is never shown
 
-    def begin(self) -> None:
-        """Send the request, over a warm connection if there is one."""
-        connection = self._origin.take()
-        if connection is not None:
-            self._send(connection, is_warm=True)
-        else:
-            spawn(self._connect(), name=f"connect {self._request.target}")
+    def connect(self) -> None:
+        """Send the request over a connection of its own, as soon as there is one."""
+        spawn(self._connect(), name=f"connect {self._prepared.target}")
 
     async def _connect(self) -> None:
+        origin = self._prepared.origin
         try:
-            connection = await self._origin.connect(self._request.timeouts.connect_seconds)
-            self._send(connection, is_warm=False)
+            connection = await origin.connect(self._prepared.timeouts.connect_seconds)
+            self._is_warm = False
+            if self._is_over:
+                origin.give_back(connection)
+            elif connection.is_usable:
+                self.send(connection)
+            else:
+                self._fail(UpstreamUnreachable, "closed the connection without an answer")
         except CannotConnect as error:
             self._fail(UpstreamUnreachable, f"could not be reached: {error}")
         except BaseException:
@@ -74,39 +99,35 @@ class Call:
             self._fail(UpstreamUnreachable, "could not be reached: the connection could not be set up")
             raise
 
-    def _send(self, connection: Connection, *, is_warm: bool) -> None:
-        if self._is_over:
-            self._origin.give_back(connection)
-            return
-        if not connection.is_usable:
-            self._fail(UpstreamUnreachable, "closed the connection without an answer")
-            return
-        self._connection, self._is_warm = connection, is_warm
-        self._waiting_since = self._loop.time()
-        connection.send(self, self._sink, self._head, self._request.body)
+    def send(self, connection: Connection) -> None:
+        """Write the request, and wait for its answer."""
+        self._connection = connection
+        connection.send(self, self._sink, self._head, self._body)
         if self._is_paused:
             connection.pause()
         # An answer that comes in one piece takes as long as the model writes: only the request's deadline bounds it.
-        if self._timer is None and self._request.waits_for_first_byte:
-            self._timer = self._loop.call_later(self._limit(), self._check)
+        if self._prepared.waits_for_first_byte:
+            self._waiting_since = connection.loop.time()
+            if self._timer is None:
+                self._timer = connection.loop.call_later(self._limit(), self._check)
 
     # What the connection tells its owner.
 
     def headers_seen(self) -> None:
         """From now on the wait is for the next piece. An answer that came in one read never gets here, nor sets a timer."""
+        assert self._connection is not None
         self._has_headers = True
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(self._limit(), self._check)
+        self._timer = self._connection.loop.call_later(self._limit(), self._check)
 
     def completed(self, *, may_reuse: bool) -> None:
         """Give the connection back, or close it. The sink is told by the connection, after this."""
-        connection = self._connection
-        self._end()
+        connection = self._end()
         if connection is None:
             return
         if may_reuse:
-            self._origin.give_back(connection)
+            self._prepared.origin.give_back(connection)
         else:
             connection.drop()
 
@@ -114,7 +135,7 @@ class Call:
         """Try once more if the target closed an idle connection just as we wrote to it; else the call has failed."""
         self._connection = None
         if self._is_warm and seen is Seen.NOTHING and not self._is_over:
-            spawn(self._connect(), name=f"connect {self._request.target}")
+            self.connect()
         elif seen is Seen.HEADERS:
             self._fail(UpstreamCut, "closed the connection in the middle of its answer")
         else:
@@ -135,32 +156,33 @@ class Call:
     def resume(self) -> None:
         """The reader caught up."""
         self._is_paused = False
-        self._waiting_since = self._loop.time()
         if self._connection is not None:
+            self._waiting_since = self._connection.loop.time()
             self._connection.resume()
 
     def cancel(self) -> None:
         """Hang up now."""
-        connection = self._connection
-        self._end()
+        connection = self._end()
         if connection is not None:
             connection.drop()
 
     def _fail(self, kind: type[UpstreamError], what: str) -> None:
         if not self._is_over:
             self._end()
-            name = self._request.target
+            name = self._prepared.target
             self._sink.fail(kind(name, f'target "{name}" {what}'))
 
-    def _end(self) -> None:
-        self._is_over = True
-        self._connection = None
-        if self._timer is not None:
-            self._timer.cancel()
+    def _end(self) -> Connection | None:
+        """Let go of everything. What is to become of the connection is for whoever ends the call."""
+        connection, timer = self._connection, self._timer
+        self._is_over, self._connection = True, None
+        if timer is not None:
+            timer.cancel()
             self._timer = None
+        return connection
 
     def _limit(self) -> float:
-        timeouts = self._request.timeouts
+        timeouts = self._prepared.timeouts
         return timeouts.stall_seconds if self._has_headers else timeouts.first_byte_seconds
 
     def _silent_seconds(self) -> float:
@@ -170,13 +192,13 @@ class Call:
         since = self._waiting_since
         if self._has_headers and self._connection is not None:
             since = max(since, self._connection.last_read_at)
-        return self._loop.time() - since
+        return asyncio.get_running_loop().time() - since
 
     def _check(self) -> None:
         """One timer for all waits: it checks how long nothing has arrived, and sleeps for the rest."""
         limit, silent = self._limit(), self._silent_seconds()
         if silent < limit - 0.001:
-            self._timer = self._loop.call_later(limit - silent, self._check)
+            self._timer = asyncio.get_running_loop().call_later(limit - silent, self._check)
             return
         connection, self._connection = self._connection, None
         if connection is not None:

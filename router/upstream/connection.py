@@ -5,19 +5,25 @@ much of an answer was seen: once any byte of an answer has been seen, the call m
 """
 
 import asyncio
+from collections import deque
+from collections.abc import Iterable
 from enum import IntEnum
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter, methodcaller
 from typing import Protocol, cast
 
 import httptools
 
-from router.contract.relay import Sink
+from router.contract.relay import Headers, Sink
 
 _MAX_HEADERS = 200
 _MAX_HEADER_BYTES = 65_536
 _MAX_INTERIM = 128
 _WHOLE = -1
 """The status of an answer that has ended. `data_received` acts on it, after the last piece of the body went out."""
+_first, _second, _decode = itemgetter(0), itemgetter(1), methodcaller("decode", "latin-1")
+_FRAMING = frozenset({"content-length", "transfer-encoding"})
 
 
 class CannotConnect(Exception):
@@ -57,28 +63,35 @@ def _header_name(raw: bytes) -> str:
     return raw.decode("latin-1").lower()
 
 
+def _read_headers(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """All at once, without a step of ours for each: a host sends twenty of them with every answer."""
+    names, values = map(_header_name, map(_first, raw)), map(str.strip, map(_decode, map(_second, raw)))
+    return tuple(zip(names, values, strict=True))
+
+
 class Connection(asyncio.Protocol):
     """Serves one owner at a time. Without one it is idle, and any byte that arrives closes it."""
 
+    # The parser calls these by their names; what takes the body is the list's own `append`, which costs no call of ours.
     __slots__ = (
         "_body",
+        "_body_pieces",
         "_has_excess",
-        "_header_bytes",
+        "_head_bytes",
         "_headers",
         "_interim",
-        "_is_chunked",
         "_is_interim",
         "_is_paused",
         "_keeps_alive",
-        "_length",
         "_owner",
         "_parser",
-        "_seen_any",
         "_sink",
         "_status",
         "_time",
         "_transport",
         "last_read_at",
+        "loop",
+        "on_body",
     )
 
     def __init__(self) -> None:
@@ -86,42 +99,43 @@ class Connection(asyncio.Protocol):
         self._owner: Owner | None = None
         self._sink: Sink | None = None
         self._is_paused = False
-        self._time = asyncio.get_running_loop().time
-        self.last_read_at = 0.0
-        """When bytes last arrived, on the loop's clock. Read by its owner; setting it here spares a call for each piece."""
+        self.loop = asyncio.get_running_loop()
+        """The loop that it lives in, for whoever owns it: to ask for the running loop is a system call each time."""
+        self._time = self.loop.time
+        self.last_read_at = self._time()
+        """When bytes last arrived, or else when it was made, on the loop's clock. Setting it here spares a call a piece."""
+        self._has_excess = self._is_interim = self._keeps_alive = False
         self._body: list[bytes] = []
+        self._body_pieces = 0
+        self.on_body = self._body.append
+        self._headers: deque[tuple[bytes, bytes]] = deque(maxlen=_MAX_HEADERS + 1)
+        """As they came, with one more than may be: a head of a hundred thousand is refused when it ends, and not kept."""
+        self._status = self._head_bytes = self._interim = 0
         self._parser = httptools.HttpResponseParser(self)
-        self._reset()
-
-    def _reset(self) -> None:
-        self._headers: list[tuple[str, str]] = []
-        self._header_bytes = 0
-        self._interim = 0
-        self._is_interim = False
-        self._is_chunked = False
-        self._length: int | None = None
-        self._status = 0
-        self._has_excess = False
-        self._keeps_alive = False
-        self._seen_any = False
 
     @property
     def is_usable(self) -> bool:
         """Whether a new request may be written to it."""
         return self._transport is not None and not self._transport.is_closing()
 
+    def may_serve_after(self, idle_seconds: float) -> bool:
+        """Whether it is still good for a request: usable, and idle for less than this."""
+        transport = self._transport
+        return transport is not None and not transport.is_closing() and self._time() - self.last_read_at < idle_seconds
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def send(self, owner: Owner, sink: Sink, head: bytes, body: bytes) -> None:
         """Write a request. Its answer goes to the sink; the owner is told how that ended."""
-        assert self._transport is not None
+        transport = self._transport
+        assert transport is not None
         self._owner, self._sink = owner, sink
         if len(body) < 65_536:
-            self._transport.write(head + body)
+            transport.write(head + body)
         else:
-            self._transport.write(head)
-            self._transport.write(body)
+            transport.write(head)
+            transport.write(body)
 
     def pause(self) -> None:
         """Stop reading: the kernel's buffers fill, and the target waits."""
@@ -142,29 +156,38 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        owner = self._owner
+        owner, body, status = self._owner, self._body, self._status
         if owner is None:
             self.drop()  # an answer without a request: whatever comes next on it cannot be trusted
             return
         self.last_read_at = self._time()
-        self._seen_any, had_headers = True, self._status > 0
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._fail_malformed("unexpected protocol switch")
         except httptools.HttpParserError:
             self._fail_malformed("not HTTP/1.1")
-        if self._body:
-            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            self._body.clear()
-            if self._sink is not None:
-                self._sink.write(body)
-        if self._owner is not owner:
-            return
-        if self._status == _WHOLE:
-            self._finish()
-        elif self._status > 0 and not had_headers:
-            owner.headers_seen()
+        if self._has_excess:
+            del body[self._body_pieces :]
+        if body:
+            piece, sink = b"".join(body), self._sink
+            body.clear()
+            if sink is not None:
+                sink.write(piece)
+        if self._status == status:
+            if not status:
+                self._count_head(data)
+        elif self._owner is owner:
+            if self._status == _WHOLE:
+                self._finish(owner)
+            elif not status:
+                owner.headers_seen()
+
+    def _count_head(self, data: bytes) -> None:
+        """Count the bytes of a head that has not ended, and refuse one that does not end."""
+        self._head_bytes += len(data)
+        if self._head_bytes > _MAX_HEADER_BYTES:
+            self._fail_malformed("headers too large")
 
     def eof_received(self) -> bool:
         return False
@@ -175,55 +198,40 @@ class Connection(asyncio.Protocol):
         if owner is None or sink is None:
             return
         self._owner = self._sink = None
-        has_headers = self._status > 0 and not self._is_interim
-        ends_by_closing = has_headers and self._length is None and not self._is_chunked and error is None
-        if ends_by_closing:
+        has_headers = self._status > 0
+        is_framed = any(_header_name(name) in _FRAMING for name, _ in self._headers)
+        if has_headers and not is_framed and error is None:  # such an answer ends with its connection
             owner.completed(may_reuse=False)
             sink.end()
         else:
-            owner.lost(Seen.HEADERS if has_headers else Seen.BYTES if self._seen_any else Seen.NOTHING)
+            owner.lost(Seen.HEADERS if has_headers else Seen.BYTES if self._head_bytes else Seen.NOTHING)
 
     # What the parser calls, in order.
 
     def on_message_begin(self) -> None:
         if self._status == _WHOLE:
-            self._has_excess = True
+            self._has_excess, self._body_pieces = True, len(self._body)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._has_excess:
-            return
-        headers = self._headers
-        self._header_bytes = size = self._header_bytes + len(name) + len(value)
-        if size > _MAX_HEADER_BYTES or len(headers) >= _MAX_HEADERS:
-            self._fail_malformed("headers too large")
-            return
-        lower = _header_name(name)
-        if lower == "transfer-encoding":
-            self._is_chunked = True
-        elif lower == "content-length" and value.isdigit():
-            self._length = int(value)
-        headers.append((lower, value.decode("latin-1").strip()))
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._has_excess:
             return
-        status = self._parser.get_status_code()
+        status, headers = self._parser.get_status_code(), self._headers
         if status < 100:
             self._fail_malformed("invalid status line")
-            return
-        if status < 200:
+        elif len(headers) > _MAX_HEADERS or sum(map(len, chain.from_iterable(headers))) > _MAX_HEADER_BYTES:
+            self._fail_malformed("headers too large")
+        elif status >= 200:
+            self._status = status
+            if self._sink is not None:
+                self._sink.start(status, _read_headers(headers))
+        else:
             self._is_interim = True
             self._interim += 1
             if self._interim > _MAX_INTERIM:
                 self._fail_malformed("too many interim responses")
-            return
-        self._status = status
-        if self._sink is not None:
-            self._sink.start(status, tuple(self._headers))
-
-    def on_body(self, body: bytes) -> None:
-        if not self._has_excess:
-            self._body.append(body)
 
     def on_message_complete(self) -> None:
         if self._is_interim:
@@ -233,14 +241,15 @@ class Connection(asyncio.Protocol):
         self._status = _WHOLE
         self._keeps_alive = self._parser.should_keep_alive()  # asked here: the parser forgets it right after
 
-    def _finish(self) -> None:
-        owner, sink = self._owner, self._sink
-        if owner is None or sink is None:
+    def _finish(self, owner: Owner) -> None:
+        sink, transport = self._sink, self._transport
+        if sink is None:
             return
-        has_sent_all = self._transport is not None and self._transport.get_write_buffer_size() == 0
-        may_reuse = self._keeps_alive and self.is_usable and not self._has_excess and has_sent_all
+        has_sent_all = transport is not None and not transport.is_closing() and not transport.get_write_buffer_size()
+        may_reuse = has_sent_all and self._keeps_alive and not self._has_excess
         self._owner = self._sink = None
-        self._reset()
+        self._headers.clear()
+        self._status = self._head_bytes = self._interim = 0
         if self._is_paused:
             self.resume()  # the pause ends with its call: the next one must find the connection reading
         owner.completed(may_reuse=may_reuse)

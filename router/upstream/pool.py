@@ -1,11 +1,8 @@
 """The `Upstream` of the router: warm connections by address, and calls over them."""
 
-import asyncio
-from typing import NamedTuple
-
 from router.contract.relay import Sink, Tls, UpstreamRequest
 from router.upstream.address import Address, pool_key, read_address
-from router.upstream.call import Call
+from router.upstream.call import Call, PreparedCall, write_fields
 from router.upstream.connection import Connection
 from router.upstream.dial import Dialer
 
@@ -15,11 +12,6 @@ _IDLE_SECONDS = 50.0
 _USER_AGENT = "tandem"
 
 
-class _Idle(NamedTuple):
-    connection: Connection
-    since: float
-
-
 class PooledOrigin:
     """One address: the connections to it that are idle, which belong to it alone, and the way to open more."""
 
@@ -27,14 +19,14 @@ class PooledOrigin:
 
     def __init__(self, address: Address, tls: Tls | None, dialer: Dialer) -> None:
         self._address, self._tls, self._dialer = address, tls, dialer
-        self._idle: list[_Idle] = []
+        self._idle: list[Connection] = []
 
     def take(self) -> Connection | None:
         """The connection that was idle for the shortest time, if it is still good."""
-        now = asyncio.get_running_loop().time()
-        while self._idle:
-            connection, since = self._idle.pop()
-            if connection.is_usable and now - since < _IDLE_SECONDS:
+        idle = self._idle
+        while idle:
+            connection = idle.pop()
+            if connection.may_serve_after(_IDLE_SECONDS):
                 return connection
             connection.drop()
         return None
@@ -45,15 +37,15 @@ class PooledOrigin:
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection that has nothing under way, unless too many wait already."""
-        if not connection.is_usable or len(self._idle) >= _MAX_IDLE:
+        if len(self._idle) >= _MAX_IDLE:
             connection.drop()
         else:
-            self._idle.append(_Idle(connection, asyncio.get_running_loop().time()))
+            self._idle.append(connection)
 
     def close(self) -> None:
         """Drop what is idle."""
         while self._idle:
-            self._idle.pop().connection.drop()
+            self._idle.pop().drop()
 
 
 class Pool:
@@ -65,10 +57,12 @@ class Pool:
 
     def open(self, request: UpstreamRequest, sink: Sink) -> Call:
         """Start a call, on a warm connection if there is one."""
+        return self.prepare(request).open(request.body, sink)
+
+    def prepare(self, request: UpstreamRequest) -> PreparedCall:
+        """Look up the address and write the head, for any number of calls."""
         address = read_address(request.url)
-        call = Call(self._origin(address, request.tls), request, _write_head(request, address), sink)
-        call.begin()
-        return call
+        return PreparedCall(self._origin(address, request.tls), request, _write_head(request, address))
 
     def _origin(self, address: Address, tls: Tls | None) -> PooledOrigin:
         key = pool_key(address, tls)
@@ -84,12 +78,6 @@ class Pool:
 
 
 def _write_head(request: UpstreamRequest, address: Address) -> bytes:
-    lines = [
-        f"{request.method} {address.path} HTTP/1.1",
-        f"host: {address.authority}",
-        f"user-agent: {_USER_AGENT}",
-        "accept-encoding: identity",
-        f"content-length: {len(request.body)}",
-        *(f"{name}: {value}" for name, value in request.headers),
-    ]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+    first = f"{request.method} {address.path} HTTP/1.1\r\n".encode("latin-1", "replace")
+    ours = (("host", address.authority), ("user-agent", _USER_AGENT), ("accept-encoding", "identity"))
+    return first + write_fields((*ours, *request.headers))

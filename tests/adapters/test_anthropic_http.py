@@ -7,13 +7,7 @@ from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest
 from router.contract.secret import Secret
 from router.contract.words import Dialect, Operation
 from tests.tools.values import make_target, make_view
-
-
-class Wire:
-    """An `Upstream` that keeps what it is asked to send."""
-
-    def open(self, request, sink):
-        self.sent = request
+from tests.tools.wires import Wire
 
 
 def send(base_url="https://models.example/v1", key="k", headers=None, **more):
@@ -46,3 +40,20 @@ def test_the_callers_version_and_beta_go_along_and_a_version_is_always_sent():
     headers = dict(send(headers={"anthropic-version": "2099-01-01", "anthropic-beta": "b", "x-other": "z"}).headers)
     assert (headers["anthropic-version"], headers["anthropic-beta"]) == ("2099-01-01", "b")
     assert "x-other" not in headers
+
+
+def test_a_key_that_each_caller_brings_is_never_prepared():
+    wire = Wire()
+    adapter = AnthropicHttpAdapter(Endpoint("m", "https://models.example", Secret("caller")), AdapterSettings(), wire)
+
+    for key, name in (("one", "x-api-key"), ("sk-ant-oat-two", "authorization")):
+        view = make_view(
+            {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9},
+            Dialect.MESSAGES,
+            {"authorization": f"Bearer {key}"},
+        )
+        adapter.open(OutgoingRequest(view, make_target(), Dialect.MESSAGES, b"{}", 1), None)
+        assert dict(wire.sent.headers)[name].endswith(key)
+
+    (prepared,) = wire.prepared
+    assert not {"authorization", "x-api-key"} & set(dict(prepared.headers))

@@ -7,13 +7,7 @@ from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Tl
 from router.contract.secret import Secret
 from router.contract.words import Dialect
 from tests.tools.values import ask, make_target
-
-
-class Wire:
-    """An `Upstream` that keeps what it is asked to send."""
-
-    def open(self, request, sink):
-        self.sent = request
+from tests.tools.wires import Wire
 
 
 def send(dialect=Dialect.CHAT, base_url="https://models.example/v1", headers=None, tls=None, **fields):
@@ -55,3 +49,38 @@ def test_only_a_streamed_answer_is_waited_for_by_its_first_byte():
 
 def test_a_targets_own_tls_goes_to_the_client():
     assert send(tls=Tls(ca_file="x")).tls == Tls(ca_file="x")
+
+
+def make_adapter(wire, key="k"):
+    return OpenAiHttpAdapter(Endpoint("m", "https://models.example/v1", Secret(key)), AdapterSettings(), wire)
+
+
+def test_what_does_not_change_is_prepared_once_for_each_dialect_and_way_of_answering():
+    wire = Wire()
+    adapter = make_adapter(wire)
+
+    for _ in range(3):
+        for view in (ask(), ask(stream=True)):
+            for dialect in (Dialect.CHAT, Dialect.RESPONSES):
+                adapter.open(OutgoingRequest(view, make_target(), dialect, b"{}", 1), None)
+                assert wire.sent.url.endswith("/responses" if dialect is Dialect.RESPONSES else "/chat/completions")
+                assert wire.sent.waits_for_first_byte is view.is_streaming
+
+    assert len(wire.prepared) == 4
+
+
+def test_a_key_that_each_caller_brings_is_never_prepared():
+    wire = Wire()
+    adapter = make_adapter(wire, "caller")
+
+    for key in ("one", "two"):
+        view = ask(headers={"authorization": f"Bearer {key}"})
+        adapter.open(OutgoingRequest(view, make_target(), Dialect.CHAT, b"{}", 1), None)
+        assert dict(wire.sent.headers)["authorization"] == f"Bearer {key}"
+
+    (prepared,) = wire.prepared
+    assert "authorization" not in dict(prepared.headers)
+
+
+def test_a_request_prints_without_its_key():
+    assert "Bearer" not in f"{send()!r} {send()}"

@@ -14,10 +14,18 @@ from tests.bench.compare import PAIR_SECONDS, ROUNDS, compare
 from tests.bench.decision import decision_times
 from tests.bench.processes import CORES, HERE, interpreter, pinned, say, start_tandem, start_upstream
 
+ROOT = HERE.parents[1]
+REQUESTS = (("whole", 600, "600b"), ("agent", 0, "agent"), ("whole", 100_000, "100kb"), ("whole", 500_000, "500kb"))
+"""What is sent, and under which name its figures are kept. An agent's requests have their own size."""
+
+
+def driver(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "tests.bench.driver", *map(str, arguments)]
+
 
 def load(kind: str, port: int, size: int, count: int, seconds: float, dialect: str = "chat") -> dict:
-    command = [sys.executable, str(HERE / "load.py"), kind, *map(str, (port, size, count, seconds)), dialect]
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=pinned(CORES[0]), timeout=120)
+    command = driver(kind, port, size, count, seconds, dialect)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, preexec_fn=pinned(CORES[0]), timeout=120)
     if done.returncode:
         raise RuntimeError(done.stderr[-500:])
     return json.loads(done.stdout)
@@ -29,11 +37,11 @@ def measure(seconds: float, folder: Path) -> dict[str, float]:
     tandem, port, start = start_tandem(direct, folder)
     found: dict[str, float] = {"start_seconds": start, "idle_mb": tandem.resident_mb()}
     try:
-        for size, name in ((600, "600b"), (100_000, "100kb"), (500_000, "500kb")):
-            load("whole", port, size, 8, seconds / 4)
-            plain = load("whole", direct, size, 8, seconds)
+        for kind, size, name in REQUESTS:
+            load(kind, port, size, 8, seconds / 4)
+            plain = load(kind, direct, size, 8, seconds)
             before = tandem.cpu_seconds()
-            routed = load("whole", port, size, 8, seconds)
+            routed = load(kind, port, size, 8, seconds)
             found[f"cpu_us_{name}"] = (tandem.cpu_seconds() - before) / routed["requests"] * 1e6
             found[f"latency_ratio_{name}"] = routed["latencies"]["0.5"] / plain["latencies"]["0.5"]
         plain, routed = (load("first", target, 600, 150, 0) for target in (direct, port))
@@ -55,9 +63,7 @@ def measure(seconds: float, folder: Path) -> dict[str, float]:
                 break
             held = count
         found["streams_held"] = held
-        watcher = subprocess.Popen(
-            [sys.executable, str(HERE / "load.py"), "streams", *map(str, (port, 600, 200, 2))], stdout=subprocess.DEVNULL
-        )
+        watcher = subprocess.Popen(driver("streams", port, 600, 200, 2), cwd=ROOT, stdout=subprocess.DEVNULL)
         time.sleep(1.5)
         found["mb_with_200_streams"] = tandem.resident_mb()
         watcher.wait(60)
@@ -69,9 +75,11 @@ def measure(seconds: float, folder: Path) -> dict[str, float]:
 
 FIGURES = (
     ("cpu_us_600b", "CPU for a request of 600 B", "µs"),
+    ("cpu_us_agent", "CPU for a call of an agent's tool loop, 60 messages, 50 KB", "µs"),
     ("cpu_us_100kb", "CPU for a request of 100 KB", "µs"),
     ("cpu_us_500kb", "CPU for a request of 500 KB", "µs"),
     ("latency_ratio_600b", "latency, 600 B, against direct", "×"),
+    ("latency_ratio_agent", "latency, an agent's call, against direct", "×"),
     ("latency_ratio_100kb", "latency, 100 KB, against direct", "×"),
     ("latency_ratio_500kb", "latency, 500 KB, against direct", "×"),
     ("ttft_ratio", "time to first token, against direct", "×"),

@@ -31,9 +31,9 @@ CALLS = (
 _sessions = itertools.count(1)
 
 
-def agent_requests() -> Iterator[bytes]:
+def agent_requests(sessions: Iterator[int] = _sessions) -> Iterator[bytes]:
     """Requests without end: a session's next calls one after another, then those of a new session."""
-    for session in _sessions:
+    for session in sessions:
         number = b"%010d" % session
         for template in templates():
             yield template.replace(SESSION.encode(), number)

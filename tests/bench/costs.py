@@ -16,7 +16,7 @@ from tests.tools.values import ask, make_signals
 ROOT = Path(__file__).resolve().parents[2]
 BARS_MS = {"start_ms": 1_500.0, "weights_ms": 10.0, "reading_ms_p50": 1.0}
 TITLES = {
-    "start_ms": "from the command to the first answer",
+    "start_ms": "from the command to the first list of models",
     "weights_ms": "reading the weights",
     "reading_ms_p50": "reading 4,000 new characters, median",
 }
@@ -24,7 +24,7 @@ _RUNS = 5
 
 
 def measure() -> dict[str, float]:
-    """Milliseconds from the command to the first answer, for the weights, and for a reading of four thousand characters."""
+    """Milliseconds from the command to the first list of models, for the weights, and for a reading of four thousand characters."""
     return {
         "start_ms": min(_start_seconds() for _ in range(_RUNS)) * 1e3,
         "weights_ms": min(_weights_seconds() for _ in range(_RUNS)) * 1e3,

@@ -1,12 +1,10 @@
-"""The benchmark's load: closed loops of requests, or streams whose every token carries the time at which it was made."""
+"""The benchmark's requests and its callers: closed loops, or streams whose every token carries the time at which it was made."""
 
 import asyncio
 import json
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import repeat
 
 TOKEN = re.compile(rb'"(?:content|delta|text)":"(\d{20}) "')
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
@@ -54,8 +52,9 @@ async def ask_over(
     latencies: list[float],
 ) -> None:
     while time.monotonic() < until:
+        request = next(requests)
         began = time.perf_counter()
-        writer.write(next(requests))
+        writer.write(request)
         await read_whole(reader)
         latencies.append(time.perf_counter() - began)
 
@@ -80,39 +79,3 @@ async def listen(port: int, request: bytes, heard: Callable[[float], None], firs
             last = token.end()
         rest = data[max(last, len(data) - 200) :]
     writer.close()
-
-
-async def main(kind: str, port: int, size: int, count: int, seconds: float, dialect: str = "chat") -> dict:
-    numbers: list[float] = []
-    if kind == "whole":
-        requests, until = repeat(request_of(body_of(size))), time.monotonic() + seconds
-        await asyncio.gather(*(ask(port, requests, until, numbers) for _ in range(count)))
-        return {"requests": len(numbers), "latencies": sorted(numbers)}
-    firsts: list[float] = []
-    request = request_of(body_of(size, tokens=int(seconds * 1000), dialect=dialect), dialect)
-    if kind == "first":
-        for _ in range(count):
-            await listen(port, request_of(body_of(size, tokens=2)), numbers.append, firsts)
-    else:
-        streams = []
-        for _ in range(count):
-            streams.append(asyncio.ensure_future(listen(port, request, numbers.append, firsts)))  # noqa: TID251  held by the list
-            await asyncio.sleep(0.4 / count)
-        await asyncio.gather(*streams)
-    return {"tokens": len(numbers), "lags": sorted(numbers), "firsts": sorted(firsts)}
-
-
-if __name__ == "__main__":
-    kind, port, size, count, seconds = sys.argv[1], *map(float, sys.argv[2:6])
-    dialect = sys.argv[6] if len(sys.argv) > 6 else "chat"
-    try:
-        import uvloop
-
-        found = uvloop.run(main(kind, int(port), int(size), int(count), seconds, dialect))
-    except ImportError:
-        found = asyncio.run(main(kind, int(port), int(size), int(count), seconds, dialect))
-    for name in ("latencies", "lags", "firsts"):
-        values = found.pop(name, None)
-        if values:
-            found[name] = {str(share): values[min(len(values) - 1, int(len(values) * share))] for share in (0.5, 0.9, 0.99)}
-    print(json.dumps(found))

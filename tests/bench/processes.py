@@ -10,6 +10,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from tests.bench.faster_python import says_optimised
+
 HERE = Path(__file__).resolve().parent
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -19,6 +21,12 @@ tiers:
   fast: {{targets: [{{name: quick, adapter: openai_http, dialect: chat, base_url: "{url}", model: m}}]}}
   deep: {{targets: [{{name: thorough, adapter: openai_http, dialect: chat, base_url: "{url}", model: m, window_tokens: 400000}}]}}
 """
+
+BUILDS = {
+    True: "built with --enable-optimizations",
+    False: "built without --enable-optimizations",
+    None: "whose build does not say whether it is optimised (Debian's is)",
+}
 
 
 def pinned(core: int):
@@ -113,6 +121,5 @@ def ask_once(port: int) -> None:
 
 def interpreter() -> str:
     """Which Python this is, and how it was built: one with profile guidance needs a fifth less time."""
-    name = f"{platform.python_implementation()} {platform.python_version()} ({platform.python_compiler()})"
-    asked = str(sysconfig.get_config_var("CONFIG_ARGS"))
-    return f"{name}, built with --enable-optimizations" if "--enable-optimizations" in asked else name
+    name = f"{platform.python_implementation()} {platform.python_version()} ({platform.python_compiler()}) in {sys.base_prefix}"
+    return f"{name}, {BUILDS[says_optimised(sysconfig.get_config_vars())]}"

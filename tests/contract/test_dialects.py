@@ -88,7 +88,6 @@ def test_its_example_is_a_request_that_it_reads(spec):
 
     assert view.conversation[0].texts == (WORDS,)
     assert (view.conversation[0].role == "user") is spec.is_conversation
-    assert view.conversation.peeks[0].role == view.conversation[0].role
     assert view.is_streaming
 
 

@@ -1,5 +1,6 @@
 """What every store must do, whatever it keeps things in: nobody edits this to let a newcomer in."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from router.contract.caller import LOCAL
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
@@ -100,7 +102,7 @@ async def test_a_decision_is_found_at_once_with_what_the_person_typed(entries):
     store = entries()
     store.append(make_entry("req_1"))
 
-    found = await store.find_decision("req_1", make_entry().caller)
+    found = await store.find_decision("req_1", LOCAL)
 
     assert found == {"request_id": "req_1", "because": "a quick edit", "person_text": "typed for req_1"}
 
@@ -117,8 +119,8 @@ async def test_a_request_that_was_never_decided_or_never_came_has_no_decision(en
     store = entries()
     store.append(make_entry("req_1", decision=None))
 
-    assert await store.find_decision("req_1", make_entry().caller) is None
-    assert await store.find_decision("req_2", make_entry().caller) is None
+    assert await store.find_decision("req_1", LOCAL) is None
+    assert await store.find_decision("req_2", LOCAL) is None
 
 
 async def test_a_decision_outlives_its_store_without_what_the_person_typed_for_its_own_caller(lasting_entries):
@@ -137,32 +139,32 @@ async def test_what_the_person_typed_outlives_the_store_where_texts_are_kept(las
     store.append(make_entry("req_1", prompt_text="{}"))
     await store.close()
 
-    assert (await lasting_entries().find_decision("req_1", make_entry().caller))["person_text"] == "typed for req_1"
+    assert (await lasting_entries().find_decision("req_1", LOCAL))["person_text"] == "typed for req_1"
 
 
 @pytest.mark.parametrize("text", ["naïve 漢字 🜁", "nul\0byte", "x" * 3_000_000], ids=["unicode", "nul", "large"])
 async def test_any_text_of_a_decision_comes_back_as_it_was(entries, text):
     store = entries()
     store.append(make_entry("req_1", because=text))
-    assert (await store.find_decision("req_1", make_entry().caller))["because"] == text
+    assert (await store.find_decision("req_1", LOCAL))["because"] == text
 
     if entries.kind.survives:
         await store.close()
-        assert (await entries().find_decision("req_1", make_entry().caller))["because"] == text
+        assert (await entries().find_decision("req_1", LOCAL))["because"] == text
 
 
-@pytest.mark.parametrize("bad", [{"because": HALF_A_PAIR}, {"model": HALF_A_PAIR}, {"status": 1 << 70}, {"id": HALF_A_PAIR}])
+@pytest.mark.parametrize("bad", [{"because": HALF_A_PAIR}, {"model": HALF_A_PAIR}, {"status": 1 << 70}, {"name": HALF_A_PAIR}])
 async def test_an_entry_that_cannot_be_written_costs_no_other(entries, bad):
     store = entries()
     store.append(make_entry("req_1"))
-    store.append(make_entry("req_bad")._replace(**bad))
+    store.append(make_entry(**{"name": "req_bad", **bad}))
     store.append(make_entry("req_2"))
     assert await store.find_decision(HALF_A_PAIR, BOB) is None
     await store.close()
 
     if entries.kind.survives:
         again = entries()
-        found = [await again.find_decision(name, make_entry().caller) is not None for name in ("req_1", "req_2")]
+        found = [await again.find_decision(name, LOCAL) is not None for name in ("req_1", "req_2")]
         assert found == [True, True]
         assert entries.failures[-1][1] == 1
 
@@ -175,7 +177,7 @@ async def test_many_entries_are_kept_every_one(lasting_entries):
 
     again = lasting_entries()
 
-    assert all([await again.find_decision(f"req_{number}", make_entry().caller) for number in range(1_300)])
+    assert all([await again.find_decision(f"req_{number}", LOCAL) for number in range(1_300)])
 
 
 async def test_appending_never_raises_with_a_broken_file_or_after_the_close(entries):
@@ -197,7 +199,7 @@ async def test_appending_never_raises_with_a_broken_file_or_after_the_close(entr
 
 async def test_of_several_records_the_newest_is_loaded_written_or_not(lasting_sessions):
     store = lasting_sessions()
-    now = make_entry().at
+    now = time.time()
     for number in range(20):
         store.save("key", now, b"%d" % number)
         assert await store.load("key") == b"%d" % number
@@ -207,7 +209,7 @@ async def test_of_several_records_the_newest_is_loaded_written_or_not(lasting_se
 
 
 async def test_records_outlive_their_store_and_the_newest_wins(lasting_sessions):
-    now = make_entry().at
+    now = time.time()
     for number in range(3):
         store = lasting_sessions()
         store.save("key", now, b"older")
@@ -220,7 +222,7 @@ async def test_records_outlive_their_store_and_the_newest_wins(lasting_sessions)
 @pytest.mark.parametrize("state", [b"", b"\0\xff", b"x" * 3_000_000], ids=["empty", "bytes", "large"])
 async def test_any_record_comes_back_as_it_was(lasting_sessions, state):
     store = lasting_sessions()
-    store.save("naïve 漢字", make_entry().at, state)
+    store.save("naïve 漢字", time.time(), state)
     await store.close()
 
     assert await lasting_sessions().load("naïve 漢字") == state
@@ -228,7 +230,7 @@ async def test_any_record_comes_back_as_it_was(lasting_sessions, state):
 
 async def test_a_record_that_cannot_be_written_costs_no_other(sessions):
     store = sessions()
-    now = make_entry().at
+    now = time.time()
     for key in ("a", HALF_A_PAIR, "b"):
         store.save(key, now, b"state")
     await store.load(HALF_A_PAIR)
@@ -243,11 +245,11 @@ async def test_a_record_that_cannot_be_written_costs_no_other(sessions):
 async def test_saving_never_raises_with_a_broken_file_or_after_the_close(sessions):
     store = sessions()
     sessions.break_file()
-    store.save("key", make_entry().at, b"state")
+    store.save("key", time.time(), b"state")
     assert await store.load("none") is None
     await store.close()
 
-    store.save("other", make_entry().at, b"state")
+    store.save("other", time.time(), b"state")
     assert await store.load("none") is None
     await store.close()
 

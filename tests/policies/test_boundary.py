@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from policies.boundary import BoundaryConfig, BoundaryPolicy
 from router.contract.opinions import Rank
@@ -16,7 +17,7 @@ NO_TROUBLE = Trajectory()
 def running(tier: Tier, trajectory: Trajectory = NO_TROUBLE, kind: TurnKind = TurnKind.TOOL_LOOP, *, escalated: bool = False):
     signals = make_signals(kind=kind)
     place = SessionPosition(tier, kind is TurnKind.TOOL_LOOP, escalated)
-    return signals._replace(turn=signals.turn._replace(position=place, trajectory=trajectory))
+    return replace(signals, turn=replace(signals.turn, position=place, trajectory=trajectory))
 
 
 BOUNDARY = BoundaryPolicy(BoundaryConfig())
@@ -50,15 +51,15 @@ def test_compaction_stays_with_its_session_and_a_new_ask_is_free():
 
 def test_a_running_turn_does_not_wait_long_for_its_tier():
     signals = make_signals(stand(make_target(), wait=300), stand(make_target("sage", Tier.DEEP)), kind=TurnKind.TOOL_LOOP)
-    turn = signals.turn._replace(position=SessionPosition(Tier.FAST, is_running=True))
+    turn = replace(signals.turn, position=SessionPosition(Tier.FAST, is_running=True))
 
-    assert BOUNDARY.judge(ask(), signals._replace(turn=turn)) == ()
+    assert BOUNDARY.judge(ask(), replace(signals, turn=turn)) == ()
 
 
 def grown(tier: Tier | None, trajectory: Trajectory, **place):
     signals = make_signals(kind=TurnKind.TOOL_LOOP, tokens=80_000)
-    turn = signals.turn._replace(position=SessionPosition(tier, tier is not None, **place), trajectory=trajectory, goes_on=True)
-    return signals._replace(turn=turn)
+    turn = replace(signals.turn, position=SessionPosition(tier, tier is not None, **place), trajectory=trajectory, goes_on=True)
+    return replace(signals, turn=turn)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_grown_turn_stays_while_deep_keeps_callers_waiting():
     signals = grown(Tier.FAST, Trajectory(calls=9, edits=9))
     busy = stand(make_target("sage", Tier.DEEP), wait=300)
 
-    (opinion,) = BOUNDARY.judge(ask(), signals._replace(statuses={**signals.statuses, "sage": busy}))
+    (opinion,) = BOUNDARY.judge(ask(), replace(signals, statuses={**signals.statuses, "sage": busy}))
 
     assert opinion.tier is Tier.FAST
 

@@ -1,6 +1,6 @@
 """What a person or an operator asked for by name, strongest channel first."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from policies.override import OverrideConfig, OverridePolicy
 from router.contract.opinions import Insist, Lean, Rank
@@ -22,15 +22,15 @@ def test_a_header_outranks_a_session_which_outranks_a_name():
 
 def test_a_first_line_outranks_a_session_and_a_header_outranks_the_line():
     view = ask(headers={"x-tandem-tier": "fast"})
-    line = ask()._replace(overrides=Overrides(line=InBand(Tier.DEEP)))
+    line = replace(ask(), overrides=Overrides(line=InBand(Tier.DEEP)))
 
     assert (
-        OVERRIDE.judge(view._replace(overrides=replace(view.overrides, line=InBand(Tier.DEEP))), make_signals())[0].tier
+        OVERRIDE.judge(replace(view, overrides=replace(view.overrides, line=InBand(Tier.DEEP))), make_signals())[0].tier
         is Tier.FAST
     )
     assert OVERRIDE.judge(line, make_signals(session_override=Tier.FAST))[0].tier is Tier.DEEP
     assert (
-        OVERRIDE.judge(ask()._replace(overrides=Overrides(line=InBand(None))), make_signals(session_override=Tier.FAST)) == ()
+        OVERRIDE.judge(replace(ask(), overrides=Overrides(line=InBand(None))), make_signals(session_override=Tier.FAST)) == ()
     )
 
 

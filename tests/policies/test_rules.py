@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from policies.rules import RulesConfig, RulesPolicy
@@ -73,7 +74,7 @@ def test_a_turn_under_way_is_left_alone(kind):
 
 def test_a_subagents_rule_reads_what_it_was_given():
     signals = make_signals(text=None, kind=TurnKind.SUBAGENT)
-    signals = signals._replace(turn=signals.turn._replace(ask_text="list the files"))
+    signals = replace(signals, turn=replace(signals.turn, ask_text="list the files"))
     rule = {"when": {"turn": "subagent", "words": "list the files"}, "tier": "fast"}
 
     assert RulesPolicy(RulesConfig(rules=(rule,))).judge(ask(), signals)
@@ -115,7 +116,7 @@ def test_words_with_accents_are_whole_words_too(words, text, holds):
 
 def test_a_go_on_is_read_by_what_it_goes_on_with():
     signals = make_signals(text="go on", kind=TurnKind.FOLLOW_UP)
-    signals = signals._replace(turn=signals.turn._replace(ask_text="fix the C++ build"))
+    signals = replace(signals, turn=replace(signals.turn, ask_text="fix the C++ build"))
     rule = {"when": {"words": "C++"}, "tier": "deep"}
 
     assert RulesPolicy(RulesConfig(rules=(rule,))).judge(ask(), signals)

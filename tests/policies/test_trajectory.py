@@ -1,6 +1,7 @@
 """A running turn that goes wrong, or is asked again, leans to deep."""
 
 import pytest
+from msgspec.structs import replace
 
 from policies.trajectory import TrajectoryConfig, TrajectoryPolicy
 from router.contract.signals import FinishedTurn, SessionHistory, SessionPosition, Trajectory
@@ -12,7 +13,7 @@ TRAJECTORY = TrajectoryPolicy(TrajectoryConfig())
 
 def running(tier: Tier, trajectory: Trajectory, kind: TurnKind = TurnKind.TOOL_LOOP):
     signals = make_signals(kind=kind)
-    return signals._replace(turn=signals.turn._replace(position=SessionPosition(tier, is_running=True), trajectory=trajectory))
+    return replace(signals, turn=replace(signals.turn, position=SessionPosition(tier, is_running=True), trajectory=trajectory))
 
 
 @pytest.mark.parametrize(
@@ -47,11 +48,11 @@ def test_one_failure_and_repetition_that_works_say_nothing(trajectory):
 def test_the_same_ask_again_after_fast_had_it_leans_to_deep():
     words = "please fix the parser for me"
     signals = make_signals(text=words)
-    turn = signals.turn._replace(position=SessionPosition(Tier.FAST), history=SessionHistory(1, (FinishedTurn(words, 2, 1),)))
+    turn = replace(signals.turn, position=SessionPosition(Tier.FAST), history=SessionHistory(1, (FinishedTurn(words, 2, 1),)))
 
-    assert TRAJECTORY.judge(ask(), signals._replace(turn=turn))[0].log_odds > 0
-    other = turn._replace(history=SessionHistory(1, (FinishedTurn("write a new module for billing", 2, 1),)))
-    assert TRAJECTORY.judge(ask(), signals._replace(turn=other)) == ()
+    assert TRAJECTORY.judge(ask(), replace(signals, turn=turn))[0].log_odds > 0
+    other = replace(turn, history=SessionHistory(1, (FinishedTurn("write a new module for billing", 2, 1),)))
+    assert TRAJECTORY.judge(ask(), replace(signals, turn=other)) == ()
 
 
 @pytest.mark.parametrize(("tier", "leans"), [(Tier.FAST, True), (Tier.DEEP, False), (None, False)])

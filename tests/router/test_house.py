@@ -9,7 +9,7 @@ import pytest
 from policies.window import WindowPolicy
 from router.contract.caller import LOCAL
 from router.contract.exchange import CancelReason
-from router.contract.facts import AttemptOpened, FirstByte, Recorded, Settled
+from router.contract.facts import AttemptOpened, Ending, FirstByte, Recorded, Settled
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.requests import read_request
 from router.house import House
@@ -50,7 +50,7 @@ async def test_a_served_request_is_read_decided_tried_and_settled_in_this_order(
     await walk.task
 
     assert walk.facts == SERVED
-    assert ending_of(walk) == (Outcome.SERVED, 200, None)
+    assert ending_of(walk) == Ending(Outcome.SERVED, 200)
     assert walk.headers["x-tandem-target"] == "spark"
     assert (house.state.running, in_flight(house)) == (set(), 0)
 
@@ -115,7 +115,7 @@ async def test_a_caller_who_leaves_has_abandoned_the_request(script):
 
     with pytest.raises(asyncio.CancelledError):
         await walk.task
-    assert ending_of(walk) == (Outcome.ABANDONED, 499, None)
+    assert ending_of(walk) == Ending(Outcome.ABANDONED, 499)
     assert in_flight(house) == 0
 
 
@@ -145,7 +145,7 @@ async def test_stopping_refuses_what_has_not_begun_and_cuts_what_has_and_waits_f
     assert unanswered.task.done()
     assert begun.task.done()
     assert (ending_of(unanswered).outcome, unanswered.sink.status) == (Outcome.FAILED, 503)
-    assert ending_of(begun)[:2] == (Outcome.CUT_SHORT, 200)
+    assert (ending_of(begun).outcome, ending_of(begun).status) == (Outcome.CUT_SHORT, 200)
     assert ending_of(begun).error.code == "unavailable"
     assert b"shutting down" in begun.sink.body
     assert (house.state.running, in_flight(house)) == (set(), 0)

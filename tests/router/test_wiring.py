@@ -15,7 +15,7 @@ from router.dispatch.live import LiveStatistics
 from router.house import House
 from router.responses.keep import ResponseKeeper
 from router.sessions.memory import SessionMemory
-from router.settle.record import EntryWriter, LedgerKeeper
+from router.settle.record import Recorder
 from router.telemetry.log import RequestLog
 from router.wiring import Built, build_edge, build_house, build_plan, build_state, known_names, limits_of
 from tests.conftest import SIMULATED
@@ -62,7 +62,7 @@ async def test_each_fact_is_told_to_memory_before_the_ledger_and_to_the_ledger_b
 
         return handle
 
-    for observer in (SessionMemory, LiveStatistics, ResponseKeeper, EntryWriter, LedgerKeeper, RequestLog):
+    for observer in (SessionMemory, LiveStatistics, ResponseKeeper, Recorder, RequestLog):
 
         def handlers(self, *, own=observer.handlers, name=observer.__name__):
             return {kind: watched(name, handler) for kind, handler in own(self).items()}
@@ -74,15 +74,12 @@ async def test_each_fact_is_told_to_memory_before_the_ledger_and_to_the_ledger_b
     await built.close()
 
     assert told == [
-        ("Decided", "RequestLog"),
         ("AttemptOpened", "LiveStatistics"),
         ("FirstByte", "SessionMemory"),
         ("FirstToken", "LiveStatistics"),
         ("AttemptEnded", "LiveStatistics"),
-        ("AttemptEnded", "RequestLog"),
         ("Settled", "SessionMemory"),
-        ("Settled", "EntryWriter"),
-        ("Recorded", "LedgerKeeper"),
+        ("Settled", "Recorder"),
         ("Recorded", "RequestLog"),
     ]
 

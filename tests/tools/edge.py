@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
+
+from hypothesis import strategies as some
 
 from router.contract.caller import Caller
 from router.contract.exchange import Arrival, Deadline, Exchange, Handler
@@ -19,6 +21,56 @@ from router.edge.http.asgi import AsgiApp
 from router.edge.server import Server, bind
 from router.sense.models import ModelNames
 from tests.tools.values import make_target
+
+_PLAIN_LINES = (
+    b"host: 127.0.0.1",
+    b"Host: localhost",
+    b"content-type: application/json",
+    b"x-a: 12",
+    b"x-b: content-length: 3",
+    b"connection: close",
+    b"Connection: keep-alive",
+    b"x-c: 0",
+)
+_ODD_LINES = (
+    b"connection: upgrade\r\nupgrade: websocket",
+    b"expect: 100-continue",
+    b"transfer-encoding: chunked",
+    b"Transfer-Encoding: gzip, chunked",
+    b"x-folded: a\r\n content-length: 3",
+    b"x-bare: a\ncontent-length: 3",
+    b" content-length: 3",
+    b"content-length : 3",
+)
+_PLAIN_LENGTHS = (b"1", b"7", b"23", b"456")
+_LENGTHS = (b"0", b"00", b"07", b"7 ", b"7 7", b"7,7", b"-7", b"+7", b"0x7", b"", b"9" * 19, b"1" * 20, b"\xb2")
+_ODD_BYTES = (b"", b"0", b"9", b" ", b"\n", b"\r\n", b"x", b":")
+_LENGTH_NAMES = (b"content-length: ", b"Content-Length: ", b"CONTENT-LENGTH:", b"content-length:\t  ")
+_FIRST_LINES = tuple(
+    b"POST /v1/%b HTTP/%b" % (path, version) for path in (b"messages", b"responses?a=b") for version in (b"1.1", b"1.0", b"2.0")
+)
+
+
+@some.composite
+def random_heads(draw: some.DrawFn) -> list[bytes]:
+    """The heads of one connection: mostly one and the same but for its length, some with lines more, or with a byte changed."""
+
+    def sometimes() -> bool:
+        return draw(some.integers(0, 3)) == 0
+
+    first, name = draw(some.sampled_from(_FIRST_LINES)), draw(some.sampled_from(_LENGTH_NAMES))
+    before, after = (draw(some.lists(some.sampled_from(_PLAIN_LINES), max_size=3)) for _ in range(2))
+    heads = []
+    for _ in range(draw(some.integers(2, 5))):
+        lengths = [name + draw(some.sampled_from(_LENGTHS if sometimes() else _PLAIN_LENGTHS)) for _ in range(1 + sometimes())]
+        more = [draw(some.sampled_from(_PLAIN_LINES + _ODD_LINES))] if sometimes() else []
+        head = b"\r\n".join((first, *before, *lengths, *more, *after, b"", b""))
+        if sometimes():
+            place, byte = draw(some.integers(20, len(head) - 5)), draw(some.sampled_from(_ODD_BYTES))
+            head = head[:place] + byte + head[place + 1 :]
+        heads.append(head)
+    return heads
+
 
 LIMITS = Limits(
     max_body_bytes=100_000,
@@ -81,7 +133,7 @@ class FakeState:
 
 class _Nobody:
     def __init__(self) -> None:
-        self.handlers: dict[type[Fact], tuple[Handler, ...]] = {}
+        self.handlers: dict[type[Fact], tuple[Handler, ...]] = dict.fromkeys(get_args(Fact), ())
 
     def report(self, exchange: Exchange, error: Exception) -> None:
         raise error

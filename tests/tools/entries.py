@@ -23,7 +23,7 @@ def keep_entry(
 
     Its answer had so many tokens; None for an answer that nobody counted.
     """
-    view, _, decision = decided
+    view, decision = decided.view, decided.decision
     target = house.plan.targets[f"simulated-{tier or decision.tier}"]
     arrival = Arrival(view.id, view.dialect, Operation.CREATE, view.headers, view.raw, view.caller)
     exchange = Exchange(arrival, 0.0, Deadline(600.0), Told())

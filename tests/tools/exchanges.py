@@ -3,13 +3,17 @@
 from typing import get_args
 
 from router.contract.caller import LOCAL
-from router.contract.decision import Decision, Flip
+from router.contract.decision import Decision, Weighing
+from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Arrival, Deadline, Exchange
-from router.contract.facts import AnswerFacts, Decided, Fact
+from router.contract.facts import Decided, Fact
+from router.contract.opinions import Opinions
 from router.contract.session import SessionSnapshot, SessionState
-from router.contract.signals import SessionPosition, Turn
+from router.contract.signals import Alias, SessionPosition, Signals, TokenCount, Turn
 from router.contract.words import Dialect, Operation, Tier, TurnKind
-from tests.tools.values import make_target, make_view
+from tests.tools.values import make_view
+
+ECONOMICS = Economics(60.0, 1.0, 0.0, TurnSize(1, 400), TurnSize(20, 8_000), 0.3)
 
 
 class Told:
@@ -38,28 +42,23 @@ def make_decision(tier: Tier = Tier.FAST, targets=("spark",), spill=(), **more) 
         "score": 0.1,
         "because": "looks like a quick edit",
         "decided_by": "estimate",
-        "evidence": (),
-        "estimates": {},
-        "margin_usd": None,
-        "flip": Flip(None, None),
-        "skipped": (),
+        "opinions": Opinions(),
+        "economics": ECONOMICS,
         "turn": Turn(TurnKind.ASK, "session", "unknown", "hello"),
         "prompt_tokens": 100,
-        "prompt_is_exact": False,
-        "config_fingerprint": "",
+        "weighing": Weighing(),
+        **more,
     }
-    return Decision(tier, targets, spill, **{**values, **more})
+    tokens = TokenCount(values["prompt_tokens"], values["prompt_tokens"], values["prompt_tokens"])
+    signals = Signals(turn=values["turn"], prompt=tokens, alias=Alias("auto"), statuses={})
+    return Decision(tier, targets, spill, **{"signals": signals, **values})
 
 
 def make_snapshot(state: SessionState | None = None, **more) -> SessionSnapshot:
-    values = {"key": "local\0session", "position": SessionPosition(), "origins": {}}
+    values = {"key": "local\0session", "position": SessionPosition(), "origins": {}, "messages": 1}
     return SessionSnapshot(state=state or SessionState(), **{**values, **more})
 
 
 def make_decided(view=None, decision=None, session=None) -> Decided:
     view = view or make_view({"messages": [{"role": "user", "content": "hello"}]})
     return Decided(view, session or make_snapshot(), decision or make_decision())
-
-
-def make_answer_facts(target=None, **more) -> AnswerFacts:
-    return AnswerFacts("req_test", make_decision(), target or make_target(), "", 0.5, **more)

@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from router.contract.exchange import Arrival, Exchange
 from router.contract.limits import Limits
 from router.contract.signals import TokenCount
 from router.contract.words import Dialect, Operation
 from router.decide.choose import Rules
-from router.decide.estimate import Economics, TurnSize
 from router.dispatch.live import LiveStatistics
 from router.house import House
 from router.plan import Plan, State
@@ -17,16 +17,15 @@ from router.responses.keep import ResponseKeeper
 from router.sense.calibration import Calibration
 from router.sense.models import ModelNames
 from router.sessions.memory import SessionMemory
-from router.settle.explain import explain_entry
-from router.settle.record import EntryWriter, LedgerKeeper
+from router.settle.kept import explain_row
+from router.settle.record import Recorder
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
-from tests.tools.exchanges import Told
+from tests.tools.exchanges import ECONOMICS, Told
 from tests.tools.scripted import dispatcher_of, names_of
 from tests.tools.sinks import RecordingSink
 
-ECONOMICS = Economics(60.0, 1.0, 0.0, TurnSize(1, 400), TurnSize(20, 8_000), 0.3)
 LIMITS = Limits(1 << 20, 100, 1 << 16, 100, 10.0, 10.0, 100, 30.0)
 
 
@@ -64,8 +63,8 @@ def make_plan(*reachable, base_rate: float = 0.3, policies=(), **more) -> Plan:
 def make_state(*observers, counter: Counter | None = None) -> State:
     """What a house remembers; the observers given come after its own."""
     memory, live = SessionMemory(NoSessions()), LiveStatistics()
-    responses, entries = MemoryResponses(), MemoryEntries(explain_entry)
-    told = Told(memory, live, ResponseKeeper(responses), EntryWriter(), LedgerKeeper(entries), *observers)
+    responses, entries = MemoryResponses(), MemoryEntries(explain_row)
+    told = Told(memory, live, ResponseKeeper(responses), Recorder(entries), *observers)
     return State(memory, live, responses, entries, counter or Counter(), Calibration(), None, told, set())
 
 

@@ -1,13 +1,14 @@
 """Values that stores keep, and stores to keep them in."""
 
+import json
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from router.contract.caller import LOCAL, Caller
-from router.contract.decision import Decision, Flip
-from router.contract.entry import Attempt, Entry, Usage
+from router.contract.entry import COLUMNS, Entry, Line
 from router.contract.request import JsonObject, Transcript
-from router.contract.signals import Turn
 from router.contract.stores import StoredResponse
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
 from router.stores.sqlite.entries import SqliteEntries
@@ -19,55 +20,55 @@ from router.stores.sqlite.writer import SqliteWriter
 ANN, BOB = Caller("ann"), Caller("bob")
 Failures = list[tuple[str, int]]
 
-DECISION = Decision(
+LINE = Line(
+    id="req_1",
+    at=1.0,
+    caller="local",
+    session="s",
+    turn_kind=TurnKind.ASK,
+    client="codex",
+    dialect=Dialect.CHAT,
+    model="auto",
+    streaming=True,
+    outcome=Outcome.SERVED,
+    status=200,
+    error=None,
     tier=Tier.FAST,
-    targets=("spark",),
-    spill=(),
-    score=0.2,
+    target="spark",
     because="a quick edit",
-    decided_by="estimate",
-    evidence=(),
-    estimates={},
-    margin_usd=None,
-    flip=Flip(None, None),
-    skipped=(),
-    turn=Turn(kind=TurnKind.ASK, client="codex", session="s"),
-    prompt_tokens=10,
-    prompt_is_exact=False,
-    config_fingerprint="",
+    score=0.2,
+    overhead_ms=0.3,
+    ttft_ms=20.0,
+    duration_ms=100.0,
+    tokens_per_second=900.0,
+    input_tokens=10,
+    cached_tokens=4,
+    output_tokens=5,
+    reasoning_tokens=0,
+    tokens_estimated=False,
+    cost_usd=None,
+    attempts=1,
 )
+ATTEMPTS = '[{"target":"spark","status":200,"error":null,"seconds":0.1}]'
 
 
 def make_entry(name: str = "req_1", caller: Caller = LOCAL, **more) -> Entry:
-    """An entry of a served request, with its decision."""
-    plain = Entry(
-        id=name,
-        at=time.time(),
-        caller=caller,
-        dialect=Dialect.CHAT,
-        model="auto",
-        is_streaming=True,
-        outcome=Outcome.SERVED,
-        status=200,
-        error=None,
-        decision=DECISION,
-        because="a quick edit",
-        attempts=(Attempt("spark", 200, None, 0.1),),
-        tier=Tier.FAST,
-        target="spark",
-        overhead_ms=0.3,
-        ttft_ms=20.0,
-        duration_ms=100.0,
-        tokens_per_second=900.0,
-        usage=Usage(10, 5, cached_tokens=4),
-        cost_usd=None,
-    )
-    return plain._replace(**more)
+    """An entry of a served request, with a decision in few words: of its line, whatever a test names."""
+    own = {key: more.pop(key) for key in ("decision", "attempts", "person_text", "prompt_text", "answer_text") if key in more}
+    line = replace(LINE, **{"id": name, "at": time.time(), "caller": caller.name, **more})
+    typed = f"typed for {name}"
+    kept = json.dumps({"decided_by": "estimate", "person_text": typed if "prompt_text" in own else None})
+    return Entry(line, **{"decision": kept, "attempts": ATTEMPTS, "person_text": typed, **own})
 
 
-def explain_shortly(entry: Entry) -> JsonObject:
+def explain_shortly(row: tuple[object, ...]) -> JsonObject | None:
     """A decision in few words, with what the person typed."""
-    return {"request_id": entry.id, "because": entry.because, "person_text": f"typed for {entry.id}"}
+    values = dict(zip((*COLUMNS, "decision", "attempts"), row, strict=True))
+    try:
+        kept = json.loads(values["decision"])
+        return {"request_id": values["id"], "because": values["because"], "person_text": kept["person_text"]}
+    except (TypeError, ValueError):
+        return None
 
 
 def make_response(name: str = "resp_1", caller: Caller = ANN, at: float | None = None, text: str = "hi") -> StoredResponse:

@@ -5,10 +5,9 @@ import time
 
 import pytest
 
-from router.contract.words import Dialect
 from router.dispatch.relay import Relay
-from tests.tools.exchanges import make_answer_facts, make_exchange
 from tests.tools.loop_clock import JumpingLoop, StuckLoop, jumping_clock, seconds_passed
+from tests.tools.relays import make_relay
 
 
 @jumping_clock
@@ -107,15 +106,7 @@ class Caller:
 
 
 def relay_to(caller: Caller, *, heartbeat_seconds: float) -> Relay:
-    relay = Relay(
-        caller,
-        make_exchange(),
-        make_answer_facts(),
-        dialect=Dialect.CHAT,
-        is_streaming=True,
-        max_bytes=1 << 20,
-        heartbeat_seconds=heartbeat_seconds,
-    )
+    relay = make_relay(caller, heartbeat_seconds=heartbeat_seconds)
     relay.start(200, (("content-type", "text/event-stream"),))
     return relay
 

@@ -332,7 +332,7 @@ async def test_a_connection_whose_reader_was_slow_serves_the_next_request(pair, 
 
 
 async def test_a_body_that_cannot_be_written_anew_leaves_no_target_waiting(pair):
-    deep = "[" * 300 + "]" * 300
+    deep = "[" * 1010 + "]" * 1010
     raw = f'{{"model":"auto","stream":true,"messages":[{{"role":"user","content":"fix the typo"}}],"metadata":{{"model":"x"}},"x":{deep}}}'
 
     reply = await call(pair.port, "/v1/chat/completions", raw.encode())

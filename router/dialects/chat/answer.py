@@ -1,13 +1,18 @@
 """What a Chat Completions answer says of itself: how its stream ended, and what it used."""
 
+import re
+
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.fields import as_count, as_list, as_object
 from router.dialects.sse import Frame, StreamEnd
 
+TELLING = re.compile(rb'"(?:finish_reason|usage|error)"\s*:\s*[^n\s]|\[DONE\]')
+"""What every frame holds that `read_end` looks for. Each token's frame has these fields too, but they are null."""
+
 
 def read_end(frames: list[Frame]) -> StreamEnd:
-    """How a stream ended, from its last frames. A finish reason without `[DONE]` is an end: some hosts send no more."""
+    """How a stream ended, from its telling frames. A finish reason without `[DONE]` is an end: some hosts send no more."""
     end = StreamEnd()
     for frame in frames:
         if frame.data == b"[DONE]":
@@ -16,8 +21,8 @@ def read_end(frames: list[Frame]) -> StreamEnd:
         body = frame.json()
         if body.get("error"):
             end.has_failed = True
-        if body.get("usage"):
-            end.usage = read_usage(body.get("usage"))
+        if usage := body.get("usage"):
+            end.usage = read_usage(usage)
         if any(as_object(choice).get("finish_reason") for choice in as_list(body.get("choices"))):
             end.is_complete = True
     return end
@@ -32,15 +37,12 @@ def read_answer(body: JsonObject) -> Usage | None:
 
 def read_usage(value: Json) -> Usage | None:
     """Usage as this dialect gives it: `prompt_tokens` includes the cached ones."""
-    usage = as_object(value)
-    if "prompt_tokens" not in usage:
+    if not isinstance(value, dict) or "prompt_tokens" not in value:
         return None
-    prompt = as_object(usage.get("prompt_tokens_details"))
-    completion = as_object(usage.get("completion_tokens_details"))
-    return Usage(
-        input_tokens=as_count(usage.get("prompt_tokens")),
-        output_tokens=as_count(usage.get("completion_tokens")),
-        cached_tokens=as_count(prompt.get("cached_tokens")),
-        cache_write_tokens=as_count(prompt.get("cache_write_tokens")),
-        reasoning_tokens=as_count(completion.get("reasoning_tokens")),
-    )
+    cached = written = reasoning = 0
+    if prompt := value.get("prompt_tokens_details"):
+        prompt = as_object(prompt)
+        cached, written = as_count(prompt.get("cached_tokens")), as_count(prompt.get("cache_write_tokens"))
+    if completion := value.get("completion_tokens_details"):
+        reasoning = as_count(as_object(completion).get("reasoning_tokens"))
+    return Usage(as_count(value.get("prompt_tokens")), as_count(value.get("completion_tokens")), cached, written, reasoning)

@@ -6,11 +6,12 @@ from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_object, fingerprint
 
 _FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_HIDDEN = frozenset(_FIELDS)
 
 
 def opaque_keys(message: JsonObject) -> Iterator[str]:
     """The keys of the hidden state in one message."""
-    if message.get("role") == "assistant":
+    if message.get("role") == "assistant" and not _HIDDEN.isdisjoint(message):
         yield from (fingerprint(str(message[name])) for name in _FIELDS if message.get(name))
 
 

@@ -1,13 +1,18 @@
 """Requests of Chat Completions."""
 
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message, Peek, ToolCall, ToolResult
+from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
-from router.dialects.fields import Reading, as_list, as_object, as_text, objects, read_list, texts_of
+from router.dialects.beginnings import learn
+from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_list, as_object, as_text, objects, read_tools, texts_of
 
 _TEXT_PARTS = frozenset({"text", "refusal"})
-_NOTHING = Peek("")
-_GLANCES = {role: Peek(role) for role in ("system", "developer", "user", "assistant", "tool")}
+_SHAPING = frozenset({"response_format", "reasoning_effort", "reasoning"})
+_NEEDING = _SHAPING | {"tools"}
+"""Fields by which a request needs more of a target than text."""
+_SYSTEM = ("system", "developer")
+_TOOL = ("tool", "function")
+_NO_MESSAGE = Message("")
 
 
 def read(body: JsonObject, operation: Operation) -> Reading:
@@ -17,67 +22,65 @@ def read(body: JsonObject, operation: Operation) -> Reading:
         raise BadRequest(
             'messages: missing. Send a non-empty list such as [{"role": "user", "content": "…"}]', param="messages"
         )
-    reading = Reading(Conversation(messages, read_message, peek))
-    for message in objects(messages, "messages"):
+    conversation = Conversation(messages, read_message)
+    seen = learn(conversation, "seen", NOTHING_SEEN, _look_through)
+    first, system = messages[0], ""
+    if isinstance(first, dict) and first.get("role") in _SYSTEM:
+        content = first.get("content")
+        system = content if isinstance(content, str) else "\n".join(texts_of(content, _TEXT_PARTS))
+    if seen is NOTHING_SEEN and _NEEDING.isdisjoint(body):
+        return Reading(conversation, system)
+    needs, effort = seen.needs | read_tools(body), ""
+    if not _SHAPING.isdisjoint(body):
+        if as_object(body.get("response_format")).get("type") == "json_schema":
+            needs |= {Feature.JSON_SCHEMA}
+        effort = as_text(body.get("reasoning_effort")) or as_text(as_object(body.get("reasoning")).get("effort"))
+        if effort:
+            needs |= {Feature.REASONING}
+    return Reading(conversation, system, effort or None, needs, seen)
+
+
+def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:
+    for message in objects(conversation.items[start:stop], "messages", start):
         content = message.get("content")
         if isinstance(content, list):
             for part in content:
-                _note_part(reading, as_object(part))
-    first = as_object(messages[0])
-    if first.get("role") in ("system", "developer"):
-        reading.system = "\n".join(texts_of(first.get("content"), _TEXT_PARTS))
-    for tool in objects(read_list(body, "tools"), "tools"):
-        reading.needs.add(Feature.CUSTOM_TOOLS if tool.get("type") == "custom" else Feature.TOOLS)
-    if as_object(body.get("response_format")).get("type") == "json_schema":
-        reading.needs.add(Feature.JSON_SCHEMA)
-    effort = as_text(body.get("reasoning_effort")) or as_text(as_object(body.get("reasoning")).get("effort"))
-    if effort:
-        reading.effort = effort
-        reading.needs.add(Feature.REASONING)
-    return reading
+                seen = _note_part(seen, as_object(part))
+    return seen
 
 
-def _note_part(reading: Reading, part: JsonObject) -> None:
+def _note_part(seen: Seen, part: JsonObject) -> Seen:
     match part.get("type"):
         case "image_url":
             url = part.get("image_url")
-            reading.add_image(len(as_text(as_object(url).get("url")) or as_text(url)))
+            return seen.with_image(len(as_text(as_object(url).get("url")) or as_text(url)))
         case "file" | "input_audio":
             source = as_object(part.get("file") or part.get("input_audio"))
-            reading.add_file(len(as_text(source.get("file_data")) or as_text(source.get("data"))))
+            return seen.with_file(len(as_text(source.get("file_data")) or as_text(source.get("data"))))
+    return seen
 
 
 def read_message(item: Json) -> Message:
     """One message of a chat request."""
-    message = as_object(item)
-    role = as_text(message.get("role"))
-    texts = texts_of(message.get("content"), _TEXT_PARTS)
-    if role in ("tool", "function"):
-        result = ToolResult(as_text(message.get("tool_call_id")), "\n".join(texts))
-        return Message("tool", results=(result,))
-    calls = tuple(_read_call(call) for call in as_list(message.get("tool_calls")) if isinstance(call, dict))
-    return Message(role, texts, calls)
+    if not isinstance(item, dict):
+        return _NO_MESSAGE
+    role, content = item.get("role"), item.get("content")
+    texts = (content,) if isinstance(content, str) else texts_of(content, _TEXT_PARTS)
+    if role in _TOOL:
+        return Message("tool", results=(ToolResult(as_text(item.get("tool_call_id")), "\n".join(texts)),))
+    said_by = role if isinstance(role, str) else ""
+    calls = item.get("tool_calls")
+    if not calls:
+        return Message(said_by, texts)
+    return Message(said_by, texts, tuple([_read_call(call) for call in as_list(calls) if isinstance(call, dict)]))
 
 
 def _read_call(call: JsonObject) -> ToolCall:
-    called = as_object(call.get("function") or call.get("custom"))
-    return ToolCall(as_text(call.get("id")), as_text(called.get("name")), called.get("arguments") or called.get("input"))
-
-
-def peek(item: Json) -> Peek:
-    """One message in passing."""
-    if not isinstance(item, dict):
-        return _NOTHING
-    role, calls = item.get("role"), item.get("tool_calls")
-    if not calls:
-        return _GLANCES.get(role) or Peek(as_text(role)) if isinstance(role, str) else _NOTHING
-    return Peek("assistant", tuple([_call_name(as_object(call)) for call in as_list(calls)]))
-
-
-def _call_name(call: JsonObject) -> str:
-    called = call.get("function") or call.get("custom")
-    name = called.get("name") if isinstance(called, dict) else None
-    return name if isinstance(name, str) else ""
+    called, call_id = call.get("function") or call.get("custom"), call.get("id")
+    if not isinstance(called, dict):
+        return ToolCall(as_text(call_id), "")
+    name, arguments = called.get("name"), called.get("arguments") or called.get("input")
+    return ToolCall(call_id if isinstance(call_id, str) else "", name if isinstance(name, str) else "", arguments)
 
 
 def recognise(body: JsonObject) -> bool:
@@ -93,6 +96,6 @@ def write_example(words: str) -> JsonObject:
 def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
     """Put a text behind the system message: always the same place, so that prefixes stay equal."""
     messages = list(as_list(changes.get("messages") or body.get("messages")))
-    place = 1 if messages and as_object(messages[0]).get("role") in ("system", "developer") else 0
+    place = 1 if messages and as_object(messages[0]).get("role") in _SYSTEM else 0
     role = as_object(messages[0]).get("role") if place else "system"
     changes["messages"] = [*messages[:place], {"role": role, "content": text}, *messages[place:]]

@@ -1,7 +1,7 @@
 """Chat Completions as one object."""
 
 from router.contract.words import Dialect, Operation
-from router.dialects.chat.answer import read_answer, read_end
+from router.dialects.chat.answer import TELLING, read_answer, read_end
 from router.dialects.chat.compose import ChatComposer
 from router.dialects.chat.draft_reader import read_draft
 from router.dialects.chat.draft_writer import write_draft
@@ -32,6 +32,7 @@ CHAT = DialectSpec(
     opaque_keys=opaque_keys,
     without_opaque=without_opaque,
     without_wrapped=None,
+    telling=TELLING,
     read_end=read_end,
     read_answer=read_answer,
     first_token_mark=b'"delta"',

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterator
 
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message, Peek
+from router.contract.request import Conversation, Json, JsonObject, Message
 from router.contract.words import Feature, Operation
 from router.dialects.fields import Reading, as_text
+
+_NEEDS = frozenset({Feature.TEXT, Feature.COMPLETIONS})
 
 
 def read(body: JsonObject, operation: Operation) -> Reading:
@@ -14,9 +16,11 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     if not isinstance(prompt, (str, list)) or not prompt:
         raise BadRequest("prompt: missing. Send the text before the cursor", param="prompt")
     items: list[Json] = [prompt] if isinstance(prompt, str) else list(prompt)
-    reading = Reading(Conversation(items, lambda item: Message("code", (as_text(item),)), lambda item: Peek("code")))
-    reading.needs.add(Feature.COMPLETIONS)
-    return reading
+    return Reading(Conversation(items, _read_prompt), needs=_NEEDS)
+
+
+def _read_prompt(item: Json) -> Message:
+    return Message("code", (as_text(item),))
 
 
 def recognise(body: JsonObject) -> bool:

@@ -1,7 +1,7 @@
 """The old text endpoint as one object. What it shares with chat is chat's."""
 
 from router.contract.words import Dialect, Operation
-from router.dialects.chat.answer import read_answer, read_end
+from router.dialects.chat.answer import TELLING, read_answer, read_end
 from router.dialects.chat.refusal import word_too_long, write_failure, write_refusal
 from router.dialects.completions.compose import CompletionsComposer
 from router.dialects.completions.request import add_instructions, opaque_keys, read, recognise, without_opaque, write_example
@@ -28,6 +28,7 @@ COMPLETIONS = DialectSpec(
     opaque_keys=opaque_keys,
     without_opaque=without_opaque,
     without_wrapped=None,
+    telling=TELLING,
     read_end=read_end,
     read_answer=read_answer,
     first_token_mark=b'"text"',

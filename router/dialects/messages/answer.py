@@ -1,11 +1,16 @@
 """What an Anthropic Messages answer says of itself: how its stream ended, and what it used."""
 
-from dataclasses import replace
+import re
+
+from msgspec.structs import replace
 
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.fields import as_count, as_object
 from router.dialects.sse import Frame, StreamEnd
+
+TELLING = re.compile(rb'"(?:message_(?:start|delta|stop)|error)"|event:\s*(?:message_(?:start|delta|stop)|error)')
+"""What every frame holds that `read_end` looks for. Some hosts name an event on its own line alone, some in its data alone."""
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:

@@ -1,11 +1,14 @@
 """Requests of Anthropic Messages."""
 
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message, Peek, ToolCall, ToolResult
+from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
-from router.dialects.fields import Reading, as_list, as_object, as_text, objects, read_list, texts_of
+from router.dialects.beginnings import learn
+from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_list, as_object, as_text, objects, read_list, texts_of
 
 _TEXT_PARTS = frozenset({"text"})
+_NEEDING = frozenset({"tools", "output_config", "thinking"})
+"""Fields by which a request needs more of a target than text."""
 
 
 def read(body: JsonObject, operation: Operation) -> Reading:
@@ -18,33 +21,42 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     limit = body.get("max_tokens")
     if operation is Operation.CREATE and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise BadRequest("max_tokens: missing. Send a whole number above 0", param="max_tokens")
-    reading = Reading(Conversation(messages, read_message, peek))
-    reading.system = "\n".join(texts_of(body.get("system"), _TEXT_PARTS))
-    for message in objects(messages, "messages"):
-        _note_content(reading, message.get("content"))
-    for _ in objects(read_list(body, "tools"), "tools"):
-        reading.needs.add(Feature.TOOLS)
+    conversation = Conversation(messages, read_message)
+    system = "\n".join(texts_of(body.get("system"), _TEXT_PARTS))
+    seen = learn(conversation, "seen", NOTHING_SEEN, _look_through)
+    if seen is NOTHING_SEEN and _NEEDING.isdisjoint(body):
+        return Reading(conversation, system)
+    needs = set(seen.needs)
+    if objects(read_list(body, "tools"), "tools"):
+        needs.add(Feature.TOOLS)
     output = as_object(body.get("output_config"))
     if as_object(output.get("format")).get("type") == "json_schema":
-        reading.needs.add(Feature.JSON_SCHEMA)
-    reading.effort = as_text(output.get("effort")) or None
-    if reading.effort or as_object(body.get("thinking")).get("type") not in (None, "disabled"):
-        reading.needs.add(Feature.REASONING)
-    return reading
+        needs.add(Feature.JSON_SCHEMA)
+    effort = as_text(output.get("effort")) or None
+    if effort or as_object(body.get("thinking")).get("type") not in (None, "disabled"):
+        needs.add(Feature.REASONING)
+    return Reading(conversation, system, effort, frozenset(needs), seen)
 
 
-def _note_content(reading: Reading, content: Json) -> None:
-    if not isinstance(content, list):
-        return
+def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:
+    for message in objects(conversation.items[start:stop], "messages", start):
+        content = message.get("content")
+        if isinstance(content, list):
+            seen = _note_parts(seen, content)
+    return seen
+
+
+def _note_parts(seen: Seen, content: list[Json]) -> Seen:
     for value in content:
         part = as_object(value)
         match part.get("type"):
             case "image":
-                reading.add_image(len(as_text(as_object(part.get("source")).get("data"))))
+                seen = seen.with_image(len(as_text(as_object(part.get("source")).get("data"))))
             case "document":
-                reading.add_file(len(as_text(as_object(part.get("source")).get("data"))))
+                seen = seen.with_file(len(as_text(as_object(part.get("source")).get("data"))))
             case "tool_result":
-                _note_content(reading, part.get("content"))
+                seen = _note_parts(seen, as_list(part.get("content")))
+    return seen
 
 
 def read_message(item: Json) -> Message:
@@ -63,18 +75,6 @@ def read_message(item: Json) -> Message:
             text = "\n".join(texts_of(part.get("content"), _TEXT_PARTS))
             results.append(ToolResult(as_text(part.get("tool_use_id")), text, part.get("is_error") is True))
     return Message(role, texts_of(content, _TEXT_PARTS), tuple(calls), tuple(results))
-
-
-def peek(item: Json) -> Peek:
-    """One message in passing. A user's message that holds only results is a tool's."""
-    message = as_object(item)
-    role, content = as_text(message.get("role")), message.get("content")
-    if not isinstance(content, list):
-        return Peek(role)
-    kinds = [(as_object(part).get("type"), as_object(part).get("name")) for part in content]
-    if role == "assistant":
-        return Peek(role, tuple(as_text(name) for kind, name in kinds if kind == "tool_use"))
-    return Peek("tool" if kinds and all(kind == "tool_result" for kind, _ in kinds) else role)
 
 
 def recognise(body: JsonObject) -> bool:

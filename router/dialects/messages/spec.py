@@ -1,7 +1,7 @@
 """Anthropic Messages as one object."""
 
 from router.contract.words import Dialect, Operation
-from router.dialects.messages.answer import read_answer, read_end
+from router.dialects.messages.answer import TELLING, read_answer, read_end
 from router.dialects.messages.compose import MessagesComposer
 from router.dialects.messages.draft_reader import read_draft
 from router.dialects.messages.draft_writer import write_draft
@@ -32,6 +32,7 @@ MESSAGES = DialectSpec(
     opaque_keys=opaque_keys,
     without_opaque=without_opaque,
     without_wrapped=without_wrapped,
+    telling=TELLING,
     read_end=read_end,
     read_answer=read_answer,
     first_token_mark=b"content_block_delta",

@@ -1,23 +1,29 @@
 """What a Responses answer says of itself: how its stream ended, and what it used."""
 
+import re
+
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.fields import as_count, as_object
 from router.dialects.sse import Frame, StreamEnd
 
+TELLING = re.compile(
+    rb'"(?:response\.(?:completed|incomplete|failed)|error)"|event:\s*(?:response\.(?:completed|incomplete|failed)|error)'
+)
+"""What every frame holds that `read_end` looks for. Some hosts name an event on its own line alone, some in its data alone."""
 _TERMINAL = frozenset({"response.completed", "response.incomplete"})
+_FAILED = frozenset({"response.failed", "error"})
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:
-    """How a stream ended, from its last frames."""
+    """How a stream ended, from its telling frames. What follows a failure is never a proper end."""
     end = StreamEnd()
     for frame in frames:
         kind = frame.kind
         if kind in _TERMINAL or kind == "response.failed":
             end.is_complete = kind in _TERMINAL
-            end.has_failed = kind == "response.failed"
             end.usage = read_usage(as_object(frame.json().get("response")).get("usage"))
-        elif kind == "error":
+        if kind in _FAILED:
             end.has_failed = True
     return end
 

@@ -1,9 +1,12 @@
 """Requests of the Responses API."""
 
+from msgspec.structs import replace
+
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message, Peek, ToolCall, ToolResult
+from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
-from router.dialects.fields import Reading, as_object, as_text, objects, read_list, texts_of
+from router.dialects.beginnings import learn
+from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_object, as_text, objects, read_tools, texts_of
 
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal"})
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call"})
@@ -22,32 +25,42 @@ def read(body: JsonObject, operation: Operation) -> Reading:
         raise BadRequest(
             "background: not supported. Send the request without it and keep the connection open", param="background"
         )
-    reading = Reading(Conversation(items, read_item, peek), system=as_text(body.get("instructions")))
-    reading.previous_response_id = as_text(body.get("previous_response_id")) or None
-    for item in objects(items, "input"):
+    conversation = Conversation(items, read_item)
+    previous, system = as_text(body.get("previous_response_id")) or None, as_text(body.get("instructions"))
+    seen = learn(conversation, "seen", NOTHING_SEEN, _look_through)
+    if not system and seen.system_at is not None:
+        system = _text_of(as_object(items[seen.system_at]))
+    needs = {*seen.needs, *read_tools(body)}
+    if as_object(as_object(body.get("text")).get("format")).get("type") == "json_schema":
+        needs.add(Feature.JSON_SCHEMA)
+    reasoning = as_object(body.get("reasoning"))
+    if reasoning:
+        needs.add(Feature.REASONING)
+    return Reading(conversation, system, as_text(reasoning.get("effort")) or None, frozenset(needs), seen, previous)
+
+
+def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:
+    for index, item in enumerate(objects(conversation.items[start:stop], "input", start), start):
         content = item.get("content", item.get("output"))
         if isinstance(content, list):
             for part in content:
-                _note_part(reading, as_object(part))
-        if not reading.system and item.get("role") in ("developer", "system"):
-            reading.system = "\n".join(texts_of(item.get("content"), _TEXT_PARTS))
-    for tool in objects(read_list(body, "tools"), "tools"):
-        reading.needs.add(Feature.CUSTOM_TOOLS if tool.get("type") == "custom" else Feature.TOOLS)
-    if as_object(as_object(body.get("text")).get("format")).get("type") == "json_schema":
-        reading.needs.add(Feature.JSON_SCHEMA)
-    reasoning = as_object(body.get("reasoning"))
-    if reasoning:
-        reading.effort = as_text(reasoning.get("effort")) or None
-        reading.needs.add(Feature.REASONING)
-    return reading
+                seen = _note_part(seen, as_object(part))
+        if seen.system_at is None and item.get("role") in ("developer", "system") and _text_of(item):
+            seen = replace(seen, system_at=index)
+    return seen
 
 
-def _note_part(reading: Reading, part: JsonObject) -> None:
+def _text_of(item: JsonObject) -> str:
+    return "\n".join(texts_of(item.get("content"), _TEXT_PARTS))
+
+
+def _note_part(seen: Seen, part: JsonObject) -> Seen:
     match part.get("type"):
         case "input_image":
-            reading.add_image(len(as_text(part.get("image_url"))))
+            return seen.with_image(len(as_text(part.get("image_url"))))
         case "input_file" | "input_audio":
-            reading.add_file(len(as_text(part.get("file_data"))))
+            return seen.with_file(len(as_text(part.get("file_data"))))
+    return seen
 
 
 def read_item(value: Json) -> Message:
@@ -66,17 +79,6 @@ def read_item(value: Json) -> Message:
     if kind == "message":
         return Message(as_text(item.get("role")), texts_of(item.get("content"), _TEXT_PARTS))
     return Message(kind)
-
-
-def peek(value: Json) -> Peek:
-    """One item in passing."""
-    item = as_object(value)
-    kind = as_text(item.get("type")) or "message"
-    if kind == "message":
-        return Peek(as_text(item.get("role")))
-    if kind in _CALLS:
-        return Peek("assistant", (as_text(item.get("name")) or kind,))
-    return Peek("tool" if kind.endswith("_output") else kind)
 
 
 def recognise(body: JsonObject) -> bool:

@@ -2,7 +2,7 @@
 
 from router.contract.words import Dialect, Operation
 from router.dialects.chat.refusal import word_too_long, write_refusal
-from router.dialects.responses.answer import read_answer, read_end
+from router.dialects.responses.answer import TELLING, read_answer, read_end
 from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.responses.draft_reader import read_draft
 from router.dialects.responses.draft_writer import write_draft
@@ -37,6 +37,7 @@ RESPONSES = DialectSpec(
     opaque_keys=opaque_keys,
     without_opaque=without_opaque,
     without_wrapped=without_wrapped,
+    telling=TELLING,
     read_end=read_end,
     read_answer=read_answer,
     first_token_mark=b".delta",

@@ -12,7 +12,7 @@ from router.contract.relay import Flow, Headers
 from router.edge.admission import Admission
 from router.edge.http.head import ScopeHead
 from router.edge.refuse import send_refusal
-from router.edge.routes import ROUTES, dialect_of_path, new_request_id, too_large
+from router.edge.routes import dialect_of_path, new_request_id, too_large
 from router.telemetry.tasks import spawn
 
 Scope = MutableMapping[str, Any]
@@ -99,7 +99,7 @@ class AsgiApp:
             await send_refusal(send, error, dialect_of_path(head.path), request_id)
             return
         try:
-            route = ROUTES.get(head.path)
+            route = head.route
             if route is None:
                 scope["state"] = {"request_id": request_id, "caller": caller}
                 await self._control(scope, receive, send)
@@ -111,7 +111,7 @@ class AsgiApp:
         except CallerLeft:
             pass
         finally:
-            if self._admission.takes_slot(head):
+            if head.takes_slot:
                 self._admission.release()
 
     async def _serve(self, arrival: Arrival, receive: Receive, send: Send) -> None:

@@ -17,7 +17,7 @@ from router.edge.http.head import RequestHead
 from router.edge.http.request_reader import HAND_OVER, RequestReader
 from router.edge.http.sink import CallerSink
 from router.edge.refuse import refusal_bytes
-from router.edge.routes import ROUTES, new_request_id
+from router.edge.routes import new_request_id
 
 _MAX_PIPELINED_BYTES = 65_536
 _WRITE_HIGH_BYTES = 131_072
@@ -35,12 +35,12 @@ class CreateConnection(asyncio.Protocol):
         "_deadline",
         "_exchange",
         "_holds_slot",
+        "_idle_since",
         "_ignores_input",
         "_is_stopping",
         "_loop",
         "_make_successor",
         "_reader",
-        "_request_id",
         "_sink",
         "_transport",
         "_unread_bytes",
@@ -58,11 +58,10 @@ class CreateConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._reader = RequestReader()
         self._deadline = DeadlineTimer(self._loop)
-        self._request_id = ""
         self._caller: Caller = LOCAL
         self._exchange: Exchange | None = None
         self._sink: CallerSink | None = None
-        self._body_began = 0.0
+        self._body_began = self._idle_since = 0.0
         self._unread_bytes = 0
         self._holds_slot = False
         self._ignores_input = False
@@ -97,52 +96,55 @@ class CreateConnection(asyncio.Protocol):
         if self._ignores_input:
             return
         self._reader.receive_data(data)
-        if self._sink is None:
+        if self._sink is None and not self.is_paused:
             self._read()
         elif self._reader.buffered_bytes > _MAX_PIPELINED_BYTES:
-            self._hold_back(self._sink)
+            self._hold_back()
 
-    def _hold_back(self, sink: CallerSink) -> None:
-        """Too much has come behind a request that is still served."""
-        if sink.is_over:
+    def _hold_back(self) -> None:
+        """Too much has come behind a request that is still served, or whose answer is not read."""
+        if self._sink is None or self._sink.is_over:
             self._transport.pause_reading()  # the answer is out and only its record is not: this is the next request
         else:
             self._transport.abort()  # not paused: a caller whose bytes are not read cannot be seen to leave
 
     def _read(self) -> None:
         """Go on with the request that is being read, as far as its bytes have come."""
-        limits, reader = self._admission.limits, self._reader
-        is_new = reader.head is None
+        head = self._reader.head or self._read_head()
+        if head is None:
+            return
+        body = self._reader.read_body()
+        if body is not None:
+            self._serve(head, body)
+        elif not self._waits_to(self._check_body):
+            self._wait_for_body()
+
+    def _read_head(self) -> RequestHead | None:
+        """Admit the next request, if its head is here. If not, all that is to be done about it is done."""
         try:
-            event = reader.next_event(limits)
-            if isinstance(event, RequestHead):
-                self._request_id = new_request_id()
-                self._caller = self._admission.admit(event)
+            head = self._reader.read_head(self._admission.limits)
+            if isinstance(head, RequestHead):
+                self._caller = self._admission.admit(head)
                 self._holds_slot = True
-                event = reader.next_event(limits)
+                return head
         except TandemError as error:
             self._reject(error)
-            return
-        if event is HAND_OVER:
+            return None
+        if head is HAND_OVER:
             self._hand_over()
-        elif isinstance(event, bytes):
-            self._serve(event)
-        elif is_new:
-            self._wait_for_rest()
+        elif not self._waits_to(self._reject_late_head):
+            self._deadline.set(self._admission.limits.header_timeout_seconds, self._reject_late_head)
+        return None
 
-    def _wait_for_rest(self) -> None:
-        """The first bytes of a request are here, and not the whole of it: give the rest its time."""
-        limits = self._admission.limits
-        if self._reader.head is not None:
-            if self._reader.expects_continue:
-                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self._body_began = self._loop.time()
-            self._deadline.set(limits.body_timeout_seconds, self._check_body)
-        elif not self._waits_for_head():
-            self._deadline.set(limits.header_timeout_seconds, self._reject_late_head)
+    def _wait_for_body(self) -> None:
+        """The head is here, and not the whole body: give the rest its time."""
+        if self._reader.expects_continue:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._body_began = self._loop.time()
+        self._deadline.set(self._admission.limits.body_timeout_seconds, self._check_body)
 
-    def _waits_for_head(self) -> bool:
-        return self._deadline.on_deadline == self._reject_late_head
+    def _waits_to(self, act: Callable[[], None]) -> bool:
+        return self._deadline.on_deadline == act
 
     def _reject_late_head(self) -> None:
         self._reject(BodyTimeout("the headers did not arrive in time"))
@@ -155,78 +157,90 @@ class CreateConnection(asyncio.Protocol):
         else:
             self._deadline.set(limits.body_timeout_seconds, self._check_body)
 
-    def _serve(self, body: bytes) -> None:
-        head = self._reader.head
-        assert head is not None
-        self._deadline.clear()
-        is_old = head.version == "1.0"
-        route = ROUTES[head.path]
-        self._sink = sink = CallerSink(
-            self, self._transport, closes=self._is_stopping or not head.keeps_alive or is_old, may_chunk=not is_old
-        )
-        arrival = Arrival(self._request_id, route.dialect, route.operation, head.headers, body, self._caller)
-        self._exchange, task = self._admission.start(arrival, sink)
+    def _serve(self, head: RequestHead, body: bytes) -> None:
+        self._deadline.on_deadline = self._check_idle
+        self._sink = sink = CallerSink(self, self._transport, self._is_stopping or not head.keeps_alive, head.reads_chunks)
+        route = head.route
+        assert route is not None
+        arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller)
+        self._exchange, task = self._admission.start(arrival, sink, self._loop)
         if task is None:
             self._loop.call_soon(self._served)  # not here: requests that wait behind this one would pile up on the stack
         else:
             task.add_done_callback(self._served)
 
     def _served(self, _: "asyncio.Task[None] | None" = None) -> None:
-        self._release_slot()
+        self._holds_slot = False
+        self._admission.release()
         sink, self._sink, self._exchange = self._sink, None, None
         assert sink is not None
-        sink.detach()
-        if self._transport.is_closing():
-            return
-        if not sink.has_ended or sink.closes or self._is_stopping:
-            self._transport.close()
-            return
-        self._reader.start_next_cycle()
-        if not self.is_paused:
+        if not sink.has_ended or sink.closes or self._is_stopping or self._transport.is_closing():
+            self._close()
+        elif not self.is_paused:
             self._read_next()
 
     def _read_next(self) -> None:
         """The answer is out: take the next request, here already or to come."""
-        self._deadline.set(self._admission.limits.keep_alive_seconds, self._close_silent)
+        self._idle_since = self._loop.time()
         waiting = self._reader.buffered_bytes
-        if waiting > _MAX_PIPELINED_BYTES:
-            self._transport.resume_reading()
         if waiting:
+            if waiting > _MAX_PIPELINED_BYTES:
+                self._transport.resume_reading()
             self._read()
+
+    def _check_idle(self) -> None:
+        """Close a connection on which nothing was asked for too long.
+
+        This deadline is not moved on by requests, which would each cost a look at the timer: it looks at them when it comes.
+        """
+        seconds = self._admission.limits.keep_alive_seconds
+        if self._sink is None:
+            seconds -= self._loop.time() - self._idle_since
+        if seconds > 0:
+            self._deadline.set(seconds, self._check_idle)
+        else:
+            self._close_silent()
 
     def pause_writing(self) -> None:
         self.is_paused = True
         if self._sink is not None:
             self._sink.set_backpressure(is_paused=True)
-        self._unread_bytes = self._transport.get_write_buffer_size()
-        self._deadline.set(self._admission.limits.write_idle_timeout_seconds, self._check_progress)
+        self._watch_progress()
 
     def resume_writing(self) -> None:
         self.is_paused = False
-        if self._ignores_input:
+        if self._ignores_input or self._transport.is_closing():
             return
+        self._deadline.on_deadline = self._check_idle
         if self._sink is not None:
-            self._deadline.clear()
             self._sink.set_backpressure(is_paused=False)
         elif self._reader.head is None:
             self._read_next()
         else:
             self._deadline.set(self._admission.limits.body_timeout_seconds, self._check_body)
+            self._read()
+
+    def _watch_progress(self) -> None:
+        self._unread_bytes = self._transport.get_write_buffer_size()
+        self._deadline.set(self._admission.limits.write_idle_timeout_seconds, self._check_progress)
 
     def _check_progress(self) -> None:
         """A caller that reads slowly may; one that does not read at all is cut."""
-        unread = self._transport.get_write_buffer_size()
-        if unread >= self._unread_bytes:
+        if self._transport.get_write_buffer_size() >= self._unread_bytes:
             self._transport.abort()
-            return
-        self._unread_bytes = unread
-        self._deadline.set(self._admission.limits.write_idle_timeout_seconds, self._check_progress)
+        else:
+            self._watch_progress()
+
+    def _close(self) -> None:
+        """Close as soon as the caller has read what was written."""
+        self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._watch_progress()
 
     def _reject(self, error: TandemError) -> None:
         """Refuse what is being read, and close: what the caller sends next cannot be told from the refused body."""
-        request_id = new_request_id() if self._reader.head is None else self._request_id
         self._release_slot()
-        self._transport.write(refusal_bytes(error, self._reader.dialect, request_id))
+        self._transport.write(refusal_bytes(error, self._reader.dialect, new_request_id()))
         self._reader = RequestReader()
         self._hang_up()
 
@@ -246,7 +260,7 @@ class CreateConnection(asyncio.Protocol):
         """Let another protocol go on, with every byte of the request that is not ours, and the time that its head has left."""
         self._connections.discard(self)
         seconds = self._admission.limits.header_timeout_seconds
-        if self._waits_for_head():
+        if self._waits_to(self._reject_late_head):
             seconds = self._deadline.seconds_left
         self._deadline.cancel()
         successor = self._make_successor(seconds)

@@ -3,16 +3,25 @@
 Bytes are read with llhttp (through httptools), which is strict about framing and line ends.
 """
 
+import re
 from collections.abc import Mapping, MutableMapping
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, Protocol
 
 import httptools
+from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
+from router.edge.routes import PATHS_WITH_BODY, ROUTES, Route, read_length
 
-_MAX_DIGITS = 19
 INVALID = "the request is not valid HTTP/1.1. Check its header lines, its lengths and its line ends (CR LF)"
+
+_MAX_REMEMBERED_BYTES = 8_192
+_LENGTH = rb"[1-9][0-9]{0,18}"
+_is_length = re.compile(_LENGTH).fullmatch
+_split_at_length = re.compile(rb"(.*\r\ncontent-length:[ \t]*)" + _LENGTH + rb"(\r\n.*)", re.IGNORECASE | re.DOTALL).fullmatch
 
 
 @lru_cache(maxsize=512)
@@ -21,18 +30,26 @@ def header_name(raw: bytes) -> str:
     return raw.decode("latin-1").lower()
 
 
-def is_plain_number(value: str) -> bool:
-    """Digits, and no more of them than any length has."""
-    return value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS
-
-
 class Head(Protocol):
     """What every way in knows of a request before its body. Names are lower case; a repeated header keeps its last value."""
+
+    is_checked: bool
+    """Whether admission has read it and found nothing wrong. What it says is then not read again; the limits still count."""
 
     @property
     def method(self) -> str: ...
     @property
     def path(self) -> str: ...
+    @property
+    def route(self) -> Route | None:
+        """The create call that its path names."""
+        ...
+
+    @property
+    def takes_slot(self) -> bool:
+        """Whether it holds a slot while it is served: a request whose body is read does."""
+        ...
+
     @property
     def headers(self) -> Mapping[str, str]: ...
     @property
@@ -55,71 +72,142 @@ class Head(Protocol):
         """How many of the headers are `content-length`."""
         ...
 
+    @property
+    def length(self) -> int:
+        """The body's length: none if the request states none, or more than one, or one that is not plain."""
+        ...
 
-class RequestHead:
+
+class RequestHead(Struct, eq=False):
     """A head that was read from bytes."""
 
-    __slots__ = (
-        "_repeated",
-        "_url",
-        "count",
-        "headers",
-        "hosts",
-        "keeps_alive",
-        "length",
-        "lengths",
-        "method",
-        "path",
-        "size",
-        "version",
-    )
+    method: str
+    path: str
+    route: Route | None
+    takes_slot: bool
+    version: str
+    headers: Mapping[str, str]
+    count: int
+    size: int
+    hosts: int
+    lengths: int
+    length: int
+    keeps_alive: bool
+    reads_chunks: bool
+    """Whether the caller knows how to: HTTP/1.0 knows neither chunks nor, as it is served here, more than one request."""
+    is_plain: bool
+    """Whether it is HTTP/1 and its body comes by length, not in chunks."""
+    is_checked: bool = False
 
-    def __init__(self, raw: bytes) -> None:
-        self._url = b""
-        self._repeated: list[str] = []
-        self.headers: dict[str, str] = {}
-        self.size = len(raw)
-        parser = httptools.HttpRequestParser(self)
-        try:
-            parser.feed_data(raw)
-        except httptools.HttpParserUpgrade:
-            pass
-        except httptools.HttpParserError as error:
-            raise BadRequest(INVALID) from error
-        headers, repeated = self.headers, self._repeated
-        self.count = len(headers) + len(repeated)
-        self.hosts = ("host" in headers) + repeated.count("host")
-        self.lengths = ("content-length" in headers) + repeated.count("content-length")
-        self.method: str = parser.get_method().decode("latin-1")
-        self.version: str = parser.get_http_version()
-        self.path = self._url.partition(b"?")[0].decode("latin-1")
-        value = headers.get("content-length", "")
-        self.length = int(value) if self.lengths == 1 and is_plain_number(value) else None
-        """The body's length, if the request states one that is plain and only one."""
-        self.keeps_alive: bool = parser.should_keep_alive()
-        if not self.length and headers.get("connection", "").lower() == "close":
-            self.keeps_alive = False  # with the end of the message, which this head is, the parser forgets it
+
+class _Lines(Struct):
+    """What llhttp finds in a head."""
+
+    url: bytes = b""
+    fields: list[bytes] = []
+    """Name, value, name, value, …"""
 
     def on_url(self, url: bytes) -> None:
-        self._url += url
+        self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        key, headers = header_name(name), self.headers
-        if key in headers:
-            self._repeated.append(key)
-        headers[key] = value.decode("latin-1")
+        self.fields += name, value
+
+
+def parse_head(raw: bytes) -> RequestHead:
+    """Read a head that ends where these bytes do. Raises `BadRequest`."""
+    lines = _Lines()
+    parser = httptools.HttpRequestParser(lines)
+    try:
+        parser.feed_data(raw)
+    except httptools.HttpParserUpgrade:
+        pass
+    except httptools.HttpParserError as error:
+        raise BadRequest(INVALID) from error
+    path = lines.url.partition(b"?")[0].decode("latin-1")
+    names = list(map(header_name, lines.fields[::2]))
+    headers = dict(zip(names, map(str, lines.fields[1::2], repeat("latin-1")), strict=True))
+    lengths = names.count("content-length")
+    length = read_length(headers["content-length"]) or 0 if lengths == 1 else 0
+    version: str = parser.get_http_version()
+    is_old = version == "1.0"
+    keeps_alive = not is_old and parser.should_keep_alive()
+    if not length and headers.get("connection", "").lower() == "close":
+        keeps_alive = False  # with the end of the message, which this head is, the parser forgets it
+    return RequestHead(
+        parser.get_method().decode("latin-1"),
+        path,
+        ROUTES.get(path),
+        path in PATHS_WITH_BODY,
+        version,
+        headers,
+        len(names),
+        len(raw),
+        names.count("host"),
+        lengths,
+        length,
+        keeps_alive,
+        not is_old,
+        version in ("1.0", "1.1") and "transfer-encoding" not in headers,
+    )
+
+
+class HeadReader:
+    """Reads the heads of one connection. One that differs from the last in its length alone is not parsed again.
+
+    Most clients send the same head with every request. Of the last one, the bytes before and after the digits of its length are
+    kept: a head that is nothing but digits without those bytes is the same, but for the digits.
+    """
+
+    __slots__ = ("_after", "_before", "_last")
+
+    def __init__(self) -> None:
+        self._before = self._after = b""
+        self._last: RequestHead
+
+    def read(self, raw: bytes) -> RequestHead:
+        """Read a head that ends where these bytes do. Raises `BadRequest`."""
+        digits = raw.removeprefix(self._before).removesuffix(self._after)
+        if not _is_length(digits):
+            return self._parse(raw)
+        length, last = digits.decode(), self._last
+        return replace(last, headers={**last.headers, "content-length": length}, length=int(length), size=len(raw))
+
+    def _parse(self, raw: bytes) -> RequestHead:
+        head = parse_head(raw)
+        around = _split_at_length(raw)
+        # A length of 0 is not remembered, since the parser reads its `connection` differently: see `parse_head`.
+        if around is not None and head.size <= _MAX_REMEMBERED_BYTES:
+            self._before, self._after = around.groups()
+            self._last = head
+        return head
 
 
 class ScopeHead:
     """A head that an ASGI server has read."""
 
-    __slots__ = ("count", "headers", "hosts", "lengths", "method", "path", "size")
+    __slots__ = (
+        "count",
+        "headers",
+        "hosts",
+        "is_checked",
+        "length",
+        "lengths",
+        "method",
+        "path",
+        "route",
+        "size",
+        "takes_slot",
+    )
 
     def __init__(self, scope: MutableMapping[str, Any]) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self.route = ROUTES.get(self.path)
+        self.takes_slot = self.path in PATHS_WITH_BODY
         self.headers: dict[str, str] = {}
         self.count = self.hosts = self.lengths = 0
+        self.is_checked = False
         target = len(scope["raw_path"]) + len(scope["query_string"]) + bool(scope["query_string"])
         self.size = len(f"{self.method}  HTTP/1.1\r\n\r\n") + target
         for raw, value in scope["headers"]:
@@ -129,3 +217,4 @@ class ScopeHead:
             self.hosts += name == "host"
             self.lengths += name == "content-length"
             self.headers[name] = value.decode("latin-1")
+        self.length = read_length(self.headers["content-length"]) or 0 if self.lengths == 1 else 0

@@ -1,6 +1,6 @@
 """Create calls from bytes, without I/O: bytes in; heads, bodies, refusals and the hand-over out.
 
-The cycle is h11's: `receive_data`, then `next_event` until it answers None, and `start_next_cycle` once a request is served.
+`receive_data`, then `read_head` until there is one, then `read_body` until it is whole; then the head of the next request.
 What is not a plain create call (another route, a chunked body) is handed over with every byte of it.
 """
 
@@ -9,7 +9,7 @@ from enum import Enum
 from router.contract.errors import BadRequest, HeadersTooLarge
 from router.contract.limits import Limits
 from router.contract.words import Dialect
-from router.edge.http.head import INVALID, RequestHead
+from router.edge.http.head import INVALID, HeadReader, RequestHead
 from router.edge.routes import ROUTES, dialect_of_path
 
 _CREATE_STARTS = tuple(f"POST {path}{end}".encode() for path in ROUTES for end in (" ", "?"))
@@ -27,17 +27,17 @@ HAND_OVER = HandOver.HAND_OVER
 
 
 class RequestReader:
-    """Reads one request after the other. While one is served the bytes of the next wait in the buffer."""
+    """Reads one request after the other. The bytes of the next one wait in the buffer until they are asked for."""
 
-    __slots__ = ("_body_left", "_buffer", "_has_body", "_pieces", "head")
+    __slots__ = ("_body_left", "_buffer", "_heads", "_pieces", "head")
 
     def __init__(self) -> None:
         self._buffer = b""
+        self._heads = HeadReader()
         self.head: RequestHead | None = None
-        """The head of the request whose body is read, or which is served."""
-        self._pieces: list[bytes] = []
+        """The head of the request whose body is being read."""
+        self._pieces: list[bytes | memoryview] = []
         self._body_left = 0
-        self._has_body = False
 
     def receive_data(self, data: bytes) -> None:
         """Take bytes as they came."""
@@ -51,22 +51,36 @@ class RequestReader:
             self._pieces.append(data[:left])
             self._body_left, self._buffer = 0, data[left:]
 
-    def next_event(self, limits: Limits) -> RequestHead | bytes | HandOver | None:
-        """A head, then its whole body; or that this is not for us; or None until more bytes come or the next cycle starts.
+    def read_head(self, limits: Limits) -> RequestHead | HandOver | None:
+        """The head of the next request; or that it is not for us; or None until more bytes come.
 
         Raises `BadRequest` or `HeadersTooLarge`. What comes after that cannot be read.
         """
-        if self.head is None:
-            return self._read_head(limits) if self._buffer else None
-        if self._body_left or self._has_body:
+        buffer = self._buffer
+        if not buffer.startswith(_CREATE_STARTS) and (len(buffer) >= _LONGEST_START or not _may_become_create(buffer)):
+            return HAND_OVER
+        end = buffer.find(_HEAD_END) + 4
+        if end < 4 or end > limits.max_header_bytes:
+            _check_partial_head(buffer, limits)
             return None
-        self._has_body = True
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
+        head = self._heads.read(buffer[:end])
+        if not head.is_plain:
+            return HAND_OVER
+        self.head = head
+        body_end = end + head.length
+        if body_end > len(buffer):
+            # A view: the pieces of a body are copied once, when they are joined.
+            self._pieces, self._body_left, self._buffer = [memoryview(buffer)[end:]], body_end - len(buffer), b""
+        else:
+            self._pieces, self._buffer = [buffer[end:body_end]], buffer[body_end:]
+        return head
 
-    def start_next_cycle(self) -> None:
-        """The request was served: go on to the next."""
-        self.head, self._has_body = None, False
+    def read_body(self) -> bytes | None:
+        """The body of the request whose head was read; None until all of it is here."""
+        if self._body_left:
+            return None
+        pieces, self._pieces, self.head = self._pieces, [], None
+        return b"".join(pieces)
 
     def take_buffer(self) -> bytes:
         """Every byte that was received and not read, for whoever goes on."""
@@ -75,7 +89,7 @@ class RequestReader:
 
     @property
     def buffered_bytes(self) -> int:
-        """How much waits behind the request that is served, or of a head that is not whole."""
+        """How much waits behind the last request, or of a head that is not whole."""
         return len(self._buffer)
 
     @property
@@ -95,25 +109,6 @@ class RequestReader:
         if self.head is not None:
             return dialect_of_path(self.head.path)
         return dialect_of_start(self._buffer[:_LONGEST_START])
-
-    def _read_head(self, limits: Limits) -> RequestHead | HandOver | None:
-        buffer = self._buffer
-        if not buffer.startswith(_CREATE_STARTS) and (len(buffer) >= _LONGEST_START or not _may_become_create(buffer)):
-            return HAND_OVER
-        end = buffer.find(_HEAD_END) + 4
-        if end < 4 or end > limits.max_header_bytes:
-            _check_partial_head(buffer, limits)
-            return None
-        head = RequestHead(buffer[:end])
-        if head.version not in ("1.0", "1.1") or "transfer-encoding" in head.headers:
-            return HAND_OVER
-        self.head = head
-        length = head.length or 0
-        body = buffer[end : end + length]
-        self._pieces = [body]
-        self._body_left = length - len(body)
-        self._buffer = buffer[end + length :]
-        return head
 
 
 def dialect_of_start(start: bytes) -> Dialect:

@@ -1,32 +1,28 @@
 """No ledger: entries are not kept, and the last decisions can still be asked for."""
 
-import contextlib
-from collections.abc import Callable, Mapping
-
-import orjson
+from collections.abc import Mapping
 
 from router.contract.caller import Caller
 from router.contract.entry import Entry
-from router.contract.request import Json, JsonObject
-from router.stores.recent import RecentDecisions
+from router.contract.request import Json
+from router.stores.recent import Explain, RecentEntries
 
 
 class MemoryEntries:
-    """Keeps only the last decisions."""
+    """Keeps only the last entries."""
 
-    def __init__(self, explain: Callable[[Entry], JsonObject]) -> None:
+    def __init__(self, explain: Explain) -> None:
         self._explain = explain
-        self._recent = RecentDecisions()
+        self._recent = RecentEntries()
 
     def append(self, entry: Entry) -> None:
         """Remember the entry's decision."""
         if entry.decision is not None:
-            with contextlib.suppress(orjson.JSONEncodeError):
-                self._recent.add(entry, self._explain(entry))
+            self._recent.add(entry)
 
     async def find_decision(self, request_id: str, caller: Caller) -> Mapping[str, Json] | None:
         """The explanation of a request, if it is recent."""
-        return self._recent.find(request_id, caller)
+        return self._recent.find(request_id, caller, self._explain)
 
     async def close(self) -> None:
         """There is nothing to write."""

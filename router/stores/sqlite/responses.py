@@ -12,6 +12,7 @@ from router.contract.caller import Caller
 from router.contract.stores import StoredResponse
 from router.stores.sqlite.files import FAILURES, StoreUnusable
 from router.stores.sqlite.reader import SqliteReader
+from router.stores.sqlite.rows import Row
 from router.stores.sqlite.writer import SqliteWriter
 
 _KEPT_SECONDS = 30 * 86_400.0
@@ -33,7 +34,7 @@ class SqliteResponses:
     def keep(self, response: StoredResponse, *, for_long: bool) -> None:
         """Queue a response."""
         values = (response.id, response.caller.name, response.target, response.at, response.content)
-        self._writer.append(_KEEP, values, len(response.content))
+        self._writer.append(Row(_KEEP, values, len(response.content)))
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
         """One keyed read, off the loop: a long conversation takes milliseconds."""

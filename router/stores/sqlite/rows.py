@@ -4,7 +4,8 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from router.stores.sqlite.files import FAILURES
 
@@ -19,7 +20,7 @@ _ROW_CODES = (
 """What SQLite answers where a statement or its values are at fault. All else is the file's state, which may pass."""
 
 
-class Row(NamedTuple):
+class Row(Struct, frozen=True):
     """One row to be written. With a key, the values are those that were put last under it."""
 
     statement: str

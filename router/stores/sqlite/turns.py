@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import orjson
-
-from router.contract.request import JsonObject
+from router.contract.entry import COLUMNS
 from router.contract.words import Tier, TurnKind
 from router.stores.sqlite.files import StoreUnusable, connect
 from router.stores.sqlite.migrate import LEDGER, prepare
 
 _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
-_COLUMNS = "SELECT id, at, tier, target, decision FROM entries WHERE decision IS NOT NULL"
+_COLUMNS = f"SELECT {', '.join((*COLUMNS, 'decision', 'attempts'))} FROM entries WHERE decision IS NOT NULL"  # noqa: S608  fixed names
 _KIND = "SELECT turn_kind, session, caller, sequence FROM entries WHERE id = ?"
 _BEGINNING = (
     f"{_COLUMNS} AND session = ? AND caller = ? AND sequence <= ? AND turn_kind IN (?, ?) ORDER BY sequence DESC LIMIT 1"
@@ -31,7 +29,9 @@ class RecordedTurn(NamedTuple):
     at: float
     tier: Tier | None
     target: str | None
-    decision: JsonObject
+    because: str | None
+    row: tuple[object, ...]
+    """All that an explanation needs, as `settle.kept` takes it."""
 
 
 def find_turn(path: Path, request_id: str | None) -> RecordedTurn | None:
@@ -45,13 +45,9 @@ def find_turn(path: Path, request_id: str | None) -> RecordedTurn | None:
 def _read(row: tuple[Any, ...] | None) -> RecordedTurn | None:
     if row is None:
         return None
-    try:
-        decision = orjson.loads(row[4])
-    except orjson.JSONDecodeError:
-        decision = None
-    if not isinstance(decision, dict):
-        raise StoreUnusable(f"the decision of {row[0]} cannot be read")
-    return RecordedTurn(str(row[0]), float(row[1]), Tier(row[2]) if row[2] in tuple(Tier) else None, row[3], decision)
+    found = dict(zip(COLUMNS, row, strict=False))
+    tier = Tier(found["tier"]) if found["tier"] in tuple(Tier) else None
+    return RecordedTurn(str(found["id"]), float(found["at"]), tier, found["target"], found["because"], row)
 
 
 def find_beginning(path: Path, request_id: str) -> RecordedTurn | None:

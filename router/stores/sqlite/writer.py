@@ -15,6 +15,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from msgspec.structs import replace
+
 from router.stores.sqlite.files import FAILURES, WRITE_SECONDS, StoreUnusable, connect, create_private, inode_of
 from router.stores.sqlite.migrate import Migrations, prepare
 from router.stores.sqlite.rows import Row, write_rows
@@ -115,21 +117,30 @@ class SqliteWriter:
             with contextlib.suppress(*FAILURES):
                 await self.run(lambda _: None)
 
-    def append(self, statement: str, values: tuple[object, ...], size: int) -> None:
-        """Queue a row of about so many bytes. One for which there is no room is lost, and counted."""
-        if self._has_room():
-            self._enqueue(Row(statement, values, size))
+    def append(self, row: Row) -> bool:
+        """Queue a row. One for which there is no room is lost, and counted. Says whether there was room."""
+        queue = self._queue
+        if (
+            self._is_closing
+            or len(queue) + len(self._in_hand) >= self._max_rows
+            or self._bytes_in - self._bytes_out > self._max_bytes
+        ):
+            self._refuse()
+            return False
+        self._bytes_in += row.size
+        queue.append(row)
+        if len(queue) == _BATCH_ROWS:
+            self._wake.set()
+        return True
 
     def put(self, statement: str, key: str, values: tuple[object, ...], size: int) -> None:
         """Queue the newest row for a key: one that is still waiting is replaced."""
         with self._lock:
-            if key in self._newest:
-                self._newest[key] = values
-                return
-        if self._has_room():
+            is_waiting = key in self._newest
+            self._newest[key] = values
+        if not is_waiting and not self.append(Row(statement, values, size, key)):
             with self._lock:
-                self._newest[key] = values
-            self._enqueue(Row(statement, values, size, key))
+                del self._newest[key]
 
     def find_waiting(self, key: str) -> tuple[Any, ...] | None:
         """The newest row that was put under a key, as long as it is not written."""
@@ -159,20 +170,11 @@ class SqliteWriter:
         with self._lock:
             self.lost += rows
 
-    def _has_room(self) -> bool:
+    def _refuse(self) -> None:
         if self._is_closing:
             self.lose("Closed")
-            return False
-        if len(self._queue) + len(self._in_hand) >= self._max_rows or self._bytes_in - self._bytes_out > self._max_bytes:
+        else:
             self._count_lost(1)  # said by the writer's thread, once for many: whoever is flooded needs no flood of lines
-            return False
-        return True
-
-    def _enqueue(self, row: Row) -> None:
-        self._bytes_in += row.size
-        self._queue.append(row)
-        if len(self._queue) == _BATCH_ROWS:
-            self._wake.set()
 
     async def _close(self) -> None:
         self._is_closing = True
@@ -232,7 +234,7 @@ class SqliteWriter:
         return None
 
     def _write(self, database: sqlite3.Connection, rows: Sequence[Row]) -> None:
-        written = [row if row.key is None else row._replace(values=self._newest[row.key]) for row in rows]
+        written = [row if row.key is None else replace(row, values=self._newest[row.key]) for row in rows]
         refused = write_rows(database, written)
         if refused:
             self._count_lost(len(refused))

@@ -2,24 +2,19 @@
 
 import pytest
 
-from router.contract.request import Conversation, Message, Peek, Transcript
+from router.contract.request import Conversation, Message, Transcript
 
 
 class Counted:
-    """A conversation of texts, and what was read or looked at on the way."""
+    """A conversation of texts, and what was read on the way."""
 
     def __init__(self, *texts: str) -> None:
         self.read: list[str] = []
-        self.peeked: list[str] = []
-        self.conversation = Conversation(list(texts), self._read, self._peek)
+        self.conversation = Conversation(list(texts), self._read)
 
     def _read(self, item: str) -> Message:
         self.read.append(item)
         return Message("user", (item,))
-
-    def _peek(self, item: str) -> Peek:
-        self.peeked.append(item)
-        return Peek("user", (f"call {item}",))
 
 
 def test_only_the_messages_that_are_asked_for_are_read_and_each_once():
@@ -39,12 +34,11 @@ def test_a_slice_reads_its_own_messages_alone_in_order():
     assert told.read == ["b", "c", "d"]
 
 
-def test_a_look_in_passing_reads_nothing_and_is_remembered():
+def test_a_message_is_the_same_by_its_place_and_by_its_index():
     told = Counted("a", "b")
 
-    assert told.conversation.peeks[1] == Peek("user", ("call b",))
-    assert told.conversation.peeks is told.conversation.peeks
-    assert (told.peeked, told.read) == (["a", "b"], [])
+    assert told.conversation.messages[1] is told.conversation[-1]
+    assert told.read == ["b"]
 
 
 def test_it_is_a_sequence_with_an_end():
@@ -53,8 +47,9 @@ def test_it_is_a_sequence_with_an_end():
     assert len(conversation) == 2
     assert [message.texts for message in conversation] == [("a",), ("b",)]
     assert conversation.item(0) == "a"
-    with pytest.raises(IndexError):
-        conversation[2]
+    for beyond in (2, -3):
+        with pytest.raises(IndexError):
+            conversation[beyond]
 
 
 def test_a_transcript_goes_on_with_the_origin_of_every_item_and_leaves_the_old_one_alone():

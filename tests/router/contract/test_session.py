@@ -1,16 +1,17 @@
 import pytest
+from msgspec.structs import replace
 
 from router.contract.session import SessionState, read_state
 from router.contract.words import Tier
 
 FULL = SessionState(
     at=5.0,
-    tier="deep",
+    tier=Tier.DEEP,
     target="sage",
     turn="t",
     has_escalated=True,
     effort="high",
-    override="fast",
+    override=Tier.FAST,
     override_at=3,
     messages=7,
     last="l",
@@ -24,8 +25,16 @@ def test_a_state_comes_back_from_a_store_as_it_was():
     assert read_state(SessionState().write()) == SessionState()
 
 
+def test_tiers_come_back_as_tiers():
+    state = read_state(FULL.write())
+
+    assert (state.tier, state.override) == (Tier.DEEP, Tier.FAST)
+    assert isinstance(state.tier, Tier)
+    assert isinstance(state.override, Tier)
+
+
 def test_a_state_that_an_older_version_wrote_is_read():
-    assert read_state(b'{"tier": "fast", "count": 4, "gone": 1}') == SessionState(tier="fast", messages=4)
+    assert read_state(b'{"tier": "fast", "count": 4, "gone": 1}') == SessionState(tier=Tier.FAST, messages=4)
 
 
 @pytest.mark.parametrize("stored", [b"", b"[]", b"null", b'{"tier": "medium"}', b'{"warm": 3}', b'{"warm": {"a": [1]}}'])
@@ -34,7 +43,9 @@ def test_what_is_no_state_is_not_read(stored):
 
 
 def test_every_step_leaves_the_state_before_it_as_it_was():
-    before = FULL._replace()
+    before = replace(
+        FULL,
+    )
 
     FULL.with_override(None, 9, at=1.0)
     FULL.with_turn("u", Tier.FAST, has_escalated=False, was_asked_for=True, effort="low")

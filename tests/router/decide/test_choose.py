@@ -2,17 +2,21 @@
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
+from router.contract.economics import Economics, TurnSize
 from router.contract.errors import Misfit, TiersBusy, TooLong
 from router.contract.opinions import Insist, Lean, Opinion, Rank, RuleOut
 from router.contract.words import Tier, TurnKind
 from router.decide.choose import Rules, decide
-from router.decide.estimate import Economics, TurnSize, find_flip, project
+from router.decide.estimate import find_flip, flip_of, project, weighing_of
+from router.decide.explain import explain
+from router.decide.opinions import evidence_of
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
 
 ECONOMICS = Economics(60.0, 3.7, 1.0, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
@@ -61,7 +65,7 @@ def test_the_score_is_the_sum_of_all_shares(odds):
 
     prior = math.log(0.45 / 0.55)
     assert decision.score == pytest.approx(1 / (1 + math.exp(-(prior + sum(odds)))), abs=1e-9)
-    assert len(decision.evidence) == len(odds)
+    assert len(evidence_of(decision.opinions)) == len(odds)
 
 
 @given(some.lists(log_odds, max_size=4), some.floats(-3, 3).filter(bool))
@@ -71,15 +75,17 @@ def test_the_personal_offset_is_one_share_of_the_sum_and_shows_as_evidence(odds,
     decision = run(*(lean(value, f"p{n}") for n, value in enumerate(odds)), economics=economics)
 
     assert decision.score == pytest.approx(1 / (1 + math.exp(-(ECONOMICS.prior + offset + sum(odds)))), abs=1e-9)
-    assert [item.log_odds for item in decision.evidence if item.policy == "personal"] == [offset]
-    assert [abs(item.log_odds) for item in decision.evidence] == sorted((abs(o) for o in [*odds, offset]), reverse=True)
+    assert [item.log_odds for item in evidence_of(decision.opinions) if item.policy == "personal"] == [offset]
+    assert [abs(item.log_odds) for item in evidence_of(decision.opinions)] == sorted(
+        (abs(o) for o in [*odds, offset]), reverse=True
+    )
 
 
 @pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.COMPACTION, TurnKind.SUBAGENT])
 def test_the_personal_offset_is_for_turns_of_the_person_alone(kind):
     decision = run(signals=make_signals(kind=kind), economics=replace(ECONOMICS, personal_log_odds=2.0))
 
-    assert decision.evidence == ()
+    assert evidence_of(decision.opinions) == ()
 
 
 def test_with_no_wait_and_cold_caches_fast_wins_below_the_threshold_of_the_preference():
@@ -124,14 +130,15 @@ def test_applying_the_reported_flip_changes_the_tier(
         economics=economics,
     )
     prior = math.log(0.45 / 0.55)
-    if decision.flip.score is not None:
-        assume(0.002 < decision.flip.score < 0.998 and abs(decision.flip.score - decision.score) > 1e-4)
-        beyond = decision.flip.score + math.copysign(1e-5, decision.flip.score - decision.score)
+    flip = flip_of(weighing_of(decision), decision.score, decision.economics)
+    if flip.score is not None:
+        assume(0.002 < flip.score < 0.998 and abs(flip.score - decision.score) > 1e-4)
+        beyond = flip.score + math.copysign(1e-5, flip.score - decision.score)
         assert tier(math.log(beyond / (1 - beyond)) - prior, wait) is not decision.tier
-    if decision.flip.fast_wait_seconds is not None:
+    if flip.fast_wait_seconds is not None:
         step = 0.01 if decision.tier is Tier.FAST else -0.01
-        assume(decision.flip.fast_wait_seconds + step >= 0)
-        assert tier(odds, decision.flip.fast_wait_seconds + step) is not decision.tier
+        assume(flip.fast_wait_seconds + step >= 0)
+        assert tier(odds, flip.fast_wait_seconds + step) is not decision.tier
 
 
 def test_no_order_of_policies_changes_the_result():
@@ -153,7 +160,7 @@ def test_a_policy_that_raises_is_skipped_and_named_in_the_decision():
     decision = run(Raises(), lean(-3))
 
     assert decision.tier is Tier.FAST
-    assert [(entry.policy, entry.reason) for entry in decision.skipped] == [("raises", "ValueError")]
+    assert [(entry.policy, entry.reason) for entry in decision.opinions.skipped] == [("raises", "ValueError")]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +182,7 @@ def test_a_policy_that_answers_nonsense_is_skipped_and_named(nonsense):
     decision = run(Says("odd", (nonsense,)), lean(-3))
 
     assert decision.tier is Tier.FAST
-    assert [entry.policy for entry in decision.skipped] == ["odd"]
+    assert [entry.policy for entry in decision.opinions.skipped] == ["odd"]
 
 
 def test_the_highest_rank_wins_and_the_rest_is_in_the_evidence():
@@ -186,7 +193,7 @@ def test_the_highest_rank_wins_and_the_rest_is_in_the_evidence():
     )
 
     assert (decision.tier, decision.because, decision.decided_by) == (Tier.FAST, "the header", "b")
-    assert len(decision.evidence) == 3
+    assert len(evidence_of(decision.opinions)) == 3
     assert decision.spill == ()
 
 
@@ -271,13 +278,14 @@ def test_money_alone_can_tip_the_choice():
 def test_a_wait_flips_nothing_where_a_second_fast_target_would_take_over():
     signals = make_signals(stand(make_target("one")), stand(make_target("two")), stand(make_target("sage", Tier.DEEP)))
 
-    assert run(lean(-3), signals=signals).flip.fast_wait_seconds is None
+    assert explain(run(lean(-3), signals=signals))["flip"]["fast_wait_seconds"] is None
 
 
 def test_what_was_insisted_on_is_flipped_by_nothing():
     decision = run(Says("a", (Insist("x", Rank.HEADER, tier=Tier.DEEP),)))
 
-    assert (decision.flip.score, decision.flip.fast_wait_seconds) == (None, None)
+    assert decision.weighing is None
+    assert explain(decision)["flip"] == {"score": None, "fast_wait_seconds": None}
 
 
 def test_a_policy_that_answers_a_generator_is_heard():
@@ -287,7 +295,7 @@ def test_a_policy_that_answers_a_generator_is_heard():
         def judge(self, request, signals):
             yield Lean(-5, "x")
 
-    assert len(run(Yields()).evidence) == 1
+    assert len(run(Yields()).opinions.leans) == 1
 
 
 def test_no_flip_is_reported_where_there_is_none():

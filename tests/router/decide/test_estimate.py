@@ -1,14 +1,15 @@
 """Time and money to done, worked out by hand, and where they meet."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
+from router.contract.decision import Weighing
+from router.contract.economics import Economics, TurnSize
 from router.contract.target import Price, WorkRatio
 from router.contract.words import Tier
-from router.decide.estimate import Economics, TurnSize, find_flip, project, weigh, weigh_with_redo
+from router.decide.estimate import costs_of, estimates_of, find_flip, project, weigh, weigh_with_redo
 from tests.tools.values import make_target, stand
 
 ECONOMICS = Economics(
@@ -145,6 +146,12 @@ def test_no_wait_flips_what_is_on_deep_already_and_none_where_time_is_worth_noth
     assert find_flip(fast, deep, 0.9, worthless).fast_wait_seconds is None
 
 
-def test_the_prior_is_the_log_odds_of_the_base_rate():
-    assert ECONOMICS.prior == 0.0
-    assert replace(ECONOMICS, base_rate=0.75).prior == pytest.approx(1.0986, abs=1e-4)
+@given(some.floats(0, 1), some.integers(0, 100_000), some.floats(0, 60), some.floats(0, 60), some.sampled_from([None, PRICE]))
+def test_the_costs_that_decide_are_those_of_the_estimates(p, tokens, fast_wait, deep_wait, price):
+    fast = project(target(price=price, wait=fast_wait), tokens, ECONOMICS)
+    deep = project(target("sage", Tier.DEEP, price=price, wait=deep_wait), tokens, ECONOMICS)
+
+    estimates = estimates_of(Weighing(fast, deep), p, ECONOMICS)
+
+    costs = [estimates[tier].cost_usd for tier in (Tier.FAST, Tier.DEEP)]
+    assert list(costs_of(fast, deep, p, ECONOMICS)) == pytest.approx(costs)

@@ -1,21 +1,23 @@
 import pytest
 
-from router.contract.decision import Estimate
-from router.contract.opinions import Insist, Lean, Rank, RuleOut
+from router.contract.decision import Projection
+from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut
+from router.contract.signals import SessionPosition
 from router.contract.words import Tier
 from router.decide.explain import because_estimate, explain
-from router.decide.opinions import Attributed, Opinions
 from tests.tools.exchanges import make_decision
+from tests.tools.values import make_signals
 
 LOOKS_QUICK = Lean(-4.0, "looks like a quick edit: rename", names_turn=True)
 LOOKS_LONG = Lean(3.0, "looks like a long task: migrate", names_turn=True)
 
 
 def say(tier: Tier, *leans: Lean, warm: int = 0, fast_wait: float = 0.0, deep_wait: float = 0.0) -> str:
-    attributed = tuple(Attributed("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
+    held = tuple(("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
     waits = {Tier.FAST: fast_wait, Tier.DEEP: deep_wait}
-    estimates = {side: Estimate(side, 1.0, None, 1.0, waits[side], 0.0) for side in Tier}
-    return because_estimate(tier, estimates, Opinions((), (), attributed, ()), warm)
+    chosen, other = (Projection(side, waits[side], 1.0, 1.0, 0.0, 0.0, False) for side in (tier, tier.other))
+    signals = make_signals(tokens=100_000, position=SessionPosition(tier, warm={tier: warm}))
+    return because_estimate(tier, chosen, other, Opinions(leans=held), signals)
 
 
 def test_it_begins_with_what_the_turn_looks_like_and_holds_no_seconds():
@@ -69,11 +71,9 @@ def test_it_never_grows_beyond_120_characters():
 def test_evidence_carries_its_facts_so_that_nobody_reads_them_out_of_a_sentence():
     insist = Insist("the header", Rank.HEADER, tier=Tier.FAST)
     rule_out = RuleOut("spark", "too long", lasting=True, tokens=(9, 8))
-    opinions = Opinions(
-        (Attributed("override", insist),), (Attributed("window", rule_out),), (Attributed("learned", LOOKS_QUICK),), ()
-    )
+    opinions = Opinions((("override", insist),), (("window", rule_out),), (("learned", LOOKS_QUICK),))
 
-    told = explain(make_decision(evidence=opinions.evidence()))
+    told = explain(make_decision(opinions=opinions))
 
     assert told["evidence"] == [
         {"policy": "override", "kind": "insist", "because": "the header", "rank": "header", "tier": "fast"},

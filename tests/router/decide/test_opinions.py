@@ -4,11 +4,12 @@ import random
 from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
-from router.contract.decision import Evidence, Skipped
-from router.contract.opinions import Insist, Lean, Rank, RuleOut
+from router.contract.decision import Evidence
+from router.contract.opinions import Insist, Lean, Rank, RuleOut, Skipped
 from router.contract.words import Tier
-from router.decide.opinions import collect
+from router.decide.opinions import collect, evidence_of, with_lean
 from tests.tools.values import ask, make_signals
 
 
@@ -43,18 +44,18 @@ def test_whatever_the_order_of_the_policies_the_same_is_heard_strongest_first():
     orders = [heard(*chance.sample(POLICIES, len(POLICIES))) for _ in range(100)]
 
     assert all(opinions == orders[0] for opinions in orders)
-    assert [held.policy for held in orders[0].insists] == ["header", "name"]
-    assert [(held.opinion.target, held.policy) for held in orders[0].ruled_out] == [
+    assert [policy for policy, _ in orders[0].insists] == ["header", "name"]
+    assert [(opinion.target, policy) for policy, opinion in orders[0].ruled_out] == [
         ("sage", "window"),
         ("spark", "window"),
         ("spark", "strong"),
     ]
-    assert [held.opinion.log_odds for held in orders[0].leans] == [2.0, -0.5]
+    assert [lean.log_odds for _, lean in orders[0].leans] == [2.0, -0.5]
     assert orders[0].skipped == (Skipped("broken", "ZeroDivisionError"),)
 
 
 def test_evidence_keeps_what_each_opinion_said():
-    assert heard(*POLICIES).evidence() == (
+    assert evidence_of(heard(*POLICIES)) == (
         Evidence("header", "insist", "the header says so", tier=Tier.FAST, rank="header"),
         Evidence("name", "insist", "the name says so", target="sage", rank="model_name"),
         Evidence("window", "rule_out", "no images", target="sage", is_lasting=True),
@@ -68,10 +69,10 @@ def test_evidence_keeps_what_each_opinion_said():
 def test_one_lean_more_takes_its_place_and_changes_nothing_else():
     before = heard(*POLICIES)
 
-    after = before.with_lean("personal", Lean(-1.0, "as a rule"))
+    after = with_lean(before, "personal", Lean(-1.0, "as a rule"))
 
-    assert [held.policy for held in after.leans] == ["strong", "personal", "mild"]
-    assert after._replace(leans=before.leans) == before
+    assert [policy for policy, _ in after.leans] == ["strong", "personal", "mild"]
+    assert replace(after, leans=before.leans) == before
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_a_policy_that_answers_nonsense_is_skipped_whole_and_says_why(said, reas
     opinions = heard(Says("odd", said), Says("sound", (Lean(1.0, "x"),)))
 
     assert opinions.skipped == (Skipped("odd", reason),)
-    assert [held.policy for held in opinions.leans] == ["sound"]
+    assert [policy for policy, _ in opinions.leans] == ["sound"]
 
 
 def test_a_sound_opinion_next_to_nonsense_of_the_same_policy_does_not_count():
@@ -105,4 +106,4 @@ def test_a_sound_opinion_next_to_nonsense_of_the_same_policy_does_not_count():
 
 @pytest.mark.parametrize("log_odds", [20.0, -20.0, 3])
 def test_odds_up_to_twenty_are_taken(log_odds):
-    assert heard(Says("sure", (Lean(log_odds, "x"),))).leans[0].opinion.log_odds == log_odds
+    assert heard(Says("sure", (Lean(log_odds, "x"),))).leans[0][1].log_odds == log_odds

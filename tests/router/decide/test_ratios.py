@@ -1,8 +1,9 @@
 import pytest
 
+from router.contract.economics import Economics, TurnSize
 from router.contract.entry import FinishedWork
 from router.contract.target import WorkRatio
-from router.decide.estimate import Economics, TurnSize, project, weigh
+from router.decide.estimate import project, weigh
 from router.decide.ratios import learn_ratios
 from tests.tools.values import make_target, stand
 

@@ -1,5 +1,9 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
 from router.contract.words import Dialect, Feature
-from router.dialects.fitting import Fit, fields_to_change
+from router.dialects.fitting import Fit, fields_to_change, reasons_to_change
 from router.dialects.hosts import quirks_of
 from router.dialects.translate.envelope import wrap
 from tests.tools.values import EVERYTHING, ask, make_target, make_view
@@ -104,3 +108,57 @@ def test_effort_is_said_in_the_hosts_words():
     assert fields_to_change(view, make_target(), Fit(quirks_of("https://api.cerebras.ai/v1")))[0] == {
         "reasoning_effort": "high"
     }
+
+
+MESSAGE = {"role": "user", "content": "x"}
+BODIES = {
+    Dialect.CHAT: {"messages": [MESSAGE]},
+    Dialect.RESPONSES: {"input": [MESSAGE]},
+    Dialect.MESSAGES: {"messages": [MESSAGE], "max_tokens": 9},
+    Dialect.COMPLETIONS: {"prompt": "x"},
+}
+MORE = {
+    "max_tokens": 9,
+    "max_completion_tokens": 9,
+    "reasoning_effort": "xhigh",
+    "reasoning": {"effort": "xhigh"},
+    "output_config": {"effort": "xhigh"},
+    "logit_bias": {"1": 2},
+    "store": False,
+    "temperature": 1,
+    "user": wrap("other", {}),
+}
+HOSTS = ("api.openai.com", "api.anthropic.com", "api.cerebras.ai", "api.groq.com", "api.x.ai", "models.example")
+
+
+@given(
+    dialect=st.sampled_from(sorted(BODIES)),
+    more=st.sets(st.sampled_from(sorted(MORE))),
+    host=st.sampled_from(HOSTS),
+    efforts=st.sampled_from(({}, {"xhigh": "high"})),
+    accepts=st.sampled_from((EVERYTHING, EVERYTHING - {Feature.REASONING})),
+    instructions=st.sampled_from(("", "Be brief.")),
+)
+def test_a_request_without_a_reason_to_change_has_no_field_that_changes(dialect, more, host, efforts, accepts, instructions):
+    view = make_view({**BODIES[dialect], **{name: MORE[name] for name in more}}, dialect)
+    target = make_target(speaks=frozenset(Dialect), accepts=accepts)
+    fit = Fit(quirks_of(f"https://{host}/v1"), efforts, instructions)
+
+    reasons = reasons_to_change(target, fit).get(dialect)
+
+    if reasons is not None and reasons.leave_alone(view, target):
+        assert fields_to_change(view, target, fit) == ({}, ())
+
+
+def test_most_requests_give_no_reason_to_change_and_foreign_state_does():
+    for dialect, body in BODIES.items():
+        view, target = make_view(body, dialect), make_target(speaks=frozenset(Dialect))
+        for host in HOSTS:
+            reasons = reasons_to_change(target, Fit(quirks_of(f"https://{host}/v1")))[dialect]
+            assert reasons.leave_alone(view, target)
+            assert not reasons.leave_alone(replace(view, origins={"key": "other"}), target)
+
+
+def test_a_dialect_that_a_target_does_not_speak_or_that_gets_instructions_always_changes():
+    assert Dialect.MESSAGES not in reasons_to_change(make_target(speaks=frozenset({Dialect.CHAT})), Fit())
+    assert reasons_to_change(make_target(), Fit(instructions="Be brief.")) == {}

@@ -1,33 +1,21 @@
 """Our own response headers."""
 
-from router.contract.decision import Decision, Flip
-from router.contract.facts import AnswerFacts
-from router.contract.signals import Turn
-from router.contract.words import Tier, TurnKind
+from router.contract.facts import AttemptOpened
+from router.contract.words import Tier
 from router.dialects.headers import answer_headers, header_text
+from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target
 
-DECISION = Decision(
-    tier=Tier.FAST,
-    targets=("spark",),
-    spill=(),
+DECISION = make_decision(
     score=0.25,
     because="a small edit",
     decided_by="estimate",
-    evidence=(),
-    estimates={},
-    margin_usd=None,
-    flip=Flip(None, None),
-    skipped=(),
-    turn=Turn(TurnKind.ASK, "s", "test", None, None),
-    prompt_tokens=1,
-    prompt_is_exact=True,
-    config_fingerprint="",
 )
 
 
 def headers_of(target=None, failed: str = "", explanation: dict | None = None) -> dict[str, str]:
-    return dict(answer_headers(AnswerFacts("req_1", DECISION, target or make_target(), failed, 1.234, explanation)))
+    opened = AttemptOpened(0.0, target or make_target(), failed, ("logit_bias",))
+    return dict(answer_headers("req_1", DECISION, opened, 1.234, (), explanation))
 
 
 def test_a_line_for_a_header_is_plain_and_bounded():
@@ -61,5 +49,6 @@ def test_an_explanation_is_ascii_without_the_persons_words_and_short_when_it_mus
     assert whole.isascii()
     assert "secret" not in whole
     assert '"more":1' in whole
+    assert '"drops":{"spark":["logit_bias"]}' in whole
     assert "evidence" not in cut
     assert '"decided_by":"x"' in cut

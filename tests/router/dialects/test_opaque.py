@@ -1,5 +1,7 @@
 """Whose hidden state goes where."""
 
+from msgspec.structs import replace
+
 from router.contract.words import Dialect
 from router.dialects.opaque import all_keys, is_foreign, keys_for, keys_of, refused_by, without_foreign
 from tests.tools.values import make_view
@@ -19,7 +21,7 @@ def test_what_is_the_targets_own_or_nobodys_stays_untouched():
     view = responses(reasoning("mine"))
     (key,) = all_keys(view)
 
-    assert without_foreign(view._replace(origins={key: "spark"}), "spark") is None
+    assert without_foreign(replace(view, origins={key: "spark"}), "spark") is None
     assert without_foreign(view, "spark") is None
 
 
@@ -34,7 +36,8 @@ def test_the_keys_for_a_target_are_those_that_it_would_be_sent():
     view = responses(reasoning("mine"), reasoning("theirs"), reasoning("unknown"))
     mine, theirs, unknown = all_keys(view)
 
-    view = view._replace(origins={mine: "spark", theirs: "sage"})
+    view = replace(view, origins={mine: "spark", theirs: "sage"})
 
     assert keys_for(view, "spark") == (mine, unknown)
-    assert list(keys_of(Dialect.RESPONSES, reasoning("mine"))) == [mine]
+    assert list(keys_of(view)) == [mine, theirs, unknown]
+    assert list(keys_of(view, 3)) == [unknown]

@@ -3,7 +3,7 @@ import pytest
 from router.contract.errors import BadRequest, NotAllowed
 from router.contract.words import Dialect, Feature
 from router.dialects.opaque import all_keys
-from router.dialects.requests import guess_dialect
+from router.dialects.requests import USUAL_FIELDS, guess_dialect, refuse_library_fields
 from tests.tools.values import ask, make_view
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -46,6 +46,13 @@ def test_fields_that_a_library_would_obey_are_refused(field):
         ask(**{field: "x"})
 
     assert caught.value.param == field
+
+
+def test_no_usual_field_is_one_that_is_refused():
+    for field in USUAL_FIELDS:
+        refuse_library_fields({field: "x"})
+
+    assert len(USUAL_FIELDS) > 20
 
 
 def test_needs_are_read_from_every_dialect():

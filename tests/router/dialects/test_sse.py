@@ -3,7 +3,7 @@ from hypothesis import strategies as some
 
 from router.contract.usage import Usage
 from router.contract.words import Dialect
-from router.dialects.answers import compose, read_stream_end
+from router.dialects.answers import TELLING, compose, read_stream_end
 from router.dialects.composer import Answer, ComposedCall, Finish, write_call
 from router.dialects.sse import Tail, split_frames
 from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
@@ -19,8 +19,8 @@ def whole_stream(dialect: Dialect) -> bytes:
     return b"".join([*pieces, composer.close(Finish.STOP, USAGE)])
 
 
-def feed(data: bytes, cuts: list[int]) -> Tail:
-    tail, start = Tail(), 0
+def feed(data: bytes, cuts: list[int], dialect: Dialect = Dialect.CHAT) -> Tail:
+    tail, start = Tail(TELLING[dialect]), 0
     for cut in [*sorted(set(cuts)), len(data)]:
         if data[start:cut]:
             tail.add(data[start:cut])
@@ -32,7 +32,7 @@ def feed(data: bytes, cuts: list[int]) -> Tail:
 def test_the_end_of_a_stream_is_read_the_same_however_it_was_sliced(dialect, cuts):
     data = whole_stream(dialect)
 
-    end = read_stream_end(dialect, feed(data, [cut for cut in cuts if cut < len(data)]).frames())
+    end = read_stream_end(dialect, feed(data, [cut for cut in cuts if cut < len(data)], dialect).frames())
 
     assert end.is_complete
     assert not end.has_failed
@@ -46,7 +46,7 @@ def test_a_stream_cut_before_its_end_is_never_complete(dialect, share):
     # Chat's finish reason is an end of its own, so the cut lies before that frame.
     limit = data.rfind(b'"finish_reason":"') if dialect in (Dialect.CHAT, Dialect.COMPLETIONS) else last
 
-    end = read_stream_end(dialect, feed(data[: int(limit * share)], []).frames())
+    end = read_stream_end(dialect, feed(data[: int(limit * share)], [], dialect).frames())
 
     assert not end.is_complete
 
@@ -77,13 +77,13 @@ def test_a_last_frame_of_megabytes_is_still_read():
     text = "x" * 3_000_000
     frame = f'event: response.completed\ndata: {{"type":"response.completed","response":{{"t":"{text}"}}}}\n\n'.encode()
 
-    tail = feed(frame, list(range(0, len(frame), 65_536)))
+    tail = feed(frame, list(range(0, len(frame), 65_536)), Dialect.RESPONSES)
 
     assert read_stream_end(Dialect.RESPONSES, tail.frames()).is_complete
 
 
 def test_only_the_ends_of_a_long_stream_are_kept():
-    tail = Tail()
+    tail = Tail(TELLING[Dialect.CHAT])
     for number in range(10_000):
         tail.add(chat_frame(str(number)))
     tail.add(CHAT_USAGE)
@@ -96,4 +96,72 @@ def test_only_the_ends_of_a_long_stream_are_kept():
 def test_line_ends_of_every_kind_make_frames():
     for end in (b"\n", b"\r\n", b"\r"):
         data = b"event: message_stop" + end + b'data: {"type":"message_stop"}' + end + end
-        assert read_stream_end(Dialect.MESSAGES, feed(data, []).frames()).is_complete
+        assert read_stream_end(Dialect.MESSAGES, feed(data, [], Dialect.MESSAGES).frames()).is_complete
+
+
+PINGS = [b": ping\n\n"] * 30
+ERRORS = {
+    Dialect.CHAT: b'data: {"error": {"message": "boom"}}\n\n',
+    Dialect.COMPLETIONS: b'data: {"error":{"message":"boom"}}\n\n',
+    Dialect.MESSAGES: b'event: error\ndata: {"type":"error","error":{"message":"boom"}}\n\n',
+    Dialect.RESPONSES: b'data: {"type": "response.failed", "response": {"error": {"code": "boom"}}}\n\n',
+}
+
+
+def verdict(dialect: Dialect, pieces: list[bytes]):
+    tail = Tail(TELLING[dialect])
+    for piece in pieces:
+        tail.add(piece)
+    return read_stream_end(dialect, tail.frames())
+
+
+@given(
+    some.sampled_from(list(Dialect)),
+    some.lists(some.integers(1, 3_000), max_size=30),
+    some.lists(some.integers(0, 40), max_size=3),
+    some.lists(some.integers(0, 40), max_size=20),
+)
+def test_the_verdict_on_a_stream_is_that_on_all_of_its_frames(dialect, cuts, failures, comments):
+    """Nothing is lost by leaving frames unread, wherever failures and comments are."""
+    frames = [frame + b"\n\n" for frame in whole_stream(dialect).split(b"\n\n") if frame]
+    for place in failures:
+        frames.insert(place, ERRORS[dialect])
+    for place in comments:
+        frames.insert(place, b': "error": "usage": 1\n\n')
+    data = b"".join(frames)
+
+    end = read_stream_end(dialect, feed(data, [cut for cut in cuts if cut < len(data)], dialect).frames())
+
+    assert end == read_stream_end(dialect, split_frames(data))
+    assert end.has_failed == bool(failures)
+
+
+@given(some.sampled_from(list(Dialect)), some.integers(0, 60), some.integers(0, 60))
+def test_a_failure_is_remembered_however_much_comes_after_it(dialect, before, after):
+    frames = [frame + b"\n\n" for frame in whole_stream(dialect).split(b"\n\n") if frame]
+
+    end = verdict(dialect, [*frames[:1] * before, ERRORS[dialect], *PINGS, *frames[-2:] * after, *frames])
+
+    assert end.has_failed
+
+
+def test_the_null_fields_of_each_token_tell_nothing_and_the_last_ones_do():
+    telling = TELLING[Dialect.CHAT].search
+    token = b'data: {"choices":[{"delta":{"content":"an \\"error\\": \\"x\\""},"finish_reason":null}],"usage": null}\n\n'
+
+    assert not telling(token)
+    assert telling(token.replace(b"null}]", b'"stop"}]'))
+    assert telling(CHAT_USAGE)
+
+
+def test_usage_and_a_finish_are_not_lost_in_comments_that_follow():
+    end = verdict(Dialect.CHAT, [chat_frame("a"), chat_frame(finish="stop"), CHAT_USAGE, *PINGS])
+
+    assert end.is_complete
+    assert end.usage.output_tokens == 3
+
+
+def test_a_host_that_counts_with_every_token_is_believed_on_its_last_count():
+    counted = [b'data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":%d}}\n\n' % n for n in range(1, 100)]
+
+    assert verdict(Dialect.CHAT, [*counted, DONE]).usage == Usage(5, 99)

@@ -1,11 +1,14 @@
 """One attempt at one target: what goes out, what is noted in which order, and that nothing is left behind."""
 
 import asyncio
+from typing import NamedTuple
 
 import pytest
 
+from router.contract.entry import Attempt
 from router.contract.errors import (
     CallerKey,
+    TandemError,
     Unavailable,
     UpstreamAuth,
     UpstreamCut,
@@ -14,12 +17,13 @@ from router.contract.errors import (
     UpstreamUnreachable,
 )
 from router.contract.exchange import CancelReason
-from router.contract.facts import AttemptEnded, AttemptOpened, Read
+from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Read
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation, Outcome
 from router.dialects.fitting import Fit
-from router.dispatch.attempt import Order, attempt, counts_here
+from router.dispatch.attempt import attempt
 from router.dispatch.live import LiveStatistics
+from router.dispatch.order import Order
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.scripted import HandClock, answers, fails, hangs, names_of, reach, streams
@@ -29,6 +33,14 @@ from tests.tools.values import ask, make_target, make_view
 
 SPARK = make_target()
 REFUSED = answers({"error": {"message": "no"}}, 400)
+
+
+class Result(NamedTuple):
+    """How an attempt came out, as its caller is told and as it was noted. No ending: another target may be tried."""
+
+    attempt: Attempt
+    error: TandemError | None
+    ending: Ending | None
 
 
 class Trial:
@@ -49,8 +61,13 @@ class Trial:
         set_timer = loop.call_later
         loop.call_later = lambda *given: self.timers.append(handle := set_timer(*given)) or handle
 
-    async def run(self):
-        return await attempt(self.order, self.view, self.reachable, self.failed)
+    async def run(self) -> "Result":
+        result = await attempt(self.order, self.view, self.reachable, self.failed)
+        if isinstance(result, Ending):
+            assert result.error is self.ended.error
+            return Result(self.ended.attempt, self.ended.error, result)
+        assert result is self.ended
+        return Result(result.attempt, result.error, None)
 
     def begin(self) -> asyncio.Task:
         task = asyncio.get_running_loop().create_task(self.run())
@@ -84,7 +101,7 @@ async def test_a_whole_answer_that_serves_is_opened_begun_and_ended_in_this_orde
     ended = await trial.run()
 
     assert trial.facts == ["AttemptOpened", "FirstByte", "AttemptEnded"]
-    assert ended.ending == (Outcome.SERVED, 200, None)
+    assert ended.ending == Ending(Outcome.SERVED, 200)
     assert (ended.attempt.target, ended.attempt.status, ended.attempt.error) == ("spark", 200, None)
     assert trial.sink.words == ["feed_from", "start", "write", "end"]
     assert not trial.adapter.calls[0].is_cancelled
@@ -271,6 +288,7 @@ class SlowToFit(dict):
     """A target's words for effort, which take their time to be looked up."""
 
     def __init__(self, clock: HandClock, seconds: float) -> None:
+        super().__init__({"high": "most"})  # an empty table is not looked at
         self.clock, self.seconds = clock, seconds
 
     def get(self, *_):
@@ -280,7 +298,7 @@ class SlowToFit(dict):
 @jumping_clock
 async def test_overhead_is_ours_until_the_target_is_called_with_what_it_takes_to_fit_the_request():
     clock = HandClock(0.25)
-    trial = Trial(clock=clock, fit=Fit(efforts=SlowToFit(clock, 0.5)))
+    trial = Trial(view=ask(reasoning_effort="high"), clock=clock, fit=Fit(efforts=SlowToFit(clock, 0.5)))
 
     await trial.run()
 
@@ -290,9 +308,10 @@ async def test_overhead_is_ours_until_the_target_is_called_with_what_it_takes_to
 
 @jumping_clock
 async def test_the_time_that_earlier_targets_took_is_not_ours():
-    clock = HandClock(5.0)
+    clock = HandClock(0.125)
     trial = Trial(clock=clock, failed="owl failed (503)")
-    trial.exchange.note(AttemptOpened(0.125, make_target("owl"), "", ()))
+    await attempt(trial.order, trial.view, reach(make_target("owl"), answers({}, 503)), "")
+    clock.now = 5.0
 
     await trial.run()
 
@@ -354,11 +373,3 @@ async def test_a_count_that_the_targets_dialect_has_no_call_for_is_answered_here
     assert ended.ending.outcome is Outcome.SERVED
     assert trial.adapter.opened == []
     assert trial.ended.usage is None
-
-
-def test_a_target_that_speaks_the_callers_dialect_counts_itself():
-    view = make_view({"messages": [{"role": "user", "content": "x"}]}, Dialect.MESSAGES, operation=Operation.COUNT_TOKENS)
-
-    assert counts_here(view, make_target())
-    assert not counts_here(view, make_target(speaks=frozenset({Dialect.MESSAGES})))
-    assert not counts_here(ask(), make_target(speaks=frozenset({Dialect.MESSAGES})))

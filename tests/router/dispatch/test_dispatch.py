@@ -5,6 +5,7 @@ import json
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.errors import (
     BadRequest,
@@ -16,7 +17,7 @@ from router.contract.errors import (
     UpstreamUnreachable,
 )
 from router.contract.exchange import CancelReason
-from router.contract.facts import AttemptEnded, AttemptOpened, Read, StateRefused
+from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Read, StateRefused
 from router.contract.words import Dialect, Outcome, Tier
 from router.dialects.opaque import all_keys, refused_by
 from router.dispatch.live import LiveStatistics
@@ -95,7 +96,7 @@ async def test_a_target_that_fails_is_followed_by_the_next_and_the_caller_is_tol
 
     ending = await trial.run()
 
-    assert ending == (Outcome.SERVED, 200, None)
+    assert ending == Ending(Outcome.SERVED, 200)
     assert trial.facts == ["AttemptOpened", "AttemptEnded", "AttemptOpened", "FirstByte", "AttemptEnded"]
     assert trial.attempts == [("spark", 500, "upstream_refused"), ("owl", 200, None)]
     assert trial.opened[1].failed == "spark failed (500)"
@@ -199,7 +200,7 @@ KNOWS = make_target(speaks=frozenset({Dialect.RESPONSES}))
 
 def with_state(**origins: str):
     view = make_view({"input": [USER, reasoning("mine"), USER]}, Dialect.RESPONSES)
-    return view._replace(origins={key: origins["mine"] for key in all_keys(view) if origins})
+    return replace(view, origins={key: origins["mine"] for key in all_keys(view) if origins})
 
 
 @jumping_clock
@@ -213,7 +214,7 @@ async def test_hidden_state_that_a_target_rejects_is_left_out_and_that_is_noted_
     assert trial.facts == ["AttemptOpened", "AttemptEnded", "AttemptOpened", "FirstByte", "AttemptEnded", "StateRefused"]
     assert [item["type"] for item in first["input"] if "type" in item] == ["reasoning"]
     assert [item for item in second["input"] if item.get("type") == "reasoning"] == []
-    assert trial.exchange.last(StateRefused) == (KNOWS, all_keys(with_state()))
+    assert trial.exchange.last(StateRefused) == StateRefused(KNOWS, all_keys(with_state()))
     assert trial.opened[1].failed == ""
     assert trial.reachable[1].adapter.opened == []
 
@@ -263,7 +264,7 @@ class Continuing(NamedTuple):
         if target.name != self.stored_by:
             return view
         body = {"model": "auto", "previous_response_id": "resp_1", "input": "and?"}
-        return view._replace(body=body, raw=json.dumps(body).encode())
+        return replace(view, body=body, raw=json.dumps(body).encode())
 
     def without_reference(self):
         return self._replace(stored_by="")
@@ -274,7 +275,7 @@ FORGOTTEN = answers({"error": {"message": "gone", "code": "previous_response_not
 
 def continuing(stored_by: str = "spark", clock: HandClock | None = None):
     view = make_view({"input": [USER, USER, {"role": "user", "content": "and?"}]}, Dialect.RESPONSES)
-    return view._replace(continued=Continuing(stored_by, clock))
+    return replace(view, continued=Continuing(stored_by, clock))
 
 
 @jumping_clock

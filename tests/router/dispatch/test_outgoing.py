@@ -5,7 +5,7 @@ import json
 import pytest
 
 from router.contract.errors import BadRequest
-from router.contract.words import Dialect, Feature
+from router.contract.words import Dialect, Feature, Operation
 from router.dialects.fitting import Fit
 from router.dialects.hosts import Quirks
 from router.dispatch.outgoing import prepare
@@ -75,3 +75,21 @@ def test_a_request_that_the_other_dialect_could_only_misunderstand_is_refused_be
 
     with pytest.raises(BadRequest):
         prepare(view, reach(make_target()), 10)
+
+
+def test_a_target_that_speaks_the_callers_dialect_counts_itself():
+    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}
+    messages = reach(make_target(speaks=frozenset({Dialect.MESSAGES})))
+    count = make_view(body, Dialect.MESSAGES, operation=Operation.COUNT_TOKENS)
+
+    assert prepare(count, reach(make_target()), 10).is_counted_here
+    assert not prepare(count, messages, 10).is_counted_here
+    assert not prepare(make_view(CHAT), messages, 10).is_counted_here
+
+
+def test_what_one_request_gives_no_reason_to_change_another_does():
+    target = reach(make_target(), fit=Fit(Quirks(refuses=frozenset({"temperature"}))))
+    calm = make_view({"messages": CHAT["messages"]})
+
+    assert prepare(calm, target, 10).body == calm.raw.replace(b'"auto"', b'"spark-model"')
+    assert b"temperature" not in prepare(make_view(CHAT), target, 10).body

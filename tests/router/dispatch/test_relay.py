@@ -3,10 +3,9 @@
 import asyncio
 
 from router.contract.facts import FirstByte, FirstToken
-from router.contract.words import Dialect
 from router.dispatch.relay import HEARTBEAT_SECONDS, Relay
-from tests.tools.exchanges import make_answer_facts, make_exchange
 from tests.tools.loop_clock import jumping_clock
+from tests.tools.relays import make_relay
 
 FRAME = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 LAST = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
@@ -30,14 +29,7 @@ class Caller:
 
 
 def headed(caller: Caller, *observers) -> Relay:
-    relay = Relay(
-        caller,
-        make_exchange(*observers),
-        make_answer_facts(),
-        dialect=Dialect.CHAT,
-        is_streaming=True,
-        max_bytes=1 << 20,
-    )
+    relay = make_relay(caller, *observers)
     relay.start(200, (("content-type", "text/event-stream"),))
     return relay
 

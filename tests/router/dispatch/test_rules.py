@@ -24,7 +24,7 @@ from router.contract.errors import (
 )
 from router.contract.exchange import Deadline
 from router.contract.words import Tier
-from router.dispatch.rules import Form, GiveUp, Tried, Try, candidates_of, failed_in_words, final_error, next_step
+from router.dispatch.rules import Form, GiveUp, Tried, Try, candidates_of, failed_in_words, final_error, first_step, next_step
 from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target
 
@@ -58,6 +58,13 @@ def test_a_decisions_candidates_are_two_of_its_tier_and_one_of_the_other():
     decision = make_decision(targets=("a", "b", "c"), spill=("x", "y"))
 
     assert candidates_of(decision) == ("a", "b", "x")
+
+
+@pytest.mark.parametrize(("targets", "spill"), [(("a", "b", "c"), ("x",)), (("b",), ()), ((), ("x", "y"))])
+def test_the_first_of_a_decisions_candidates_is_called_first(targets, spill):
+    decision = make_decision(targets=targets, spill=spill)
+
+    assert first_step(decision) == Try(candidates_of(decision)[0])
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 529])

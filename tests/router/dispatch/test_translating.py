@@ -12,8 +12,8 @@ from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
 from router.dispatch.relay import HEARTBEAT_SECONDS, Relay
 from router.dispatch.translating import TranslatingSink
-from tests.tools.exchanges import make_answer_facts, make_exchange
 from tests.tools.loop_clock import jumping_clock
+from tests.tools.relays import make_relay
 from tests.tools.values import make_target, make_view
 
 EVENTS = (("content-type", "text/event-stream"),)
@@ -37,15 +37,7 @@ def bridged(caller: Caller, *, is_streaming: bool = True, dialect: Dialect = Dia
     body = {"input": "x"} if dialect is Dialect.RESPONSES else {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}
     view = make_view({**body, "stream": is_streaming}, dialect)
     answer = BRIDGES[dialect, Dialect.CHAT].cross(view, WriteContext(make_target(), "m"), created=1).answer
-    relay = Relay(
-        caller,
-        make_exchange(name=view.id),
-        make_answer_facts(),
-        dialect=dialect,
-        is_streaming=is_streaming,
-        max_bytes=max_bytes,
-        translator=answer,
-    )
+    relay = make_relay(caller, view=view, translator=answer, max_bytes=max_bytes)
     return TranslatingSink(answer, relay, target="spark", is_streaming=is_streaming, max_bytes=max_bytes), relay
 
 

@@ -7,11 +7,19 @@ import re
 import pytest
 
 from router.contract.caller import LOCAL
-from router.contract.errors import BadRequest, Forbidden, HeadersTooLarge, Unavailable, WrongMediaType, WrongMethod
+from router.contract.errors import (
+    BadRequest,
+    BodyTooLarge,
+    Forbidden,
+    HeadersTooLarge,
+    Unavailable,
+    WrongMediaType,
+    WrongMethod,
+)
 from router.contract.exchange import Arrival, CancelReason
 from router.contract.words import Dialect, Operation
 from router.edge.admission import Admission
-from router.edge.http.head import RequestHead
+from router.edge.http.head import RequestHead, parse_head
 from tests.tools.edge import FakeRoad, running_edge, wait_for_ever
 from tests.tools.http import Reply, chat, request_bytes
 from tests.tools.raw import Caller
@@ -138,7 +146,7 @@ async def test_a_create_route_takes_posts_alone(edge, raw, status):
 
 
 def head(raw: bytes = GOOD) -> RequestHead:
-    return RequestHead(raw[: raw.index(b"\r\n\r\n") + 4])
+    return parse_head(raw[: raw.index(b"\r\n\r\n") + 4])
 
 
 def test_an_admitted_create_call_holds_a_slot_until_it_is_released():
@@ -147,7 +155,7 @@ def test_an_admitted_create_call_holds_a_slot_until_it_is_released():
     caller = admission.admit(head())
 
     assert (caller, admission.in_flight) == (LOCAL, 1)
-    assert admission.takes_slot(head())
+    assert head().takes_slot
     with pytest.raises(Unavailable):
         admission.admit(head())
     admission.release()
@@ -158,7 +166,7 @@ def test_a_control_route_takes_no_slot():
     admission, models = Admission(FakeRoad(max_in_flight=0)), head(request_bytes("/v1/models"))
 
     assert admission.admit(models) is LOCAL
-    assert not admission.takes_slot(models)
+    assert not models.takes_slot
     assert admission.in_flight == 0
 
 
@@ -198,6 +206,57 @@ def test_the_limits_are_those_of_the_plan_that_counts_now():
     assert admission.limits.max_headers == 1
     with pytest.raises(HeadersTooLarge):
         admission.admit(head())
+
+
+def test_headers_may_be_as_many_and_as_large_as_the_limits_say_and_no_more():
+    asked, road = head(), FakeRoad()
+    admission = Admission(road)
+
+    for limits in ({"max_headers": asked.count}, {"max_header_bytes": asked.size}):
+        road.use(**limits)
+        admission.admit(head())
+        road.use(**{name: limit - 1 for name, limit in limits.items()})
+        with pytest.raises(HeadersTooLarge):
+            admission.admit(head())
+        road.use(max_headers=20, max_header_bytes=4_096)
+
+
+def test_a_body_may_be_as_large_as_the_limit_says_and_no_more():
+    admission = Admission(FakeRoad(max_body_bytes=10))
+
+    admission.admit(head(request_bytes("/v1/messages", b"x" * 10)))
+    with pytest.raises(BodyTooLarge):
+        admission.admit(head(request_bytes("/v1/messages", b"x" * 11)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "error"),
+    [
+        ({"max_headers": 1}, HeadersTooLarge),
+        ({"max_header_bytes": 10}, HeadersTooLarge),
+        ({"max_body_bytes": 10}, BodyTooLarge),
+        ({"max_in_flight": 0}, Unavailable),
+    ],
+)
+def test_the_limits_count_for_a_head_that_was_checked_before(limits, error):
+    road, asked = FakeRoad(), head()
+    admission = Admission(road)
+    admission.admit(asked)
+    admission.release()
+    road.use(**limits)
+
+    assert asked.is_checked
+    with pytest.raises(error):
+        admission.admit(asked)
+
+
+def test_a_head_that_is_refused_was_not_checked():
+    asked = head(without(GOOD, b"host"))
+
+    with pytest.raises(BadRequest):
+        Admission(FakeRoad()).admit(asked)
+
+    assert not asked.is_checked
 
 
 class Sink:

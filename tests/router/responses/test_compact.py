@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.errors import UpstreamMalformed
 from router.contract.words import Dialect, Operation, TurnKind
@@ -16,7 +17,7 @@ RESULT = {"type": "function_call_output", "call_id": "call_1", "output": "a.py"}
 
 def compacting(*items: dict, **more: object):
     view = make_view({"input": list(items), **more}, Dialect.RESPONSES)
-    return ask_for_summary(view._replace(operation=Operation.COMPACT))
+    return ask_for_summary(replace(view, operation=Operation.COMPACT))
 
 
 def user(text: str) -> dict:

@@ -1,6 +1,7 @@
 """What is kept of an answer, and which answers are."""
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.facts import Read, ResponseCompleted
 from router.contract.words import Operation
@@ -51,7 +52,7 @@ def test_a_response_is_kept_unless_it_must_not_be_or_its_beginning_is_unknown(bo
 
 def test_nothing_of_other_dialects_and_operations_is_kept():
     assert not is_kept(make_view({"messages": [{"role": "user", "content": "x"}], "store": True}))
-    assert not is_kept(ask()._replace(operation=Operation.COUNT_TOKENS))
+    assert not is_kept(replace(ask(), operation=Operation.COUNT_TOKENS))
 
 
 @pytest.mark.parametrize(("store", "for_long"), [(None, False), (True, True)])

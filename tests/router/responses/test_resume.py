@@ -3,12 +3,13 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.caller import LOCAL
 from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.stores import StoredResponse
 from router.contract.words import Dialect, Feature, Operation, Tier
-from router.responses.resume import resume
+from router.responses.resume import complete, is_complete, resume
 from tests.router.responses.kept import CALL, REASONING, SAID, ask, kept
 from tests.tools.values import make_target, make_view
 
@@ -82,7 +83,7 @@ async def test_a_maker_that_says_it_stores_gets_the_request_as_it_came_until_it_
 
     assert view_for(view, spark).body["previous_response_id"] == "resp_1"
     assert view.continued.stored_by == "spark"
-    lost = view._replace(continued=view.continued.without_reference())
+    lost = replace(view, continued=view.continued.without_reference())
     assert view_for(lost, spark).body["input"][1] == SAID
 
 
@@ -111,9 +112,33 @@ async def test_an_unknown_id_may_be_known_to_a_target_of_the_dialect():
         with pytest.raises(ResponseForgotten, match="resp_9"):
             await resume(view, store, targets)
     with pytest.raises(ResponseForgotten):
-        await resume(view._replace(operation=Operation.COUNT_TOKENS), Store(), (responses,))
+        await resume(replace(view, operation=Operation.COUNT_TOKENS), Store(), (responses,))
 
 
 async def test_a_previous_id_that_is_no_text_is_named():
     with pytest.raises(BadRequest, match="previous_response_id"):
         await resume(ask(previous_response_id=5), Store(), ())
+
+
+async def test_only_a_request_that_leaves_something_out_is_completed():
+    chat = make_view({"messages": [{"role": "user", "content": "x"}]})
+    compacts = replace(ask(), operation=Operation.COMPACT)
+    goes_on = ask("go on", previous_response_id="resp_1")
+
+    summarized, continued = [await complete(view, Store(kept(SAID)), ()) for view in (compacts, goes_on)]
+
+    assert [is_complete(view) for view in (chat, ask(), compacts, goes_on)] == [True, True, False, False]
+    assert (len(summarized.conversation), summarized.operation) == (2, Operation.CREATE)
+    assert [message.texts for message in continued.conversation] == [("hello",), ("done",), ("go on",)]
+    assert is_complete(summarized)
+    assert is_complete(continued)
+
+
+async def test_what_is_complete_would_stay_as_it_is():
+    for view in (ask(), make_view({"messages": [{"role": "user", "content": "x"}]})):
+        assert is_complete(view)
+        assert await complete(view, Store(), ()) is view
+
+
+def test_a_previous_id_of_any_kind_is_looked_at():
+    assert not any(is_complete(ask(previous_response_id=value)) for value in ("", None, 5, "resp_1"))

@@ -4,8 +4,10 @@ from router.contract.signals import Alias, FinishedTurn, SessionHistory, Turn
 from router.contract.words import TurnKind
 from router.sense.calibration import Calibration
 from router.sense.features import read_features
-from router.sense.signals import read_signals
-from tests.tools.values import ask
+from router.sense.signals import count_exactly, read_signals
+from router.sense.tokens import estimate_prompt
+from tests.tools.houses import Counter
+from tests.tools.values import ask, make_signals
 
 BEFORE = SessionHistory(1, (FinishedTurn("migrate the whole store", 9, 3),))
 
@@ -51,3 +53,15 @@ def test_the_answer_to_a_choice_follows_the_turn_before(text):
     turn = Turn(TurnKind.ASK, "s", "codex", text, text, history=BEFORE)
 
     assert features_of(turn) == read_features("migrate the whole store", BEFORE, offers_tools=False, follows=True)
+
+
+@pytest.mark.parametrize(("counted", "expected"), [(9_000, 9_000), (None, 100)], ids=["counted", "cannot be counted"])
+async def test_an_exact_count_takes_the_estimates_place_and_teaches_the_session(counted, expected):
+    view, calibration = ask("word " * 20_000), Calibration()
+    estimated = estimate_prompt(view)
+
+    signals = await count_exactly(view, make_signals(tokens=100), Counter(counted), calibration)
+
+    assert signals.prompt.tokens == expected
+    narrowed = calibration.narrow(view.caller, signals.turn.session, estimated)
+    assert narrowed.tokens == (counted or estimated.tokens)

@@ -4,7 +4,8 @@ import pytest
 
 from router.contract.signals import FinishedTurn, SessionHistory
 from router.contract.words import Dialect
-from router.sessions.history import is_edit
+from router.sessions.clients import UNKNOWN_CLIENT
+from router.sessions.history import read_history
 from router.sessions.turns import read_turn
 from tests.tools.values import make_view
 
@@ -82,6 +83,28 @@ def test_a_rendered_item_of_the_routing_data_reads_back_as_it_was(shared):
     assert checked > 200
 
 
-@pytest.mark.parametrize(("name", "edits"), [("Edit", True), ("apply_patch", True), ("Read", False), ("exec_command", False)])
-def test_tools_that_change_files_are_known_by_their_names(name, edits):
-    assert is_edit(name) == edits
+def test_the_persons_words_are_found_behind_answers_and_the_ones_before_them_too():
+    said = [
+        ("user", "one"),
+        ("assistant", "a"),
+        ("user", "<command-name>x</command-name>"),
+        ("user", "two"),
+        ("assistant", "b"),
+    ]
+    conversation = make_view({"messages": [{"role": role, "content": text} for role, text in said]}).conversation
+
+    told = read_history(conversation, UNKNOWN_CLIENT)
+
+    assert told.find_words(conversation, UNKNOWN_CLIENT) == "two"
+    assert told.find_words(conversation, UNKNOWN_CLIENT, skip=1) == "one"
+    assert told.find_words(conversation, UNKNOWN_CLIENT, skip=2) is None
+
+
+def test_of_a_conversation_longer_than_any_real_one_the_end_is_read_and_its_first_words():
+    said = [{"role": "user", "content": f"say {number}"} for number in range(3_000)]
+    conversation = make_view({"messages": said}).conversation
+
+    told = read_history(conversation, UNKNOWN_CLIENT)
+
+    assert (told.turns, told.first_at, told.words_at[-1]) == (1_999, 0, 2_999)
+    assert [turn.words for turn in told.last] == ["say 2996", "say 2997", "say 2998"]

@@ -1,7 +1,9 @@
 import pytest
 
+from router.contract.exchange import Arrival
 from router.contract.request import InBand
-from router.contract.words import Dialect, Tier
+from router.contract.words import Dialect, Operation, Tier
+from router.dialects.requests import read_request
 from router.sessions.in_band import read_in_band
 from tests.tools.values import make_view
 
@@ -86,3 +88,19 @@ def test_a_part_of_a_message_and_a_plain_input_are_read_too():
 
     assert (wish, changes["messages"][0]["content"][1]["text"]) == (InBand(Tier.FAST), "fix")
     assert plain == (InBand(Tier.DEEP), {"input": "fix"})
+
+
+def test_every_line_goes_however_many_there_are():
+    wish, changes = read_in_band(chat(*[f"tier: fast\nsay {number}" for number in range(70)], "tier: deep\nsay it"))
+
+    assert (wish.tier, wish.place) == (Tier.DEEP, 70)
+    assert [message["content"] for message in changes["messages"]] == [*[f"say {number}" for number in range(70)], "say it"]
+
+
+def test_a_line_that_is_written_with_escapes_counts_too():
+    raw = b'{"model": "auto", "messages": [{"role": "user", "content": "\\u0074ier: deep\\nfix it"}]}'
+
+    wish, changes = read_in_band(read_request(Arrival("r", Dialect.CHAT, Operation.CREATE, {}, raw)))
+
+    assert wish.tier is Tier.DEEP
+    assert changes["messages"][0]["content"] == "fix it"

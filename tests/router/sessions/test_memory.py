@@ -1,11 +1,14 @@
 import pytest
+from msgspec.structs import replace
 
 from router.contract.caller import Caller
 from router.contract.entry import Attempt
 from router.contract.facts import AttemptEnded, Ending, FirstByte, Settled, StateRefused
 from router.contract.request import InBand, Overrides
+from router.contract.session import SessionState
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
+from router.dialects.beginnings import clear
 from router.dialects.opaque import is_foreign
 from router.sessions.memory import SessionMemory, carried_headers
 from router.sessions.turn_state import TURN_STATE
@@ -32,7 +35,7 @@ def chat(*said: str, caller: str = "local", **body):
     """A conversation whose speakers take turns, the user first."""
     roles = ("user", "assistant")
     messages = [{"role": roles[index % 2], "content": text} for index, text in enumerate(said)]
-    return make_view({"messages": messages, **body})._replace(caller=Caller(caller))
+    return replace(make_view({"messages": messages, **body}), caller=Caller(caller))
 
 
 def under_way(memory: SessionMemory, snapshot, view, turn, tier: Tier):
@@ -99,6 +102,57 @@ async def test_a_history_that_does_not_extend_what_is_remembered_is_a_new_sessio
     assert (await look(memory, chat("hello", "another answer", "do that"))).position.tier is None
 
 
+@pytest.mark.parametrize("said", [("hello",), ("hello", "hi", "do it"), ("x" * 9_000,)], ids=["one", "three", "long"])
+async def test_a_request_that_is_sent_again_leaves_what_it_left_the_first_time(said):
+    memory = SessionMemory(NoSessions(), Clock())
+    await step(memory, chat(*said), Tier.DEEP)
+    first = (await look(memory, chat(*said))).state
+    await step(memory, chat(*said), Tier.DEEP)
+
+    again = await look(memory, chat(*said, "done", "more"))
+
+    assert first.last
+    assert again.state == first
+
+
+async def test_a_conversation_without_messages_is_one_session():
+    memory = SessionMemory(NoSessions())
+    empty = make_view({"input": [], "prompt": {"id": "p"}}, Dialect.RESPONSES)
+    assert (read_turn(empty).is_guessed, len(empty.conversation)) == (True, 0)
+
+    found = [await step(memory, replace(empty), Tier.DEEP) for _ in range(3)]
+
+    assert len({snapshot.key for snapshot in found}) == 1
+    assert (await look(memory, empty)).state.tier is Tier.DEEP
+
+
+async def test_a_session_that_was_not_used_for_a_week_is_forgotten():
+    clock = Clock()
+    memory = SessionMemory(NoSessions(), clock)
+    await step(memory, chat("hello", prompt_cache_key="s"), Tier.DEEP)
+
+    clock.now += 7 * 86_400 - 1
+    assert (await look(memory, chat("hello", prompt_cache_key="s"))).state.tier is Tier.DEEP
+    clock.now += 1
+    assert (await look(memory, chat("hello", prompt_cache_key="s"))).state == SessionState()
+
+
+async def test_of_sessions_that_begin_alike_the_oldest_gives_way():
+    clock = Clock()
+    memory = SessionMemory(NoSessions(), clock)
+    for number in range(8):
+        clock.now += 1
+        await step(memory, chat("hello", f"answer {number}", "go on"), Tier.DEEP)
+
+    taken = await step(memory, chat("hello", "a ninth", "go on"), Tier.FAST)
+
+    assert taken.replaces is not None
+    assert (await look(memory, chat("hello", "answer 0", "go on"))).state.tier is None
+    tiers = [(await look(memory, chat("hello", f"answer {number}", "go on"))).state.tier for number in range(1, 8)]
+    assert tiers == [Tier.DEEP] * 7
+    assert (await look(memory, chat("hello", "a ninth", "go on"))).state.tier is Tier.FAST
+
+
 async def test_two_callers_with_the_same_conversation_never_see_each_others_memory():
     memory = SessionMemory(NoSessions())
     await step(memory, chat("hello", prompt_cache_key="same", caller="ann"), Tier.DEEP)
@@ -123,7 +177,7 @@ async def test_what_is_no_turn_of_the_persons_leaves_the_session_where_it_is(kin
     memory = SessionMemory(NoSessions())
     view = chat("hello", prompt_cache_key="s")
     await step(memory, view, Tier.DEEP)
-    aside = read_turn(view)._replace(kind=kind)
+    aside = replace(read_turn(view), kind=kind)
     snapshot = await memory.recall(view, aside)
 
     finish(answer(memory, snapshot, view, aside, Tier.FAST, TARGETS["spark"]), TARGETS["spark"], 10)
@@ -287,11 +341,11 @@ async def test_a_subagent_has_a_memory_of_its_own():
 async def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_newer_one():
     memory = SessionMemory(NoSessions())
     view = chat("one", "x", "two", prompt_cache_key="s")
-    await step(memory, view._replace(overrides=Overrides(tier=Tier.DEEP, for_session=True)))
+    await step(memory, replace(view, overrides=Overrides(tier=Tier.DEEP, for_session=True)))
 
-    older = await look(memory, view._replace(overrides=Overrides(line=InBand(Tier.FAST, 0))))
+    older = await look(memory, replace(view, overrides=Overrides(line=InBand(Tier.FAST, 0))))
     newer = await look(
-        memory, chat("one", "x", "two", "y", "z", prompt_cache_key="s")._replace(overrides=Overrides(line=InBand(Tier.FAST, 4)))
+        memory, replace(chat("one", "x", "two", "y", "z", prompt_cache_key="s"), overrides=Overrides(line=InBand(Tier.FAST, 4)))
     )
 
     assert (older.heeds_line, older.override) == (False, Tier.DEEP)
@@ -330,7 +384,7 @@ async def test_a_title_request_beside_the_first_ask_leaves_what_either_order_wou
     for answers in (answer_title, answer_ask) if order == "title first" else (answer_ask, answer_title):
         answers()
 
-    found = await memory.recall(first, ask_turn._replace(kind=TurnKind.TOOL_LOOP, goes_on=True))
+    found = await memory.recall(first, replace(ask_turn, kind=TurnKind.TOOL_LOOP, goes_on=True))
     assert (found.position.tier, found.position.is_running) == (Tier.DEEP, True)
     assert found.position.warm == {"sage": 900}
 
@@ -379,3 +433,53 @@ async def test_a_refused_piece_stays_refused_beside_a_request_that_looked_before
     answer(memory, beside, view, turn, Tier.FAST, TARGETS["spark"])
 
     assert is_foreign((await look(memory, view)).origins[key], "spark")
+
+
+async def test_a_long_tool_loop_is_found_again_by_what_is_kept_of_its_beginning_as_by_reading_it():
+    calls = [f"call {number}" for number in range(12)]
+    for forget in (lambda: None, clear):
+        memory = SessionMemory(NoSessions())
+        await step(memory, tool_loop(*calls[:10]), Tier.DEEP)
+        forget()
+        found = (await look(memory, tool_loop(*calls[:11]))).state
+        forget()
+        await step(memory, tool_loop(*calls[:11]), Tier.DEEP)
+        forget()
+        later = (await look(memory, tool_loop(*calls))).state
+
+        assert (found.messages, later.messages) == (21, 23)
+        assert found.last != later.last
+
+
+async def test_what_clients_change_in_a_long_history_does_not_hide_a_session_and_another_end_does():
+    def noted(note: str, *calls: str):
+        view = tool_loop(*calls)
+        messages = [*view.body["messages"]]
+        messages[-1] = {**messages[-1], "content": f"ok{note}"}
+        return make_view({"messages": messages})
+
+    memory = SessionMemory(NoSessions())
+    calls = [f"call {number}" for number in range(12)]
+    await step(memory, noted(" <note>", *calls[:10]), Tier.DEEP)
+
+    assert (await look(memory, noted("", *calls[:10], "more"))).state.tier is Tier.DEEP
+    assert (await look(memory, noted(" <another>", *calls[:10]))).state.tier is Tier.DEEP
+    assert (await look(memory, noted("", *calls[:9], "another", "more"))).state.tier is None
+
+
+@pytest.mark.parametrize("length", [3, 13, 31])
+@pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.MESSAGES])
+async def test_the_mark_that_is_kept_is_the_one_that_reading_gives(length, dialect):
+    clear()
+    said = [{"role": ("user", "assistant")[index % 2], "content": f"say {index}"} for index in range(length)]
+    body = {"messages": said, "max_tokens": 9}
+    marks = []
+    for _ in range(2):
+        memory = SessionMemory(NoSessions())
+        await step(memory, make_view(body, dialect))
+        marks.append((await look(memory, make_view(body, dialect))).state.last)
+        clear()
+        marks.append((await look(memory, make_view(body, dialect))).state.last)
+
+    assert len(set(marks)) == 1
+    assert marks[0]

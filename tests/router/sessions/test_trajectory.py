@@ -2,6 +2,7 @@ import pytest
 
 from router.contract.signals import Trajectory
 from router.contract.words import Dialect
+from router.sessions.trajectory import is_edit
 from router.sessions.turns import read_turn
 from tests.tools.values import make_view
 
@@ -129,3 +130,26 @@ def test_reasoning_between_calls_takes_no_room():
 
 def test_green_ends_what_was_red_before():
     assert loop(("shell", "t", RED), ("shell", "t", GREEN), ("shell", "t", RED)).red_runs == 1
+
+
+def test_the_result_of_a_look_is_no_failure_however_many_calls_were_made_since():
+    items = [{"type": "message", "role": "user", "content": "make the tests pass"}]
+    items += [{"type": "function_call", "call_id": "look", "name": "read_file", "arguments": "log.txt"}]
+    items += [
+        {"type": "function_call", "call_id": f"c{number}", "name": "shell", "arguments": f"{number}"} for number in range(10)
+    ]
+    items += [{"type": "function_call_output", "call_id": "look", "output": RED}]
+
+    assert read_turn(make_view({"input": items}, Dialect.RESPONSES)).trajectory.failures == 0
+
+
+def test_all_calls_of_a_turn_are_counted_and_the_last_of_them_looked_at():
+    seen = loop(*[("edit_file", f'{{"path": "{number}.py"}}', RED) for number in range(30)], *[("shell", "make", RED)] * 300)
+
+    assert (seen.calls, seen.edits, seen.files) == (330, 30, 24)
+    assert (seen.repeats, seen.red_runs, seen.same_file_edits) == (10, 10, 0)
+
+
+@pytest.mark.parametrize(("name", "edits"), [("Edit", True), ("apply_patch", True), ("Read", False), ("exec_command", False)])
+def test_tools_that_change_files_are_known_by_their_names(name, edits):
+    assert is_edit(name) == edits

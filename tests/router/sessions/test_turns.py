@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.caller import Caller
 from router.contract.words import Dialect, TurnKind
@@ -222,7 +223,7 @@ def test_words_that_ask_for_something(words):
 
 
 def test_callers_with_the_same_words_have_sessions_apart():
-    one, two = ask("hello"), ask("hello")._replace(caller=Caller("someone else"))
+    one, two = ask("hello"), replace(ask("hello"), caller=Caller("someone else"))
 
     assert read_turn(one).session != read_turn(two).session
 

@@ -4,7 +4,7 @@ import pytest
 
 from router.contract.request import Message
 from router.sessions.clients import BY_NAME, HARNESS_STARTS, HARNESS_TAGS, PLAN_MARKS
-from router.sessions.words import earlier_words, is_planning, last_user_message, opening_words, person_text, words_of
+from router.sessions.words import is_planning, opening_words, read_end, words_of
 from tests.tools.values import make_view
 from tests.tools.work import cost_ratio
 
@@ -87,40 +87,30 @@ def test_a_harness_text_is_stripped_whole_before_the_opening_is_taken():
 
 
 def test_the_persons_words_are_the_last_that_were_typed_after_the_last_answer():
-    assert person_text(talk(("user", "one"), ("assistant", "ok"), ("user", "two")), UNKNOWN) == "two"
-    assert person_text(talk(("user", "two"), ("system", "note"), ("developer", "note")), UNKNOWN) == "two"
-    assert person_text(talk(("user", "two"), ("user", "<system-reminder>x</system-reminder>")), UNKNOWN) == "two"
-    assert person_text(talk(("user", "one"), ("assistant", "ok")), UNKNOWN) is None
-    assert person_text(talk(("system", "x")), UNKNOWN) is None
+    assert read_end(talk(("user", "one"), ("assistant", "ok"), ("user", "two")), UNKNOWN).words == "two"
+    assert read_end(talk(("user", "two"), ("system", "note"), ("developer", "note")), UNKNOWN).words == "two"
+    assert read_end(talk(("user", "two"), ("user", "<system-reminder>x</system-reminder>")), UNKNOWN).words == "two"
+    assert read_end(talk(("user", "one"), ("assistant", "ok")), UNKNOWN).words is None
+    assert read_end(talk(("system", "x")), UNKNOWN).words is None
 
 
 def test_a_tool_result_without_words_is_nobodys_ask():
     result = {"messages": [{"role": "user", "content": "go"}, {"role": "tool", "tool_call_id": "c", "content": "ok"}]}
 
-    assert person_text(make_view(result).conversation, UNKNOWN) is None
+    assert read_end(make_view(result).conversation, UNKNOWN).words is None
 
 
 def test_the_persons_words_are_not_looked_for_far_back():
     harness = [("system", "note")] * 8
 
-    assert person_text(talk(("user", "go"), *harness[:7]), UNKNOWN) == "go"
-    assert person_text(talk(("user", "go"), *harness), UNKNOWN) is None
-
-
-def test_earlier_words_are_found_behind_answers_and_the_ones_before_them_too():
-    conversation = talk(
-        ("user", "one"), ("assistant", "a"), ("user", "<command-name>x</command-name>"), ("user", "two"), ("assistant", "b")
-    )
-
-    assert earlier_words(conversation, UNKNOWN) == "two"
-    assert earlier_words(conversation, UNKNOWN, skip=1) == "one"
-    assert earlier_words(conversation, UNKNOWN, skip=2) is None
+    assert read_end(talk(("user", "go"), *harness[:7]), UNKNOWN).words == "go"
+    assert read_end(talk(("user", "go"), *harness), UNKNOWN).words is None
 
 
 def test_the_last_user_message_may_be_followed_by_harness_messages_alone():
-    assert last_user_message(talk(("user", "go"), ("system", "x"))).texts == ("go",)
-    assert last_user_message(talk(("user", "go"), ("assistant", "x"))) is None
-    assert last_user_message(talk(("system", "x"))) is None
+    assert read_end(talk(("user", "go"), ("system", "x")), UNKNOWN).message.texts == ("go",)
+    assert read_end(talk(("user", "go"), ("assistant", "x")), UNKNOWN).message is None
+    assert read_end(talk(("system", "x")), UNKNOWN).message is None
 
 
 @pytest.mark.parametrize("mark", PLAN_MARKS)

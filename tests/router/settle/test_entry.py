@@ -1,5 +1,6 @@
 """Entries from journals of every shape: what a request never came to is missing in its entry, and nothing else is."""
 
+import json
 import time
 
 import pytest
@@ -21,6 +22,14 @@ DECIDED = make_decided(VIEW)
 SERVED = Ending(Outcome.SERVED, 200)
 
 
+def line_of(*facts, **more):
+    return entry_of(*facts, **more).line
+
+
+def attempts_of(entry):
+    return [(row["target"], row["error"]) for row in json.loads(entry.attempts)]
+
+
 def entry_of(*facts, ending=SERVED, answer=None, began=10.0, at=14.0):
     exchange = make_exchange(name="req_7", raw=VIEW.raw, began=began)
     for fact in facts:
@@ -38,25 +47,29 @@ def ended(at=14.0, target=SPARK, status=200, error=None, usage=None, speed=None)
 
 def test_a_request_that_was_refused_before_it_was_read_has_nothing_but_its_frame():
     entry = entry_of(ending=Ending(Outcome.REFUSED, 400, BadRequest("x")), at=10.25)
+    line = entry.line
 
-    assert (entry.id, entry.outcome, entry.status, entry.error) == ("req_7", Outcome.REFUSED, 400, "invalid_request")
-    assert (entry.model, entry.is_streaming, entry.decision, entry.because) == ("", False, None, None)
-    assert (entry.attempts, entry.tier, entry.target, entry.ttft_ms) == ((), None, None, None)
-    assert (entry.usage, entry.cost_usd, entry.tokens_per_second, entry.dropped) == (None, None, None, ())
-    assert entry.overhead_ms == entry.duration_ms == 250.0
+    assert (line.id, line.outcome, line.status, line.error) == ("req_7", Outcome.REFUSED, 400, "invalid_request")
+    assert (line.model, line.streaming, entry.decision, line.because) == ("", False, None, None)
+    assert (line.session, line.turn_kind, line.client, line.score) == (None, None, None, None)
+    assert (entry.attempts, line.attempts, line.tier, line.target, line.ttft_ms) == ("[]", 0, None, None, None)
+    assert (line.input_tokens, line.tokens_estimated, line.cost_usd, line.tokens_per_second) == (None, None, None, None)
+    assert line.overhead_ms == line.duration_ms == 250.0
 
 
 def test_a_request_that_was_read_and_refused_has_its_model():
     entry = entry_of(Read(VIEW), ending=Ending(Outcome.REFUSED, 404, BadRequest("x")))
 
-    assert (entry.model, entry.is_streaming, entry.tier, entry.decision) == ("auto", True, None, None)
+    assert (entry.line.model, entry.line.streaming, entry.line.tier, entry.decision) == ("auto", True, None, None)
 
 
 def test_a_request_that_was_decided_and_refused_has_its_tier_and_no_target():
     entry = entry_of(Read(VIEW), DECIDED, ending=Ending(Outcome.REFUSED, 400, BadRequest("x")))
 
-    assert (entry.tier, entry.target, entry.because) == (Tier.FAST, None, "looks like a quick edit")
-    assert entry.decision is DECIDED.decision
+    line = entry.line
+    assert (line.tier, line.target, line.because) == (Tier.FAST, None, "looks like a quick edit")
+    assert (line.session, line.turn_kind, line.client, line.score) == ("session", "ask", "unknown", 0.1)
+    assert json.loads(entry.decision)["tier"] == "fast"
 
 
 def test_a_served_request_has_its_times_its_tokens_and_its_price():
@@ -69,11 +82,15 @@ def test_a_served_request_has_its_times_its_tokens_and_its_price():
         ended(usage=Usage(1_000_000, 100_000, cached_tokens=500_000), speed=36.3636),
     )
 
-    assert (entry.overhead_ms, entry.ttft_ms, entry.duration_ms) == (500.0, 1250.0, 4000.0)
-    assert (entry.tier, entry.target, entry.attempts) == (Tier.FAST, "spark", (Attempt("spark", 200, None, 1.0),))
-    assert entry.usage == Usage(1_000_000, 100_000, cached_tokens=500_000)
-    assert entry.cost_usd == pytest.approx(0.5 + 0.05 + 1.0)
-    assert (entry.tokens_per_second, entry.dropped, entry.error) == (36.4, ("top_k",), None)
+    line = entry.line
+    assert (line.overhead_ms, line.ttft_ms, line.duration_ms) == (500.0, 1250.0, 4000.0)
+    assert (line.tier, line.target, line.attempts) == (Tier.FAST, "spark", 1)
+    assert json.loads(entry.attempts) == [{"target": "spark", "status": 200, "error": None, "seconds": 1.0}]
+    assert (line.input_tokens, line.output_tokens, line.cached_tokens) == (1_000_000, 100_000, 500_000)
+    assert (line.reasoning_tokens, line.tokens_estimated) == (0, False)
+    assert line.cost_usd == pytest.approx(0.5 + 0.05 + 1.0)
+    assert (line.tokens_per_second, line.error) == (36.4, None)
+    assert json.loads(entry.decision)["dropped"] == ["top_k"]
 
 
 def test_after_two_attempts_the_entry_is_that_of_the_second_and_the_overhead_that_of_the_first():
@@ -86,11 +103,14 @@ def test_after_two_attempts_the_entry_is_that_of_the_second_and_the_overhead_tha
         ended(14.0, SAGE, usage=Usage(9, 3)),
     )
 
-    assert [row.target for row in entry.attempts] == ["spark", "sage"]
-    assert (entry.tier, entry.target, entry.usage, entry.dropped) == (Tier.DEEP, "sage", Usage(9, 3), ("seed",))
-    assert entry.because == "spark failed (500), so sage answers: looks like a quick edit"
-    assert entry.overhead_ms == 500.0
-    assert entry.cost_usd is None
+    line = entry.line
+    assert attempts_of(entry) == [("spark", "upstream_refused"), ("sage", None)]
+    assert (line.tier, line.target, line.input_tokens, line.attempts) == (Tier.DEEP, "sage", 9, 2)
+    assert line.because == "spark failed (500), so sage answers: looks like a quick edit"
+    assert line.overhead_ms == 500.0
+    assert line.cost_usd is None
+    kept = json.loads(entry.decision)
+    assert (kept["dropped"], kept["because"], kept["tier"]) == (["seed"], "looks like a quick edit", "fast")
 
 
 def test_a_target_that_could_only_misunderstand_the_request_is_an_attempt_without_a_call():
@@ -98,8 +118,8 @@ def test_a_target_that_could_only_misunderstand_the_request_is_an_attempt_withou
         Read(VIEW), DECIDED, ended(10.5, SAGE, None, "misfit"), opened(11.0), ended(14.0, usage=Usage(9, 3), speed=12.0)
     )
 
-    assert [(row.target, row.error) for row in entry.attempts] == [("sage", "misfit"), ("spark", None)]
-    assert (entry.target, entry.overhead_ms) == ("spark", 1000.0)
+    assert attempts_of(entry) == [("sage", "misfit"), ("spark", None)]
+    assert (entry.line.target, entry.line.overhead_ms) == ("spark", 1000.0)
 
 
 def test_a_cut_answer_has_the_code_of_its_cut_and_what_was_written_until_then():
@@ -114,9 +134,10 @@ def test_a_cut_answer_has_the_code_of_its_cut_and_what_was_written_until_then():
         ending=cut,
     )
 
-    assert (entry.outcome, entry.status, entry.error) == (Outcome.CUT_SHORT, 200, "upstream_cut")
-    assert entry.usage.is_estimated
-    assert entry.ttft_ms == 1000.0
+    line = entry.line
+    assert (line.outcome, line.status, line.error) == (Outcome.CUT_SHORT, 200, "upstream_cut")
+    assert line.tokens_estimated is True
+    assert line.ttft_ms == 1000.0
 
 
 def test_a_request_whose_caller_left_names_the_target_that_was_called():
@@ -124,14 +145,17 @@ def test_a_request_whose_caller_left_names_the_target_that_was_called():
         Read(VIEW), DECIDED, opened(), ended(status=None, error="abandoned"), ending=Ending(Outcome.ABANDONED, 499)
     )
 
-    assert (entry.outcome, entry.status, entry.error, entry.target) == (Outcome.ABANDONED, 499, None, "spark")
-    assert entry.attempts[0].error == "abandoned"
+    line = entry.line
+    assert (line.outcome, line.status, line.error, line.target) == (Outcome.ABANDONED, 499, None, "spark")
+    assert attempts_of(entry) == [("spark", "abandoned")]
 
 
 def test_without_the_operators_wish_no_text_is_kept():
     entry = entry_of(Read(VIEW), DECIDED, opened(), ended())
 
     assert (entry.prompt_text, entry.answer_text) == (None, None)
+    assert "person_text" not in json.loads(entry.decision)
+    assert entry.person_text == DECIDED.decision.turn.person_text
 
 
 def test_with_it_both_texts_are_kept():
@@ -139,6 +163,7 @@ def test_with_it_both_texts_are_kept():
 
     assert entry.prompt_text == VIEW.raw.decode()
     assert entry.answer_text == "data: hé\n\n"
+    assert json.loads(entry.decision)["person_text"] == DECIDED.decision.turn.person_text
 
 
 def test_a_prompt_is_kept_though_nothing_was_answered():
@@ -162,10 +187,16 @@ def test_an_entry_is_dated_at_the_requests_arrival():
 
     entry = entry_of(began=10.0, at=110.0)
 
-    assert before - 100 <= entry.at <= time.time() - 100
+    assert before - 100 <= entry.line.at <= time.time() - 100
 
 
 def test_the_newest_decision_counts():
     later = Decided(VIEW, DECIDED.session, make_decision(Tier.DEEP, ("sage",)))
 
-    assert entry_of(Read(VIEW), DECIDED, later).tier is Tier.DEEP
+    assert line_of(Read(VIEW), DECIDED, later).tier == Tier.DEEP
+
+
+def test_words_of_a_closed_set_are_plain_text():
+    line = line_of(Read(VIEW), DECIDED, opened(), ended())
+
+    assert {type(word) for word in (line.turn_kind, line.dialect, line.outcome, line.tier)} == {str}

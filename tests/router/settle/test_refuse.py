@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.errors import (
     BadRequest,
@@ -14,7 +15,7 @@ from router.contract.errors import (
     UpstreamTimeout,
 )
 from router.contract.exchange import Arrival, CancelReason
-from router.contract.facts import AttemptOpened, FirstByte
+from router.contract.facts import AttemptOpened, Ending, FirstByte
 from router.contract.words import Dialect, Operation, Outcome
 from router.settle.refuse import cut_off, refuse
 from tests.tools.exchanges import make_exchange
@@ -44,7 +45,7 @@ def test_what_the_caller_can_mend_is_refused_and_all_else_has_failed(error, outc
 
     ending = refuse(error, ARRIVAL, sink)
 
-    assert ending == (outcome, status, error)
+    assert ending == Ending(outcome, status, error)
     assert sink.words == ["start", "write", "end"]
     assert sink.status == status
 
@@ -52,7 +53,7 @@ def test_what_the_caller_can_mend_is_refused_and_all_else_has_failed(error, outc
 def test_the_caller_is_told_in_its_own_dialect_with_the_requests_id():
     sink = RecordingSink()
 
-    refuse(BadRequest("messages: must be a list", param="messages"), ARRIVAL._replace(dialect=Dialect.MESSAGES), sink)
+    refuse(BadRequest("messages: must be a list", param="messages"), replace(ARRIVAL, dialect=Dialect.MESSAGES), sink)
 
     told = json.loads(sink.body)
     assert told["type"] == "error"
@@ -90,7 +91,7 @@ def under_way(*facts, reason: CancelReason):
 def test_a_caller_that_left_is_told_nothing():
     sink = RecordingSink()
 
-    assert cut_off(under_way(reason=CancelReason.CALLER_LEFT), sink) == (Outcome.ABANDONED, 499, None)
+    assert cut_off(under_way(reason=CancelReason.CALLER_LEFT), sink) == Ending(Outcome.ABANDONED, 499)
     assert sink.words == []
 
 

@@ -1,33 +1,49 @@
-"""The last decisions: how many, for how long, and what of them is written."""
-
-import orjson
+"""The last entries: how many, for how long, and for whom."""
 
 from router.contract.caller import LOCAL
-from router.stores.recent import RecentDecisions
-from tests.tools.kept import make_entry
+from router.contract.entry import COLUMNS
+from router.stores.recent import RecentEntries, row_of
+from tests.tools.kept import ANN, ATTEMPTS, explain_shortly, make_entry
 
 
-def test_what_the_person_typed_is_remembered_and_not_written():
-    recent = RecentDecisions()
-
-    written = recent.add(make_entry(), {"tier": "fast", "person_text": "typed"})
-
-    assert orjson.loads(written) == {"tier": "fast", "person_text": None}
-    assert recent.find("req_1", LOCAL) == {"tier": "fast", "person_text": "typed"}
+def recall(recent: RecentEntries, name: str, caller=LOCAL):
+    return recent.find(name, caller, explain_shortly)
 
 
-def test_where_texts_are_kept_what_the_person_typed_is_written():
-    written = RecentDecisions().add(make_entry(prompt_text="{}"), {"person_text": "typed"})
+def add(recent: RecentEntries, *entries) -> None:
+    for entry in entries:
+        recent.add(entry)
 
-    assert orjson.loads(written) == {"person_text": "typed"}
+
+def test_a_row_has_the_values_of_its_columns_then_the_decision_the_attempts_and_the_texts():
+    entry = make_entry("req_5", decision="{}", prompt_text="asked", answer_text="said")
+
+    row = row_of(entry)
+
+    assert dict(zip(COLUMNS, row, strict=False)) == {name: getattr(entry.line, name) for name in COLUMNS}
+    assert row[len(COLUMNS) :] == ("{}", ATTEMPTS, "asked", "said")
+
+
+def test_what_the_person_typed_is_remembered_and_not_in_the_row():
+    recent, entry = RecentEntries(), make_entry()
+    add(recent, entry)
+
+    assert recall(recent, "req_1")["person_text"] == "typed for req_1"
+    assert "typed" not in str(row_of(entry))
+
+
+def test_a_decision_is_its_callers_alone():
+    recent = RecentEntries()
+    add(recent, make_entry("req_1", ANN))
+
+    assert recall(recent, "req_1") is None
+    assert recall(recent, "req_1", ANN) is not None
 
 
 def test_the_oldest_is_forgotten_after_512_others_or_an_hour():
-    by_count, by_age = RecentDecisions(), RecentDecisions()
-    for number in range(513):
-        by_count.add(make_entry(f"req_{number}"), {})
-    by_age.add(make_entry("old", at=0.0), {})
-    by_age.add(make_entry("new", at=3_601.0), {})
+    by_count, by_age = RecentEntries(), RecentEntries()
+    add(by_count, *(make_entry(f"req_{number}") for number in range(513)))
+    add(by_age, make_entry("old", at=0.0), make_entry("new", at=3_601.0))
 
-    assert (by_count.find("req_0", LOCAL), by_count.find("req_1", LOCAL)) == (None, {"person_text": None})
-    assert (by_age.find("old", LOCAL), by_age.find("new", LOCAL)) == (None, {"person_text": None})
+    assert [recall(by_count, name) is None for name in ("req_0", "req_1")] == [True, False]
+    assert [recall(by_age, name) is None for name in ("old", "new")] == [True, False]

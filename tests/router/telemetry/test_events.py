@@ -6,35 +6,27 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
-from router.contract.caller import LOCAL
-from router.contract.entry import Attempt, Entry, Usage
-from router.contract.words import Dialect, Outcome, Tier
+from router.contract.entry import Line
+from router.contract.words import Tier
 from router.telemetry import events
+from tests.tools.kept import LINE
 
-ENTRY = Entry(
-    id="req_1",
-    at=1.0,
-    caller=LOCAL,
-    dialect=Dialect.CHAT,
-    model="auto",
-    is_streaming=True,
-    outcome=Outcome.SERVED,
-    status=200,
-    error=None,
-    decision=None,
+SETTLED = replace(
+    LINE,
     because="looks like a quick edit",
-    attempts=(Attempt("spark", 500, "upstream_refused", 0.1), Attempt("sage", 200, None, 0.2)),
     tier=Tier.DEEP,
     target="sage",
     overhead_ms=1.5,
     ttft_ms=80.0,
     duration_ms=900.0,
     tokens_per_second=55.0,
-    usage=Usage(10, 20, is_estimated=True),
-    cost_usd=None,
-    prompt_text="CANARY words of the prompt",
-    answer_text="CANARY words of the answer",
+    input_tokens=10,
+    output_tokens=20,
+    tokens_estimated=True,
+    score=0.25,
+    attempts=2,
 )
 
 
@@ -62,22 +54,24 @@ def test_an_event_is_one_line_of_json_with_its_name_level_and_time(logged):
     assert failed["timestamp"].endswith("Z")
 
 
-def test_a_settled_request_is_one_line_of_json_without_its_texts(logged):
+def test_a_settled_request_is_one_line_of_json_with_every_field_of_its_line(logged):
     lines = logged(as_json=True)
 
-    events.request_settled(ENTRY)
+    events.request_settled(SETTLED)
 
     (line,) = lines()
     told = json.loads(line)
     assert (told["event"], told["request_id"], told["tier"], told["target"]) == ("request.settled", "req_1", "deep", "sage")
-    assert (told["attempts"], told["tokens_estimated"], told["output_tokens"], told["score"]) == (2, True, 20, None)
-    assert "CANARY" not in line
+    assert (told["attempts"], told["tokens_estimated"], told["output_tokens"], told["score"]) == (2, True, 20, 0.25)
+    assert (told["outcome"], told["dialect"], told["turn_kind"], told["streaming"]) == ("SERVED", "chat", "ask", True)
+    fields = ["request_id" if name == "id" else name for name in Line.__struct_fields__]
+    assert list(told) == ["event", "level", "timestamp", *fields]
 
 
 def test_a_request_without_usage_or_tier_is_told_all_the_same(logged):
     lines = logged(as_json=True)
 
-    events.request_settled(ENTRY._replace(usage=None, tier=None))
+    events.request_settled(replace(SETTLED, input_tokens=None, tokens_estimated=None, tier=None))
 
     told = json.loads(lines()[0])
     assert (told["tier"], told["input_tokens"], told["tokens_estimated"]) == (None, None, None)
@@ -98,7 +92,7 @@ def test_for_a_person_a_settled_request_is_its_line_and_the_start_is_told_by_the
     lines = logged(as_json=False)
 
     events.server_started(url="http://x", config="c", targets=2, simulated=True, took_ms=1.0)
-    events.request_settled(ENTRY._replace(error="too_deep", status=400))
+    events.request_settled(replace(SETTLED, error="too_deep", status=400, tier=None))
 
     (line,) = lines()
     assert line.endswith("400 refused  too_deep  chat  req_1")
@@ -110,7 +104,7 @@ def test_a_reader_that_is_gone_costs_nobody_their_answer(logged, monkeypatch):
     logged(as_json=True)
     gone.close()
 
-    events.request_settled(ENTRY)
+    events.request_settled(SETTLED)
     events.server_stopped()
 
 

@@ -1,11 +1,12 @@
 """The log as an observer: one line for each request, and one where an operator should look."""
 
 import pytest
+from msgspec.structs import replace
 
-from router.contract.decision import Skipped
 from router.contract.entry import Attempt
 from router.contract.errors import UpstreamAuth, UpstreamModel, UpstreamRefused, UpstreamTimeout
 from router.contract.facts import AttemptEnded, Ending, Read, Recorded, Settled
+from router.contract.opinions import Opinions, Skipped
 from router.contract.words import Outcome
 from router.telemetry.log import RequestLog
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
@@ -13,6 +14,9 @@ from tests.tools.kept import make_entry
 from tests.tools.values import ask, make_target
 
 SPARK = make_target()
+SERVED = make_entry()
+FAILED = Recorded(make_entry(outcome=Outcome.FAILED))
+SERVED_BY_ANOTHER = Recorded(replace(SERVED, line=replace(SERVED.line, attempts=2)))
 
 
 def note(*facts) -> None:
@@ -34,32 +38,37 @@ def test_a_request_is_one_line_when_its_entry_is_written(listen):
 
 
 @pytest.mark.parametrize("error", [UpstreamAuth("spark", "x"), UpstreamModel("spark", "x")])
-def test_a_target_that_the_operator_must_mend_is_named_with_its_fault(listen, error):
+@pytest.mark.parametrize("recorded", [FAILED, SERVED_BY_ANOTHER])
+def test_a_target_that_the_operator_must_mend_is_named_with_its_fault(listen, error, recorded):
     logged = listen()
-    note(ended(error))
+    note(ended(error), ended(None), recorded)
 
-    (line,) = logged()
+    line, settled = logged()
     assert (line["event"], line["level"], line["target"], line["code"]) == (
         "target.misconfigured",
         "error",
         "spark",
         error.code,
     )
+    assert settled["event"] == "request.settled"
 
 
 @pytest.mark.parametrize("error", [None, UpstreamTimeout("spark", "x"), UpstreamRefused("spark", 500, b"", "")])
 def test_a_target_that_merely_fails_is_no_line_of_its_own(listen, error):
     logged = listen()
-    note(ended(error))
+    note(ended(error), FAILED)
 
-    assert logged() == []
+    assert [line["event"] for line in logged()] == ["request.settled"]
 
 
 def test_every_policy_that_was_skipped_is_a_warning(listen):
     logged = listen()
-    note(make_decided(decision=make_decision(skipped=(Skipped("mine", "ValueError"), Skipped("yours", "KeyError")))))
+    skipped = (Skipped("mine", "ValueError"), Skipped("yours", "KeyError"))
+    note(make_decided(decision=make_decision(opinions=Opinions(skipped=skipped))), Recorded(make_entry()))
 
-    assert [(line["event"], line["level"], line["policy"], line["reason"]) for line in logged()] == [
+    *warnings, settled = logged()
+    assert [(line["event"], line["level"], line["policy"], line["reason"]) for line in warnings] == [
         ("policy.skipped", "warning", "mine", "ValueError"),
         ("policy.skipped", "warning", "yours", "KeyError"),
     ]
+    assert settled["event"] == "request.settled"

@@ -1,11 +1,12 @@
 """Telling observers: each what it asked for, in the order given, and a defect in one costs nobody else anything."""
 
 import asyncio
+from typing import get_args
 
 import pytest
 
 from router.contract.exchange import Arrival, Deadline, Exchange
-from router.contract.facts import Ending, FirstByte, FirstToken, Settled
+from router.contract.facts import Ending, Fact, FirstByte, FirstToken, Settled
 from router.contract.words import Dialect, Operation, Outcome
 from router.telemetry.observers import ObserverTable
 from tests.tools.exchanges import make_exchange
@@ -86,6 +87,13 @@ def test_what_nobody_asked_for_is_told_to_nobody(listen):
 
     assert told == []
     assert logged() == []
+
+
+def test_every_kind_of_fact_has_its_place_even_where_nobody_asks():
+    table = ObserverTable((Listening("first", [], Settled),))
+
+    assert set(table.handlers) == set(get_args(Fact))
+    assert [kind for kind, handlers in table.handlers.items() if handlers] == [Settled]
 
 
 def test_a_cancellation_passes_through():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from router.telemetry.tasks import spawn_started, stop_all
+from router.telemetry.tasks import let_others_catch_up, spawn_started, stop_all
 
 
 async def test_work_that_never_waits_is_done_at_once_and_needs_no_task():
@@ -92,3 +92,16 @@ async def test_an_error_before_the_first_wait_is_raised_at_once():
 
     with pytest.raises(ValueError, match="at once"):
         spawn_started(work(), name="fails")
+
+
+async def test_several_that_let_each_other_catch_up_take_every_step_together():
+    steps = []
+
+    async def work(name: str) -> None:
+        for number in range(3):
+            steps.append(f"{name}{number}")
+            await let_others_catch_up()
+
+    await asyncio.gather(work("a"), work("b"))
+
+    assert steps == ["a0", "b0", "a1", "b1", "a2", "b2"]

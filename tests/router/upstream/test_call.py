@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from router.contract.errors import UpstreamCut, UpstreamMalformed, UpstreamTimeout, UpstreamUnreachable
-from router.upstream.call import Call
+from router.upstream.call import Call, PreparedCall
 from tests.router.upstream.fakes import LAST, STREAM, WHOLE, FakeOrigin, chunk, make_request, open_connection
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.sinks import RecordingSink
@@ -13,9 +13,7 @@ from tests.tools.sinks import RecordingSink
 
 def begin(origin: FakeOrigin, **more) -> tuple[Call, RecordingSink]:
     sink = RecordingSink()
-    call = Call(origin, make_request(**more), b"POST /v1/chat HTTP/1.1\r\n\r\n", sink)
-    call.begin()
-    return call, sink
+    return PreparedCall(origin, make_request(**more), b"POST /v1/chat HTTP/1.1\r\n").open(b"{}", sink), sink
 
 
 async def turn_loop() -> None:
@@ -30,7 +28,7 @@ async def test_a_warm_connection_is_used_at_once_and_given_back_after_the_answer
     origin = FakeOrigin(warm=[connection])
 
     _, sink = begin(origin)
-    assert transport.written == b"POST /v1/chat HTTP/1.1\r\n\r\n{}"
+    assert transport.written == b"POST /v1/chat HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"
     connection.data_received(WHOLE)
 
     assert sink.words == ["feed_from", "start", "write", "end"]
@@ -300,3 +298,26 @@ async def test_what_is_not_an_answer_is_told_with_its_reason():
 
     assert isinstance(sink.error, UpstreamMalformed)
     assert sink.error.message == 'target "spark" sent an invalid answer: invalid status line'
+
+
+@jumping_clock
+async def test_a_prepared_call_is_sent_any_number_of_times_each_with_its_own_length_and_headers():
+    connection, transport = open_connection()
+    origin = FakeOrigin(warm=[connection])
+    prepared = PreparedCall(origin, make_request(), b"POST / HTTP/1.1\r\n")
+
+    for body, headers in ((b"{}", ()), (b"[1]", (("x-a", "1"), ("x-b", "\xe9\u2014")))):
+        sink = RecordingSink()
+        prepared.open(body, sink, headers)
+        connection.data_received(WHOLE)
+        origin.warm = origin.given_back
+        assert sink.words[-1] == "end"
+
+    first = b"POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"
+    assert transport.written == first + b"POST / HTTP/1.1\r\ncontent-length: 3\r\nx-a: 1\r\nx-b: \xe9?\r\n\r\n[1]"
+
+
+async def test_a_prepared_call_shows_nothing_of_the_key_in_its_head():
+    prepared = PreparedCall(FakeOrigin(), make_request(), b"POST / HTTP/1.1\r\nauthorization: Bearer key-1\r\n")
+
+    assert "key-1" not in f"{prepared!r} {prepared} {prepared.open(b'', RecordingSink())!r}"

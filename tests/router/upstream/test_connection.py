@@ -252,3 +252,17 @@ async def test_a_connection_is_usable_while_it_is_open(served):
     served.connection.drop()
     assert not served.connection.is_usable
     assert not Connection().is_usable
+
+
+async def test_headers_that_never_end_are_refused_however_they_arrive(served):
+    served.receive(b"HTTP/1.1 200 OK\r\na: ", *[b"x" * 16_000] * 6)
+
+    assert served.owner.told == [("malformed", "headers too large")]
+    assert served.transport.is_aborted
+
+
+async def test_the_body_of_an_answer_that_nobody_asked_for_is_not_added_to_the_one_before_it(served):
+    served.receive(WHOLE + WHOLE)
+
+    assert served.sink.body == b"{}"
+    assert served.owner.told == [("completed", False)]

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.relay import Tls
 from router.upstream.address import read_address
@@ -95,7 +96,7 @@ async def pool():
 
 async def fetch(pool: Pool, url: str, **more) -> RecordingSink:
     sink = RecordingSink()
-    pool.open(make_request(**more)._replace(url=url), sink)
+    pool.open(replace(make_request(**more), url=url), sink)
     return await sink.finished()
 
 

@@ -13,7 +13,6 @@ def test_a_prompt_is_code_and_nobodys_words(prompt, texts):
 
     assert [message.texts[0] for message in view.conversation] == texts
     assert {message.role for message in view.conversation} == {"code"}
-    assert view.conversation.peeks[0].role == "code"
     assert Feature.COMPLETIONS in view.needs
 
 

@@ -1,7 +1,7 @@
 """What a Messages answer says of itself."""
 
 from router.contract.words import Dialect
-from router.dialects.answers import read_stream_end
+from router.dialects.answers import TELLING, read_stream_end
 from router.dialects.sse import Tail
 
 
@@ -10,7 +10,7 @@ def test_messages_usage_joins_the_first_frame_and_the_last():
     start = b'event: message_start\ndata: {"type":"message_start","message":{"usage":' + usage + b"}}\n\n"
     delta = b'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens":40}}\n\n'
     middle = b'event: content_block_delta\ndata: {"type":"content_block_delta"}\n\n'
-    tail = Tail()
+    tail = Tail(TELLING[Dialect.MESSAGES])
     for piece in (start, *[middle] * 50, delta, b'event: message_stop\ndata: {"type":"message_stop"}\n\n'):
         tail.add(piece)
 

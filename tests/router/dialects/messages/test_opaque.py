@@ -1,5 +1,7 @@
 """Thinking blocks."""
 
+from msgspec.structs import replace
+
 from router.contract.words import Dialect
 from router.dialects.messages.opaque import opaque_keys, without_wrapped
 from router.dialects.opaque import all_keys, without_foreign
@@ -15,7 +17,7 @@ def test_foreign_thinking_goes_and_a_message_of_nothing_else_with_it():
     view = make_view({"max_tokens": 9, "messages": [USER, only, USER, mixed, USER]}, Dialect.MESSAGES)
     (key, _) = all_keys(view)
 
-    kept = without_foreign(view._replace(origins={key: "sage"}), "spark")
+    kept = without_foreign(replace(view, origins={key: "sage"}), "spark")
 
     assert kept == [USER, USER, {"role": "assistant", "content": [{"type": "text", "text": "a"}]}, USER]
 

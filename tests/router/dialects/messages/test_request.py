@@ -3,9 +3,9 @@
 import pytest
 
 from router.contract.errors import BadRequest
-from router.contract.request import Peek, ToolCall
+from router.contract.request import ToolCall
 from router.contract.words import Dialect, Feature, Operation
-from router.dialects.messages.request import add_instructions, peek, read_message, recognise
+from router.dialects.messages.request import add_instructions, read_message, recognise
 from tests.tools.values import make_view
 
 USER = {"role": "user", "content": "x"}
@@ -28,15 +28,19 @@ def test_a_users_message_may_hold_results_and_words():
 @pytest.mark.parametrize(
     ("item", "seen"),
     [
-        (USER, Peek("user")),
-        ({"role": "user", "content": [RESULT]}, Peek("tool")),
-        ({"role": "user", "content": [RESULT, {"type": "text", "text": "go on"}]}, Peek("user")),
-        ({"role": "assistant", "content": [USE]}, Peek("assistant", ("ls",))),
-        ({"role": "user", "content": []}, Peek("user")),
+        (USER, ("user", ("x",), (), ())),
+        ({"role": "user", "content": [RESULT]}, ("user", (), (), ("t",))),
+        ({"role": "user", "content": [RESULT, {"type": "text", "text": "go on"}]}, ("user", ("go on",), (), ("t",))),
+        ({"role": "assistant", "content": [USE]}, ("assistant", (), ("ls",), ())),
+        ({"role": "user", "content": []}, ("user", (), (), ())),
+        (None, ("", (), (), ())),
     ],
 )
-def test_a_message_of_nothing_but_results_is_a_tools(item, seen):
-    assert peek(item) == seen
+def test_a_message_shows_who_speaks_what_it_says_what_it_calls_and_what_came_back(item, seen):
+    message = read_message(item)
+
+    called, returned = tuple(call.name for call in message.calls), tuple(result.call_id for result in message.results)
+    assert (message.role, message.texts, called, returned) == seen
 
 
 @pytest.mark.parametrize("limit", [None, 0, True, "9"])

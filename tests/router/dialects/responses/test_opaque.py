@@ -1,5 +1,7 @@
 """Reasoning items."""
 
+from msgspec.structs import replace
+
 from router.contract.words import Dialect
 from router.dialects.opaque import all_keys, without_foreign
 from router.dialects.responses.opaque import opaque_keys, without_wrapped
@@ -20,7 +22,7 @@ def test_foreign_reasoning_goes_whole_and_what_followed_it_is_unlinked():
     view = make_view({"input": [USER, *items, USER]}, Dialect.RESPONSES)
     mine, theirs = all_keys(view)
 
-    kept = without_foreign(view._replace(origins={mine: "spark", theirs: "sage"}), "spark")
+    kept = without_foreign(replace(view, origins={mine: "spark", theirs: "sage"}), "spark")
 
     unlinked = {name: value for name, value in call.items() if name != "id"}
     assert kept == [USER, reasoning("mine"), {**call, "call_id": "b"}, {**output, "call_id": "b"}, unlinked, output, USER]

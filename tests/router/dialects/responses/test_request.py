@@ -3,9 +3,9 @@
 import pytest
 
 from router.contract.errors import BadRequest
-from router.contract.request import Peek, ToolCall
+from router.contract.request import ToolCall
 from router.contract.words import Dialect, Feature
-from router.dialects.responses.request import add_instructions, peek, read_item
+from router.dialects.responses.request import add_instructions, read_item
 from tests.tools.values import make_view
 
 CALL = {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}
@@ -27,15 +27,17 @@ def test_calls_belong_to_the_assistant_and_their_outputs_to_the_tool():
 @pytest.mark.parametrize(
     ("item", "seen"),
     [
-        ({"role": "user", "content": "x"}, Peek("user")),
-        (CALL, Peek("assistant", ("ls",))),
-        ({"type": "custom_tool_call_output"}, Peek("tool")),
-        ({"type": "reasoning"}, Peek("reasoning")),
-        (None, Peek("")),
+        ({"role": "user", "content": "x"}, ("user", ())),
+        (CALL, ("assistant", ("ls",))),
+        ({"type": "custom_tool_call_output"}, ("tool", ())),
+        ({"type": "reasoning"}, ("reasoning", ())),
+        (None, ("", ())),
     ],
 )
-def test_an_item_in_passing_shows_who_speaks(item, seen):
-    assert peek(item) == seen
+def test_an_item_shows_who_speaks_and_what_it_calls(item, seen):
+    message = read_item(item)
+
+    assert (message.role, tuple(call.name for call in message.calls)) == seen
 
 
 def test_input_may_be_a_string_a_list_or_with_something_stored_absent():

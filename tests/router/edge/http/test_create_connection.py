@@ -6,6 +6,7 @@ import json
 import pytest
 
 from router.contract.caller import LOCAL
+from router.contract.errors import UpstreamCut
 from router.contract.exchange import CancelReason
 from router.contract.words import Dialect, Operation
 from router.edge.admission import Admission
@@ -270,12 +271,122 @@ async def test_an_idle_connection_is_closed_after_the_keep_alive(call):
     assert (early, call.transport.is_closed) == (False, True)
 
 
+async def test_the_keep_alive_runs_from_the_last_answer_on(call):
+    for _ in range(3):
+        await call.send(CREATE)
+        await call.loop.advance(60)
+    early = call.transport.is_closed
+    await call.loop.advance(16)
+
+    assert (early, call.transport.is_closed) == (False, True)
+
+
+async def test_a_request_that_takes_longer_than_the_keep_alive_is_left_alone(call):
+    gate = asyncio.Event()
+
+    async def slow(exchange, sink):
+        await gate.wait()
+        await answer_ok(exchange, sink)
+
+    call.road.script = slow
+    await call.send(CREATE)
+    for _ in range(5):
+        await call.loop.advance(70)
+    while_served = call.transport.is_closing()
+    gate.set()
+    await call.turn()
+    await call.loop.advance(74)
+    early = call.transport.is_closing()
+    await call.loop.advance(76)
+
+    assert (while_served, early, call.transport.is_closed) == (False, False, True)
+    assert call.transport.written.endswith(ANSWER)
+
+
+async def test_the_keep_alive_of_a_new_plan_counts_for_an_open_connection(call):
+    await call.send(CREATE)
+    await call.loop.advance(11)
+    call.road.use(keep_alive_seconds=5.0)
+
+    await call.loop.advance(65)
+
+    assert call.transport.is_closed
+
+
 async def test_a_new_plan_counts_for_the_next_request_of_an_open_connection(call):
     first = await call.send(CREATE)
     call.road.use(max_body_bytes=10)
     second = await call.send(CREATE)
 
     assert (first[:12], second[:12]) == (b"HTTP/1.1 200", b"HTTP/1.1 413")
+
+
+def body_of(size: int) -> bytes:
+    return b"{" + b" " * (size - 2) + b"}"
+
+
+async def test_each_request_of_a_connection_has_its_own_length_and_body(call):
+    sizes = (2, 300, 300, 7, 90_000)
+    for size in sizes:
+        await call.send(request_bytes("/v1/messages", body_of(size)))
+
+    arrivals = [exchange.arrival for exchange in call.road.begun]
+    assert [arrival.headers["content-length"] for arrival in arrivals] == [str(size) for size in sizes]
+    assert [arrival.raw for arrival in arrivals] == [body_of(size) for size in sizes]
+    assert len({arrival.id for arrival in arrivals}) == len(sizes)
+
+
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [
+        ({"max_body_bytes": 10}, b"413"),
+        ({"max_headers": 2}, b"431"),
+        ({"max_header_bytes": 60}, b"431"),
+        ({"max_in_flight": 0}, b"503"),
+    ],
+)
+async def test_a_new_plan_counts_for_a_head_that_came_before(call, limits, status):
+    assert (await call.send(CREATE, CREATE)).count(b"HTTP/1.1 200") == 2
+    call.road.use(**limits)
+
+    assert (await call.send(CREATE))[9:12] == status
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ((b"content-length: ", b"content-length: 7\r\ncontent-length: "), b"400"),
+        ((b"content-length: ", b"content-length: 1,"), b"400"),
+        ((b"content-length: ", b"content-length: 999999"), b"413"),
+        ((b"host: 127.0.0.1", b"host: evil.example"), b"403"),
+        ((b"host: ", b"origin: http://evil.example\r\nhost: "), b"403"),
+        ((b"application/json", b"text/plain"), b"415"),
+        ((b"host: ", b"content-encoding: gzip\r\nhost: "), b"415"),
+    ],
+)
+async def test_a_bad_request_is_refused_behind_good_ones_that_are_like_it(call, change, status):
+    assert (await call.send(CREATE, CREATE)).count(b"HTTP/1.1 200") == 2
+
+    assert (await call.send(CREATE.replace(*change)))[9:12] == status
+    assert len(call.road.begun) == 2
+
+
+async def test_a_chunked_request_is_handed_over_behind_one_with_a_length(call):
+    await call.send(CREATE)
+    chunked = request_bytes("/v1/chat/completions", b"2\r\n{}\r\n0\r\n\r\n", {"transfer-encoding": "chunked"})
+
+    await call.send(chunked)
+
+    assert call.transport.protocol.received == chunked
+
+
+async def test_every_body_is_asked_for_when_the_caller_waits_for_that(call):
+    for size in (2, 30, 400):
+        data = request_bytes("/v1/messages", body_of(size), {"expect": "100-continue"})
+        head, body = data[:-size], data[-size:]
+
+        assert await call.send(head) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert (await call.send(body)).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize(
@@ -404,6 +515,98 @@ async def test_a_caller_that_reads_slowly_is_kept_and_one_that_does_not_read_is_
     await call.loop.advance(31)
 
     assert (while_it_reads, call.transport.is_aborted) == (False, True)
+
+
+async def test_a_caller_that_does_not_read_is_cut_whatever_it_sends(call):
+    settled = asyncio.Event()
+
+    async def answer_and_settle(exchange, sink):
+        await answer_ok(exchange, sink)
+        await settled.wait()
+
+    call.road.script = answer_and_settle
+    await call.send(CREATE)
+    call.transport.unread = 300_000
+    call.connection.pause_writing()
+    settled.set()
+    await call.turn()
+    await call.send(CREATE[:50], CREATE[50:])
+    begun = len(call.road.begun)
+
+    await call.loop.advance(31)
+
+    assert (begun, call.transport.is_aborted) == (1, True)
+
+
+@pytest.mark.parametrize("cut", [40, HEAD_END, HEAD_END + 5, len(CREATE)])
+async def test_what_came_while_the_answer_was_not_read_is_served_once_it_is(call, cut):
+    settled = asyncio.Event()
+
+    async def answer_and_settle(exchange, sink):
+        await answer_ok(exchange, sink)
+        await settled.wait()
+
+    call.road.script = answer_and_settle
+    await call.send(CREATE)
+    call.connection.pause_writing()
+    settled.set()
+    await call.turn()
+    await call.send(CREATE[:cut])
+    while_paused = len(call.road.begun)
+    call.connection.resume_writing()
+    await call.send(CREATE[cut:])
+
+    assert (while_paused, len(call.road.begun)) == (1, 2)
+
+
+async def test_a_body_that_was_whole_before_the_pause_ended_is_served_after_it(call):
+    await call.send(CREATE[:-5])
+    call.connection.pause_writing()
+    while_paused = await call.send(CREATE[-5:])
+
+    call.connection.resume_writing()
+    await call.turn()
+
+    assert while_paused == b""
+    assert call.transport.written.endswith(ANSWER)
+
+
+CLOSING = CREATE.replace(b"host:", b"connection: close\r\nhost:")
+
+
+async def cut_an_answer(exchange, sink):
+    sink.start(200, (("content-type", "text/event-stream"),))
+    sink.write(b"data: x\n\n")
+    sink.fail(UpstreamCut("spark", "cut"))
+
+
+@pytest.mark.parametrize(("script", "data"), [(answer_ok, CLOSING), (cut_an_answer, CREATE)], ids=["closing", "cut"])
+async def test_the_last_answer_may_be_read_slowly_and_must_be_read(call, script, data):
+    call.road.script = script
+    call.transport.unread = 100_000
+    await call.send(data)
+    await call.loop.advance(29)
+    call.transport.unread = 50_000
+    await call.loop.advance(29)
+    while_it_reads = call.transport.is_aborted
+
+    await call.loop.advance(31)
+
+    assert (while_it_reads, call.transport.is_aborted) == (False, True)
+
+
+async def test_nothing_is_served_behind_the_last_answer_of_a_connection(call):
+    call.road.script = wait_for_ever
+    await call.send(CLOSING + CREATE)
+    call.connection.pause_writing()
+    call.road.begun[0].cancel(CancelReason.STOPPING)
+    await call.turn()
+
+    call.connection.resume_writing()
+    await call.turn()
+
+    assert call.transport.is_closed
+    assert len(call.road.begun) == 1
 
 
 async def test_the_body_of_the_next_request_keeps_its_deadline_across_a_pause(call):

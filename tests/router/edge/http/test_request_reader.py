@@ -7,30 +7,35 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec import structs
 
 from router.contract.errors import BadRequest, HeadersTooLarge
+from router.contract.limits import Limits
 from router.contract.words import Dialect
-from router.edge.http.head import RequestHead
+from router.edge.http.head import RequestHead, parse_head
 from router.edge.http.request_reader import HAND_OVER, RequestReader
 from router.edge.routes import ROUTES
-from tests.tools.edge import LIMITS
+from tests.tools.edge import LIMITS, random_heads
 from tests.tools.http import chat, request_bytes
 
 CREATE = request_bytes("/v1/chat/completions", chat())
 BODY = json.dumps(chat()).encode()
 
 
+def next_event(reader: RequestReader, limits: Limits = LIMITS):
+    """A head, or the body of the last one, or the hand-over; None until more bytes come."""
+    return reader.read_head(limits) if reader.head is None else reader.read_body()
+
+
 def events(*pieces: bytes) -> list:
-    """What a reader makes of bytes, each request served at once. A head is shown as its path."""
+    """What a reader makes of bytes. A head is shown as its path."""
     reader, found = RequestReader(), []
     for piece in pieces:
         reader.receive_data(piece)
-        while (event := reader.next_event(LIMITS)) is not None:
+        while (event := next_event(reader)) is not None:
             found.append(event.path if isinstance(event, RequestHead) else event)
             if event is HAND_OVER:
                 return [*found, reader.take_buffer()]
-            if isinstance(event, bytes):
-                reader.start_next_cycle()
     return found
 
 
@@ -52,36 +57,86 @@ def test_pipelined_requests_are_read_in_order_however_they_are_sliced(cuts):
     assert events(*pieces) == ["/v1/chat/completions", BODY, "/v1/messages", b"", "/responses", b"{}"]
 
 
-def test_the_next_request_waits_until_the_first_is_served():
+def naive(stream: bytes) -> list:
+    """What each request of a stream says, every head parsed by itself, up to the first that is refused or handed over."""
+    found: list = []
+    while b"\r\n\r\n" in stream:
+        end = stream.index(b"\r\n\r\n") + 4
+        try:
+            head = parse_head(stream[:end])
+        except BadRequest:
+            return [*found, "refused"]
+        if not head.is_plain:
+            return [*found, HAND_OVER]
+        if len(stream) < end + head.length:
+            return found
+        found += [structs.asdict(head), stream[end : end + head.length]]
+        stream = stream[end + head.length :]
+    return found
+
+
+def read_all(pieces: list[bytes]) -> list:
+    """The same, as a reader finds it."""
+    reader, found = RequestReader(), []
+    for piece in pieces:
+        reader.receive_data(piece)
+        try:
+            while reader.head is not None or (reader.buffered_bytes and reader.read_head(LIMITS)):
+                if reader.head is None:
+                    return [*found, HAND_OVER]
+                said = structs.asdict(reader.head)
+                if (body := reader.read_body()) is None:
+                    break
+                found += [said, body]
+        except BadRequest:
+            return [*found, "refused"]
+    return found
+
+
+@given(heads=random_heads(), data=some.data())
+def test_requests_on_one_connection_say_what_each_would_say_alone(heads, data):
+    """However they are pipelined and sliced, and whatever is remembered of the heads before."""
+    stream = b"".join(head + b"x" * min(length_in(head), 500) for head in heads)
+    cuts = data.draw(some.lists(some.integers(1, len(stream)), max_size=8))
+    places = sorted({0, *cuts, len(stream)})
+
+    assert read_all([stream[start:end] for start, end in itertools.pairwise(places)]) == naive(stream)
+
+
+def length_in(head: bytes) -> int:
+    try:
+        return parse_head(head).length
+    except BadRequest:
+        return 0
+
+
+def test_the_next_request_waits_until_it_is_asked_for():
     reader = RequestReader()
     reader.receive_data(CREATE + CREATE)
-    first = [reader.next_event(LIMITS), reader.next_event(LIMITS)]
+    first = [next_event(reader), next_event(reader)]
 
-    while_served = reader.next_event(LIMITS)
     waiting = reader.buffered_bytes
-    reader.start_next_cycle()
-    second = reader.next_event(LIMITS)
+    second = next_event(reader)
 
     assert first[1] == BODY
-    assert (while_served, waiting) == (None, len(CREATE))
+    assert waiting == len(CREATE)
     assert isinstance(second, RequestHead)
 
 
 def test_bytes_that_come_while_a_request_is_served_are_not_lost():
     reader = RequestReader()
     reader.receive_data(CREATE)
-    assert [reader.next_event(LIMITS) is not None for _ in range(2)] == [True, True]
+    assert [next_event(reader) is not None for _ in range(2)] == [True, True]
 
     reader.receive_data(CREATE[:40])
     reader.receive_data(CREATE[40:])
-    reader.start_next_cycle()
 
-    assert isinstance(reader.next_event(LIMITS), RequestHead)
-    assert reader.next_event(LIMITS) == BODY
+    assert isinstance(next_event(reader), RequestHead)
+    assert next_event(reader) == BODY
 
 
 def test_no_bytes_are_no_event():
-    assert RequestReader().next_event(LIMITS) is None
+    assert next_event(RequestReader()) is None
 
 
 @pytest.mark.parametrize("path", list(ROUTES))
@@ -130,7 +185,7 @@ def test_a_head_over_the_limit_is_refused_whole_or_not():
         reader.receive_data(data)
 
         with pytest.raises(HeadersTooLarge):
-            reader.next_event(small)
+            next_event(reader, small)
         assert reader.dialect is Dialect.MESSAGES
 
 
@@ -140,9 +195,9 @@ def test_a_head_may_be_as_large_as_the_limit_and_not_a_byte_larger():
     exact.receive_data(CREATE)
     over.receive_data(CREATE)
 
-    assert exact.next_event(replace(LIMITS, max_header_bytes=size)) is not None
+    assert next_event(exact, replace(LIMITS, max_header_bytes=size)) is not None
     with pytest.raises(HeadersTooLarge):
-        over.next_event(replace(LIMITS, max_header_bytes=size - 1))
+        next_event(over, replace(LIMITS, max_header_bytes=size - 1))
 
 
 def test_the_limit_of_a_new_plan_counts_for_the_next_head():
@@ -150,7 +205,7 @@ def test_the_limit_of_a_new_plan_counts_for_the_next_head():
     reader.receive_data(CREATE)
 
     with pytest.raises(HeadersTooLarge):
-        reader.next_event(replace(LIMITS, max_header_bytes=10))
+        next_event(reader, replace(LIMITS, max_header_bytes=10))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +225,7 @@ def test_bad_framing_is_refused(data):
     reader.receive_data(data)
 
     with pytest.raises(BadRequest):
-        reader.next_event(LIMITS)
+        next_event(reader)
 
 
 @pytest.mark.parametrize(("path", "dialect"), [(path, route.dialect) for path, route in ROUTES.items()])
@@ -178,7 +233,7 @@ def test_a_refusal_is_in_the_dialect_of_the_path_before_the_head_is_whole(path, 
     reader = RequestReader()
     reader.receive_data(f"POST {path}?x=1 HTTP/1.1\r\nhost".encode())
 
-    assert reader.next_event(LIMITS) is None
+    assert next_event(reader) is None
     assert reader.dialect is dialect
 
 
@@ -187,8 +242,8 @@ def test_only_a_body_that_is_still_to_come_is_asked_for():
     reader, other = RequestReader(), RequestReader()
     reader.receive_data(whole)
     other.receive_data(whole[:-2])
-    assert reader.next_event(LIMITS) is not None
-    assert other.next_event(LIMITS) is not None
+    assert next_event(reader) is not None
+    assert next_event(other) is not None
 
     assert (reader.expects_continue, other.expects_continue) == (False, True)
 
@@ -196,7 +251,7 @@ def test_only_a_body_that_is_still_to_come_is_asked_for():
 def test_how_much_of_a_body_has_come_is_known():
     reader = RequestReader()
     reader.receive_data(CREATE[:-10])
-    assert reader.next_event(LIMITS) is not None
+    assert next_event(reader) is not None
 
     before = reader.body_bytes
     reader.receive_data(CREATE[-10:-5])

@@ -75,7 +75,8 @@ def test_an_answer_that_fails_has_no_last_chunk(transport):
     assert (sink.has_ended, sink.is_over) == (False, True)
 
 
-def test_a_detached_sink_moves_no_flow(transport):
+@pytest.mark.parametrize("finish", [CallerSink.end, lambda sink: sink.fail(UpstreamCut("spark", "cut"))], ids=["end", "fail"])
+def test_an_answer_that_is_over_moves_no_flow(transport, finish):
     class Flow:
         def pause(self) -> None:
             raise AssertionError
@@ -84,7 +85,7 @@ def test_a_detached_sink_moves_no_flow(transport):
 
     sink = make_sink(transport)
     sink.feed_from(Flow())
-    sink.detach()
+    finish(sink)
 
     sink.set_backpressure(is_paused=True)
     sink.set_backpressure(is_paused=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from router.stores.sqlite.files import StoreUnusable
+from router.stores.sqlite.rows import Row
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.waiting import until
 
@@ -32,7 +33,7 @@ class Opened:
         self.writer.attach(self, keep_all)
 
     def add(self, name: str, size: object = 1) -> None:
-        self.writer.append(ADD, (name, size), 10)
+        self.writer.append(Row(ADD, (name, size), 10))
 
     def set(self, name: str, size: int) -> None:
         self.writer.put(SET, name, (name, size), 10)
@@ -383,12 +384,12 @@ async def test_a_listener_that_fails_ends_neither_the_writer_nor_a_request(tmp_p
 
     writer = SqliteWriter(tmp_path / "a.db", (TABLE,), on_failure=fail)
     writer.attach("one", keep_all)
-    writer.append(ADD, ("bad", 1 << 70), 10)
-    writer.append(ADD, ("good", 1), 10)
+    writer.append(Row(ADD, ("bad", 1 << 70), 10))
+    writer.append(Row(ADD, ("good", 1), 10))
 
     names = await writer.run(lambda database: database.execute("SELECT name FROM things").fetchall())
     await writer.detach("one")
-    writer.append(ADD, ("late", 1), 10)
+    writer.append(Row(ADD, ("late", 1), 10))
 
     assert names == [("good",)]
     assert writer.lost == 2

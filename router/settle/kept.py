@@ -1,0 +1,147 @@
+"""How a decision is kept in the ledger's column `decision`, and how it is read again.
+
+What is kept are facts: the opinions, and what the turn would take on each tier. What follows from them (evidence in order, both
+estimates, the margin, the flip, rounding) is worked out for whoever reads, by `explain_row`. Rows that an older Tandem wrote
+hold the whole explanation instead, without a version: they are read as they are.
+"""
+
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from router.contract.decision import Decision, Projection, Weighing
+from router.contract.entry import COLUMNS
+from router.contract.opinions import Insist, Lean, Opinions, RuleOut, Skipped
+from router.contract.request import JsonObject
+from router.contract.words import Tier
+from router.decide.estimate import weighing_of
+from router.decide.explain import explain_opinions, explain_weighing
+
+_VERSION = 2
+ROW_COLUMNS = (*COLUMNS, "decision", "attempts")
+"""The columns that an explanation needs, in the order in which `explain_row` takes their values."""
+
+
+class KeptDecision(Struct, frozen=True, omit_defaults=True):
+    """The JSON of the column. What has a column of its own is not here; a field that is absent has its default."""
+
+    v: int
+    """The version of this form: 2. Rows written before it have none."""
+    tier: Tier
+    """The tier that was decided on. The column `tier` is that of the target that served."""
+    targets: tuple[str, ...]
+    """Its open targets, cheapest first."""
+    decided_by: str
+    """`estimate`, `rule_out`, or the policy that insisted."""
+    prompt_tokens: int
+    """The length of the prompt by which it was decided."""
+    usd_per_second: float
+    """What a second of the person's time was worth."""
+    redo_factor: float
+    """How much a redo on deep was feared."""
+    insists: tuple[tuple[str, Insist], ...] = ()
+    """Who insisted on a tier or a target: pairs of a policy and what it said, strongest first."""
+    ruled_out: tuple[tuple[str, RuleOut], ...] = ()
+    """Which targets could not serve, in the same form."""
+    leans: tuple[tuple[str, Lean], ...] = ()
+    """The evidence, in the same form: log-odds of a long task, which add up to the column `score`."""
+    skipped: tuple[Skipped, ...] = ()
+    """Policies that failed."""
+    spill: tuple[str, ...] = ()
+    """The other tier's targets that a failed attempt could go to."""
+    prompt_tokens_exact: bool = False
+    """Whether the prompt was counted and not estimated."""
+    config: str = ""
+    """The fingerprint of the config."""
+    weights: str = ""
+    """The fingerprint of the weights that read the words."""
+    fast: Projection | None = None
+    """The cheapest open fast target, as a list: its name, the wait, seconds when the turn is quick, more seconds when it is
+    long, USD when it is quick, more USD when it is long, whether its price is known, its learned ratios of calls and output."""
+    deep: Projection | None = None
+    """The same for deep."""
+    has_other_fast: bool = False
+    """Whether a second fast target was open."""
+    because: str | None = None
+    """The sentence of the decision, where the column `because` says more: who failed before."""
+    person_text: str | None = None
+    """What the person typed; only with `ledger.keep_text`."""
+    dropped: tuple[str, ...] = ()
+    """What the request lost on its way to the target."""
+
+
+_facts_of = attrgetter(
+    *("tier", "targets", "decided_by", "prompt_tokens", "economics.usd_per_second", "economics.redo_factor"),
+    *("opinions.insists", "opinions.ruled_out", "opinions.leans", "opinions.skipped", "spill"),
+    *("signals.prompt.is_exact", "config_fingerprint", "weights_fingerprint"),
+)
+"""The fields from `tier` to `weights`, as a decision has them: read in one go, since every request pays for it."""
+_encode = msgspec.json.Encoder().encode
+
+
+def keep_decision(decision: Decision, because: str | None, dropped: tuple[str, ...], *, keeps_text: bool) -> str:
+    """The decision as the ledger keeps it. `because` is what the column says."""
+    weighing = weighing_of(decision)
+    kept = KeptDecision(  # type: ignore[misc]  # mypy cannot know where the facts end
+        _VERSION,
+        *_facts_of(decision),
+        fast=weighing.fast,
+        deep=weighing.deep,
+        has_other_fast=weighing.has_other_fast,
+        because=decision.because if decision.because != because else None,
+        person_text=decision.turn.person_text if keeps_text else None,
+        dropped=dropped,
+    )
+    return _encode(kept).decode()
+
+
+def explain_row(values: tuple[object, ...]) -> JsonObject | None:
+    """A row's decision in full, with what became of the request. None where there is none, or it cannot be read."""
+    row: dict[str, Any] = dict(zip(ROW_COLUMNS, values, strict=True))
+    written = row["decision"]
+    if not isinstance(written, str):
+        return None
+    try:
+        plain = msgspec.json.decode(written)
+        if not isinstance(plain, dict):
+            return None
+        if "v" not in plain:
+            return plain
+        return _explain(row, msgspec.convert(plain, KeptDecision, strict=False))
+    except (msgspec.MsgspecError, UnicodeError):
+        return None  # anybody may have written to the file
+
+
+def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
+    score = row["score"] or 0.0
+    opinions = Opinions(kept.insists, kept.ruled_out, kept.leans, kept.skipped)
+    return {
+        "request_id": row["id"],
+        "tier": str(kept.tier),
+        "targets": list(kept.targets),
+        "spill": list(kept.spill),
+        "score": round(score, 6),
+        "because": kept.because or row["because"],
+        "decided_by": kept.decided_by,
+        "turn_kind": row["turn_kind"],
+        "session": row["session"],
+        "client": row["client"],
+        "person_text": kept.person_text,
+        "prompt_tokens": kept.prompt_tokens,
+        "prompt_tokens_exact": kept.prompt_tokens_exact,
+        **explain_opinions(opinions),
+        **explain_weighing(Weighing(kept.fast, kept.deep, kept.has_other_fast), score, kept.decided_by, kept),
+        "config": kept.config,
+        "weights": kept.weights,
+        "outcome": row["outcome"],
+        "served_by": row["target"],
+        "attempts": msgspec.json.decode(row["attempts"]),
+        "ttft_ms": row["ttft_ms"],
+        "duration_ms": row["duration_ms"],
+        "overhead_ms": row["overhead_ms"],
+        "cost_usd": row["cost_usd"],
+        "dropped": list(kept.dropped),
+    }

@@ -1,0 +1,57 @@
+"""The budget of a request in bytecodes, as docs/how-it-works/budget.md states it: what was left out cannot creep back."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.bench.bytecodes import CASES, Counts, count_case
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-it-works" / "budget.md").read_text()
+MARGIN = 1.02
+KINDS = {kind: (int(whole.replace(",", "")), int(before.replace(",", "")))
+         for kind, whole, before in re.findall(r"^\| ([\w ]+) \| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)}  # fmt: skip
+ROOMS = {
+    room: int(most.replace(",", "")) for room, most in re.findall(r"^\| `([\w/]+)` \|.*\| ([\d,]+) \|$", PAGE, re.MULTILINE)
+}
+
+pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the budget is in bytecodes of Python 3.11")
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory) -> dict[str, Counts]:
+    return {kind: count_case(kind, tmp_path_factory.mktemp("ledger")) for kind in CASES}
+
+
+def test_the_page_has_a_budget_for_every_kind_of_request():
+    assert set(KINDS) == set(CASES)
+    assert len(ROOMS) > 10
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_request_keeps_its_budget(counted, kind):
+    whole, before = KINDS[kind]
+
+    assert counted[kind].total <= whole * MARGIN, counted[kind].by_function().most_common(40)
+    assert counted[kind].before_write <= before * MARGIN, counted[kind].by_function().most_common(40)
+
+
+def test_every_room_keeps_its_budget(counted):
+    by_room = counted["600 B"].by_room()
+
+    assert {room: count for room, count in by_room.items() if count > ROOMS.get(room, 0) * MARGIN + 5} == {}
+
+
+def test_a_budget_is_no_more_than_what_is_needed(counted):
+    """A budget with room in it would let as much creep back."""
+    by_room = counted["600 B"].by_room()
+
+    assert {room: most for room, most in ROOMS.items() if most > by_room[room] * 1.15 + 25} == {}
+    assert sum(ROOMS.values()) <= KINDS["600 B"][0] * MARGIN
+
+
+def test_the_counter_counts():
+    """A function that a request does not pass costs nothing, and the road is among those that it does."""
+    assert "router/edge" in ROOMS
+    assert "router/lab" not in ROOMS
