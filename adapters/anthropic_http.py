@@ -40,7 +40,9 @@ class AnthropicHttpAdapter(Adapter):
         """Send the body unchanged and relay the answer."""
         view = request.view
         prepared = self._prepared.get((view.operation, view.is_streaming)) or self._prepare(request)
-        version, beta = view.headers.get(_VERSION), view.headers.get(_BETA)
+        # The caller's version holds for the caller's own body. What a bridge wrote may have fields that newer ones refuse.
+        version = view.headers.get(_VERSION) if view.dialect is request.dialect else None
+        beta = view.headers.get(_BETA)
         more = ((_VERSION, version),) if version else _USUAL_VERSION
         if beta:
             more = (*more, (_BETA, beta))
@@ -63,7 +65,7 @@ class AnthropicHttpAdapter(Adapter):
             ),
             body=b"",
             timeouts=request.target.timeouts,
-            waits_for_first_byte=view.is_streaming,
+            waits_for_first_byte=view.is_streaming or request.target.timeouts.bounds_whole_answers,
             tls=endpoint.tls,
         )
         prepared = self._prepared[view.operation, view.is_streaming] = self._upstream.prepare(constant)

@@ -71,7 +71,7 @@ class _LitellmCall:
         self._last = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
         sink.feed_from(self)
-        if self._is_streaming:
+        if self._is_streaming or self._timeouts.bounds_whole_answers:
             self._timer = self._loop.call_later(self._limit(), self._check)
         self._task = self._loop.create_task(self._run(), name=f"litellm {request.view.id}")
         _tasks.add(self._task)

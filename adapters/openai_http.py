@@ -58,7 +58,7 @@ class OpenAiHttpAdapter(Adapter):
             ),
             body=b"",
             timeouts=request.target.timeouts,
-            waits_for_first_byte=is_streaming,
+            waits_for_first_byte=is_streaming or request.target.timeouts.bounds_whole_answers,
             tls=endpoint.tls,
         )
         prepared = self._prepared[request.dialect, is_streaming] = self._upstream.prepare(constant)

@@ -1,31 +1,26 @@
-"""Two tiers that need no key: believable speeds, all dialects, tool calls, usage, and faults when asked for.
+"""Two tiers that need no key: believable speeds, all dialects, tool calls, JSON, usage, and faults when asked for.
 
-It says that it is simulated in every answer. It reads no network and decides nothing: its answers are canned.
+It says that it is simulated in every answer. It reads no network and decides nothing: its answers are canned, and written in
+`simulated_answer`.
 """
 
 import asyncio
-import re
 import time
 from typing import Annotated, ClassVar, Literal
 
 import orjson
 from pydantic import Field
 
+from adapters.simulated_answer import write_answer
 from router.contract.errors import UpstreamCut
 from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
-from router.contract.request import Json, JsonObject, RequestView
+from router.contract.request import JsonObject, RequestView
 from router.contract.target import Speed
 from router.contract.usage import Usage
-from router.contract.words import Dialect, Feature, Operation, Tier
-from router.dialects.composer import Answer, ComposedCall, Composer, Finish, write_call
+from router.contract.words import Dialect, Feature, Operation
+from router.dialects.composer import Answer, Composer, write_call
+from router.dialects.headers import sdk_id_headers
 from router.dialects.table import SPECS
-from router.dialects.tools import OfferedTool, minimal_instance, offered_tools, wanted_schema
-
-_SHELLS = ("exec_command", "shell", "bash", "run_shell_command", "run_terminal_command", "execute_command", "run_command")
-_READS = re.compile(r"^(get|list|read|search|find|ls|view|show|look|check|glob|grep|status|current)", re.IGNORECASE)
-_TOKENS_PER_CALL = 12
-_PADDING = "These words only fill the stream at the tier's speed. "
-_PIECES = re.compile(r"\s*\S{1,6}")
 
 
 class Fault(AdapterSettings):
@@ -108,10 +103,8 @@ class _SimulatedCall:
         self._request, self._sink, self._settings, self._fault = request, sink, settings, fault
         self._loop = asyncio.get_running_loop()
         view = request.view
-        self._text, self._calls = _write_answer(view, request.target.tier, settings.answer_tokens)
-        self._pieces = _PIECES.findall(self._text) if self._text else []
-        self._total = max(1, len(self._pieces) + _TOKENS_PER_CALL * len(self._calls))
-        self._usage = Usage(request.prompt_tokens, self._total)
+        self._answer = write_answer(view, request.target.tier, settings.answer_tokens)
+        self._usage = Usage(request.prompt_tokens, self._answer.tokens)
         self._sent = 0
         self._paused_at: float | None = None
         self._is_held = self._is_over = False
@@ -120,8 +113,15 @@ class _SimulatedCall:
         options = view.body.get("stream_options")
         asks_usage = isinstance(options, dict) and options.get("include_usage") is True
         sends_usage = asks_usage or not view.is_streaming
-        answer = Answer(view.id.removeprefix("req_"), model, int(time.time()), sends_usage=sends_usage)
-        self._composer: Composer = SPECS[view.dialect].composer(answer)
+        known = Answer(
+            view.id.removeprefix("req_"),
+            model,
+            int(time.time()),
+            sends_usage=sends_usage,
+            shapes=self._answer.shapes,
+            asked=view.as_sent,
+        )
+        self._composer: Composer = SPECS[view.dialect].composer(known)
         wait = settings.ttft_seconds + request.prompt_tokens / settings.prefill_tokens_per_second
         if fault is not None and fault.kind == "queue":
             wait += fault.seconds
@@ -166,7 +166,7 @@ class _SimulatedCall:
             self._finish_whole({"input_tokens": self._request.prompt_tokens})
         elif view.is_streaming:
             self._began_writing = self._loop.time()
-            self._sink.start(200, (("content-type", "text/event-stream; charset=utf-8"),))
+            self._sink.start(200, (("content-type", "text/event-stream; charset=utf-8"), *sdk_id_headers(view.id)))
             self._write(self._composer.open())
             self._write_due()
         else:
@@ -223,22 +223,24 @@ class _SimulatedCall:
         cut_at = self._fault.after_tokens if self._fault is not None and self._fault.kind == "cut" else None
         if cut_at is not None:
             due = min(due, cut_at)
-        frames = b"".join(self._composer.text(piece) for piece in self._pieces[self._sent : due])
-        self._sent = min(due, self._total)
+        frames = b"".join(self._composer.text(piece) for piece in self._answer.pieces[self._sent : due])
+        total = self._answer.tokens
+        self._sent = min(due, total)
         if not self._write(frames):
             return
-        if cut_at is not None and self._sent >= min(cut_at, self._total):
+        if cut_at is not None and self._sent >= min(cut_at, total):
             self._is_over = True
             self._sink.fail(UpstreamCut(self._request.target.name, "the simulated stream was cut, as configured"))
-        elif self._sent < self._total:
+        elif self._sent < total:
             self._schedule(self._began_writing)
         else:
             self._write(self._write_end())
             self._end()
 
     def _write_end(self) -> bytes:
-        calls = b"".join(write_call(self._composer, call) for call in self._calls)
-        return calls + self._composer.close(Finish.STOP, self._usage)
+        answer = self._answer
+        calls = b"".join(write_call(self._composer, call) for call in answer.calls)
+        return calls + _name_stop(self._composer.close(answer.finish, self._usage), answer.stopped_by)
 
     def _schedule(self, began_writing: float) -> None:
         if self._timer is not None:
@@ -248,60 +250,20 @@ class _SimulatedCall:
 
     def _write_whole(self) -> None:
         self._composer.open()
-        if self._text:
-            self._composer.text(self._text)
+        if self._answer.pieces:
+            self._composer.text("".join(self._answer.pieces))
         self._write_end()
         self._finish_whole(self._composer.whole())
 
     def _finish_whole(self, body: JsonObject) -> None:
-        self._sink.start(200, (("content-type", "application/json"),))
-        self._write(orjson.dumps(body))
+        self._sink.start(200, (("content-type", "application/json"), *sdk_id_headers(self._request.view.id)))
+        self._write(_name_stop(orjson.dumps(body), self._answer.stopped_by))
         self._end()
 
 
-def _write_answer(view: RequestView, tier: Tier, tokens: int) -> tuple[str, list[ComposedCall]]:
-    """Canned words, a call of a harmless tool when one is offered, or the smallest JSON that a schema allows."""
-    schema = wanted_schema(view.body)
-    if schema is not None:
-        return orjson.dumps(minimal_instance(schema)).decode(), []
-    if Feature.COMPLETIONS in view.needs:
-        return "return a + b  # simulated", []
-    has_results = len(view.conversation) > 0 and bool(view.conversation[-1].results)
-    call = None if has_results else _pick_call(view)
-    if call is not None:
-        return f"This is Tandem's simulated {tier} tier. It looks around first.", [call]
-    opening = f"This is Tandem's simulated {tier} tier: no model was asked. "
-    filler = "Configure real targets in config.yaml (tandem init helps) to get answers from a model. "
-    words = opening + filler
-    missing = tokens - len(_PIECES.findall(words))
-    return (words + _PADDING * max(0, -(-missing // len(_PIECES.findall(_PADDING))))).rstrip(), []
-
-
-def _pick_call(view: RequestView) -> ComposedCall | None:
-    tools, choice = offered_tools(view.body), view.body.get("tool_choice")
-    if choice == "none" or (isinstance(choice, dict) and choice.get("type") == "none"):
-        return None
-    tool = _forced_tool(tools, choice) or _harmless_tool(tools)
-    if tool is None:
-        return None
-    arguments = minimal_instance(tool.schema)
-    return ComposedCall(f"call_{view.id.removeprefix('req_')}", tool.name, orjson.dumps(arguments).decode())
-
-
-def _forced_tool(tools: list[OfferedTool], choice: Json) -> OfferedTool | None:
-    if choice in ("required", "any") or (isinstance(choice, dict) and choice.get("type") == "any"):
-        return _harmless_tool(tools) or (tools[0] if tools else None)
-    if not isinstance(choice, dict):
-        return None
-    function = choice.get("function")
-    name = choice.get("name") or (function.get("name") if isinstance(function, dict) else None)
-    return next((tool for tool in tools if tool.name == name), None)
-
-
-def _harmless_tool(tools: list[OfferedTool]) -> OfferedTool | None:
-    """A shell, which is then told to list files, or a tool whose name says that it only reads."""
-    by_name = {tool.name.lower(): tool for tool in tools}
-    for name in _SHELLS:
-        if name in by_name:
-            return by_name[name]
-    return next((tool for tool in tools if _READS.match(tool.name)), None)
+def _name_stop(frames: bytes, stop: str | None) -> bytes:
+    """The stop sequence that ended an answer, in the one dialect that says which it was."""
+    if stop is None:
+        return frames
+    named = b'"stop_reason":"stop_sequence","stop_sequence":' + orjson.dumps(stop)
+    return frames.replace(b'"stop_reason":"end_turn","stop_sequence":null', named)

@@ -26,7 +26,8 @@ from router.telemetry import events
 HERE = Path(__file__).resolve().parent
 OVERRIDES = {
     "x-tandem-tier": "`fast`, `deep` or `auto`. The tier that serves this request; `auto` lets the router decide.",
-    "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it.",
+    "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
+    "Without a session id it holds while the answer to this request is in the history.",
     "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
     "x-tandem-max-wait": "Seconds. A target whose queue is longer is ruled out for this request.",
     "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request.",
@@ -35,12 +36,15 @@ OVERRIDES = {
 }
 ANSWERS = {
     "x-tandem-request-id": "The request's id, also in errors, logs and the ledger.",
+    "x-request-id": "What OpenAI's SDKs show as the id: the target's own, or the one above on what Tandem answers itself.",
+    "request-id": "The same for Anthropic's SDKs.",
     "x-tandem-tier": "The tier that served.",
     "x-tandem-target": "The target that served.",
     "x-tandem-because": "Why, in one ASCII sentence. Failed attempts come first.",
     "x-tandem-score": "The chance that the turn is a long task, 0 to 1.",
     "x-tandem-overhead-ms": "Milliseconds from the complete request to the first call of a target: Tandem's own time.",
     "x-tandem-explain": "The decision as JSON, when asked for with `x-tandem-explain: full`.",
+    "allow": "On a 405: the methods that the route takes.",
 }
 
 
@@ -101,6 +105,7 @@ TABLE = ["| setting | default | what it does |", "| --- | --- | --- |"]
 def config_page() -> str:
     parts = ["Every setting of `config.yaml`. Unknown ones are refused. USD prices are per million tokens.", "", *TABLE]
     parts += settings_rows(models.Config, "")
+    parts += ["", *model_names()]
     for title, registry, attribute, noun, prefix in (
         ("Policies", POLICIES, "Config", "settings", "{name}."),
         ("Adapters", ADAPTERS, "Settings", "options", "options."),
@@ -111,6 +116,21 @@ def config_page() -> str:
             rows = settings_rows(getattr(kind, attribute), prefix.format(name=name))
             parts += [*TABLE, *rows, ""] if rows else [f"It has no {noun}.", ""]
     return page("Configuration", *parts)
+
+
+def model_names() -> list[str]:
+    return [
+        "## Model names",
+        "",
+        "Exact names count first: those under `models`, then the targets' own names, then the shipped ones, which may have a",
+        "provider's prefix (`openai/auto`). Then the patterns count: those under `models` in their order, then the shipped",
+        "ones in theirs. An exact name is an override; a pattern with `fast` or `deep` only leans, since the name that it",
+        "matches is a client's default. `tandem check` prints the list that is in force.",
+        "",
+        "| shipped | means |",
+        "| --- | --- |",
+        *(f"| `{name}` | `{meaning}` |" for name, meaning in models.SHIPPED_MODELS.items()),
+    ]
 
 
 def error_rows(kind: type[errors.TandemError]) -> list[str]:

@@ -36,23 +36,17 @@ class OverridePolicy:
         opinions: list[Opinion] = []
         line = overrides.line if turn.heeds_line else None
         if overrides.tier is not None:
-            opinions.append(Insist(f"x-tandem-tier asks for {overrides.tier}", Rank.HEADER, tier=overrides.tier))
-        elif line is not None and not overrides.clears:
+            opinions.append(Insist(self._say_header(overrides.tier, request, signals), Rank.HEADER, tier=overrides.tier))
+        elif overrides.clears:
+            pass
+        elif line is not None:
             if line.tier is not None:
                 opinions.append(Insist(f"the first line asks for {line.tier}", Rank.IN_BAND_LINE, tier=line.tier))
-        elif turn.session_override is not None and not overrides.clears:
+        elif turn.session_override is not None:
             opinions.append(
                 Insist(f"this session is set to {turn.session_override}", Rank.SESSION_SCOPE, tier=turn.session_override)
             )
-        if overrides.clears or (line is not None and line.tier is None):
-            pass  # "auto" in a header, or in a first line, outranks what the name asks for
-        elif alias.target is not None and not alias.is_pattern:
-            opinions.append(Insist(f'the model name "{alias.name}" is a target', Rank.MODEL_NAME, target=alias.target))
-        elif alias.tier is not None and not alias.is_pattern:
-            opinions.append(Insist(f'the model name "{alias.name}" asks for {alias.tier}', Rank.MODEL_NAME, tier=alias.tier))
-        elif (tier := self._leaning_tier(signals)) is not None:
-            sign = 1.0 if tier is Tier.DEEP else -1.0
-            opinions.append(Lean(sign * self._pattern_log_odds, f'the model name "{alias.name}" matches a pattern for {tier}'))
+        opinions.extend(self._judge_name(signals, is_cleared=overrides.clears or (line is not None and line.tier is None)))
         if overrides.max_wait_seconds is not None:
             opinions.extend(
                 RuleOut(
@@ -65,6 +59,31 @@ class OverridePolicy:
                 if status.wait_seconds > overrides.max_wait_seconds
             )
         return tuple(opinions)
+
+    def _judge_name(self, signals: Signals, *, is_cleared: bool) -> tuple[Opinion, ...]:
+        """What the model's name asks for: nothing where "auto" in a header or a first line outranks it."""
+        alias = signals.alias
+        if is_cleared:
+            return ()
+        if alias.is_pattern or (alias.tier is None and alias.target is None):
+            tier = self._leaning_tier(signals)
+            if tier is None:
+                return ()
+            sign = 1.0 if tier is Tier.DEEP else -1.0
+            return (Lean(sign * self._pattern_log_odds, f'the model name "{alias.name}" matches a pattern for {tier}'),)
+        if not signals.turn.heeds_name:
+            return ()
+        if alias.target is not None:
+            return (Insist(f'the model name "{alias.name}" is a target', Rank.MODEL_NAME, target=alias.target),)
+        return (Insist(f'the model name "{alias.name}" asks for {alias.tier}', Rank.MODEL_NAME, tier=alias.tier),)
+
+    @staticmethod
+    def _say_header(tier: Tier, request: RequestView, signals: Signals) -> str:
+        """The reason. A first request that no session id names may be anybody's: only its answer will tell it from others."""
+        turn, said = signals.turn, f"x-tandem-tier asks for {tier}"
+        if request.overrides.for_session and turn.is_guessed and not turn.history.turns and not turn.goes_on:
+            return f"{said}; without a session id it holds while this answer is in the history, x-tandem-session makes it hold"
+        return said
 
     @staticmethod
     def _leaning_tier(signals: Signals) -> Tier | None:

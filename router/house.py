@@ -17,14 +17,15 @@ from router.decide.explain import explain
 from router.dialects.requests import read_request
 from router.plan import Plan, State
 from router.responses.answer import answer_here, reply_to
+from router.responses.own_answer import say_here
 from router.responses.resume import complete, is_complete
 from router.sense.signals import count_exactly, is_near_a_limit, read_signals
-from router.sessions.in_band import heed_line
+from router.sessions.in_band import heed_lines
 from router.sessions.memory import carried_headers
 from router.sessions.turns import read_turn
 from router.settle.refuse import ABANDONED, cut_off, refuse
 from router.settle.text import RecordingSink
-from router.telemetry.tasks import let_others_catch_up
+from router.telemetry.tasks import is_heavy, let_others_catch_up, run_beside
 
 
 class House:
@@ -62,10 +63,13 @@ class House:
             exchange.note(Settled(self.clock(), ending, recorder.body if recorder else None))
 
     async def _answer(self, plan: Plan, exchange: Exchange, caller: Sink) -> Ending:
-        view = self._read(plan, exchange.arrival)
-        if not is_complete(view):
-            view = await complete(view, self.state.responses, plan.targets.values())
-        exchange.note(Read(view))
+        given = read_request(exchange.arrival)
+        given = given if is_complete(given) else await complete(given, self.state.responses, plan.targets.values())
+        exchange.note(Read(given))
+        view = given if not plan.heeds_lines else await run_beside(heed_lines, given) if is_heavy(given) else heed_lines(given)
+        if (line := view.overrides.line) is not None and line.is_alone:
+            words = await self.state.memory.set_tier(view, line, plan.models.resolve(view.model))
+            return say_here(given, words, self.state.responses, caller)
         if is_one_of_many := len(self.state.running) > 1:
             await let_others_catch_up()
         if view.operation is Operation.COUNT_TOKENS and await answer_here(view, self.state.counter, caller):
@@ -74,26 +78,22 @@ class House:
         exchange.note(decided)
         if is_one_of_many:
             await let_others_catch_up()
-        reply, decision = reply_to(exchange, view, caller), decided.decision
-        whole = explain(decision) if view.overrides.explain_fully else None
-        carried = carried_headers(decided.session, view, decision)
-        ending = await plan.dispatcher.send(exchange, decided, reply.sink, explanation=whole, carried=carried)
+        reply, decision, asked = reply_to(exchange, given, caller), decided.decision, view.overrides
+        whole, carried = explain(decision) if asked.explain_fully else None, carried_headers(decided.session, view, decision)
+        sink = self.state.memory.listen(exchange, reply.sink) if asked.for_session else reply.sink
+        ending = await plan.dispatcher.send(exchange, decided, sink, explanation=whole, carried=carried)
         if ending.outcome is Outcome.SERVED:
             reply.finish()
         return ending
 
-    def _read(self, plan: Plan, arrival: Arrival) -> RequestView:
-        """Read the request, with the line taken out by which its caller may ask for a tier. It may still be incomplete."""
-        return heed_line(read_request(arrival)) if plan.heeds_lines else read_request(arrival)
-
     async def _decide(self, plan: Plan, view: RequestView) -> Decided:
         """Whose turn it is, what can be measured, which tier serves. Tokens are counted where an estimate cannot decide."""
-        state, turn = self.state, read_turn(view)
-        session = await state.memory.recall(view, turn)
-        turn = replace(turn, session_override=session.override, position=session.position, heeds_line=session.heeds_line)
+        state, alias = self.state, plan.models.resolve(view.model)
+        turn = await run_beside(read_turn, view) if is_heavy(view) else read_turn(view)
+        session = await state.memory.recall(view, turn, alias)
         view = replace(view, origins=session.origins) if session.origins else view
-        alias, statuses = plan.models.resolve(view.model), state.live.statuses(plan.targets, self.clock())
-        signals = read_signals(view, turn, alias, statuses, state.calibration)
+        statuses = state.live.statuses(plan.targets, self.clock())
+        signals = read_signals(view, session.tell(turn), alias, statuses, state.calibration)
         if len(state.running) > 1:
             await let_others_catch_up()
         if is_near_a_limit(signals) and needs_exact_count(plan.rules, view, signals):
@@ -102,8 +102,9 @@ class House:
 
     async def decide(self, arrival: Arrival) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
-        plan, view = self.plan, self._read(self.plan, arrival)
-        return await self._decide(plan, await complete(view, self.state.responses, plan.targets.values()))
+        plan = self.plan
+        view = await complete(read_request(arrival), self.state.responses, plan.targets.values())
+        return await self._decide(plan, heed_lines(view) if plan.heeds_lines else view)
 
     async def explain(self, arrival: Arrival) -> JsonObject:
         """The decision in full, with what the request would lose on its way to each target."""
@@ -113,8 +114,7 @@ class House:
 
     async def stop(self, within_seconds: float) -> None:
         """Tell the callers of all requests under way that the router stops, and wait until that is done."""
-        running = tuple(self.state.running)
-        for exchange in running:
+        for exchange in (running := tuple(self.state.running)):
             exchange.cancel(CancelReason.STOPPING)
         if tasks := [exchange.task for exchange in running if exchange.task is not None]:
             await asyncio.wait(tasks, timeout=within_seconds)

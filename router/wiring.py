@@ -9,6 +9,7 @@ from typing import Any
 
 from router.config.faults import Known
 from router.config.load import LoadedConfig
+from router.config.models import SHIPPED_MODELS
 from router.contract.economics import Economics, TurnSize
 from router.contract.entry import FinishedWork
 from router.contract.exchange import Observer
@@ -144,7 +145,11 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream) -> Plan:
     targets = {plan.target.name: plan.target for plan in loaded.targets}
     reachable = {
         plan.target.name: Reachable(
-            plan.target, adapters[plan.adapter](plan.endpoint, plan.settings, upstream), plan.endpoint.model, plan.fit
+            plan.target,
+            adapters[plan.adapter](plan.endpoint, plan.settings, upstream),
+            plan.endpoint.model,
+            plan.fit,
+            plan.endpoint.api_key,
         )
         for plan in loaded.targets
     }
@@ -156,7 +161,7 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream) -> Plan:
             config_fingerprint=loaded.fingerprint,
             weights_fingerprint=loaded.weights_fingerprint,
         ),
-        models=ModelNames(config.models, tuple(targets)),
+        models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS),
         targets=targets,
         dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=time.perf_counter),
         limits=limits_of(loaded),

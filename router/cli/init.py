@@ -112,7 +112,7 @@ def _find_usable(section: str) -> list[Ready]:
     adapters = known_names().adapters
     for ready in _ready_blocks(section):
         extra = missing_extra(adapters[_value(ready.text, "adapter")])
-        if extra and os.environ.get(ready.variable):
+        if extra and _read_variable(ready.variable):
             say(f"{ready.variable} is set; {ready.name} needs pip install 'tandem-router[{extra}]'")
             continue
         if ready.is_local:
@@ -120,15 +120,20 @@ def _find_usable(section: str) -> list[Ready]:
             if model:
                 text = ready.text.replace(f"model: {_value(ready.text, 'model')}\n", f"model: {json.dumps(model)}\n")
                 usable.append(Ready(ready.name, text, "", ready.base_url))
-        elif os.environ.get(ready.variable) and "YOUR-" not in ready.text:
+        elif _read_variable(ready.variable) and "YOUR-" not in ready.text:
             usable.append(ready)
-        elif os.environ.get(ready.variable) and (filled := _fill_azure(ready)):
+        elif _read_variable(ready.variable) and (filled := _fill_azure(ready)):
             usable.append(filled)
     return usable
 
 
+def _read_variable(name: str) -> str:
+    """A variable's value, as a key is read: without what is around it."""
+    return os.environ.get(name, "").strip()
+
+
 def _fill_azure(ready: Ready) -> Ready | None:
-    endpoint, deployment = os.environ.get("AZURE_OPENAI_ENDPOINT"), os.environ.get("AZURE_OPENAI_DEPLOYMENT")
+    endpoint, deployment = _read_variable("AZURE_OPENAI_ENDPOINT"), _read_variable("AZURE_OPENAI_DEPLOYMENT")
     if not endpoint or not deployment:
         say(f"{ready.variable} is set; AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT are needed too")
         return None

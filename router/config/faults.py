@@ -1,6 +1,7 @@
 """Faults of a config, the names it may use, and checking one block of it."""
 
 import difflib
+import functools
 import importlib.util
 import inspect
 import re
@@ -112,6 +113,7 @@ def _show(seen: object, path: str) -> str:
     return f", not {shown}" if shown != "''" and len(shown) <= _MAX_SHOWN_CHARS else ""
 
 
+@functools.cache
 def _setting_names(model: type[BaseModel]) -> set[str]:
     """Every name that a setting has, at any depth: enough to guess what a typo meant."""
     names = set(model.model_fields)

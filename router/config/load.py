@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
-from router.config.models import Config, DecisionSettings, TargetSettings
+from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, TargetSettings
 from router.config.targets import TargetBlock, TargetChecker, TargetPlan, check_targets
 from router.contract.opinions import PolicyConfig
 from router.contract.secret import Secret
@@ -23,6 +23,9 @@ _RULES = "rules"
 _MAX_BYTES = 1 << 20
 _MAX_BRACKETS = 5_000
 """A parser's time grows with nesting; no config of a person's comes near this."""
+
+_MAX_FAULTS = 100
+"""More are counted, and not looked at one by one: whoever has that many gave us another program's file."""
 
 
 class ConfigError(Exception):
@@ -78,10 +81,12 @@ class _PlainLoader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise yaml.MarkedYAMLError(problem=f'duplicate key "{twice}"', problem_mark=node.start_mark)
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.MarkedYAMLError(problem=f'duplicate key "{key.value}"', problem_mark=key.start_mark)
+                seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -135,7 +140,10 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     try:
         config = Config.model_validate(content)
     except ValidationError as error:
-        faults = [as_fault(entry) for entry in _telling(error.errors())]
+        entries = _telling(error.errors())
+        faults = [as_fault(entry) for entry in entries[:_MAX_FAULTS]]
+        if len(entries) > _MAX_FAULTS:
+            raise ConfigError(source, [*faults, Fault("file", f"{len(entries) - _MAX_FAULTS} more problems")]) from error
         _check_what_can_be(content, folder, known, faults)
         raise ConfigError(source, faults) from error
     policies = _check_policies(config.policies, folder, known, faults)
@@ -199,16 +207,16 @@ def _check_what_can_be(content: Mapping[str, object], folder: Path, known: Known
     """Check the parts of a faulty file that are well formed, so that all faults are reported at once."""
     policies = content.get("policies")
     if isinstance(policies, list):
-        _check_policies(policies, folder, known, faults)
+        _check_policies(policies[:_MAX_FAULTS], folder, known, faults)
     rules = content.get("rules")
     if isinstance(rules, list):
-        _check_rules(rules, [], known, faults)
+        _check_rules(rules[:_MAX_FAULTS], [], known, faults)
     tiers = content.get("tiers")
     checker = TargetChecker(known, folder, faults)
     for tier in Tier:
         block = tiers.get(str(tier)) if isinstance(tiers, dict) else None
         targets = block.get("targets") if isinstance(block, dict) else None
-        for index, target in enumerate(targets if isinstance(targets, list) else []):
+        for index, target in enumerate(targets[:_MAX_FAULTS] if isinstance(targets, list) else []):
             try:
                 settings = TargetSettings.model_validate(target)
             except ValidationError:
@@ -276,10 +284,21 @@ def _fingerprint_of(policies: Sequence[tuple[str, PolicyConfig]]) -> str:
 
 def _check_models(config: Config, faults: list[Fault]) -> None:
     names = {settings.name for tier in (config.tiers.fast, config.tiers.deep) for settings in tier.targets}
-    for pattern, meaning in config.models.items():
-        if meaning not in ("auto", "fast", "deep") and meaning not in names:
+    for name, meaning in config.models.items():
+        if meaning is None:
+            _check_taken(name, faults)
+        elif meaning not in ("auto", "fast", "deep") and meaning not in names:
             known = ", ".join(("auto", "fast", "deep", *sorted(names)))
-            faults.append(Fault(f"models.{pattern}", f'"{meaning}" is neither a tier nor a target', f"known: {known}"))
+            faults.append(Fault(f"models.{name}", f'"{meaning}" is neither a tier nor a target', f"known: {known}"))
+
+
+def _check_taken(name: str, faults: list[Fault]) -> None:
+    """`NAME: null`. Clients that are told nothing else ask for `auto`, so it stays."""
+    if name == "auto":
+        faults.append(Fault("models.auto", "cannot be taken away", "give it a meaning: auto, fast, deep or a target's name"))
+    elif name != "*" and name not in SHIPPED_MODELS:
+        hint = f"{close_to(name, SHIPPED_MODELS)}tandem check lists them"
+        faults.append(Fault(f"models.{name}", "null takes a shipped name away, and no shipped name is this one", hint))
 
 
 def _check_store(config: Config, folder: Path, faults: list[Fault]) -> None:
@@ -296,6 +315,8 @@ def _warnings(config: Config) -> list[str]:
             key = Secret(settings.api_key) if settings.api_key else None
             if key is not None and not key.is_reference and not key.is_callers:
                 found.append(f"{path}.api_key: the key is written in the config file; use env:NAME to keep it out")
+            if key is not None and key.is_padded:
+                found.append(f"{path}.api_key: {key} has spaces or a line break around it, which are left out")
             if settings.quota is not None:
                 found.append(f"{path}.quota: read, but not enforced by this version")
     return found

@@ -2,6 +2,7 @@
 
 import re
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 
@@ -11,7 +12,46 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 OPTIONS = "options"
 OPTIONS_ALIAS = "simulated"
 """An older name for `options`, in the blocks of the adapter of that name."""
+SHIPPED_MODELS = {
+    "auto": "auto",
+    "fast": "fast",
+    "deep": "deep",
+    "claude-auto": "auto",
+    "claude-fast": "fast",
+    "claude-deep": "deep",
+    "*haiku*": "fast",
+    "*-mini*": "fast",
+    "*-fast": "fast",
+    "*-deep": "deep",
+    "*-auto": "auto",
+    "gpt-*": "auto",
+    "o3*": "auto",
+    "o4*": "auto",
+    "claude-*": "auto",
+}
+"""The model names that every config has, and to which `models` adds. Claude Code lists only names that begin with claude."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def fits_header(value: str) -> bool:
+    """Whether a header can have this value."""
+    return value.isascii() and value.isprintable()
+
+
+def _find_address_fault(url: str) -> str:
+    """What is wrong with an address; empty for a good one."""
+    if not fits_header(url) or " " in url:
+        return "must not contain line breaks, spaces, or characters other than ASCII"
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket that is not closed, or what is in it is no IPv6 address
+        return "is not an address; an IPv6 one is written http://[::1]:8000/v1"
+    if not parts.hostname:
+        return "must name a host, as in https://api.example.com/v1"
+    port = parts.netloc.rpartition("]")[2].rpartition(":")
+    if port[1] and not (port[2].isdigit() and 1 <= int(port[2][:6]) <= 65_535):
+        return "must have a port between 1 and 65535, or none"
+    return ""
 
 
 def _is_a_policy(value: object, check: ValidatorFunctionWrapHandler) -> object:
@@ -84,9 +124,9 @@ class TimeoutSettings(Settings):
     connect_seconds: Seconds | None = None
     """To open a connection."""
     first_byte_seconds: Seconds | None = None
-    """From the request to the first byte of a streamed answer."""
+    """From the request to the first byte of an answer. Unlike the one in `limits`, it counts for answers in one piece too."""
     stall_seconds: Seconds | None = None
-    """Between two pieces of a streamed answer."""
+    """Between two events of a streamed answer. Comments do not count."""
 
 
 class TlsSettings(Settings):
@@ -112,7 +152,8 @@ class TargetSettings(Settings):
     model: str = Field(default="", max_length=200)
     """The provider's name for it. By default the target's name. For litellm, with the provider: gemini/gemini-3.5-flash."""
     api_key: str | None = None
-    """Its API key, as env:NAME; absent for a server without keys. `caller` passes on the caller's own key, only to it."""
+    """Its API key, as env:NAME; absent for a server without keys. `caller` passes on the caller's own key, only to it.
+    Spaces and line breaks around the variable's value are left out."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
     """Its context window. When absent, it is looked up in litellm's table of models, if litellm is installed and knows the
     model."""
@@ -156,13 +197,22 @@ class TargetSettings(Settings):
             raise ValueError("must begin with http:// or https://")
         if "?" in value or "#" in value or "@" in value:
             raise ValueError("must not contain a query, a fragment or credentials; put the key in api_key")
+        if value and (problem := _find_address_fault(value)):
+            raise ValueError(problem)
+        return value
+
+    @field_validator("api_key")
+    @classmethod
+    def _fits_a_header(cls, value: str | None) -> str | None:
+        if value is not None and (value != value.strip() or not fits_header(value)):
+            raise ValueError("must not contain line breaks, spaces around it, or characters other than ASCII")
         return value
 
 
 class TierSettings(Settings):
     """A tier: its targets, the preferred first."""
 
-    targets: tuple[TargetSettings, ...] = Field(min_length=1)
+    targets: tuple[TargetSettings, ...] = Field(min_length=1, max_length=100)
     """The models of this tier."""
     instructions: str = Field(default="", max_length=20_000)
     """Text added at the end of the system prompt for turns on this tier. Off by default."""
@@ -283,25 +333,29 @@ class Config(Settings):
     in_band_line: bool = True
     """Whether a first line `tier: fast`, `tier: deep` or `tier: auto` in a message is obeyed, for clients that cannot set
     headers."""
-    models: dict[str, str] = Field(default_factory=lambda: {"auto": "auto", "fast": "fast", "deep": "deep"})
-    """Model names and patterns with *, each with auto, fast, deep or a target's name. The first matching pattern counts."""
+    models: dict[str, str | None] = Field(default_factory=dict)
+    """Model names and patterns with *, each with auto, fast, deep or a target's name. They are added to the shipped ones,
+    which are listed below, and count before them. `NAME: null` takes a shipped one away, `"*": null` all shipped patterns."""
     tiers: TiersSettings
     """The two tiers and their targets."""
     decision: DecisionSettings = DecisionSettings()
     """The economics of the choice."""
-    rules: tuple[dict[str, object], ...] = ()
+    rules: tuple[dict[str, object], ...] = Field(default=(), max_length=1_000)
     """Your own rules, applied where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or
     lean: 2.0."""
-    policies: tuple[PolicyEntry, ...] = (
-        "override",
-        "rules",
-        "capability",
-        "window",
-        "side_request",
-        "effort",
-        "learned",
-        "boundary",
-        "trajectory",
+    policies: tuple[PolicyEntry, ...] = Field(
+        default=(
+            "override",
+            "rules",
+            "capability",
+            "window",
+            "side_request",
+            "effort",
+            "learned",
+            "boundary",
+            "trajectory",
+        ),
+        max_length=100,
     )
     """The policies in use. Their order does not matter."""
     limits: LimitsSettings = LimitsSettings()

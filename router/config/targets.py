@@ -7,7 +7,7 @@ from typing import Any
 
 from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to, missing_extra
 from router.config.model_facts import ModelFacts, read_facts
-from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, TargetSettings
+from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, TargetSettings, fits_header
 from router.contract.relay import AdapterSettings, Endpoint, Tls
 from router.contract.secret import Secret
 from router.contract.target import Price, Speed, Target, Timeouts
@@ -153,6 +153,9 @@ class TargetChecker:
             problem = f"{key} is not set in the environment"
             if not any(fault.problem == problem for fault in self.faults):
                 self._add(block, "api_key", problem, f"export {key.variable}=… before you start the router")
+        elif key is not None and not fits_header(key.reveal()):
+            problem = "contains a line break, or a character that is not ASCII, and cannot be sent"
+            self._add(block, "api_key", f"{key} {problem}", "copy the key again")
         return key
 
     def _check_tls(self, block: TargetBlock, adapter: KnownAdapter) -> Tls | None:
@@ -216,6 +219,7 @@ def _make_target(
             settings.timeouts.connect_seconds or limits.connect_timeout_seconds,
             settings.timeouts.first_byte_seconds or limits.first_byte_timeout_seconds,
             settings.timeouts.stall_seconds or limits.stall_timeout_seconds,
+            bounds_whole_answers=settings.timeouts.first_byte_seconds is not None,
         ),
         price=values["price"],
         takes_callers_key=settings.api_key is not None and Secret(settings.api_key).is_callers,

@@ -7,12 +7,15 @@ TandemError
 │   │   ├── UnknownOverride      400 unknown_override   a typo in an x-tandem-* header
 │   │   ├── TooDeep              400 too_deep
 │   │   ├── ResponseForgotten    400 previous_response_not_found
+│   │   ├── ThreadUnsupported    400 thread_unsupported_request
+│   │   ├── ThreadMismatch       400 thread_fingerprint_mismatch
 │   │   ├── Misfit               400 misfit             no target can serve this request, ever
 │   │   └── TooLong              400 context_length_exceeded
 │   ├── CallerKey                401 caller_key         a target that takes the caller's own key got none, or a wrong one
 │   ├── Forbidden                403 forbidden          a foreign Host or Origin
 │   ├── NotFound                 404 not_found
-│   │   └── UnknownModel         404 model_not_found
+│   │   ├── UnknownModel         404 model_not_found
+│   │   └── ThreadForgotten      404 thread_not_found
 │   ├── WrongMethod              405 method_not_allowed
 │   ├── BodyTimeout              408 body_timeout
 │   ├── BodyTooLarge             413 body_too_large
@@ -92,6 +95,18 @@ class ResponseForgotten(BadRequest):
     code = "previous_response_not_found"
 
 
+class ThreadUnsupported(BadRequest):
+    """`thread` asks for what a message thread here cannot do. Send the whole conversation without `thread`."""
+
+    code = "thread_unsupported_request"
+
+
+class ThreadMismatch(BadRequest):
+    """A request that continues a message thread changes what the thread was created with: `system` or `tools`."""
+
+    code = "thread_fingerprint_mismatch"
+
+
 class Misfit(BadRequest):
     """No target of the requested tier, or of any tier, can serve this request."""
 
@@ -131,11 +146,21 @@ class UnknownModel(NotFound):
     code = "model_not_found"
 
 
+class ThreadForgotten(NotFound):
+    """`thread.previous_message_id` names a message that is not kept for this caller. Create a thread with everything again."""
+
+    code = "thread_not_found"
+
+
 class WrongMethod(RequestError):
-    """The route exists, but not for this method."""
+    """The route exists, but not for this method. The header `allow` names those that it takes."""
 
     status = 405
     code = "method_not_allowed"
+
+    def __init__(self, message: str, *, allowed: str) -> None:
+        super().__init__(message)
+        self.allowed = allowed
 
 
 class BodyTimeout(RequestError):
@@ -198,6 +223,8 @@ class UpstreamError(TandemError):
     status = 502
     code = "upstream_error"
     is_retryable = True
+    was_tried_again = False
+    """Whether more than one attempt was made: then the caller need not make more of its own."""
 
     def __init__(self, target: str, message: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)

@@ -96,10 +96,19 @@ class Conversation(Sequence[Message]):
 
 
 class InBand(Struct, frozen=True):
-    """A first line of the person's own message that asks for a tier; None is "auto". `place` is the index of the message."""
+    """A first line of the person's own message that asks for a tier; None is "auto".
+
+    `place` is the index of its message among those that go to a target; of a message that does not go there, the one before.
+    """
 
     tier: Tier | None
     place: int = 0
+    is_newest: bool = True
+    """Whether the person has said nothing since."""
+    is_alone: bool = False
+    """Whether the newest message says nothing else, so that it is answered here."""
+    mark: str = ""
+    """By which the line is known again."""
 
 
 class Overrides(Struct, frozen=True):
@@ -133,8 +142,18 @@ class Continuation(Protocol):
     """The history of a request that continues a response stored here, and how each target is to see it."""
 
     @property
+    def session(self) -> str:
+        """The session that the stored response belongs to; empty when the request itself must tell."""
+        ...
+
+    @property
     def stored_by(self) -> str:
         """The target that says it stores that response itself; empty when none does."""
+        ...
+
+    @property
+    def body(self) -> JsonObject:
+        """The request's body as it came."""
         ...
 
     def view_for(self, view: "RequestView", target: Target) -> "RequestView":
@@ -175,3 +194,8 @@ class RequestView(Struct, frozen=True):
     """Which target made each opaque item of this request, by its key. Items of unknown origin are not here."""
     has_one_model: bool = False
     """Whether the reading has proven that `model` is in the body once. Where it has not, it is usually so all the same."""
+
+    @property
+    def as_sent(self) -> JsonObject:
+        """The body as its caller sent it, without the history that is kept here."""
+        return self.body if self.continued is None else self.continued.body

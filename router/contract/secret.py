@@ -33,10 +33,21 @@ class Secret:
         return self.source.removeprefix(ENVIRONMENT) if self.is_reference else ""
 
     def reveal(self) -> str:
-        """The key itself, for the moment at which it goes into a header. Empty where only a request can tell it."""
+        """The key itself, for the moment at which it goes into a header. Empty where only a request can tell it.
+
+        A variable is often read from a file, whose last line break is not part of the key.
+        """
         if self.is_reference:
-            return os.environ.get(self.variable) or _withheld.get(self.variable, "")
+            return self._read_variable().strip()
         return "" if self.is_callers else self.source
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether its variable holds more than the key: spaces or a line break around it."""
+        return self.is_reference and self._read_variable() != self.reveal()
+
+    def _read_variable(self) -> str:
+        return os.environ.get(self.variable) or _withheld.get(self.variable, "")
 
     def __repr__(self) -> str:
         return self.source if self.is_reference or self.is_callers else "***"

@@ -12,7 +12,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.contract.signals import SessionPosition
+from router.contract.signals import SessionPosition, Turn
 from router.contract.words import Tier
 
 _MAX_ORIGINS = 600
@@ -33,8 +33,20 @@ class SessionState(Struct, frozen=True):
     effort: str | None = None
     """The reasoning effort of the session's first turn."""
     override: Tier | None = None
+    has_override: bool = False
+    """Whether somebody asked for a tier for the session, be it "auto": then `override` is None."""
     override_at: int = 0
-    """How long the conversation was when the override was set: a line further down is newer."""
+    """The message with which the override was set: what was asked for in a later one is newer."""
+    override_line: str = ""
+    """The mark of the newest first line that was known then: that one is not newer, wherever it is now."""
+    override_messages: int = 0
+    """How long the conversation was then."""
+    said: str = ""
+    """The mark of what was answered then, for a session without a name of its own; empty as long as it is not known."""
+    name: str = ""
+    """The exact model name of the person's last turn; empty for "auto", and for names that are no wish."""
+    name_at: int = -1
+    """The message with which that name came; -1 where the session began with it."""
     messages: int = 0
     """How long the conversation was when it was last answered."""
     last: str = ""
@@ -42,9 +54,27 @@ class SessionState(Struct, frozen=True):
     """By target: how many tokens it has warm, and until when."""
     origins: Mapping[str, str] = {}
 
-    def with_override(self, override: Tier | None, messages: int, *, at: float) -> "SessionState":
-        """Somebody asked for a tier for the whole session, or took that back."""
-        return replace(self, at=at, override=override, override_at=messages)
+    def with_override(self, override: Tier | None, place: int, line: str, messages: int, *, at: float) -> "SessionState":
+        """Somebody asked for a tier for the whole session, or took that back, in the message at this place."""
+        return replace(
+            self,
+            at=at,
+            override=override,
+            has_override=True,
+            override_at=place,
+            override_line=line,
+            override_messages=messages,
+            said="",
+        )
+
+    def with_said(self, said: str) -> "SessionState":
+        """What was answered to the request that set the override."""
+        return replace(self, said=said)
+
+    def with_name(self, name: str, place: int) -> "SessionState":
+        """The person's turn came with this model name. One that changed is newer than what was asked for before."""
+        older = min(self.override_at, place - 1) if place >= 0 else self.override_at
+        return replace(self, name=name, name_at=place, override_at=older)
 
     def with_turn(
         self, turn: str, tier: Tier, *, has_escalated: bool, was_asked_for: bool, effort: str | None
@@ -95,15 +125,28 @@ class SessionSnapshot(Struct, frozen=True):
     """Who made the hidden state in the request, by its key."""
     messages: int
     """How long the request's conversation is."""
-    heeds_line: bool = False
-    """Whether a first line that asks for a tier counts: one that is older than the session's override does not."""
     replaces: SessionState | None = None
     """Another session that began alike, and whose slot this one takes."""
+    override: Tier | None = None
+    """The tier that was asked for, for the whole session, where no newer wish counts."""
+    heeds_line: bool = False
+    """Whether a first line that asks for a tier counts: something newer may have been asked for."""
+    heeds_name: bool = True
+    """Whether the model's exact name counts."""
+    newest: int = 0
+    """The place of the person's newest message, where somebody asked for something."""
+    name: tuple[str, int] | None = None
+    """The model's exact name and the place from which it counts, where that is to be remembered."""
 
-    @property
-    def override(self) -> Tier | None:
-        """The tier that was asked for, for the whole session."""
-        return self.state.override
+    def tell(self, turn: Turn) -> Turn:
+        """The turn with what is known of its session."""
+        return replace(
+            turn,
+            position=self.position,
+            session_override=self.override,
+            heeds_line=self.heeds_line,
+            heeds_name=self.heeds_name,
+        )
 
 
 def _newest(origins: Mapping[str, str]) -> Mapping[str, str]:
@@ -121,6 +164,8 @@ def read_state(stored: bytes) -> SessionState | None:
             values.setdefault(name, values.get(before, getattr(_NEW, name)))  # as it was called before
         state = SessionState(**{name: values[name] for name in SessionState.__struct_fields__ if name in values})
         warm = {name: (int(tokens), float(until)) for name, (tokens, until) in state.warm.items()}
+        if "has_override" not in values:
+            state = replace(state, has_override=state.override is not None)
         tier, override = [None if name is None else Tier(name) for name in (state.tier, state.override)]
     except (orjson.JSONDecodeError, TypeError, ValueError, AttributeError):
         return None

@@ -88,7 +88,9 @@ class Turn(Struct, frozen=True):
     trajectory: Trajectory = Trajectory()
     position: SessionPosition = SessionPosition()
     heeds_line: bool = True
-    """Whether a first line counts: one that is older than the session's override does not."""
+    """Whether a first line counts: something newer may have been asked for."""
+    heeds_name: bool = True
+    """Whether an exact model name counts, for the same reason."""
     usual_efforts: tuple[str, ...] = ()
     """The reasoning efforts that the client asks for by itself."""
 

@@ -58,6 +58,8 @@ class Timeouts:
     connect_seconds: float
     first_byte_seconds: float
     stall_seconds: float
+    bounds_whole_answers: bool = False
+    """Whether `first_byte_seconds` counts for an answer in one piece too: only where the config sets it for this target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,14 @@ class WorkRatio(NamedTuple):
 
 
 class TargetStatus(NamedTuple):
-    """A target as it is now: its recent pace, how long a new request would wait, what it is busy with, and how it works."""
+    """A target as it is now: its recent pace, how long a new request would wait, what it is busy with, and how it works.
+
+    `closed_seconds` is how much longer it asked to be left alone, by a refusal that named a time.
+    """
 
     target: Target
     speed: Speed
     wait_seconds: float = 0.0
     in_flight: int = 0
     ratio: WorkRatio = WorkRatio()
+    closed_seconds: float = 0.0

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,10 +17,11 @@ from router.contract.signals import Signals, TokenCount
 from router.contract.words import PERSONS_KINDS, Tier
 from router.decide.estimate import costs_of, project_tiers, weigh_up
 from router.decide.explain import because_estimate, because_only_tier, no_target_error
-from router.decide.opinions import collect, with_lean
+from router.decide.opinions import collect, with_lean, without_closed
 
 PERSONAL = "personal"
 """Who holds the config's own offset among the evidence."""
+_closed_seconds = attrgetter("closed_seconds")
 _NOTHING_RULED_OUT: Mapping[str, RuleOut] = {}
 
 
@@ -51,6 +53,8 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     opinions = collect(rules.policies, request, signals)
     if economics.personal_log_odds and signals.turn.kind in PERSONS_KINDS:
         opinions = with_lean(opinions, PERSONAL, Lean(economics.personal_log_odds, "your own history leans this way"))
+    if any(map(_closed_seconds, signals.statuses.values())):
+        opinions = without_closed(opinions, signals)
     ruled_out = _fold_rule_outs(opinions) if opinions.ruled_out else _NOTHING_RULED_OUT
     score = _score(economics.prior, opinions)
     if opinions.insists:

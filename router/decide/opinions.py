@@ -1,5 +1,6 @@
 """Asking the policies. A policy that raises, or returns an invalid opinion, is skipped and named."""
 
+import math
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -8,7 +9,10 @@ from router.contract.decision import Evidence
 from router.contract.opinions import Insist, Lean, Opinion, Opinions, Policy, Rank, RuleOut, Skipped
 from router.contract.request import RequestView
 from router.contract.signals import Signals
+from router.contract.target import TargetStatus
 
+CLOSED = "retry_after"
+"""Who rules out a target that asked to be left alone."""
 _MAX_LOG_ODDS = 20.0
 
 
@@ -52,6 +56,18 @@ def collect(policies: Sequence[Policy], request: RequestView, signals: Signals) 
 def with_lean(opinions: Opinions, policy: str, lean: Lean) -> Opinions:
     """One lean more, in its place."""
     return replace(opinions, leans=tuple(sorted([*opinions.leans, (policy, lean)], key=_lean_order)))
+
+
+def without_closed(opinions: Opinions, signals: Signals) -> Opinions:
+    """Rule out the targets that asked to be left alone: nobody need be told so by a policy, since each said it itself."""
+    more = [(CLOSED, _left_alone(status)) for status in signals.statuses.values() if status.closed_seconds]
+    return replace(opinions, ruled_out=tuple(sorted([*opinions.ruled_out, *more], key=_rule_out_order)))
+
+
+def _left_alone(status: TargetStatus) -> RuleOut:
+    seconds = status.closed_seconds
+    because = f"it asked to be left alone for another {math.ceil(seconds)} s"
+    return RuleOut(status.target.name, because, lasting=False, wait_seconds=seconds)
 
 
 def evidence_of(opinions: Opinions) -> tuple[Evidence, ...]:

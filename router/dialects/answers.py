@@ -5,10 +5,14 @@ from collections.abc import Mapping
 
 import orjson
 
+from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.contract.words import Dialect
+from router.dialects.chat.answer import has_several_choices
 from router.dialects.composer import Answer, Composer
-from router.dialects.sse import Frame, StreamEnd
+from router.dialects.fields import as_object
+from router.dialects.hosts import says_too_long
+from router.dialects.sse import ChoicesTail, Frame, StreamEnd, Tail
 from router.dialects.table import SPECS
 
 FIRST_TOKEN_MARKS: Mapping[Dialect, bytes] = {name: spec.first_token_mark for name, spec in SPECS.items()}
@@ -18,9 +22,69 @@ TELLING: Mapping[Dialect, re.Pattern[bytes]] = {name: spec.telling for name, spe
 """What is found in every frame that tells how a stream ended."""
 
 
+_MAY_MEAN_SEVERAL = frozenset({"n", "prompt"})
+
+
+def follow_stream(dialect: Dialect, request: JsonObject) -> Tail:
+    """What remembers how a stream ends that answers this request."""
+    if _MAY_MEAN_SEVERAL.isdisjoint(request) or not has_several_choices(request):
+        return Tail(TELLING[dialect])
+    return ChoicesTail(TELLING[dialect])
+
+
 def read_stream_end(dialect: Dialect, frames: list[Frame]) -> StreamEnd:
     """How a stream ended, from its telling frames."""
     return SPECS[dialect].read_end(frames)
+
+
+_STATUSES: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "context_length_exceeded": 400,
+    "authentication_error": 401,
+    "invalid_api_key": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "model_not_found": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "overloaded_error": 529,
+}
+"""What hosts name their failures, and with which status they would have refused."""
+
+
+def read_failed_frame(dialect: Dialect, frame: Frame) -> tuple[int, JsonObject] | None:
+    """The failure that an event reports: the status that it would have had as a refusal, and its error. None for no failure."""
+    body = _read_object(frame.data)
+    frame = Frame(frame.event, frame.data, body)
+    if not SPECS[dialect].read_end([frame]).has_failed:
+        return None
+    found = body.get("error") or as_object(body.get("response")).get("error") or body
+    error: JsonObject = found if isinstance(found, dict) else {"message": str(found)}
+    return _status_of(error), error
+
+
+def _read_object(data: bytes) -> JsonObject:
+    try:
+        body: Json = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    if isinstance(body, list) and body:
+        body = body[0]  # how one host writes its errors
+    return as_object(body)
+
+
+def _status_of(error: JsonObject) -> int:
+    """502 for what has no name."""
+    words = [str(error.get(name)) for name in ("code", "status", "type")]
+    for word in words:
+        if word.isascii() and word.isdigit() and 400 <= int(word[:4]) < 600:
+            return int(word)
+        if word in _STATUSES:
+            return _STATUSES[word]
+    return 400 if says_too_long(" ".join([*words, str(error.get("message"))])) else 502
 
 
 def read_whole_answer(dialect: Dialect, raw: bytes) -> Usage | None:

@@ -11,6 +11,7 @@ results in place. The mark costs no bytecodes; C writes and hashes the messages 
 hash has a secret key in every process: nobody can make two histories with the same mark.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -92,5 +93,6 @@ def _find(conversation: Conversation) -> tuple[Beginning, list[Beginning]]:
     if len(alike) > _MAX_ALIKE:
         del alike[:-_MAX_ALIKE]
     if len(_known) > _MAX_STARTS:
-        del _known[next(iter(_known))]
+        with contextlib.suppress(KeyError, RuntimeError):  # heavy requests are read in a thread, which may do the same
+            del _known[next(iter(_known))]
     return known

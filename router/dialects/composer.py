@@ -7,8 +7,9 @@ from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 import orjson
+from pydantic_core import from_json
 
-from router.contract.request import JsonObject
+from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.contract.words import Word
 
@@ -49,6 +50,8 @@ class Answer:
     """Whether hidden reasoning is wanted back, to be returned in the next request."""
     sends_thoughts: bool = True
     """Whether reasoning is wanted at all, by a dialect whose callers ask for it."""
+    asked: JsonObject = field(default_factory=dict)
+    """The request's body as its caller sent it, for a dialect whose answers repeat it."""
 
     def shape(self, name: str) -> Shape:
         """The tool as the caller knows it."""
@@ -80,7 +83,10 @@ class Composer(Protocol):
 
     def begin_call(self, call_id: str, name: str) -> bytes: ...
     def arguments(self, delta: str) -> bytes: ...
-    def end_call(self) -> bytes: ...
+    def end_call(self, *, is_cut: bool = False) -> bytes:
+        """The call is over. Cut means that its arguments are not: the answer reached its limit, or was stopped."""
+        ...
+
     def close(self, finish: Finish, usage: Usage | None) -> bytes: ...
     def beat(self) -> bytes:
         """A sign of life between two events, where clients of this dialect hear no comment."""
@@ -99,11 +105,16 @@ def write_call(composer: Composer, call: ComposedCall) -> bytes:
 
 
 def plain_id(call_id: str) -> str:
-    """A call's id as every dialect allows it. Too long ones end in a digest, so that no two become one."""
+    """A call's id as every dialect allows it. One that must change ends in a digest, so that no two become one."""
     plain = _NO_ID.sub("_", call_id)
-    if len(plain) > _MAX_ID:
+    if plain != call_id or len(plain) > _MAX_ID:
         plain = f"{plain[: _MAX_ID - 17]}_{blake2b(call_id.encode(), digest_size=8).hexdigest()}"
     return plain or "call"
+
+
+def is_blank(arguments: str) -> bool:
+    """Whether a call has no arguments, which hosts write in several ways."""
+    return arguments.strip() in ("", "null")
 
 
 def data_frame(body: JsonObject) -> bytes:
@@ -119,11 +130,33 @@ def named_frame(kind: str, body: JsonObject) -> bytes:
 def free_form(arguments: str) -> str:
     """The input of a free-form tool. Models that were given a function write JSON, or forget to and write the input itself."""
     try:
-        value = orjson.loads(arguments)
+        value: Json = orjson.loads(arguments)
     except orjson.JSONDecodeError:
-        return arguments
+        return "" if is_blank(arguments) else arguments
+    return _inside(value, arguments)
+
+
+def cut_free_form(arguments: str) -> str:
+    """As much of a free-form tool's input as had come when it was cut, without the JSON around it."""
+    begun = arguments.lstrip()
+    return _inside(parse_cut(arguments), "") if begun.startswith(("{", '"')) else arguments
+
+
+def parse_cut(arguments: str) -> Json:
+    """As much of some JSON as had come when it was cut; None where it does not begin as JSON."""
+    try:
+        value: Json = from_json(arguments, allow_partial="trailing-strings")
+    except ValueError:
+        return None
+    return value
+
+
+def _inside(value: Json, otherwise: str) -> str:
+    """The text in a value that wraps it: under the field's own name, or under the only one."""
+    if not value:
+        return ""
     if isinstance(value, dict):
-        inner = value.get(CUSTOM_FIELD, next(iter(value.values()), None) if len(value) == 1 else None)
-        if isinstance(inner, str):
-            return inner
-    return value if isinstance(value, str) else arguments
+        value = value.get(CUSTOM_FIELD, next(iter(value.values())) if len(value) == 1 else otherwise)
+        if value is None:
+            return ""
+    return value if isinstance(value, str) else otherwise

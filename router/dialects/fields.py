@@ -27,6 +27,9 @@ TEXT_ONLY = frozenset({Feature.TEXT})
 _NO_TOOLS: frozenset[Feature] = frozenset()
 _TOOLS, _CUSTOM_TOOLS = frozenset({Feature.TOOLS}), frozenset({Feature.CUSTOM_TOOLS})
 
+_UNCOUNTABLE = 1_000_000_000_000
+"""No answer has so many tokens, nor any prompt."""
+
 
 class Seen(Struct, frozen=True):
     """What a walk through the messages finds besides words."""
@@ -143,8 +146,8 @@ def as_list(value: Json) -> list[Json]:
 
 
 def as_count(value: Json) -> int:
-    """The value if it is a whole number that counts something, else 0."""
-    return value if type(value) is int and value > 0 else 0  # a bool is an int too, and counts nothing
+    """The value if it is a whole number that counts something, else 0: a counter gone wild counts nothing."""
+    return value if type(value) is int and 0 < value < _UNCOUNTABLE else 0  # a bool is an int too, and counts nothing
 
 
 def as_whole(value: Json) -> int | None:

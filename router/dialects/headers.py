@@ -15,6 +15,16 @@ _MAX_BECAUSE = 240
 _MAX_EXPLAIN = 4_000
 
 
+def sdk_id_headers(request_id: str) -> Headers:
+    """The request's id by the names that the vendors' SDKs read, for what no target answers: OpenAI's, then Anthropic's."""
+    return ("x-request-id", request_id), ("request-id", request_id)
+
+
+def id_headers(request_id: str) -> Headers:
+    """The request's id by every name."""
+    return (REQUEST_ID, request_id), *sdk_id_headers(request_id)
+
+
 @lru_cache(maxsize=1024)
 def header_text(text: str, most: int = _MAX_BECAUSE) -> str:
     """One line of ASCII, safe in a header."""

@@ -6,7 +6,7 @@ import orjson
 
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
 from router.contract.request import Json, JsonObject
-from router.dialects.splice import parse_apart
+from router.dialects.splice import find_repeated, parse_apart
 
 # Possessive, and content with a string that does not end: a cut-off body must not be searched again and again.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z|\\\Z)|[{}\[\]:,]', re.DOTALL)
@@ -15,13 +15,67 @@ _LOOK_BACK_BYTES = 100_000
 
 _LARGE_BYTES = 16_384
 """A smaller body is searched for a second `model` when it is sent on, which costs nothing there."""
+_CONVERSATIONS = ("messages", "input", "prompt")
+_FIELDS = (
+    *_CONVERSATIONS,
+    *"tools system instructions max_tokens max_completion_tokens max_output_tokens stream n tool_choice".split(),
+    *"store previous_response_id response_format reasoning_effort reasoning thinking stop temperature".split(),
+)
+"""What a request is judged by, or what its answer costs."""
+_KEYS = {name: f'"{name}"'.encode() for name in _FIELDS}
+_END_BYTES = 4_096
 
 
 def parse_request(raw: bytes) -> tuple[JsonObject, bool]:
-    """The body of a request, and whether it is known that `model` is in it once."""
-    if len(raw) > _LARGE_BYTES and (body := parse_apart(raw)) is not None:
-        return body, True
-    return parse_body(raw), False
+    """The body of a request, and whether it is known that `model` is in it once.
+
+    A body with a field twice is refused where that matters: readers differ in which of the two counts, so a target could
+    answer another request than the one that was judged here.
+    """
+    if len(raw) > _LARGE_BYTES:
+        body, is_apart = parse_apart(raw), True
+        if body is None:
+            body, is_apart = parse_body(raw), False
+        if _may_repeat_in_large(raw, body):
+            refuse_repeated(raw)
+        return body, is_apart
+    body = parse_body(raw)
+    if b"\\u00" in raw:
+        refuse_repeated(raw)
+    else:
+        for name in body:
+            key = _KEYS.get(name)
+            if key is not None and raw.find(key) != raw.rfind(key):
+                refuse_repeated(raw)
+                break
+    return body, False
+
+
+def _may_repeat_in_large(raw: bytes, body: JsonObject) -> bool:
+    """Whether a large body may have a field twice. To prove that it has not would take half as long as to parse it.
+
+    A second conversation is looked for everywhere, as a list, since items have fields of that name too; another field at both
+    ends of the body, where it is but for a conversation in the middle.
+    """
+    name = next(filter(body.__contains__, _CONVERSATIONS), None)
+    if name is not None:
+        start = _KEYS[name] + (b": " if b'": ' in raw[:64] else b":") + (b"[" if isinstance(body[name], list) else b"")
+        place = raw.rfind(start)
+        if place >= 0 and raw.rfind(start, 0, place) >= 0:
+            return True
+    ends = raw[:_END_BYTES] + raw[-_END_BYTES:]
+    for field in body:
+        key = _KEYS.get(field)
+        if key is not None and field != name and ends.find(key) != ends.rfind(key):
+            return True
+    return False
+
+
+def refuse_repeated(raw: bytes) -> None:
+    """Refuse a body that has a field twice at its top level, naming it. Whatever is nested in it may be as it likes."""
+    name = find_repeated(raw)
+    if name is not None and name != "model":  # a body with two of these is written anew, each field once
+        raise BadRequest(f'duplicate key "{name[:60]}". Send it once', param=name[:60])
 
 
 def parse_body(raw: bytes) -> JsonObject:

@@ -5,11 +5,22 @@ from typing import NamedTuple
 
 import orjson
 
-from router.contract.errors import RequestError, TandemError, TooLong, UpstreamError, UpstreamRefused
+from router.contract.errors import (
+    RequestError,
+    TandemError,
+    TooLong,
+    UpstreamAuth,
+    UpstreamError,
+    UpstreamModel,
+    UpstreamRefused,
+    WrongMethod,
+)
 from router.contract.relay import Headers, Sink
+from router.contract.request import JsonObject
 from router.contract.words import Dialect
-from router.dialects.headers import REQUEST_ID
+from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
+from router.dialects.translate.parser import read_failure
 
 MAX_RETRY_AFTER_SECONDS = 60.0
 """Some SDKs really sleep as long as they are told, so what we tell is bounded."""
@@ -27,23 +38,39 @@ def foreign_refusal(dialect: Dialect, status: int, message: str, code: str, para
     return orjson.dumps(SPECS[dialect].write_refusal(status, message, code, param or None, request_id))
 
 
+def failure_refusal(dialect: Dialect, status: int, error: JsonObject, request_id: str) -> bytes:
+    """An error that a target reported inside an answer, as the refusal that it is."""
+    failure, param = read_failure(error), error.get("param")
+    return foreign_refusal(
+        dialect, status, failure.message, failure.code, param if isinstance(param, str) else None, request_id
+    )
+
+
 def in_callers_words(dialect: Dialect, message: str, code: str) -> str:
     """An error's message; one for length in the form on which clients of this dialect compact."""
     return SPECS[dialect].word_too_long(message) if code == TooLong.code else message
 
 
 def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
-    """The headers that tell a client whether and when to come again."""
+    """The headers that tell a client whether, when and by which method to come again."""
     headers: list[tuple[str, str]] = []
     if error.status in (429, 503):
         seconds = 1.0 if error.retry_after_seconds is None else error.retry_after_seconds
         seconds = min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
         headers.append(("retry-after", str(max(1, math.ceil(seconds)))))
         headers.append(("retry-after-ms", str(round(max(seconds, 0.001) * 1000))))
-    if isinstance(error, (UpstreamError, RequestError)) and error.status not in (408, 429):
-        # Every target that may serve this was tried here already; the SDKs would multiply that by their own retries.
+    if error.status not in (408, 429) and _is_final(error):
         headers.append(("x-should-retry", "false"))
+    if isinstance(error, WrongMethod):
+        headers.append(("allow", error.allowed))
     return headers
+
+
+def _is_final(error: TandemError) -> bool:
+    """Whether an SDK's own retries could not help. Where we tried again already, they would multiply our attempts by theirs."""
+    if isinstance(error, (RequestError, UpstreamAuth, UpstreamModel)):
+        return True
+    return isinstance(error, UpstreamError) and (error.was_tried_again or passes_unchanged(error))
 
 
 def failure_event(error: TandemError, dialect: Dialect, request_id: str) -> bytes:
@@ -71,7 +98,7 @@ class Refusal(NamedTuple):
 
 def write_refusal(error: TandemError, dialect: Dialect, request_id: str) -> Refusal:
     """Refuse in our own words, or in the target's where they blame the request."""
-    more = ((REQUEST_ID, request_id), ("x-request-id", request_id), *refusal_headers(error))
+    more = (*id_headers(request_id), *refusal_headers(error))
     if isinstance(error, UpstreamRefused) and passes_unchanged(error):
         body, kind = error.body, error.content_type
         more = (*more, ("x-tandem-target", error.target))

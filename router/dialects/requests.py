@@ -6,10 +6,10 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from router.contract.errors import NotAllowed
+from router.contract.errors import BadRequest, NotAllowed
 from router.contract.exchange import Arrival
 from router.contract.request import JsonObject, RequestView
-from router.contract.words import Dialect
+from router.contract.words import Dialect, Operation
 from router.dialects.fields import NUMBERS, check_numbers, read_model, read_stream
 from router.dialects.json_body import parse_request
 from router.dialects.overrides import read_overrides
@@ -38,6 +38,7 @@ USUAL_FIELDS = (
     | _STREAM_FIELDS
 )
 """Where a request has only these, none need be looked for that is refused."""
+_DATED_FIELDS = frozenset().union(*(spec.dated_fields for spec in SPECS.values()))
 
 
 def read_request(arrival: Arrival) -> RequestView:
@@ -48,6 +49,8 @@ def read_request(arrival: Arrival) -> RequestView:
     model = read_model(body)
     if not NUMBERS.isdisjoint(body):
         check_numbers(body)
+    if not _DATED_FIELDS.isdisjoint(body):
+        refuse_dated_fields(arrival.dialect, body, arrival.headers)
     reading = SPECS[arrival.dialect].read(body, arrival.operation)
     return RequestView(
         id=arrival.id,
@@ -57,7 +60,9 @@ def read_request(arrival: Arrival) -> RequestView:
         body=body,
         headers=arrival.headers,
         model=model,
-        is_streaming=not _STREAM_FIELDS.isdisjoint(body) and read_stream(body),
+        is_streaming=not _STREAM_FIELDS.isdisjoint(body)
+        and read_stream(body)
+        and arrival.operation is not Operation.COUNT_TOKENS,
         system=reading.system,
         conversation=reading.conversation,
         needs=reading.needs,
@@ -71,6 +76,11 @@ def read_request(arrival: Arrival) -> RequestView:
     )
 
 
+def _asks_for_stream(body: JsonObject, operation: Operation) -> bool:
+    """A count of tokens is never streamed, whatever its request says."""
+    return read_stream(body) and operation is not Operation.COUNT_TOKENS
+
+
 def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
     """The same request with another body, read again."""
     reading = SPECS[view.dialect].read(body, view.operation)
@@ -78,7 +88,7 @@ def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
         view,
         raw=raw,
         body=body,
-        is_streaming=read_stream(body),
+        is_streaming=read_stream(body) and view.operation is not Operation.COUNT_TOKENS,
         system=reading.system,
         conversation=reading.conversation,
         needs=reading.needs,
@@ -102,6 +112,18 @@ def refuse_library_fields(body: JsonObject) -> None:
         if name in _REFUSED_FIELDS or name.startswith(_REFUSED_PREFIXES):
             raise NotAllowed(
                 f"{name[:60]}: not allowed in a request. Only the operator can set it, in config.yaml", param=name[:60]
+            )
+
+
+def refuse_dated_fields(dialect: Dialect, body: JsonObject, headers: Mapping[str, str]) -> None:
+    """Refuse fields that the API version which the caller names no longer has, whoever serves: its own host would."""
+    spec = SPECS[dialect]
+    version = headers.get(spec.own_header, "") if spec.own_header else ""
+    for name, since in spec.dated_fields.items():
+        # Versions are dates. What is no date (a cloud's own name for a version) is for the target to judge.
+        if version[:1].isdigit() and version >= since and body.get(name) is not None:
+            raise BadRequest(
+                f"{name}: not permitted in {spec.own_header} {version[:40]}. Leave it out, or send an older version", param=name
             )
 
 

@@ -38,6 +38,8 @@ class DialectSpec:
     """Whether a person may speak in a request. A prompt of code before a cursor holds no words of anybody."""
     continues_responses: bool
     """Whether a request may go on from an earlier response by its id, so that responses are kept."""
+    has_threads: bool
+    """Whether a request may ask that its conversation be held, and go on from an answer by that answer's id."""
     counts_tokens_here: bool
     """Whether a request to count tokens is answered by the router itself."""
     reads_catalogue: bool
@@ -47,6 +49,8 @@ class DialectSpec:
 
     own_header: str | None
     """A header that only clients of this dialect send."""
+    dated_fields: Mapping[str, str]
+    """Fields that its hosts refuse, each with the version of their API, in that header, since which they do."""
     recognise: Callable[[JsonObject], bool]
     """Whether a body that came without a path is of this dialect. Asked in the table's order."""
     write_example: Callable[[str], JsonObject]

@@ -18,6 +18,7 @@ _ESCAPED_LETTER = b"\\u006"
 _FIRST = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
 _FIRST_OF_MORE = re.compile(_FIRST.pattern + rb"[ \t\r\n]*,")
 _VALUE = re.compile(rb'(?<!\\)"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
+_MEMBER_KEY = re.compile(rb'[ \t\r\n]*,?[ \t\r\n]*("(?:[^"\\]|\\.)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -38,6 +39,28 @@ def parse_apart(raw: bytes) -> JsonObject | None:
         return None
     # An empty rest would hide that a comma came after the last member.
     return {"model": model, **rest} if rest and "model" not in rest else None
+
+
+def find_repeated(raw: bytes) -> str | None:
+    """A key that an object has twice, or None: walk from member to member, each with the value that a parser keeps.
+
+    A parser keeps the last value of a key, so the first of two has another value than the one that is kept, or is followed by
+    a key that was met before.
+    """
+    try:
+        members = _MEMBERS.decode(raw)
+    except (msgspec.DecodeError, RecursionError):  # nested so deeply that only one of the two parsers takes it
+        return None
+    seen: set[str] = set()
+    place = raw.index(b"{") + 1
+    while (found := _MEMBER_KEY.match(raw, place)) is not None:
+        name: str = orjson.loads(found[1])
+        value, place = bytes(members[name]), found.end()
+        if name in seen or not raw.startswith(value, place):
+            return name
+        seen.add(name)
+        place += len(value)
+    return None
 
 
 def replace_model(raw: bytes, body: JsonObject, model: str, changes: JsonObject, *, has_one_model: bool = False) -> bytes:

@@ -1,6 +1,7 @@
 """Server-sent events, as far as a relay must know them: where frames end, and what the telling ones say."""
 
 import re
+from collections.abc import Callable
 
 import orjson
 from msgspec import Struct
@@ -12,7 +13,7 @@ _KEPT_GROUPS = 8
 _ROOM_BYTES, _GROUP_BYTES = 1 << 20, 1 << 15
 """Groups are forgotten after a megabyte, or after thirty-two of them: each counts for its bytes and 32 KB more."""
 _KEPT_BYTES = 1 << 20
-_FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 class Lasting(Struct, frozen=True):
@@ -83,6 +84,11 @@ def split_frames(data: bytes, telling: re.Pattern[bytes] | None = None) -> list[
     return frames
 
 
+def _has_content(group: bytes) -> bool:
+    """Whether there is more in it than comments, which tell nothing."""
+    return not group.startswith(b":") or b"data:" in group if group else False
+
+
 class Tail:
     """Remembers what of a stream tells how it ended. A piece costs a look at its end; nothing is parsed until all is over.
 
@@ -91,7 +97,18 @@ class Tail:
     search many at once takes a hundredth of the time of searching each.
     """
 
-    __slots__ = ("_first", "_forgotten_frames", "_groups", "_kept", "_lasting", "_open", "_open_bytes", "_room", "_telling")
+    __slots__ = (
+        "_first",
+        "_forgotten_bytes",
+        "_forgotten_frames",
+        "_groups",
+        "_kept",
+        "_lasting",
+        "_open",
+        "_open_bytes",
+        "_room",
+        "_telling",
+    )
 
     def __init__(self, telling: re.Pattern[bytes], lasting: Lasting = _FAILURES) -> None:
         self._telling, self._lasting = telling, lasting
@@ -101,22 +118,24 @@ class Tail:
         self._room = _ROOM_BYTES
         self._open: list[bytes] = []
         self._open_bytes = 0
-        self._forgotten_frames = 0
+        self._forgotten_bytes = self._forgotten_frames = 0
 
-    def add(self, piece: bytes) -> None:
-        """Note one piece as it is relayed."""
-        if self._open or not piece.endswith(_FRAME_ENDS):
-            piece = self._join_open(piece)
+    def add(self, piece: bytes) -> bool:
+        """Note one piece as it is relayed. Whether it begins or ends in the middle of a frame, as few do."""
+        is_part = False
+        if self._open or not piece.endswith(FRAME_ENDS):
+            piece, is_part = self._join_open(piece), True
         self._groups.append(piece)
         self._room = room = self._room - len(piece) - _GROUP_BYTES
         if room < 0:
             self._forget()
+        return is_part
 
     def _join_open(self, piece: bytes) -> bytes:
         """The whole group, if this piece ends one; nothing while it is still open."""
         self._open.append(piece)
         self._open_bytes += len(piece)
-        ends = piece.endswith(_FRAME_ENDS) or (len(piece) < 4 and b"".join(self._open[-4:]).endswith(_FRAME_ENDS))
+        ends = piece.endswith(FRAME_ENDS) or (len(piece) < 4 and b"".join(self._open[-4:]).endswith(FRAME_ENDS))
         if not ends:
             if self._open_bytes > _KEPT_BYTES:
                 self._trim()
@@ -128,13 +147,17 @@ class Tail:
 
     def _forget(self) -> None:
         groups, find_last = self._groups, b"".join(self._groups).rfind  # a search from the end takes half the time
-        if min(groups) < b";":  # a comment: it tells nothing, and its colon sorts before the name of any field
-            groups = [group for group in groups if group and not group.startswith(b":")]
+        if min(groups) < b";":  # a comment: its colon sorts before the name of any field
+            groups = [group for group in groups if _has_content(group)]
         old, self._groups = groups[:-_KEPT_GROUPS], groups[-_KEPT_GROUPS:]
         self._room = _ROOM_BYTES
         self._forgotten_frames += b"".join(old).count(b"\n\n")
+        self._forgotten_bytes += sum(map(len, old))
         if self._first is None:
             self._first = next(filter(self._telling.search, old), b"")
+        self._keep(old, find_last)
+
+    def _keep(self, old: list[bytes], find_last: Callable[[bytes], int]) -> None:
         if any(find_last(mark) >= 0 for mark in self._lasting.marks):
             self._kept += filter(self._lasting.pattern.search, old)
             self._kept = self._kept[:_KEPT_GROUPS] + self._kept[_KEPT_GROUPS:][-_KEPT_GROUPS:]
@@ -151,6 +174,11 @@ class Tail:
         return self._forgotten_frames + b"".join([*self._groups, *self._open]).count(b"\n\n")
 
     @property
+    def content_bytes(self) -> int:
+        """How much has passed that is not a comment. Asked now and then: it takes a look at every group that is kept."""
+        return self._forgotten_bytes + sum(map(len, filter(_has_content, [*self._groups, b"".join(self._open)])))
+
+    @property
     def at_frame_end(self) -> bool:
         """Whether the last byte relayed ended a frame, so that another frame may follow."""
         return not self._open
@@ -158,3 +186,33 @@ class Tail:
     def frames(self) -> list[Frame]:
         """What was kept, in order."""
         return split_frames(b"".join([self._first or b"", *self._kept, *self._groups, *self._open]), self._telling)
+
+
+class ChoicesTail(Tail):
+    """The same for an answer of several choices, whose frames are mixed: of each, its first frame and its finish are kept."""
+
+    __slots__ = ("_choices", "_seen")
+
+    def __init__(self, telling: re.Pattern[bytes]) -> None:
+        super().__init__(re.compile(rb'"index"\s*:|' + telling.pattern))
+        self._choices: list[bytes] = []
+        self._seen: set[tuple[object, bool]] = set()
+
+    def _keep(self, old: list[bytes], find_last: Callable[[bytes], int]) -> None:
+        super()._keep(old, find_last)
+        self._choices += filter(self._tells_of_choice, old)
+
+    def _tells_of_choice(self, group: bytes) -> bool:
+        """Whether a choice begins or ends here. There are at most as many such groups as twice the choices."""
+        found = set()
+        for frame in split_frames(group):
+            choices = frame.json().get("choices")
+            for choice in choices if isinstance(choices, list) else ():
+                if isinstance(choice, dict):
+                    found.add((str(choice.get("index")), bool(choice.get("finish_reason"))))
+        is_new = not found <= self._seen
+        self._seen |= found
+        return is_new
+
+    def frames(self) -> list[Frame]:
+        return split_frames(b"".join(self._choices), self._telling) + super().frames()

@@ -9,13 +9,15 @@ from router.contract.facts import AttemptEnded, AttemptOpened, Ending
 from router.contract.relay import Sink, UpstreamCall
 from router.contract.request import RequestView
 from router.contract.usage import Usage
-from router.contract.words import Operation, Outcome
+from router.contract.words import Dialect, Operation, Outcome
+from router.dialects.headers import sdk_id_headers
 from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.meter import measure_speed, measure_usage
 from router.dispatch.order import Order
-from router.dispatch.outgoing import Reachable, prepare
+from router.dispatch.outgoing import Reachable, is_small_change, prepare
 from router.dispatch.relay import Relay
 from router.dispatch.translating import TranslatingSink
+from router.telemetry.tasks import is_heavy, run_beside
 
 _ABANDONED = "abandoned"
 """The error of an attempt that was cut off from our side."""
@@ -27,7 +29,11 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
 
     Raises a `BadRequest` where the target could only misunderstand the request.
     """
-    outgoing = prepare(view, reachable, order.decision.prompt_tokens)
+    tokens = order.decision.prompt_tokens
+    if is_heavy(view) and not is_small_change(view, reachable):
+        outgoing = await run_beside(prepare, view, reachable, tokens)
+    else:
+        outgoing = prepare(view, reachable, tokens)
     exchange, loop, began = order.exchange, asyncio.get_running_loop(), order.clock()
     if order.first_call_at is None:
         order.first_call_at = began
@@ -39,9 +45,9 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
     ended: AttemptEnded | None = None
     try:
         if outgoing.is_counted_here:
-            _tell_count(relay, outgoing.prompt_tokens)
+            _tell_count(relay, outgoing.prompt_tokens, exchange.id)
         else:
-            sink = relay if outgoing.answer is None else _translated(outgoing.answer, relay)
+            sink = relay if outgoing.answer is None else _translated(outgoing.answer, relay, outgoing.dialect)
             call = reachable.adapter.open(outgoing, sink)
         # A plain timer: asyncio.timeout does the same for three times the cost.
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)
@@ -66,13 +72,20 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
     return _SERVED if error is None else _ending(relay, error) or ended
 
 
-def _translated(answer: AnswerTranslator, relay: Relay) -> Sink:
-    target, order = relay.opened.target, relay.order
-    return TranslatingSink(answer, relay, target=target.name, is_streaming=relay.view.is_streaming, max_bytes=order.max_bytes)
+def _translated(answer: AnswerTranslator, relay: Relay, dialect: Dialect) -> Sink:
+    return TranslatingSink(
+        answer,
+        relay,
+        relay.finished,
+        target=relay.opened.target.name,
+        dialect=dialect,
+        is_streaming=relay.view.is_streaming,
+        max_bytes=relay.order.max_bytes,
+    )
 
 
-def _tell_count(sink: Sink, tokens: int) -> None:
-    sink.start(200, (("content-type", "application/json"),))
+def _tell_count(sink: Sink, tokens: int, request_id: str) -> None:
+    sink.start(200, (("content-type", "application/json"), *sdk_id_headers(request_id)))
     sink.write(b'{"input_tokens":%d}' % tokens)
     sink.end()
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from router.contract.errors import UpstreamError
+from router.contract.errors import UpstreamRefused
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, Read
 from router.contract.target import Speed, Target, TargetStatus, WorkRatio
@@ -14,6 +14,11 @@ _KEPT_SAMPLES = 15
 _HALF_LIFE_SECONDS = 10.0
 _LONG_PROMPT_TOKENS = 8_000
 _FRESH_SECONDS = 0.005
+_NEVER_LOOKED = float("-inf")
+_MAX_CLOSED_SECONDS = 900.0
+"""However long a target asks to be left alone, one request goes there after this: quotas are raised, and hosts err."""
+_NAMES_A_TIME = frozenset({429, 503, 529})
+"""The refusals whose wait is about the target itself, and not about one request."""
 _BOUND = 20.0
 """A sample further than this factor from typical is an accident, not a speed."""
 
@@ -50,7 +55,9 @@ class _Live:
         """When each call that is under way was opened, by its request."""
         self.unanswered: dict[str, float] = {}
         self.has_samples = False
-        self.closed_until = 0.0
+        self.closed_until = self.probe_at = 0.0
+        self.probe = ""
+        """The request that finds out whether it is open again before the time that it named."""
         self.ratio = WorkRatio()
 
     def add(self, samples: _Samples, value: float, now: float) -> None:
@@ -68,16 +75,20 @@ class _Live:
         speed = self.target.typical
         if self.has_samples:
             speed = Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
-        wait = self._wait(now, speed) if self.unanswered or self.closed_until > now else 0.0
-        return TargetStatus(self.target, speed, wait, len(self.open), self.ratio)
+        # A request that waits for its first token shows a queue before any sample can.
+        wait = max(0.0, now - next(iter(self.unanswered.values())) - speed.ttft_seconds) if self.unanswered else 0.0
+        closed = self._closed_seconds(now) if self.closed_until > now else 0.0
+        return TargetStatus(self.target, speed, wait, len(self.open), self.ratio, closed)
 
-    def _wait(self, now: float, speed: Speed) -> float:
-        """How long a new request would wait, in seconds."""
-        wait = max(0.0, self.closed_until - now)
-        if self.unanswered:
-            # A request that waits for its first token shows a queue before any sample can.
-            wait = max(wait, now - next(iter(self.unanswered.values())) - speed.ttft_seconds)
-        return wait
+    def _closed_seconds(self, now: float) -> float:
+        """How long to leave it alone. While a request finds out whether it is open again, no other goes there."""
+        if now < self.probe_at:
+            return self.probe_at - now
+        return self.closed_until - now if self.probe else 0.0
+
+    def close(self, now: float, seconds: float) -> None:
+        """It asked to be left alone. What it says last counts, be it less than what it said before."""
+        self.closed_until, self.probe_at = now + seconds, now + min(seconds, _MAX_CLOSED_SECONDS)
 
 
 class LiveStatistics:
@@ -89,7 +100,7 @@ class LiveStatistics:
     def __init__(self) -> None:
         self._live: dict[str, _Live] = {}
         self._ratios: Mapping[str, WorkRatio] = {}
-        self._looked_at = float("-inf")
+        self._looked_at = _NEVER_LOOKED
         self._targets: Mapping[str, Target] = {}
         self._listed: Mapping[str, _Live] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
@@ -129,6 +140,9 @@ class LiveStatistics:
         """Only a stream shows when its first token is late."""
         live, read = self._live.get(fact.target.name) or self._of(fact.target), exchange.last(Read)
         live.open[exchange.id] = fact.at
+        if live.closed_until > fact.at and not live.probe:
+            live.probe = exchange.id
+            self._looked_at = _NEVER_LOOKED
         if read is not None and read.view.is_streaming:
             live.unanswered[exchange.id] = fact.at
 
@@ -152,5 +166,18 @@ class LiveStatistics:
             live.unanswered.pop(exchange.id, None)
         if fact.tokens_per_second is not None and fact.is_targets_own_speed:
             live.add(live.speed, fact.tokens_per_second, fact.at)
-        if error is not None and isinstance(error, UpstreamError) and error.retry_after_seconds is not None:
-            live.closed_until = max(live.closed_until, fact.at + error.retry_after_seconds)
+        if error is not None or live.probe:
+            self._heed_wait(live, exchange, fact)
+
+    def _heed_wait(self, live: _Live, exchange: Exchange, fact: AttemptEnded) -> None:
+        """Close a target that named a time, and open one that served before its time was over."""
+        error, was_probe = fact.error, live.probe == exchange.id
+        if was_probe:
+            live.probe = ""
+        if isinstance(error, UpstreamRefused) and error.status in _NAMES_A_TIME and error.retry_after_seconds:
+            live.close(fact.at, error.retry_after_seconds)
+        elif was_probe and error is None and fact.attempt.error is None:
+            live.closed_until = 0.0
+        else:
+            return
+        self._looked_at = _NEVER_LOOKED  # the next decision must know

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from router.contract.relay import Adapter, OutgoingRequest
 from router.contract.request import JsonObject, RequestView
+from router.contract.secret import Secret
 from router.contract.target import Target
 from router.contract.words import Dialect, Operation
 from router.dialects.fitting import Fit, Reasons, fields_to_change, reasons_to_change
@@ -13,6 +14,7 @@ from router.dialects.splice import replace_model
 from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
 from router.dialects.translate.translator import AnswerTranslator
+from router.dispatch.keys import NO_KEY, KeyGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +25,16 @@ class Reachable:
     adapter: Adapter
     model: str
     fit: Fit
+    secret: Secret | None = None
+    """The target's key. A caller's own, which it may well be shown, is none of ours."""
     reasons: Mapping[Dialect, Reasons] = field(init=False)
     """What in a request of each of its own dialects could have to change. No dialect where every request changes."""
+    guard: KeyGuard = field(init=False)
+    """Takes that key out of whatever the target answers."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reasons", reasons_to_change(self.target, self.fit))
+        object.__setattr__(self, "guard", KeyGuard(self.secret.reveal()) if self.secret is not None else NO_KEY)
 
 
 class Outgoing(OutgoingRequest, frozen=True):
@@ -37,6 +44,12 @@ class Outgoing(OutgoingRequest, frozen=True):
     answer: AnswerTranslator | None = None
     is_counted_here: bool = False
     """No other dialect has a call for counting, and an answer would cost money: the router's own count must do."""
+
+
+def is_small_change(view: RequestView, reachable: Reachable) -> bool:
+    """Whether a target gets the request as it came, but for its model's name."""
+    reasons = reachable.reasons.get(view.dialect)
+    return reasons is not None and reasons.leave_alone(view, reachable.target)
 
 
 def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:

@@ -1,13 +1,14 @@
 """One attempt's answer on its way to the caller: bytes as they come, and a verdict at the end.
 
-Until the first byte of a good answer is here nothing has gone to the caller, and another target may be tried. A streamed
+Until the first event of a good answer is here nothing has gone to the caller, and another target may be tried. A streamed
 answer is then passed on piece by piece. An answer that comes whole is held until it is whole, so that a broken one can
 still be tried elsewhere.
 """
 
 import asyncio
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import compress
+from itertools import chain, compress
 from operator import itemgetter
 
 from msgspec import Struct
@@ -24,13 +25,15 @@ from router.contract.errors import (
 )
 from router.contract.facts import AttemptOpened, FirstByte, FirstToken
 from router.contract.relay import Flow, Headers, Sink
-from router.contract.request import RequestView
+from router.contract.request import JsonObject, RequestView
 from router.contract.usage import Usage
-from router.dialects.answers import FIRST_TOKEN_MARKS, TELLING, read_stream_end, read_whole_answer
+from router.dialects.answers import FIRST_TOKEN_MARKS, follow_stream, read_stream_end, read_whole_answer
 from router.dialects.headers import answer_headers
-from router.dialects.refusals import failure_event
+from router.dialects.refusals import failure_event, failure_refusal
 from router.dialects.sse import StreamEnd, Tail
 from router.dialects.translate.translator import AnswerTranslator
+from router.dispatch.keys import NO_KEY, KeyGuard
+from router.dispatch.opening import Opening, begins_well
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable
 from router.dispatch.waits import read_retry_after
@@ -43,7 +46,9 @@ _PASSED_HEADERS = frozenset(
     """.split()
 )
 _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
-_HEARTBEAT = b": heartbeat\n\n"
+_MAX_PASSED, _MAX_PASSED_BYTES = 40, 6_000
+"""The hosts that send most send half as many."""
+HEARTBEAT = b": heartbeat\n\n"
 """A comment, which every reader of events skips. It tells proxies and impatient clients that the line is alive."""
 HEARTBEAT_SECONDS = 10.0
 
@@ -64,9 +69,38 @@ def _is_passed_by_stream(name: str) -> bool:
     return name != "content-type" and _is_passed(name)
 
 
-def passed_headers(headers: Headers) -> Headers:
+def passed_headers(headers: Headers, guard: KeyGuard = NO_KEY, is_passed: Callable[[str], bool] = _is_passed) -> Headers:
     """The target's headers that a caller may see. A fixed list: `openai-model` and its like never leave us."""
-    return tuple(compress(headers, map(_is_passed, map(_name_of, headers))))
+    passed = tuple(compress(headers, map(is_passed, map(_name_of, headers))))
+    text = "\n".join(chain.from_iterable(passed))
+    if guard.mark_text in text:
+        passed = guard.clean_headers(passed)
+    if len(passed) > _MAX_PASSED or len(text) > _MAX_PASSED_BYTES:
+        passed = tuple(_bounded(passed))
+    return passed
+
+
+def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
+    """As many as there is room for, first those that are named one by one: some clients take no more than a hundred."""
+    room, count = _MAX_PASSED_BYTES, _MAX_PASSED
+    for name, value in sorted(headers, key=lambda header: header[0] not in _PASSED_HEADERS):
+        size = len(name) + len(value)
+        if count and size <= room:
+            room, count = room - size, count - 1
+            yield name, value
+
+
+class _Nowhere:
+    """Takes what a target still pushes after its answer has failed: nothing may follow that."""
+
+    def feed_from(self, flow: Flow) -> None: ...
+    def start(self, status: int, headers: Headers) -> None: ...
+    def write(self, data: bytes) -> None: ...
+    def end(self) -> None: ...
+    def fail(self, error: TandemError) -> None: ...
+
+
+_NOWHERE = _Nowhere()
 
 
 class Relay(Struct, eq=False):
@@ -91,12 +125,19 @@ class Relay(Struct, eq=False):
     usage: Usage | None = None
     _heart: asyncio.TimerHandle | None = None
     _flow: Flow | None = None
+    _opening: Opening | None = None
     _tail: Tail | None = None
     _mark: bytes | None = None
     _headers: Headers = ()
     _held: list[bytes] = []
     _held_bytes: int = 0
+    _key_mark: bytes = NO_KEY.mark
+    _key_begun: bytes = b""
+    """The end of what has come, where the target's key may begin."""
+    _look_seconds: float = 0.0
     _silent_checks: int = 0
+    _content_bytes: int = 0
+    _content_at: float = 0.0
     _is_good: bool = False
     _is_paused: bool = False
 
@@ -124,9 +165,9 @@ class Relay(Struct, eq=False):
 
     def start(self, status: int, headers: Headers) -> None:
         self.status, self._headers = status, headers
-        if status // 100 != 2:
+        self._is_good = status // 100 == 2
+        if not self._is_good:
             return
-        self._is_good = True
         fields = dict(headers)
         coding = fields.get("content-encoding")
         if coding and coding != "identity":
@@ -134,13 +175,16 @@ class Relay(Struct, eq=False):
         elif self.view.is_streaming:
             kind = fields.get("content-type", "").lower()
             if kind and not kind.startswith("text/event-stream"):
+                kind = self._reachable.guard.clean(kind.encode("latin-1", "replace")).decode("latin-1")
                 self._settle(self._malformed(f"answered {kind.split(';')[0][:60]} instead of an event stream"))
 
     def write(self, data: bytes) -> None:
         tail = self._tail
         if tail is not None:
-            tail.add(data)
-            self._caller.write(data)
+            if tail.add(data) or data.rfind(self._key_mark) >= 0:
+                self._write_part(data, tail)
+            else:
+                self._caller.write(data)
             if self._silent_checks:
                 self._silent_checks = 0
             if self._mark is not None and self._mark in data:
@@ -152,13 +196,42 @@ class Relay(Struct, eq=False):
         else:
             self._hold(data)
 
+    def _write_part(self, data: bytes, tail: Tail) -> None:
+        """Write a piece that may hold the target's key, or a part of it: what may be its beginning waits for the next piece."""
+        guard, data = self._reachable.guard, self._key_begun + data
+        end = len(data) if tail.at_frame_end else guard.split_end(data)
+        self._key_begun = data[end:]
+        data = guard.clean(data[:end]) if data.rfind(self._key_mark) >= 0 else data[:end]
+        if data:
+            self._caller.write(data)
+
     def _begin_stream(self, data: bytes) -> None:
-        dialect = self.view.dialect
-        self._tail = tail = Tail(TELLING[dialect])
-        tail.add(data)
+        """Begin to pass a stream on once it is known for an answer. What was translated is one: its target was asked first."""
+        if self._opening is not None:
+            self._opening.add(data)
+        elif self._translator is not None or begins_well(data):
+            self._commit(data)
+        else:
+            self._opening = Opening(self.view.dialect, self.finished, self._commit, self._refuse)
+            self._opening.add(data)
+
+    def _refuse(self, status: int, error: JsonObject) -> None:
+        """The stream begins with an error: that is a refusal with a good status before it."""
+        self.start(status, (("content-type", "application/json"), *_without_type(self._headers)))
+        self._hold(failure_refusal(self.view.dialect, status, error, self.order.exchange.id))
+        self.end()
+
+    def _commit(self, data: bytes) -> None:
+        """From now on it is this target that answers."""
+        dialect, self._opening = self.view.dialect, None
+        self._tail = tail = follow_stream(dialect, self.view.body)
+        self._key_mark = mark = self._reachable.guard.mark
         self.has_reached_caller = True
-        self._caller.start(200, self._own_headers() + _stream_headers(self._headers))
-        self._caller.write(data)
+        self._caller.start(200, self._own_headers() + _stream_headers(self._headers, self._reachable.guard))
+        if tail.add(data) or data.rfind(mark) >= 0:
+            self._write_part(data, tail)
+        else:
+            self._caller.write(data)
         self.order.exchange.note(FirstByte(self.opened.target))
         self._mark = mark = FIRST_TOKEN_MARKS[dialect]
         if mark in data:
@@ -179,14 +252,40 @@ class Relay(Struct, eq=False):
 
     def _listen_for_silence(self) -> None:
         """Look twice in the time of a heartbeat, so that a piece costs no look at the clock."""
-        self._heart = self.finished.get_loop().call_later(self._heartbeat_seconds / 2, self._check_silence)
+        loop, stall_seconds = self.finished.get_loop(), self.opened.target.timeouts.stall_seconds
+        self._look_seconds = seconds = min(self._heartbeat_seconds / 2, stall_seconds / 4)
+        self._content_at = loop.time()
+        self._heart = loop.call_later(seconds, self._check_silence)
 
     def _check_silence(self) -> None:
+        tail, loop = self._tail, self.finished.get_loop()
+        assert tail is not None
         self._silent_checks += 1
-        if self._silent_checks >= 2 and self._tail is not None and self._tail.at_frame_end and not self._is_paused:
+        if self._has_stalled(tail, loop.time()):
+            return
+        is_silent = self._silent_checks * self._look_seconds >= self._heartbeat_seconds
+        if is_silent and tail.at_frame_end and not self._is_paused:
             self._silent_checks = 0
-            self._caller.write((self._translator.beat() if self._translator is not None else b"") or _HEARTBEAT)
-        self._listen_for_silence()
+            self._caller.write((self._translator.beat() if self._translator is not None else b"") or HEARTBEAT)
+        self._heart = loop.call_later(self._look_seconds, self._check_silence)
+
+    def _has_stalled(self, tail: Tail, now: float) -> bool:
+        """End a stream in which nothing but comments came for too long. They show that a host lives, not that it answers.
+
+        Before the first token a host may take the time that it has for its first byte: comments are how it says to wait.
+        """
+        seen = tail.content_bytes
+        if seen != self._content_bytes or self._is_paused:
+            self._content_bytes, self._content_at = seen, now
+            return False
+        timeouts = self.opened.target.timeouts
+        limit = timeouts.stall_seconds
+        if self.first_token_at is None:
+            limit = max(limit, timeouts.first_byte_seconds)
+        if now - self._content_at < limit - 0.001:
+            return False
+        self.fail(UpstreamTimeout(self._target, f'target "{self._target}" sent no event for {limit:g} s'))
+        return True
 
     def _note_first_token(self) -> None:
         self._mark = None
@@ -203,6 +302,8 @@ class Relay(Struct, eq=False):
             self._settle(self._read_refusal(b"".join(self._held)))
 
     def end(self) -> None:
+        if self._opening is not None:
+            self._opening.end()
         if self.finished.done():
             return
         if self._tail is not None:
@@ -216,6 +317,7 @@ class Relay(Struct, eq=False):
 
     def _end_stream(self, tail: Tail) -> None:
         end = self._read_end(tail)
+        self._write_rest()
         if end.has_failed:
             self._pass_failure()
         elif end.is_complete:
@@ -223,6 +325,12 @@ class Relay(Struct, eq=False):
             self._settle(None)
         else:
             self._break(UpstreamCut(self._target, f'target "{self._target}" ended its stream without the terminal event'), tail)
+
+    def _write_rest(self) -> None:
+        """Nothing comes after it: what waited was not the beginning of a key."""
+        if self._key_begun:
+            rest, self._key_begun = self._key_begun, b""
+            self._caller.write(rest)
 
     def _read_end(self, tail: Tail) -> StreamEnd:
         """How the stream ended. A translated one says less of usage than its target did, if its caller did not ask."""
@@ -243,7 +351,11 @@ class Relay(Struct, eq=False):
             self._settle(self._malformed("answered a body that is not valid in its dialect"))
             return
         self.has_reached_caller = True
-        headers = self._own_headers() + passed_headers(self._headers) + (("content-length", str(len(body))),)
+        guard = self._reachable.guard
+        if body.rfind(guard.mark) >= 0:
+            body = guard.clean(body)
+        passed = passed_headers(self._headers, guard)
+        headers = self._own_headers() + passed + (("content-length", str(len(body))),)
         caller = self._caller
         caller.start(200, headers)
         caller.write(body)
@@ -268,7 +380,11 @@ class Relay(Struct, eq=False):
 
     def _break(self, error: TandemError, tail: Tail) -> None:
         """A stream that failed after its first byte: say so if a frame may follow, then close without a proper end."""
+        if self._translator is not None and (rest := self._translator.conclude()):
+            tail.add(rest)
+            self._caller.write(rest)
         end = self._read_end(tail)
+        self._write_rest()
         if end.has_failed:
             self._pass_failure()
             return
@@ -303,6 +419,8 @@ class Relay(Struct, eq=False):
 
     def _settle(self, error: TandemError | None) -> None:
         self.close()
+        if error is not None:
+            self._caller = _NOWHERE
         if not self.finished.done():
             self.finished.set_result(error)
 
@@ -318,18 +436,21 @@ class Relay(Struct, eq=False):
             return UpstreamAuth(name, words)
         if status == 404:
             return UpstreamModel(name, f'target "{name}" does not know the configured model or path (404)')
-        headers = dict(self._headers)
-        kind = headers.get("content-type", "application/json")
+        headers, clean = dict(self._headers), self._reachable.guard.clean
+        kind = clean(headers.get("content-type", "application/json").encode("latin-1", "replace")).decode("latin-1")
         wait = read_retry_after(headers, self._reachable.fit.quirks.reset_headers if status == 429 else ())
-        return UpstreamRefused(name, status, body, kind, retry_after_seconds=wait)
+        return UpstreamRefused(name, status, clean(body), kind, retry_after_seconds=wait)
 
 
-def _stream_headers(headers: Headers) -> Headers:
+def _without_type(headers: Headers) -> Headers:
+    return tuple(header for header in headers if header[0] not in ("content-type", "content-length"))
+
+
+def _stream_headers(headers: Headers, guard: KeyGuard) -> Headers:
     """A stream's own headers. Its type is set again, and proxies on the way must not buffer or cache it."""
-    kept = compress(headers, map(_is_passed_by_stream, map(_name_of, headers)))
     return (
         ("content-type", "text/event-stream; charset=utf-8"),
         ("cache-control", "no-cache"),
         ("x-accel-buffering", "no"),
-        *kept,
+        *passed_headers(headers, guard, _is_passed_by_stream),
     )

@@ -15,9 +15,10 @@ from router.contract.errors import (
     TandemError,
     TiersBusy,
     Unavailable,
+    UpstreamCut,
+    UpstreamError,
     UpstreamModel,
     UpstreamRefused,
-    UpstreamUnreachable,
 )
 from router.contract.exchange import Deadline
 from router.contract.target import Target
@@ -47,6 +48,7 @@ class Form(Enum):
     """In which form a target gets the request."""
 
     AS_DECIDED = "as decided"
+    AGAIN = "as decided, a second time"
     WITHOUT_REFERENCE = "with the whole history instead of a response id"
     WITHOUT_STATE = "without hidden state"
 
@@ -91,7 +93,7 @@ def next_step(candidates: Sequence[Target], tried: Sequence[Tried], now: float, 
         return Try(candidates[0].name)
     if deadline.left(now) <= 0:
         return GiveUp(final_error(tried))
-    return _same_again(tried[-1]) or _next_target(candidates, tried) or GiveUp(final_error(tried))
+    return _same_again(tried[-1]) or _next_target(candidates, tried) or _once_more(tried) or GiveUp(final_error(tried))
 
 
 def first_step(decision: Decision) -> Try:
@@ -101,7 +103,7 @@ def first_step(decision: Decision) -> Try:
 
 def _same_again(last: Tried) -> Try | None:
     """Retry on the same target: with the whole history if it lost the response, without hidden state if it rejected that."""
-    if last.form is Form.AS_DECIDED and last.sent_reference and _has_forgotten(last.error):
+    if last.form in (Form.AS_DECIDED, Form.AGAIN) and last.sent_reference and _has_forgotten(last.error):
         return Try(last.target.name, Form.WITHOUT_REFERENCE)
     if last.form is not Form.WITHOUT_STATE and last.sent_state and _rejects_state(last.error):
         return Try(last.target.name, Form.WITHOUT_STATE)
@@ -114,6 +116,18 @@ def _next_target(candidates: Sequence[Target], tried: Sequence[Tried]) -> Try | 
     rest = candidates[names.index(tried[-1].target.name) + 1 :]
     failure = _last_failure(tried)
     return next((Try(target.name) for target in rest if failure is None or may_follow(failure, target)), None)
+
+
+def _once_more(tried: Sequence[Tried]) -> Try | None:
+    """The same target a second time, where there is no other: most failures of this kind pass.
+
+    Not one that named a time, which is waited for by the caller, nor one that could not be reached or did not answer in time.
+    """
+    first, error = tried[0], tried[0].error
+    is_passing = isinstance(error, UpstreamCut) or (isinstance(error, UpstreamRefused) and error.status >= 500)
+    if len(tried) > 1 or not is_passing or error.retry_after_seconds is not None:
+        return None
+    return Try(first.target.name, Form.AGAIN)
 
 
 def _last_failure(tried: Sequence[Tried]) -> Tried | None:
@@ -134,6 +148,13 @@ def final_error(tried: Sequence[Tried]) -> TandemError:
 
     A 429 among the attempts makes it one, with the shortest wait that a target asked for: there is somebody to wait for.
     """
+    error = _final_error(tried)
+    if isinstance(error, UpstreamError):
+        error.was_tried_again = len(tried) > 1
+    return error
+
+
+def _final_error(tried: Sequence[Tried]) -> TandemError:
     failure = _last_failure(tried)
     if failure is None:
         return tried[0].error
@@ -148,7 +169,8 @@ def final_error(tried: Sequence[Tried]) -> TandemError:
     if isinstance(last, UpstreamRefused) and last.status in (503, 529):
         return Unavailable(f"every target that can serve this is overloaded: {words}", retry_after_seconds=wait)
     if isinstance(last, UpstreamRefused):
-        return UpstreamUnreachable(last.target, f"every target that can serve this failed: {words}")
+        failed = UpstreamRefused(last.target, UpstreamError.status, b"", "")
+        return failed.reworded(f"every target that can serve this failed: {words}")
     return last.reworded(f"{last.message}. Tried: {words}") if len(tried) > 1 else last
 
 

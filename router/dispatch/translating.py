@@ -1,10 +1,17 @@
 """An attempt at a target of another dialect: its answer is translated before the relay sees it."""
 
+import asyncio
 from collections.abc import Callable
+
+import orjson
 
 from router.contract.errors import TandemError, UpstreamMalformed
 from router.contract.relay import Flow, Headers, Sink
+from router.contract.request import JsonObject
+from router.contract.words import Dialect
 from router.dialects.translate.translator import AnswerTranslator
+from router.dispatch.opening import Opening, begins_well
+from router.dispatch.relay import HEARTBEAT
 from router.telemetry import events
 
 _STREAM: Headers = (("content-type", "text/event-stream"),)
@@ -14,10 +21,26 @@ _UNTRANSLATABLE = (ArithmeticError, AttributeError, LookupError, RecursionError,
 
 
 class TranslatingSink:
-    """A sink in the target's dialect before one in the caller's. Streams pass piece by piece, all else is held until whole."""
+    """A sink in the target's dialect before one in the caller's. Streams pass piece by piece, all else is held until whole.
 
-    def __init__(self, answer: AnswerTranslator, relay: Sink, *, target: str, is_streaming: bool, max_bytes: int) -> None:
+    `finished` is done when nobody waits for the answer any more.
+    """
+
+    def __init__(
+        self,
+        answer: AnswerTranslator,
+        relay: Sink,
+        finished: "asyncio.Future[TandemError | None]",
+        *,
+        target: str,
+        dialect: Dialect,
+        is_streaming: bool,
+        max_bytes: int,
+    ) -> None:
         self._answer, self._relay, self._target, self._max_bytes = answer, relay, target, max_bytes
+        self._dialect, self._finished = dialect, finished
+        self._opening: Opening | None = None
+        self._has_begun = False
         self._wants_stream = is_streaming
         self._status = 0
         self._headers: Headers = ()
@@ -40,8 +63,11 @@ class TranslatingSink:
     def write(self, data: bytes) -> None:
         if self._has_failed:
             return
-        if self._is_stream:
+        if self._has_begun:
             self._pass_on(lambda: self._answer.feed(data))
+            return
+        if self._is_stream:
+            self._begin(data)
             return
         self._held_bytes += len(data)
         if self._held_bytes > self._max_bytes:
@@ -49,7 +75,29 @@ class TranslatingSink:
         else:
             self._held.append(data)
 
+    def _begin(self, data: bytes) -> None:
+        """Translate a stream once it is known for an answer, so that one which begins with an error can be tried elsewhere."""
+        if self._opening is None and begins_well(data):
+            self._has_begun = True
+            self._pass_on(lambda: self._answer.feed(data))
+            return
+        if self._opening is None:
+            self._opening = Opening(self._dialect, self._finished, self._open, self._refuse)
+        self._opening.add(data)
+
+    def _open(self, data: bytes) -> None:
+        self._has_begun = True
+        self._pass_on(lambda: self._answer.feed(data) or HEARTBEAT)  # comments alone: the caller is to know that it lives
+
+    def _refuse(self, status: int, error: JsonObject) -> None:
+        self._has_failed = True
+        self._relay.start(status, _JSON + self._headers)
+        self._relay.write(self._answer.refusal(status, orjson.dumps({"error": error})))
+        self._relay.end()
+
     def end(self) -> None:
+        if self._opening is not None:
+            self._opening.end()
         if not self._is_stream and not self._has_failed:
             self._relay.start(self._status, _JSON + self._headers)
         self._pass_on(self._answer.finish if self._is_stream else self._translate)

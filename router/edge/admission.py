@@ -136,7 +136,7 @@ class Admission:
 def check_head(head: Head) -> None:
     """Refuse a request by what its head says. None of this depends on the plan, so a head need not be checked twice."""
     headers, route = head.headers, head.route
-    check_origin(headers, head.hosts)
+    check_origin(headers, head.hosts, head.origins)
     if route is not None:
         check_method(head.method, headers, route)
     if head.takes_slot:
@@ -151,7 +151,7 @@ def check_method(method: str, headers: Mapping[str, str], route: Route) -> None:
     upgrade_refusal = SPECS[route.dialect].upgrade_refusal
     if upgrade_refusal is not None and headers.get("upgrade", "").lower() == "websocket":
         raise UpgradeRequired(upgrade_refusal)
-    raise WrongMethod(f"{method[:10]} is not allowed here. Use POST")
+    raise WrongMethod(f"{method[:10]} is not allowed here. Use POST", allowed="POST")
 
 
 def report_fault(error: Exception, request_id: str) -> None:

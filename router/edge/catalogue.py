@@ -74,7 +74,8 @@ class Catalogue:
 
     def codex(self) -> JsonObject:
         """For Codex: the metadata without which it drops `apply_patch`, guesses the window and sends no effort."""
-        return {"models": [self._codex_entry(name, place) for place, name in enumerate(_TITLES)]}
+        names = [name for name in _TITLES if name in self._models.listed()]
+        return {"models": [self._codex_entry(name, place) for place, name in enumerate(names)]}
 
     def _codex_entry(self, name: str, place: int) -> JsonObject:
         title, description = _TITLES[name]

@@ -1,22 +1,24 @@
 """The control plane, on FastAPI: models, explanations, health. Nothing here is on a token's way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Route
 
 from router.contract.errors import BadRequest, InternalFault, NotFound, TandemError, WrongMethod
 from router.contract.exchange import Arrival
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation
-from router.dialects.headers import REQUEST_ID
+from router.dialects.headers import id_headers
 from router.dialects.json_body import parse_body
 from router.dialects.requests import guess_dialect
 from router.edge.admission import Plan, Road, report_fault
 from router.edge.catalogue import Catalogue
-from router.edge.http.asgi import collect_body
+from router.edge.http.asgi import App, Receive, Scope, Send, collect_body
 from router.edge.refuse import refusal_response
 from router.edge.responses import add_responses
 from router.edge.routes import EXPLAIN, dialect_of_path
@@ -32,7 +34,27 @@ def build_control(road: Road, is_ready: Callable[[], bool]) -> FastAPI:
     _add_explanations(app, road)
     add_responses(app, road)
     _add_refusals(app)
+    app.add_middleware(NamedAnswers)
     return app
+
+
+class NamedAnswers:
+    """Puts the request's id on every answer, by the names that clients look for."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+        async def send_named(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                known = {name for name, _ in message["headers"]}
+                ids = ((name.encode(), value.encode()) for name, value in id_headers(scope["state"]["request_id"]))
+                message["headers"] = [*message["headers"], *(header for header in ids if header[0] not in known)]
+            await send(message)
+
+        await self._app(scope, receive, send_named)
 
 
 class CurrentCatalogue:
@@ -99,7 +121,7 @@ def _add_explanations(app: FastAPI, road: Road) -> None:
         dialect = _asked_dialect(request.query_params.get("dialect"), headers, parse_body(raw))
         request_id, caller = request.state.request_id, request.state.caller
         arrival = Arrival(request_id, dialect, Operation.CREATE, headers, raw, caller)
-        return _json(await road.explain(arrival), headers={REQUEST_ID: request_id})
+        return _json(await road.explain(arrival))
 
     @app.get("/tandem/decisions/{request_id}")
     async def decision(request: Request, request_id: str) -> Response:
@@ -119,6 +141,16 @@ def _asked_dialect(asked: str | None, headers: dict[str, str], body: JsonObject)
     return guess_dialect(body, headers)
 
 
+def _methods_of(app: FastAPI, scope: Scope) -> set[str]:
+    """The methods that a path takes. The framework names those of the first route alone."""
+    return {
+        method
+        for route in app.routes
+        if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+
+
 def _add_refusals(app: FastAPI) -> None:
     def answer(request: Request, error: TandemError) -> Response:
         closes = request.method not in ("GET", "HEAD")
@@ -132,7 +164,10 @@ def _add_refusals(app: FastAPI) -> None:
     async def refuse_route(request: Request, error: HTTPException) -> Response:
         path = request.scope["path"][:100]
         if error.status_code == 405:
-            return answer(request, WrongMethod(f"{request.method[:10]} is not allowed on {path}"))
+            allowed = ", ".join(sorted(_methods_of(app, request.scope)))
+            return answer(
+                request, WrongMethod(f"{request.method[:10]} is not allowed on {path}. Use {allowed}", allowed=allowed)
+            )
         return answer(request, NotFound(f"no route {path}. Create calls: /v1/chat/completions, /v1/responses, /v1/messages"))
 
     @app.exception_handler(ClientDisconnect)

@@ -1,11 +1,10 @@
-"""Responses that are kept here, by id: read one, delete one, list what it was given."""
+"""Responses that are kept here, by id: read one, delete one, list what it was given, and say that none can be cancelled."""
 
 import orjson
 from fastapi import FastAPI, Request, Response
 
 from router.contract.errors import BadRequest, NotFound
 from router.contract.stores import StoredResponse
-from router.dialects.headers import REQUEST_ID
 from router.edge.admission import Road
 from router.responses.items import list_items
 
@@ -22,23 +21,29 @@ def add_responses(app: FastAPI, road: Road) -> None:
             raise _unknown(response_id)
         return response
 
-    def answer(request: Request, body: object) -> Response:
-        headers = {REQUEST_ID: request.state.request_id}
-        return Response(orjson.dumps(body), headers=headers, media_type="application/json")
+    def answer(body: object) -> Response:
+        return Response(orjson.dumps(body), media_type="application/json")
 
     @app.get("/v1/responses/{response_id}")
     @app.get("/responses/{response_id}")
     async def retrieve(request: Request, response_id: str) -> Response:
         if request.query_params.get("stream", "false").lower() not in ("false", "0"):
             raise BadRequest("stream: not supported for a finished response. Leave it out", param="stream")
-        return answer(request, (await found(request, response_id)).read()[1])
+        return answer((await found(request, response_id)).read()[1])
 
     @app.delete("/v1/responses/{response_id}")
     @app.delete("/responses/{response_id}")
     async def delete(request: Request, response_id: str) -> Response:
         if not await road.state.responses.forget(response_id, request.state.caller):
             raise _unknown(response_id)
-        return answer(request, {"id": response_id, "object": "response", "deleted": True})
+        return answer({"id": response_id, "object": "response", "deleted": True})
+
+    @app.post("/v1/responses/{response_id}/cancel")
+    @app.post("/responses/{response_id}/cancel")
+    async def cancel(request: Request, response_id: str) -> Response:
+        await found(request, response_id)
+        # Nothing here runs in the background: what is stored is finished. In OpenAI's words, since clients look for them.
+        raise BadRequest("Cannot cancel a synchronous response")
 
     @app.get("/v1/responses/{response_id}/input_items")
     @app.get("/responses/{response_id}/input_items")
@@ -48,9 +53,8 @@ def add_responses(app: FastAPI, road: Road) -> None:
         if order not in ("asc", "desc"):
             raise BadRequest(f'order: must be asc or desc, not "{order[:20]}"', param="order")
         limit = _read_limit(asked.get("limit"))
-        return answer(
-            request, list_items(await found(request, response_id), asked.get("after"), limit, newest_first=order == "desc")
-        )
+        response = await found(request, response_id)
+        return answer(list_items(response, asked.get("after"), limit, newest_first=order == "desc"))
 
 
 def _read_limit(text: str | None) -> int:

@@ -57,10 +57,12 @@ def dialect_of_path(path: str) -> Dialect:
     return next((route.dialect for start, route in ROUTES.items() if path.startswith(start)), DEFAULT_DIALECT)
 
 
-def check_origin(headers: Mapping[str, str], hosts: int) -> None:
+def check_origin(headers: Mapping[str, str], hosts: int, origins: int = 0) -> None:
     """Let only this machine in: any web page can reach loopback, and names itself in Origin when it does."""
     if hosts != 1:
         raise BadRequest("the Host header is missing or repeated")
+    if origins > 1:
+        raise BadRequest("the Origin header is repeated")
     _check_origin(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site", "none"))
 
 

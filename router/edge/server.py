@@ -22,8 +22,8 @@ class CannotListen(Exception):
     """The address cannot be bound. The message says why and what to do."""
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket on loopback. Any other address is refused, since no caller keys protect it."""
+def check_host(host: str) -> None:
+    """Refuse any address but loopback, since no caller keys protect it."""
     try:
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -33,6 +33,11 @@ def bind(host: str, port: int) -> socket.socket:
             f"server.host {host} is not a loopback address, and without caller keys anyone who reaches it could spend yours\n"
             "  hint: use 127.0.0.1, and a tunnel (ssh -L) from other machines"
         )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket on loopback. Raises `CannotListen`."""
+    check_host(host)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -97,14 +102,16 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGINT and SIGTERM, at once on a second one; then return, so that the ledger is flushed and we exit 0."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        """Stop on SIGINT, SIGTERM or SIGHUP, at once on a second one; then return: the ledger is flushed, and we exit 0."""
+        loop, numbers = asyncio.get_running_loop(), [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` is there to outlive its terminal
+            numbers.append(signal.SIGHUP)
+        for number in numbers:
             loop.add_signal_handler(number, self.handle_exit, number, None)
         try:
             yield
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in numbers:
                 loop.remove_signal_handler(number)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

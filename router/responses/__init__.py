@@ -1,1 +1,1 @@
-"""State that Responses clients rely on: responses to continue from, kept, resumed, listed and compacted."""
+"""State that clients rely on: responses and message threads to continue from, kept, resumed, listed and compacted."""

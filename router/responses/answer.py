@@ -9,9 +9,9 @@ from router.contract.relay import Sink, send_whole
 from router.contract.request import JsonObject, RequestView
 from router.contract.signals import TokenCounter
 from router.contract.words import Operation
-from router.dialects.headers import REQUEST_ID
+from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
-from router.responses.capture import CapturingSink
+from router.responses.capture import CapturingMessageSink, CapturingSink
 from router.responses.compact import BufferingSink, write_compaction
 from router.responses.keep import is_kept
 
@@ -41,12 +41,14 @@ class _Compaction(Reply):
 
 def reply_to(exchange: Exchange, view: RequestView, caller: Sink) -> Reply:
     """How this request is to be answered."""
-    if not SPECS[view.dialect].continues_responses:
+    spec = SPECS[view.dialect]
+    if not spec.continues_responses and view.continued is None:
         return Reply(caller)
     if exchange.arrival.operation is Operation.COMPACT:
         return _Compaction(BufferingSink(caller), caller, exchange, view)
     if is_kept(view):
-        return Reply(CapturingSink(caller, exchange, is_streaming=view.is_streaming))
+        sink = CapturingMessageSink if spec.has_threads else CapturingSink
+        return Reply(sink(caller, exchange, is_streaming=view.is_streaming))
     return Reply(caller)
 
 
@@ -56,5 +58,5 @@ async def answer_here(view: RequestView, counter: TokenCounter, caller: Sink) ->
         return False
     counted = await counter.count_or_estimate(view)
     body: JsonObject = {"object": "response.input_tokens", "input_tokens": counted.tokens}
-    send_whole(caller, (("content-type", "application/json"), (REQUEST_ID, view.id)), orjson.dumps(body))
+    send_whole(caller, (("content-type", "application/json"), *id_headers(view.id)), orjson.dumps(body))
     return True

@@ -1,4 +1,4 @@
-"""A sink before the caller's own that sees which response goes out, so that it can be stored."""
+"""A sink before the caller's own that sees which response or message goes out, so that it can be stored."""
 
 import re
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import JsonObject
 from router.dialects.fields import as_object, as_text
 from router.dialects.sse import Frame, Lasting, Tail
+from router.responses.assemble import MessageAssembler, read_whole_message
 
 _TERMINAL = ("response.completed", "response.incomplete")
 _IS_TERMINAL = re.compile(rb"response\.(?:completed|incomplete)").search
@@ -19,24 +20,41 @@ _TELLING = re.compile(rb"response\.(?:completed|incomplete|output_item\.done)")
 _LASTING = Lasting(_TELLING, (b"output_item.done", b"response.completed", b"response.incomplete"))
 
 
-class CapturingSink:
-    """Passes a Responses answer on unchanged, and notes the finished response before its last bytes leave.
+class _Capturing:
+    """Passes an answer on unchanged, and notes what its caller may continue from before its last bytes leave.
 
-    Before, because a caller may continue from a response in the moment it has read its last event, while the target's
-    connection is still open. It sees what the caller sees, whatever the target spoke.
+    Before, because a caller may continue in the moment it has read the last event, while the target's connection is still
+    open. It sees what the caller sees, whatever the target spoke.
     """
 
-    def __init__(self, caller: Sink, exchange: Exchange, *, is_streaming: bool) -> None:
+    def __init__(self, caller: Sink, exchange: Exchange) -> None:
         self._caller, self._exchange = caller, exchange
-        self._tail = Tail(_TELLING, _LASTING) if is_streaming else None
         self._held: list[bytes] = []
-        self._is_near_end = self._is_noted = False
+        self._is_noted = False
 
     def feed_from(self, flow: Flow) -> None:
         self._caller.feed_from(flow)
 
     def start(self, status: int, headers: Headers) -> None:
         self._caller.start(status, headers)
+
+    def fail(self, error: TandemError) -> None:
+        self._caller.fail(error)
+
+    def _note(self, response: JsonObject | None) -> None:
+        opened = self._exchange.last(AttemptOpened)
+        if response is not None and opened is not None and not self._is_noted:
+            self._is_noted = True
+            self._exchange.note(ResponseCompleted(opened.target, response))
+
+
+class CapturingSink(_Capturing):
+    """Captures a Responses answer."""
+
+    def __init__(self, caller: Sink, exchange: Exchange, *, is_streaming: bool) -> None:
+        super().__init__(caller, exchange)
+        self._tail = Tail(_TELLING, _LASTING) if is_streaming else None
+        self._is_near_end = False
 
     def write(self, data: bytes) -> None:
         tail = self._tail
@@ -58,18 +76,28 @@ class CapturingSink:
             self._note(read_whole_response(b"".join(self._held)))
         self._caller.end()
 
-    def fail(self, error: TandemError) -> None:
-        self._caller.fail(error)
-
     def _read_stream(self, tail: Tail) -> None:
         if not self._is_noted:
             self._note(read_response(tail.frames()))
 
-    def _note(self, response: JsonObject | None) -> None:
-        opened = self._exchange.last(AttemptOpened)
-        if response is not None and opened is not None and not self._is_noted:
-            self._is_noted = True
-            self._exchange.note(ResponseCompleted(opened.target, response))
+
+class CapturingMessageSink(_Capturing):
+    """Captures a Messages answer, which is told nowhere whole in a stream: it is put together as it passes."""
+
+    def __init__(self, caller: Sink, exchange: Exchange, *, is_streaming: bool) -> None:
+        super().__init__(caller, exchange)
+        self._assembler = MessageAssembler() if is_streaming else None
+
+    def write(self, data: bytes) -> None:
+        if self._assembler is not None:
+            self._note(self._assembler.add(data))
+        else:
+            self._held.append(data)
+        self._caller.write(data)
+
+    def end(self) -> None:
+        self._note(self._assembler.finish() if self._assembler is not None else read_whole_message(b"".join(self._held)))
+        self._caller.end()
 
 
 def read_response(frames: Sequence[Frame]) -> JsonObject | None:

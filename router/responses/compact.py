@@ -1,6 +1,7 @@
 """Our own compaction: a conversation in, a shorter one out that any target can go on from.
 
-The summary is plain text, written by whichever tier the policies choose. An opaque one would be readable by its maker alone.
+The summary is plain text, written by whichever tier the policies choose; one that a host writes is readable by its maker alone.
+Clients look for a `compaction` item and send it back as it is, so ours travels in one, and is opened when it returns.
 """
 
 import time
@@ -8,12 +9,14 @@ import time
 import orjson
 from msgspec.structs import replace
 
-from router.contract.errors import TandemError, TooDeep, UpstreamMalformed
+from router.contract.errors import BadRequest, TandemError, TooDeep, UpstreamMalformed
 from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import Json, JsonObject, RequestView
 from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text, texts_of
 from router.dialects.requests import read_anew
+from router.dialects.table import SPECS
+from router.dialects.translate.envelope import SUMMARY_MARK, unwrap_summary, wrap_summary
 from router.responses.items import input_items
 
 _INSTRUCTION = """You are performing a CONTEXT CHECKPOINT COMPACTION. Write a hand-over summary for another model that will \
@@ -39,7 +42,10 @@ _LEFT_OUT = frozenset(
     """.split()
 )
 _CALL_TYPES = ("function_call", "custom_tool_call")
+_SUMMARY_ITEM = "compaction"
+_HOSTS_SUMMARIES = frozenset({_SUMMARY_ITEM, "context_compaction"})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
+_MARK = SUMMARY_MARK.encode()
 _KEPT_CHARS = 80_000
 """About 20,000 tokens of what was said to the model; the newest are kept."""
 
@@ -72,6 +78,43 @@ class BufferingSink:
         return b"".join(self._pieces)
 
 
+def has_summaries(view: RequestView) -> bool:
+    """Whether a request may hold summaries of ours: by a mark in its bytes, without a look at its items."""
+    return SPECS[view.dialect].continues_responses and _MARK in view.raw
+
+
+def open_summaries(view: RequestView) -> RequestView:
+    """The request with our summaries as messages, which every target reads, wherever it goes."""
+    if not has_summaries(view):
+        return view
+    items = input_items(view.body)
+    opened = [_opened(as_object(item), item, f"input[{index}]") for index, item in enumerate(items)]
+    return view if opened == items else _with_items(view, opened)
+
+
+def _opened(item: JsonObject, as_it_is: Json, where: str) -> Json:
+    sealed = as_text(item.get("encrypted_content"))
+    if item.get("type") != _SUMMARY_ITEM or not sealed.startswith(SUMMARY_MARK):
+        return as_it_is
+    summary = unwrap_summary(sealed)
+    if summary is None:
+        place = f"{where}.encrypted_content"
+        raise BadRequest(f"{place}: not as it was given out. Send compaction items back unchanged", param=place)
+    return _message("user", summary, as_text(item.get("id")).removeprefix("cmp_") or "summary", "summary")
+
+
+def _with_items(view: RequestView, items: list[Json]) -> RequestView:
+    body: JsonObject = {**view.body, "input": items}
+    return read_anew(view, body, _written(body))
+
+
+def _written(body: JsonObject) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except orjson.JSONEncodeError as error:
+        raise TooDeep("the conversation is nested too deeply to be rewritten: over 250 levels") from error
+
+
 def ask_for_summary(view: RequestView) -> RequestView:
     """The request that has the summary written: the conversation, and after it what is wanted. Others stay as they are."""
     if view.operation is not Operation.COMPACT:
@@ -80,19 +123,24 @@ def ask_for_summary(view: RequestView) -> RequestView:
     wanted: JsonObject = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": _INSTRUCTION}]}
     kept = {name: value for name, value in view.body.items() if name not in _LEFT_OUT}
     body: JsonObject = {**kept, "input": [*items, wanted], "store": False, "stream": False}
-    try:
-        raw = orjson.dumps(body)
-    except orjson.JSONEncodeError as error:
-        raise TooDeep("the conversation is nested too deeply to be rewritten: over 250 levels") from error
-    return replace(read_anew(view, body, raw), operation=Operation.CREATE, continued=None)
+    return replace(read_anew(view, body, _written(body)), operation=Operation.CREATE, continued=None)
 
 
 def _answered(items: list[Json]) -> list[Json]:
     """The items without calls that have no result, which hosts refuse."""
-    results = {as_object(item).get("call_id") for item in items if as_text(as_object(item).get("type")).endswith("_output")}
+    ids = [_call_id(as_object(item), f"input[{index}]") for index, item in enumerate(items)]
+    kinds = [as_text(as_object(item).get("type")) for item in items]
+    results = {call_id for call_id, kind in zip(ids, kinds, strict=True) if kind.endswith("_output")}
     return [
-        item for item in items if as_object(item).get("type") not in _CALL_TYPES or as_object(item).get("call_id") in results
+        item for item, call_id, kind in zip(items, ids, kinds, strict=True) if kind not in _CALL_TYPES or call_id in results
     ]
+
+
+def _call_id(item: JsonObject, where: str) -> str | None:
+    call_id = item.get("call_id")
+    if call_id is not None and not isinstance(call_id, str):
+        raise BadRequest(f"{where}.call_id: must be a string, not {type(call_id).__name__}", param=f"{where}.call_id")
+    return call_id
 
 
 def write_compaction(view: RequestView, answer: bytes, target: str) -> bytes:
@@ -106,7 +154,12 @@ def write_compaction(view: RequestView, answer: bytes, target: str) -> bytes:
     ).strip()
     if not summary:
         raise UpstreamMalformed(target, f'target "{target}" did not write a summary')
-    output: list[Json] = [*_said(view), _message("user", _SUMMARY_START + summary, view.id, "summary")]
+    kept: JsonObject = {
+        "id": f"cmp_{view.id.removeprefix('req_')}",
+        "type": _SUMMARY_ITEM,
+        "encrypted_content": wrap_summary(_SUMMARY_START + summary),
+    }
+    output: list[Json] = [*_said(view), kept]
     return orjson.dumps(
         {
             "id": f"resp_{view.id.removeprefix('req_')}",
@@ -119,17 +172,23 @@ def write_compaction(view: RequestView, answer: bytes, target: str) -> bytes:
 
 
 def _said(view: RequestView) -> list[Json]:
-    """What people and programs said to the model, in order, within its bound. Earlier summaries are in the new one."""
+    """What people and programs said to the model, in order, within its bound. Earlier summaries are in the new one.
+
+    A host's own summary stays: who wrote the new one may not have been able to read it.
+    """
     left, found = _KEPT_CHARS, list[Json]()
     items = input_items(view.body)[:-1]
     for index in range(len(items) - 1, -1, -1):
         item = as_object(items[index])
+        if as_text(item.get("type")) in _HOSTS_SUMMARIES:
+            found.append(items[index])
+            continue
         role = as_text(item.get("role"))
         text = "\n".join(texts_of(item.get("content"), _TEXT_PARTS))
         if role not in ("user", "developer", "system") or not text or text.startswith(_SUMMARY_STARTS):
             continue
         if left <= 0:
-            break
+            continue
         found.append(_message(role, text[:left], view.id, str(index)))
         left -= len(text)
     return found[::-1]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import orjson
 
 from router.contract.exchange import Exchange, Handler
-from router.contract.facts import Fact, Read, ResponseCompleted
+from router.contract.facts import Decided, Fact, Read, ResponseCompleted
 from router.contract.request import JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
@@ -15,10 +15,13 @@ from router.contract.words import Operation
 from router.dialects.table import SPECS
 from router.responses.items import input_items
 from router.responses.resume import PREVIOUS, Continued
+from router.responses.threads import HeldThread, record_message
 
 
 def is_kept(view: RequestView) -> bool:
-    """Whether the answer is kept: a Responses create without `store: false`, whose history is known here."""
+    """Whether the answer is kept: one in a thread, or to a Responses create without `store: false` of a known history."""
+    if isinstance(view.continued, HeldThread):
+        return view.operation is Operation.CREATE
     if not SPECS[view.dialect].continues_responses or view.body.get("store") is False:
         return False
     return view.operation is Operation.CREATE and not view.body.get(PREVIOUS) and not view.body.get("conversation")
@@ -34,15 +37,26 @@ class ResponseKeeper:
         return {ResponseCompleted: self._keep}
 
     def _keep(self, exchange: Exchange, completed: ResponseCompleted) -> None:
-        read = exchange.last(Read)
-        if read is not None:
-            with contextlib.suppress(orjson.JSONEncodeError):
-                stored = record_response(read.view, completed.target, self._clock(), completed.response)
-                self._store.keep(stored, for_long=read.view.body.get("store") is True)
+        read, decided = exchange.last(Read), exchange.last(Decided)
+        if read is None:
+            return
+        view, session = read.view, decided.decision.turn.session if decided is not None else ""
+        with contextlib.suppress(orjson.JSONEncodeError):
+            keep_answer(self._store, view, completed.target, self._clock(), completed.response, session)
 
 
-def record_response(view: RequestView, target: Target, at: float, response: JsonObject) -> StoredResponse:
-    """All that the model was given, and what it answered.
+def keep_answer(
+    store: ResponseStore, view: RequestView, target: Target | None, at: float, answer: JsonObject, session: str = ""
+) -> None:
+    """Store what a later request may go on from: a response, or a thread up to an answer. No target: the router answered."""
+    if isinstance(view.continued, HeldThread):
+        store.keep(record_message(view, target, at, answer, session or view.continued.session), for_long=False)
+    else:
+        store.keep(record_response(view, target, at, answer), for_long=view.body.get("store") is True)
+
+
+def record_response(view: RequestView, target: Target | None, at: float, response: JsonObject) -> StoredResponse:
+    """All that the model was given, and what it answered. No target: the router itself answered.
 
     A target that was told the whole conversation does not know that the request continues a response; we do.
     """
@@ -52,4 +66,4 @@ def record_response(view: RequestView, target: Target, at: float, response: Json
         response = {**response, PREVIOUS: continued.body[PREVIOUS]}
     else:
         history = Transcript([], []).then(input_items(view.body), "")
-    return StoredResponse.write(view.caller, target.name, at, history, response)
+    return StoredResponse.write(view.caller, target.name if target else "", at, history, response)

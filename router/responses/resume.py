@@ -13,23 +13,29 @@ from router.contract.target import Target
 from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import read_anew
+from router.dialects.responses.compose import is_our_id
 from router.dialects.responses.opaque import OPAQUE_ITEMS
 from router.dialects.table import SPECS
-from router.responses.compact import ask_for_summary
+from router.responses.compact import ask_for_summary, has_summaries, open_summaries
 from router.responses.items import derive_id, input_items
+from router.responses.threads import THREAD, resume_thread
 
 PREVIOUS = "previous_response_id"
+_LEFT_OUT = frozenset({PREVIOUS, THREAD})
+"""Fields of requests that leave something out. In another dialect's request they mean nothing."""
 _CALLS = frozenset({"function_call", "custom_tool_call"})
 
 
 def is_complete(view: RequestView) -> bool:
     """Whether a request says all that a target must be told: most do."""
-    return PREVIOUS not in view.body and view.operation is not Operation.COMPACT
+    return _LEFT_OUT.isdisjoint(view.body) and view.operation is not Operation.COMPACT and not has_summaries(view)
 
 
 async def complete(view: RequestView, store: ResponseStore, targets: Iterable[Target]) -> RequestView:
     """The request with what it leaves out: the history that it continues, and for a compaction what is to be written."""
-    return ask_for_summary(await resume(view, store, targets))
+    view = open_summaries(view)
+    resumed = await (resume_thread(view, store) if SPECS[view.dialect].has_threads else resume(view, store, targets))
+    return ask_for_summary(resumed)
 
 
 async def resume(view: RequestView, store: ResponseStore, targets: Iterable[Target]) -> RequestView:
@@ -67,7 +73,8 @@ def _continue(view: RequestView, stored: StoredResponse) -> RequestView:
     earlier, response = stored.read()
     history = earlier.then(as_list(response.get("output")), stored.target)
     # Only a target that says so keeps what it answered; one that ignores the id would lose the conversation without a word.
-    stored_by = stored.target if response.get("store") is True else ""
+    is_stored_there = response.get("store") is True and not is_our_id(stored.id)
+    stored_by = stored.target if is_stored_there else ""
     continued = Continued(view.raw, view.body, stored_by, history)
     body = continued.whole_body(reader="")
     return replace(read_anew(view, body, _written(body)), continued=continued)
@@ -81,6 +88,8 @@ class Continued(NamedTuple):
     stored_by: str
     """The target that says it stores that response itself; empty when none does."""
     history: Transcript
+    session: str = ""
+    """It is told from the whole conversation."""
 
     def view_for(self, view: RequestView, target: Target) -> RequestView:
         """By reference where the target stores the history itself, else with its own items as they are."""

@@ -1,4 +1,4 @@
-"""The exact count, for prompts whose estimate lies too close to a limit. Off the event loop; nothing is ever fetched."""
+"""The exact count, for prompts whose estimate lies too close to a limit. In a process of its own; nothing is ever fetched."""
 
 import asyncio
 import hashlib
@@ -7,73 +7,129 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from router.contract.request import RequestView
 from router.contract.signals import TokenCount
+from router.sense.counting_process import PROGRAM, CountingProcess
 from router.sense.texts import texts_of
 from router.sense.tokens import TOKENS_PER_IMAGE, estimate_prompt
-
-if TYPE_CHECKING:
-    from tiktoken import Encoding
 
 _VOCABULARY = "fb374d419588a4632f3f557e76b4b70aebbca790"
 _VOCABULARY_SHA256_HEAD = "446a9538cb6c348e"
 _MAX_WAITING = 8
+_MAX_STARTS = 3
+"""How often in a row the process may die before it is ready."""
+_WAIT_SECONDS = 5.0
+"""How long a request waits for a count: the first one, with the vocabulary to load, takes a second."""
+_IDLE_SECONDS = 300.0
 _TOKENS_PER_MESSAGE = 4
 
 
 class ExactCounter:
-    """Counts with tiktoken's `o200k_base`. Its vocabulary (80 MB in memory) is loaded on the first need."""
+    """Counts with tiktoken's `o200k_base`, in a process that is started on the first need and stopped when it is idle.
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
-        self._warn = warn
-        self._encoding: Encoding | None = None
-        self._is_missing = False
+    Whatever happens to that process costs a count, and no request: where there is none, the estimate serves.
+    """
+
+    def __init__(
+        self,
+        warn: Callable[[str], None],
+        *,
+        program: Path = PROGRAM,
+        wait_seconds: float = _WAIT_SECONDS,
+        idle_seconds: float = _IDLE_SECONDS,
+    ) -> None:
+        self._warn, self._program = warn, program
+        self._wait_seconds, self._idle_seconds = wait_seconds, idle_seconds
+        self._vocabulary: Path | None = None
+        self._process: CountingProcess | None = None
+        self._is_missing = self._is_closed = False
+        self._failed_starts = 0
         self._waiting = 0
+        self._retirement: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokens")
 
     async def count(self, view: RequestView) -> TokenCount | None:
-        """The exact count, or None when it cannot be had: no vocabulary, or too many are waiting for one already."""
-        if self._is_missing or self._waiting >= _MAX_WAITING:
+        """The exact count, or None when it cannot be had: no vocabulary, no time, or too many are waiting for one already."""
+        if self._is_missing or self._is_closed or self._waiting >= _MAX_WAITING:
             return None
+        loop = asyncio.get_running_loop()
+        counting = loop.run_in_executor(self._thread, self._count, view)
         self._waiting += 1
         try:
-            tokens = await asyncio.get_running_loop().run_in_executor(self._thread, self._count, view)
+            # Not asyncio.timeout, which needs a task: the first steps of a request have none.
+            await asyncio.wait((counting,), timeout=self._wait_seconds)
+            tokens = counting.result() if counting.done() else None
         finally:
+            counting.cancel()
             self._waiting -= 1
+            self._retire_later(loop)
         return None if tokens is None else TokenCount(tokens, tokens, tokens, is_exact=True)
 
     async def count_or_estimate(self, view: RequestView) -> TokenCount:
         """The exact count, or else the estimate."""
         return await self.count(view) or estimate_prompt(view)
 
+    def close(self) -> None:
+        """Let the thread and the process go."""
+        self._is_closed = True
+        if self._retirement is not None:
+            self._retirement.cancel()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._stop()
+
+    def _retire_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._retirement is not None:
+            self._retirement.cancel()
+        if not self._is_closed:
+            self._retirement = loop.call_later(self._idle_seconds, self._thread.submit, self._stop)
+
+    # In the thread.
+
     def _count(self, view: RequestView) -> int | None:
-        encoding = self._load()
-        if encoding is None:
+        process = self._process or self._start()
+        if process is None:
             return None
-        texts = 0
-        for text in texts_of(view):
-            # encode_ordinary takes <|endoftext|> and its like for plain text; encode would raise on them.
-            texts += len(encoding.encode_ordinary(text))
+        try:
+            texts = process.count(texts_of(view), self._wait_seconds)
+        except (OSError, ValueError, RuntimeError):  # it is gone, `close` took its pipes, or there is no thread to be had
+            self._note_death(process)
+            return None
+        if texts is None:
+            return None
         return texts + len(view.conversation) * _TOKENS_PER_MESSAGE + view.image_count * TOKENS_PER_IMAGE
 
-    def _load(self) -> "Encoding | None":
-        if self._encoding is None and not self._is_missing:
-            folder = find_vocabulary()
-            if folder is None:
-                self._is_missing = True
-                self._warn("no tiktoken vocabulary on this machine: token counts near a limit are estimates")
-                return None
-            os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
-            import tiktoken  # costs 30 ms and is wanted by few requests
+    def _start(self) -> CountingProcess | None:
+        self._vocabulary = self._vocabulary or find_vocabulary()
+        if self._vocabulary is None:
+            self._give_up("no tiktoken vocabulary on this machine")
+            return None
+        try:
+            self._process = CountingProcess(self._program, self._vocabulary)
+        except OSError as error:
+            self._note_failed_start(type(error).__name__)
+        return self._process
 
-            self._encoding = tiktoken.get_encoding("o200k_base")
-        return self._encoding
+    def _note_death(self, process: CountingProcess) -> None:
+        self._stop()
+        if process.is_ready:
+            self._failed_starts = 0
+        elif not self._is_closed:
+            self._note_failed_start("it died")
 
-    def close(self) -> None:
-        """Let the thread go."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+    def _note_failed_start(self, reason: str) -> None:
+        self._failed_starts += 1
+        if self._failed_starts >= _MAX_STARTS:
+            self._give_up(f"the process that counts cannot be started ({reason})")
+
+    def _give_up(self, reason: str) -> None:
+        self._is_missing = True
+        self._warn(f"{reason}: token counts near a limit are estimates")
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()
 
 
 def find_vocabulary() -> Path | None:

@@ -8,41 +8,73 @@ from router.contract.signals import Alias
 from router.contract.words import Tier
 
 _TIERS = {"auto": None, "fast": Tier.FAST, "deep": Tier.DEEP}
+_OF_TIERS = {name: name for name in _TIERS}
+_ALL = "*"
 
 
 class ModelNames:
-    """Exact names first (tiers, targets, the config's own), then the config's patterns in their order."""
+    """The config's names added to the shipped ones.
 
-    def __init__(self, models: Mapping[str, str], targets: tuple[str, ...]) -> None:
-        self._targets = targets
-        self._exact = {
-            name: self._alias(name, meaning, is_pattern=False) for name, meaning in models.items() if "*" not in name
-        }
-        self._exact.update({name: Alias(name, target=name) for name in targets})
-        self._exact.update({name: Alias(name, tier=tier) for name, tier in _TIERS.items()})
-        self._patterns = [(name, meaning) for name, meaning in models.items() if "*" in name]
-        self._models = models
+    Exact names count first: the config's own, then the targets', then the shipped ones, which may also follow a provider's
+    prefix. Patterns come after them: the config's in their order, then the shipped ones in theirs. A shipped entry is taken
+    away by None under its name, all shipped patterns by None under `*`.
+    """
+
+    def __init__(
+        self, own: Mapping[str, str | None], targets: tuple[str, ...], shipped: Mapping[str, str] | None = None
+    ) -> None:
+        kept = _leave_out(_OF_TIERS if shipped is None else shipped, own)
+        added = {name: meaning for name, meaning in own.items() if meaning is not None}
+        exact = _only_exact(kept) | _only_exact(added) | dict(zip(targets, targets, strict=True)) | _only_exact(added)
+        ours = {name: meaning for name, meaning in _only_patterns(kept).items() if name not in added}
+        self.meanings = exact | _only_patterns(added) | ours
+        """Every name and pattern with what it means: exact names first, then the patterns in the order in which they count."""
+        self._exact = {name: _as_alias(name, meaning) for name, meaning in exact.items()}
+        self._shipped = frozenset(_only_exact(kept))
+        self._patterns = tuple(_only_patterns(self.meanings).items())
 
     def resolve(self, name: str) -> Alias:
         """What a name means. Raises `UnknownModel` with the names that are known."""
         alias = self._exact.get(name) or self._exact.get(name.lower())
         if alias is not None:
             return alias
+        if "/" in name and (short := name.rpartition("/")[2].lower()) in self._shipped:
+            return _as_alias(name, self.meanings[short])
         for pattern, meaning in self._patterns:
             if fnmatchcase(name, pattern) or fnmatchcase(name.lower(), pattern):
-                return self._alias(name, meaning, is_pattern=True)
+                return _as_alias(name, meaning, is_pattern=True)
         known = ", ".join(self.listed())
         patterns = ", ".join(pattern for pattern, _ in self._patterns)
         hint = f", or a name that matches {patterns}" if patterns else ""
         raise UnknownModel(f'model: unknown model "{name[:80]}". Known: {known}{hint}', param="model")
 
     def listed(self) -> tuple[str, ...]:
-        """The names to show in a list of models: the tiers, the config's exact names, the targets."""
-        return tuple(
-            dict.fromkeys(("auto", "fast", "deep", *(name for name in self._models if "*" not in name), *self._targets))
-        )
+        """The names to show in a list of models: the shipped ones, the config's exact names, the targets."""
+        return tuple(self._exact)
 
-    def _alias(self, name: str, meaning: str, *, is_pattern: bool) -> Alias:
-        if meaning in _TIERS:
-            return Alias(name, tier=_TIERS[meaning], is_pattern=is_pattern)
-        return Alias(name, target=meaning, is_pattern=is_pattern)
+
+def _leave_out(shipped: Mapping[str, str], own: Mapping[str, str | None]) -> dict[str, str]:
+    """The shipped entries without those that the config takes away."""
+    taken = {name for name, meaning in own.items() if meaning is None}
+    return {
+        name: meaning for name, meaning in shipped.items() if name not in taken and not (_ALL in taken and is_pattern(name))
+    }
+
+
+def is_pattern(name: str) -> bool:
+    """Whether an entry speaks of every name that looks like it."""
+    return "*" in name
+
+
+def _only_exact(models: Mapping[str, str]) -> dict[str, str]:
+    return {name: meaning for name, meaning in models.items() if not is_pattern(name)}
+
+
+def _only_patterns(models: Mapping[str, str]) -> dict[str, str]:
+    return {name: meaning for name, meaning in models.items() if is_pattern(name)}
+
+
+def _as_alias(name: str, meaning: str, *, is_pattern: bool = False) -> Alias:
+    if meaning in _TIERS:
+        return Alias(name, tier=_TIERS[meaning], is_pattern=is_pattern)
+    return Alias(name, target=meaning, is_pattern=is_pattern)

@@ -28,6 +28,12 @@ class Client:
     """What a tool result looks like when it travels as a user's text."""
     takes_last_block: bool = False
     """Whether only the last block of a message is the person's: the others are context that it adds."""
+    takes_first_block: bool = False
+    """Whether only the first block of a message is the person's: what they attached follows it."""
+    quotes_words: bool = False
+    """Whether it may put quotation marks around what was typed."""
+    needs_calls: bool = False
+    """Whether an answer without a tool call is a failure to it."""
     default_efforts: tuple[str, ...] = ()
     """The reasoning effort that it sends by default, by model: the person did not choose it."""
 
@@ -41,9 +47,23 @@ CLIENTS = (
         takes_last_block=True,
         default_efforts=("medium", "high"),
     ),
-    Client("opencode", agents=("opencode/", "ai-sdk/"), systems=("You are opencode",), session_headers=("x-session-id",)),
+    Client(
+        "opencode",
+        agents=("opencode/", "ai-sdk/"),
+        systems=("You are opencode",),
+        session_headers=("x-session-id",),
+        takes_first_block=True,
+        quotes_words=True,
+    ),
     Client("qwen-code", agents=("QwenCode/",), systems=("You are Qwen Code",), takes_last_block=True),
-    Client("cline", agents=("Cline/",), systems=("You are Cline",), wraps_words_in="task", result_mark="] Result:"),
+    Client(
+        "cline",
+        agents=("Cline/",),
+        systems=("You are Cline",),
+        wraps_words_in="task",
+        result_mark="] Result:",
+        needs_calls=True,
+    ),
     Client("continue", agents=("ls/JS",), systems=("You are an agent in the Continue CLI",)),
     Client(
         "aider",
@@ -83,13 +103,16 @@ HARNESS_TAGS = (
 WORDS_BEGIN_AFTER = ("## My request for Codex:",)
 """Marks of an editor's own context: what the person typed follows the last of them."""
 
+INTERRUPT = "[Request interrupted by user"
+"""What Claude Code puts, as a block of its own, between what was interrupted and what was typed next."""
+
 HARNESS_STARTS = (
     "Another language model started to solve this problem",
     "This session is being continued from a previous conversation",
     "# AGENTS.md instructions for",
     "# task_progress",
     "[SYSTEM NOTIFICATION - NOT USER INPUT]",
-    "[Request interrupted by user",
+    INTERRUPT,
     "I have *added these files to the chat*",
     "Here are summaries of some files present in my git repo",
     "I am working with you on code in a git repository",

@@ -67,6 +67,12 @@ def read_history(conversation: Conversation, client: Client) -> History:
     return learn(conversation, client.name, NOTHING_TOLD, partial(_read, client))
 
 
+def newest_words(conversation: Conversation, client: Client) -> int:
+    """The place of the newest message with the person's words; of the last message, where there are none."""
+    words_at = read_history(conversation, client).words_at
+    return words_at[-1] if words_at else len(conversation.items) - 1
+
+
 def _read(client: Client, told: History, conversation: Conversation, start: int, stop: int) -> History:
     first_at, words_at, turns, last, running, work = (
         told.first_at, told.words_at, told.turns, told.last, told.running, told.work

@@ -1,104 +1,234 @@
 """A tier asked for inside a message, by people whose client cannot set headers: a first line `tier: fast`, `deep` or `auto`.
 
-Only the person's own message counts, and only its first line. The line is taken out of every request that repeats it, always
-in the same way, so that prefixes, caches and signatures hold.
+Only a line that the person wrote counts (`own_texts.py`), as the whole first line of their words. The lines are taken out of
+every request that repeats them, always in the same way, so that prefixes, caches and signatures hold. A message that is only
+such a line is answered by the router itself; that exchange is left out of later requests.
 """
 
-import re
+from collections.abc import Iterator
 from itertools import repeat
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from router.contract.request import Conversation, InBand, Json, JsonObject, RequestView
-from router.contract.words import Tier
+from router.contract.errors import UnknownOverride
+from router.contract.request import Continuation, Conversation, InBand, Json, JsonObject, RequestView
+from router.contract.target import Target
+from router.contract.words import PERSONS_KINDS, Dialect, Feature, Operation, TurnKind
 from router.dialects.beginnings import learn
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import rewrite
+from router.dialects.splice import replace_fields
 from router.dialects.table import SPECS
-from router.sessions.clients import HARNESS_TAGS
+from router.sessions.clients import Client
+from router.sessions.own_texts import may_hold_own_text, own_texts
+from router.sessions.tier_line import TIERS, Line, may_have_line, read_line, say_tier, without_lines
+from router.sessions.turns import read_kind
+from router.sessions.words import strip_harness
 
-_LINE = re.compile(r'\A(<task>\n|")?tier: (fast|deep|auto)(?:(?:\r?\n)+|\Z)')
-"""What may stand before it is what a client itself puts around the person's words."""
-_HARNESS = tuple(f"<{tag}" for tag in HARNESS_TAGS)
 _NOTHING_ELSE = "continue"
-"""Replaces a message that was only the line, since hosts reject an empty message."""
-_TEXTS = frozenset({"text", "input_text"})
+"""Replaces a message that was only the line and goes to a target all the same: hosts reject an empty message."""
 _SMALL_BYTES = 4_096
 """A body that is searched faster than it is walked through."""
-_MAX_LINES = 50
+_MAX_PLACES = 50
 """Places that are remembered."""
-_NO_LINES: tuple[int, ...] = ()
-_TIERS = {"fast": Tier.FAST, "deep": Tier.DEEP, "auto": None}
+_NO_PLACES: tuple[int, ...] = ()
+_CLIENTS_OWN = ("system", "developer")
+_PLAIN = frozenset({"text", "input_text", "tool_result"})
+_FREE_CHOICES = (None, "auto", "none")
+_FREE_FORMATS = (None, "text")
+_HEEDED_KINDS = (*PERSONS_KINDS, TurnKind.COMPACTION)
 
 
-def heed_line(view: RequestView) -> RequestView:
-    """The request without lines that ask for a tier, and with the last of them among its overrides."""
+def heed_lines(view: RequestView) -> RequestView:
+    """The request without lines that ask for a tier, and with the newest of them among its overrides.
+
+    Raises `UnknownOverride` where the newest message is nothing but a line with a tier that does not exist.
+    """
     raw = view.raw
-    if len(raw) <= _SMALL_BYTES and b"tier: " not in raw and b"\\u" not in raw:
+    if len(raw) <= _SMALL_BYTES and b"tier" not in raw.lower() and b"\\u" not in raw:
         return view  # with no escape in it either, the words cannot be there in any spelling
-    line, changes = read_in_band(view)
-    if line is None:
+    if not SPECS[view.dialect].is_conversation:
         return view
-    return replace(rewrite(view, changes), overrides=replace(view.overrides, line=line))
-
-
-def read_in_band(view: RequestView) -> tuple[InBand | None, JsonObject]:
-    """The last such line in the conversation, and the fields of the body that change when the lines are removed."""
-    spec = SPECS[view.dialect]
-    if not spec.is_conversation:
-        return None, {}
-    name = spec.list_field
-    given = view.body.get(name)
-    if isinstance(given, str):
-        found = _LINE.match(given)
-        return (_read_line(found, 0), {name: _rest(given, found)}) if found else (None, {})
-    places = learn(view.conversation, "lines", _NO_LINES, _find_lines)
+    places = _find_places(view)
     if not places:
-        return None, {}
-    override: InBand | None = None
-    items = list(view.conversation.items)
-    for place in places if len(places) <= _MAX_LINES else range(len(items)):
-        found, items[place] = _take_line(items[place])
-        override = _read_line(found, place) if found else override
-    return override, {name: items}
+        return view
+    client, kind = read_kind(view)
+    if kind is TurnKind.SUBAGENT:
+        return view  # a model wrote what it was given
+    told = _Reading(_items_of(view.body, view.dialect), places, client)
+    is_persons = kind in PERSONS_KINDS and view.operation is Operation.CREATE
+    if is_persons and told.unknown is not None:
+        raise UnknownOverride(f'tier: unknown tier "{told.unknown}". Known: {", ".join(TIERS)}')
+    if told.line is None:
+        return view
+    stripped = rewrite(view, told.changes(view.body, view.dialect))
+    if view.continued is not None:
+        stripped = replace(stripped, continued=_WithoutLines(view.continued, client))
+    if kind not in _HEEDED_KINDS:
+        return stripped
+    line = told.line
+    if line.is_alone and not (is_persons and _may_be_answered_here(view, client)):
+        line = replace(line, is_alone=False)
+    return replace(stripped, overrides=replace(view.overrides, line=line))
 
 
-def _find_lines(places: tuple[int, ...], conversation: Conversation, start: int, stop: int) -> tuple[int, ...]:
-    """The places of messages that have such a line; one place too many where all must be looked through."""
+def _may_be_answered_here(view: RequestView, client: Client) -> bool:
+    """Whether a sentence will do: not where a tool call or a schema is demanded, or a history is known to a target alone."""
+    if client.needs_calls or view.previous_response_id or view.overrides.for_session:
+        return False
+    body, choice = view.body, view.body.get("tool_choice")
+    if isinstance(choice, dict):
+        choice = choice.get("mode") if choice.get("type") == "allowed_tools" else choice.get("type")
+    formats = (body.get("response_format"), as_object(body.get("text")).get("format"), body.get("output_format"))
+    return (
+        choice in _FREE_CHOICES
+        and Feature.JSON_SCHEMA not in view.needs
+        and all(as_object(given).get("type") in _FREE_FORMATS for given in formats)
+    )
+
+
+def _find_places(view: RequestView) -> "tuple[int, ...] | range":
+    given = view.body.get(SPECS[view.dialect].list_field)
+    if isinstance(given, str):
+        return (0,) if may_have_line(as_text(given)) else ()
+    places = learn(view.conversation, "lines", _NO_PLACES, _learn_places)
+    return places if len(places) <= _MAX_PLACES else range(len(view.conversation.items))
+
+
+def _learn_places(places: tuple[int, ...], conversation: Conversation, start: int, stop: int) -> tuple[int, ...]:
+    """The places of messages that may have such a line, whoever sent them; one too many where all must be looked through."""
     items = conversation.items[start:stop]
     if "user" not in map(dict.get, items, repeat("role")):  # type: ignore[arg-type]  # each is an object, or was refused
         return places
-    found = [place for place, item in enumerate(items, start) if _take_line(item)[0] is not None]
-    return (*places, *found)[: _MAX_LINES + 1]
+    found = [place for place, item in enumerate(items, start) if any(may_have_line(text) for text in may_hold_own_text(item))]
+    return (*places, *found)[: _MAX_PLACES + 1]
 
 
-def _read_line(found: "re.Match[str]", place: int) -> InBand:
-    return InBand(_TIERS[found.group(2)], place)
+def _items_of(body: JsonObject, dialect: Dialect) -> list[Json]:
+    given = body.get(SPECS[dialect].list_field)
+    return [{"role": "user", "content": given}] if isinstance(given, str) else as_list(given)
 
 
-def _take_line(message: Json) -> tuple["re.Match[str] | None", Json]:
-    """A user's message without its line. A message that holds results is a tool's, whatever it says."""
-    if not isinstance(message, dict) or message.get("role") != "user":
-        return None, message
+class _Reading:
+    """The conversation without its lines. `line` is the newest one; `unknown` a tier that does not exist, asked for alone."""
+
+    def __init__(self, items: list[Json], places: "tuple[int, ...] | range", client: Client) -> None:
+        self._items, self._client = items, client
+        self._kept: dict[int, Json] = {}
+        self._dropped: set[int] = set()
+        self.line: InBand | None = None
+        self.unknown: str | None = None
+        lines = 0
+        for place in places:
+            found = dict(_lines_of(items[place], client))
+            if not found:
+                continue
+            known = {index: line for index, line in found.items() if line.is_known}
+            lines += len(known)
+            last_index, *_ = [index for index, _ in reversed(own_texts(items[place], client))]
+            self._take(place, known, found.get(last_index), lines)
+
+    def _take(self, place: int, known: dict[int, Line], last: Line | None, count: int) -> None:
+        """Take the lines of one message out. `last` is the one in the newest of its texts."""
+        next_place = self._next_said(place)
+        is_newest = next_place is None
+        if last is not None and not last.is_known:
+            self.unknown = last.word if last.is_alone and is_newest else None
+        if not known:
+            return
+        is_alone = last is not None and last.is_known and last.is_alone
+        needs_words, is_ours = is_alone and is_newest, False
+        if is_alone and next_place is not None:
+            is_ours = self._is_our_answer(next_place, last.word)  # type: ignore[union-attr]  # alone, so it is there
+            needs_words = not is_ours and as_object(self._items[next_place]).get("role") != "user"
+        item = without_lines(self._items[place], known, filler=_NOTHING_ELSE if needs_words else "")
+        goes = [gone for gone, is_gone in ((place, item is None), (next_place, is_ours)) if is_gone and gone is not None]
+        if len(self._items) - len(self._dropped) > len(goes):  # hosts reject an empty conversation
+            self._dropped.update(goes)
+        if item is not None:
+            self._kept[place] = item
+        newest = list(known.values())[-1]
+        before = place - sum(gone < place for gone in self._dropped)
+        is_at = before - 1 if is_alone and not needs_words else before
+        self.line = InBand(TIERS[newest.word], is_at, is_newest, is_alone and is_newest, newest.mark(count))
+
+    def _next_said(self, place: int) -> int | None:
+        """The next message that a person or a model wrote."""
+        for later in range(place + 1, len(self._items)):
+            item = as_object(self._items[later])
+            role = item.get("role")
+            if role in _CLIENTS_OWN or (role == "user" and not _says_anything(item, self._client)):
+                continue
+            return later
+        return None
+
+    def _is_our_answer(self, place: int, word: str) -> bool:
+        item = as_object(self._items[place])
+        if item.get("role") != "assistant" or item.get("tool_calls"):
+            return False
+        content = item.get("content")
+        texts = [content] if isinstance(content, str) else [as_text(as_object(part).get("text")) for part in as_list(content)]
+        return "".join(map(as_text, texts)).strip() == say_tier(TIERS[word])
+
+    def items(self) -> list[Json]:
+        """The messages that are left, without lines."""
+        return [self._kept.get(place, item) for place, item in enumerate(self._items) if place not in self._dropped]
+
+    def changes(self, body: JsonObject, dialect: Dialect) -> JsonObject:
+        """The fields of the body that are other without the lines."""
+        name = SPECS[dialect].list_field
+        items = self.items()
+        return {name: as_object(items[0]).get("content") if isinstance(body.get(name), str) else items}
+
+
+def _lines_of(message: Json, client: Client) -> Iterator[tuple[int, Line]]:
+    """The lines of a message by the indexes of their texts. Next to a picture or a file none is alone: that is to be seen."""
+    types = {as_text(as_object(part).get("type")) for part in as_list(as_object(message).get("content"))}
+    for index, text in own_texts(message, client):
+        line = read_line(text, client)
+        if line is not None:
+            yield index, line if types <= _PLAIN else line._replace(is_alone=False)
+
+
+def _says_anything(message: JsonObject, client: Client) -> bool:
     content = message.get("content")
     if isinstance(content, str):
-        found = _LINE.match(content)
-        return (found, {**message, "content": _rest(content, found)}) if found else (None, message)
-    parts = as_list(content)
-    if any(as_object(part).get("type") == "tool_result" for part in parts):
-        return None, message
-    for index, entry in enumerate(parts):
-        part = as_object(entry)
-        text = as_text(part.get("text")) if as_text(part.get("type")) in _TEXTS else ""
-        if not text or text.lstrip().startswith(_HARNESS):
-            continue
-        # The first text that is not the client's own is where a person begins; what follows may be a file or a result.
-        found = _LINE.match(text)
-        if found is None:
-            break
-        return found, {**message, "content": [*parts[:index], {**part, "text": _rest(text, found)}, *parts[index + 1 :]]}
-    return None, message
+        return bool(strip_harness(content, client))
+    return any(
+        as_object(part).get("type") not in ("text", "input_text") or strip_harness(as_text(as_object(part).get("text")), client)
+        for part in as_list(content)
+    )
 
 
-def _rest(text: str, found: "re.Match[str]") -> str:
-    return f"{found.group(1) or ''}{text[found.end() :]}" or _NOTHING_ELSE
+class _WithoutLines(NamedTuple):
+    """The history of a request that continues a stored response, as each target is to see it: without lines."""
+
+    whole: Continuation
+    client: Client
+
+    @property
+    def session(self) -> str:
+        return self.whole.session
+
+    @property
+    def stored_by(self) -> str:
+        return self.whole.stored_by
+
+    @property
+    def body(self) -> JsonObject:
+        return self.whole.body
+
+    def view_for(self, view: RequestView, target: Target) -> RequestView:
+        seen = self.whole.view_for(view, target)
+        if seen.body is view.body:
+            return seen
+        items = _items_of(seen.body, seen.dialect)
+        told = _Reading(items, range(len(items)), self.client)
+        if told.line is None:
+            return seen
+        changes = told.changes(seen.body, seen.dialect)
+        return replace(seen, body={**seen.body, **changes}, raw=replace_fields(seen.raw, seen.body, changes))
+
+    def without_reference(self) -> Continuation:
+        return self._replace(whole=self.whole.without_reference())

@@ -11,19 +11,26 @@ from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Settled, StateRefused
-from router.contract.relay import Headers
-from router.contract.request import Conversation, RequestView
+from router.contract.relay import Headers, Sink
+from router.contract.request import Conversation, InBand, Overrides, RequestView
 from router.contract.session import NOBODY, SessionSnapshot, SessionState, read_state
-from router.contract.signals import SessionPosition, Turn
+from router.contract.signals import Alias, SessionPosition, Turn
 from router.contract.stores import SessionStore
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 from router.dialects.beginnings import learned_at
 from router.dialects.opaque import keys_of, refused_by
 from router.sessions import turn_state
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
+from router.sessions.history import newest_words
+from router.sessions.said import ListeningSink, mark_answer, mark_said
+from router.sessions.tier_line import say_tier
+from router.sessions.turns import read_turn
+from router.sessions.wishes import AUTO, Channel, Naming, exact_name, kept_name, lapsed, newest_channel, read_naming
 from router.sessions.words import LAST_TWO, opening_words
 
 _REMEMBERED = (*PERSONS_KINDS, TurnKind.SUBAGENT)
@@ -37,7 +44,8 @@ _KNOWN_WHOLE = 512
 """A text of so many characters is known by all of them, a longer one by its ends."""
 _LONGEST_SECONDS = 7 * 86_400.0
 _DEFAULT_CACHE_MINUTES = 5.0
-_NEW, _NO_POSITION = SessionState(), SessionPosition()
+_NEW, _NO_POSITION, _AUTO = SessionState(), SessionPosition(), Alias(AUTO)
+_NO_OVERRIDES = Overrides()
 _call_id, _result_id = attrgetter("id"), attrgetter("call_id")
 
 
@@ -47,17 +55,18 @@ class SessionMemory:
     def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
         self._known: OrderedDict[str, SessionState] = OrderedDict()
+        self._listening: dict[Exchange, ListeningSink] = {}
 
     # Reading: changes nothing but what is at hand.
 
-    async def recall(self, view: RequestView, turn: Turn) -> SessionSnapshot:
-        """What is known of the session that a request belongs to."""
+    async def recall(self, view: RequestView, turn: Turn, alias: Alias = _AUTO) -> SessionSnapshot:
+        """What is known of the session that a request belongs to, and which wish counts in it."""
         now, messages = self._clock(), len(view.conversation.items)
-        key, state, replaces = await self._find(view, turn, messages, now)
-        line = view.overrides.line
-        heeds_line = line is not None and line.place >= state.override_at
+        name = "" if alias.name == AUTO else kept_name(exact_name(alias))
+        key, state, replaces = await self._find(view, turn, messages, now, name)
         if turn.kind not in _OF_THE_CONVERSATION:
-            return SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, heeds_line, replaces)
+            found = SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, replaces)
+            return _with_wish(found, view, turn, alias)
         tier = state.tier
         is_running = tier is not None and _is_running(state, turn)
         if not is_running and turn.goes_on:
@@ -75,28 +84,45 @@ class SessionMemory:
             state.effort,
         )
         origins = _name_origins(view, state) if messages > state.messages else state.origins
-        return SessionSnapshot(key, state, position, origins, messages, heeds_line, replaces)
+        found = SessionSnapshot(key, state, position, origins, messages, replaces)
+        if not name and not state.name and not state.has_override and view.overrides == _NO_OVERRIDES:
+            return found  # nobody ever asked for anything
+        return _with_wish(found, view, turn, alias)
 
     async def _find(
-        self, view: RequestView, turn: Turn, messages: int, now: float
+        self, view: RequestView, turn: Turn, messages: int, now: float, name: str
     ) -> tuple[str, SessionState, SessionState | None]:
         """The session; one that a client does not name is told by its beginning, and by extending what is remembered.
 
-        The last is another session whose slot it takes.
+        Of several that it extends, the one with the same model name is meant. One with an override for the session is extended
+        only by what has the answer to the request that set it: to begin alike is not enough. The last is another session
+        whose slot it takes.
         """
         base = key = oldest_key = f"{view.caller.name}\0{turn.session}"
         oldest: SessionState | None = None
+        renamed: tuple[str, SessionState] | None = None
         for number in _ALIKE:
             state = self._known.get(key)
             if state is None or now - state.at >= _LONGEST_SECONDS:
                 state = await self._load(key, now)
             if state is None:
-                return key, _NEW, None
-            if not turn.is_guessed or (messages >= state.messages and _last_mark(view, turn, state.messages) == state.last):
+                return (*renamed, None) if renamed else (key, _NEW, None)
+            if not turn.is_guessed:
                 return key, state, None
+            if (
+                messages >= state.messages
+                and _last_mark(view, turn, state.messages) == state.last
+                and (not state.has_override or _has_answer(view.conversation, messages, state))
+            ):
+                if state.name == name:
+                    return key, state, None
+                if messages > state.messages:
+                    renamed = renamed or (key, state)
             if oldest is None or state.at < oldest.at:
                 oldest_key, oldest = key, state
             key = f"{base}\0{number}"
+        if renamed:
+            return (*renamed, None)
         return oldest_key, _NEW, oldest
 
     async def _load(self, key: str, now: float) -> SessionState | None:
@@ -128,9 +154,8 @@ class SessionMemory:
         turn, overrides = decision.turn, view.overrides
         before, now = self._current(session), self._clock()
         state = before
-        if overrides.for_session or session.heeds_line:
-            line = overrides.line.tier if overrides.line else None
-            state = state.with_override(overrides.tier if overrides.for_session else line, session.messages, at=now)
+        if overrides.for_session or session.heeds_line or session.name is not None:
+            state = _remember_wish(state, session, view, turn, now)
         if turn.kind in _REMEMBERED:
             if overrides.tier is None or not _is_aside(session, view):
                 state = _move(state, session, decision, target.tier, view.effort)
@@ -157,6 +182,9 @@ class SessionMemory:
         known = self._known.get(session.key)
         if known is session.replaces:
             known = None
+        if self._listening and (heard := self._listening.pop(exchange, None)) is not None and known is not None:
+            known = known.with_said(mark_answer(decided.view.dialect, heard.answer))
+            self._put(session.key, known)
         if settled.ending.outcome is Outcome.SERVED and ended is not None and decision.turn.kind in _OF_THE_CONVERSATION:
             usage, target, now = ended.usage, ended.target, self._clock()
             price, before = target.price, session.state
@@ -167,6 +195,33 @@ class SessionMemory:
             self._put(session.key, known)
         if known is not None:
             self._store.save(_digest(session.key), known.at, known.write())
+
+    async def set_tier(self, view: RequestView, line: InBand, alias: Alias) -> str:
+        """Remember a message that is only a line, and say so. No target learns of it, and later requests leave it out.
+
+        A session without a name of its own need not remember the line, which comes with every request.
+        """
+        turn = read_turn(view)
+        session = await self.recall(view, turn, alias)
+        before = state = self._current(session)
+        place = line.place - 1  # so that the next message, which takes this one's place, is newer
+        if session.name is not None and (before.messages or not turn.is_guessed):
+            name, at = session.name
+            state = state.with_name(name, min(at, place))
+        if not turn.is_guessed:
+            state = state.with_override(line.tier, place, line.mark, session.messages, at=self._clock())
+        if state is not before:
+            self._put(session.key, state)
+            self._store.save(_digest(session.key), state.at, state.write())
+        return say_tier(line.tier)
+
+    def listen(self, exchange: Exchange, caller: Sink) -> Sink:
+        """The way to a caller who asks for a tier for the session. Without a name of its own it is known by its answer."""
+        decided = exchange.last(Decided)
+        if decided is None or not decided.decision.turn.is_guessed:
+            return caller
+        sink = self._listening[exchange] = ListeningSink(caller)
+        return sink
 
     def _current(self, session: SessionSnapshot) -> SessionState:
         """The session as it is now: another of its requests may have changed it since this one looked."""
@@ -196,6 +251,71 @@ def carried_headers(session: SessionSnapshot, view: RequestView, decision: Decis
         if tier is not None:
             found[served] = ((turn_state.TURN_STATE, turn_state.mint(session.key, _turn_mark(turn), tier)),)
     return found
+
+
+def _with_wish(found: SessionSnapshot, view: RequestView, turn: Turn, alias: Alias) -> SessionSnapshot:
+    """The session with the wish that counts: see `wishes.py`."""
+    state, line, name = found.state, view.overrides.line, exact_name(alias)
+    client = BY_NAME.get(turn.client, UNKNOWN_CLIENT)
+    newest = newest_words(view.conversation, client)
+    is_persons = turn.kind in PERSONS_KINDS
+    naming = lapsed(state)
+    if name is not None:
+        is_first = not is_persons or (turn.is_guessed and not turn.history.turns)
+        naming = read_naming(name, state, newest, is_first=is_first, begins_turn=turn.kind is not TurnKind.TOOL_LOOP)
+    channel = newest_channel(line, state, naming)
+    return replace(
+        found,
+        override=state.override if channel is Channel.SESSION else None,
+        heeds_line=channel is Channel.LINE,
+        heeds_name=channel is Channel.NAME or channel is None,
+        newest=newest,
+        name=_name_to_keep(state, naming, view, newest, channel)
+        if naming is not None and name is not None and is_persons
+        else None,
+    )
+
+
+def _name_to_keep(
+    state: SessionState, naming: Naming, view: RequestView, newest: int, channel: Channel | None
+) -> tuple[str, int] | None:
+    """What is to be remembered of a name, if anything.
+
+    Where a line or a header counts, the name is older, whatever its place says: a shortened history has other places.
+    """
+    name, at, line = kept_name(naming.name), naming.at, view.overrides.line
+    if name != state.name and state.messages and not naming.is_new:
+        return None  # it changed inside a turn
+    if channel is Channel.LINE and line is not None:
+        at = min(at, line.place)
+    if view.overrides.for_session:
+        at = min(at, newest)
+    return (name, at) if (name, at) != (state.name, state.name_at) else None
+
+
+def _remember_wish(state: SessionState, session: SessionSnapshot, view: RequestView, turn: Turn, now: float) -> SessionState:
+    overrides, line = view.overrides, view.overrides.line
+    mark = line.mark if line else ""
+    if session.name is not None:
+        state = state.with_name(*session.name)
+    if overrides.for_session:
+        return state.with_override(overrides.tier, session.newest, mark, session.messages, at=now)
+    if session.heeds_line and line is not None and not turn.is_guessed and not _knows(state, line):
+        # The line comes with every request until the client shortens the history. A session that is only guessed by its
+        # first words remembers none: others may begin with the same.
+        return state.with_override(line.tier, line.place, mark, session.messages, at=now)
+    return state
+
+
+def _knows(state: SessionState, line: InBand) -> bool:
+    return state.has_override and state.override_line == line.mark and state.override is line.tier
+
+
+def _has_answer(conversation: Conversation, messages: int, state: SessionState) -> bool:
+    """Whether a conversation has the answer to the request that set the session's override."""
+    if messages <= state.override_messages:
+        return False
+    return not state.said or mark_said(conversation, state.override_messages) == state.said
 
 
 def _is_running(state: SessionState, turn: Turn) -> bool:

@@ -59,6 +59,8 @@ def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
         if kind is TurnKind.TOOL_LOOP or words is None:
             words = told.find_words(conversation, client)
     session = f"x:{view.overrides.session}" if view.overrides.session else stated.session
+    if not session and view.continued is not None:
+        session = view.continued.session
     is_persons = kind in PERSONS_KINDS
     return Turn(
         kind=kind,
@@ -75,6 +77,14 @@ def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
         trajectory=read_trajectory(told.work, len(conversation.items)) if goes_on else _NO_TRAJECTORY,
         usual_efforts=client.default_efforts,
     )
+
+
+def read_kind(view: RequestView) -> tuple[Client, TurnKind]:
+    """The client and the kind of a request alone, without its history."""
+    client, by_system = _recognise(view)
+    end = read_end(view.conversation, client)
+    kind = _read_stated(view, client).kind or by_system or _marked_kind(view, end.message)
+    return client, kind or _structural_kind(view, client, end.words)
 
 
 def _find_ask(conversation: Conversation, client: Client, kind: TurnKind, words: str | None, told: History) -> str | None:

@@ -55,7 +55,7 @@ def words_of(message: Message, client: Client) -> str:
     if len(texts) == 1:
         text = texts[0]
         return _strip_short(text, client.name) if len(text) <= _SHORT_CHARS else _strip_any(text, client)
-    blocks = [words for text in texts if (words := _strip(text, client))]
+    blocks = [words for text in texts if (words := strip_harness(text, client))]
     if not blocks:
         return ""
     return blocks[-1] if client.takes_last_block else "\n".join(blocks)
@@ -74,7 +74,7 @@ def opening_words(message: Message, client: Client) -> str:
     return words_of(message, client)
 
 
-def _strip(text: str, client: Client) -> str:
+def strip_harness(text: str, client: Client) -> str:
     """The typed part of one text. Short ones are remembered: a turn is read from several sides, and its calls repeat it."""
     return _strip_short(text, client.name) if len(text) <= _SHORT_CHARS else _strip_any(text, client)
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from router.contract.entry import Attempt, Entry, Line
 from router.contract.exchange import Exchange
-from router.contract.facts import AttemptEnded, AttemptOpened, Decided, FirstToken, Read, Settled
+from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending, FirstToken, Read, Settled
+from router.contract.words import Outcome
 from router.dialects.headers import because_served
 from router.settle.kept import keep_decision
 
@@ -68,7 +69,7 @@ def write_entry(exchange: Exchange, settled: Settled) -> Entry:
         usage.output_tokens,
         usage.reasoning_tokens,
         usage.is_estimated,
-        price.cost(usage) if price and usage else None,
+        price.cost(usage) if price and usage else _cost_without_usage(ending, opened),
         len(attempts),
     )
     answer = settled.answer
@@ -77,6 +78,11 @@ def write_entry(exchange: Exchange, settled: Settled) -> Entry:
     if answer is None:
         return entry
     return replace(entry, prompt_text=_text(view.raw) if view else None, answer_text=_text(answer) if answer else None)
+
+
+def _cost_without_usage(ending: Ending, opened: AttemptOpened) -> float | None:
+    """Nothing, where the router itself answered and no target was called; else it is not known."""
+    return 0.0 if ending.outcome is Outcome.SERVED and not opened else None
 
 
 def _all_attempts(exchange: Exchange) -> list[Attempt]:

@@ -116,7 +116,7 @@ def tokens_uncounted(*, reason: str) -> None:
 
 
 def ledger_failed(*, reason: str, lost: int) -> None:
-    """Entries could not be written to the ledger."""
+    """Entries could not be written to the ledger. Said at once, then once a minute while it goes on."""
     _log.error("ledger.failed", reason=reason, lost=lost)
 
 

@@ -2,10 +2,19 @@
 
 import asyncio
 import types
-from collections.abc import Coroutine, Generator
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
 
 from msgspec import Struct
+
+from router.contract.request import RequestView
+
+_HEAVY_BYTES, _HEAVY_ITEMS = 1 << 19, 2_000
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_beside = ThreadPoolExecutor(1, "beside")
+"""One thread alone: the loop waits for its turn behind every thread that works, five milliseconds for each."""
 
 _running: set[asyncio.Task[Any]] = set()
 
@@ -67,6 +76,16 @@ def let_others_catch_up() -> Generator[None, None, None]:
     A step is cheaper right after the same step of another, while the processor still has its code at hand.
     """
     yield
+
+
+def is_heavy(view: RequestView) -> bool:
+    """Whether a request has so much in it that to walk through it would hold the loop up for all others."""
+    return len(view.raw) > _HEAVY_BYTES or len(view.conversation.items) > _HEAVY_ITEMS
+
+
+async def run_beside(work: Callable[_P, _T], *given: _P.args, **named: _P.kwargs) -> _T:
+    """Do work on a heavy request in a thread, from which the loop takes its turns. What it does must be pure, or safe there."""
+    return await asyncio.get_running_loop().run_in_executor(_beside, lambda: work(*given, **named))
 
 
 async def stop_all(within_seconds: float) -> None:

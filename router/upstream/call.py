@@ -105,7 +105,8 @@ class Call(Struct, eq=False):
         connection.send(self, self._sink, self._head, self._body)
         if self._is_paused:
             connection.pause()
-        # An answer that comes in one piece takes as long as the model writes: only the request's deadline bounds it.
+        # An answer that comes in one piece takes as long as the model writes: only the request's deadline bounds it, unless the
+        # target has a limit of its own.
         if self._prepared.waits_for_first_byte:
             self._waiting_since = connection.loop.time()
             if self._timer is None:

@@ -42,6 +42,16 @@ def test_the_callers_version_and_beta_go_along_and_a_version_is_always_sent():
     assert "x-other" not in headers
 
 
+def test_the_version_of_a_caller_of_another_dialect_says_nothing_of_what_a_bridge_wrote():
+    wire = Wire()
+    view = make_view({"messages": [{"role": "user", "content": "x"}]}, headers={"anthropic-version": "2026-10-21"})
+    adapter = AnthropicHttpAdapter(Endpoint("m", "https://models.example"), AdapterSettings(), wire)
+
+    adapter.open(OutgoingRequest(view, make_target(), Dialect.MESSAGES, b"{}", 1), None)
+
+    assert dict(wire.sent.headers)["anthropic-version"] == "2023-06-01"
+
+
 def test_a_key_that_each_caller_brings_is_never_prepared():
     wire = Wire()
     adapter = AnthropicHttpAdapter(Endpoint("m", "https://models.example", Secret("caller")), AdapterSettings(), wire)

@@ -280,6 +280,15 @@ async def test_a_timeout_frees_the_socket(carrier, upstream, script):
     await asyncio.wait_for(upstream.seen[0].left.wait(), 2)
 
 
+@MODELS
+async def test_a_whole_answer_is_waited_for_no_longer_than_the_targets_own_limit(carrier, upstream):
+    upstream.scripts = [silent]
+
+    sink = await carrier.fetch(is_streaming=False, timeouts=Timeouts(2, 0.2, 10, bounds_whole_answers=True))
+
+    assert isinstance(sink.error, UpstreamTimeout)
+
+
 @ANSWERS_ITSELF
 @WHOLE_OR_STREAMED
 async def test_one_that_answers_itself_dials_nobody(carrier, upstream, is_streaming):

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from policies.override import OverrideConfig, OverridePolicy
 from policies.window import WindowPolicy
 from router.contract.caller import LOCAL
 from router.contract.exchange import CancelReason
@@ -263,6 +264,112 @@ async def test_a_first_line_is_heeded_unless_the_plan_says_otherwise():
         sent[heeds_lines] = reachable.adapter.bodies[0]["messages"][0]["content"]
 
     assert sent == {True: "fix it", False: "tier: fast\nfix it"}
+
+
+@jumping_clock
+@pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES])
+@pytest.mark.parametrize("is_streaming", [True, False])
+async def test_a_message_that_is_only_a_tier_line_is_answered_here_and_costs_nothing(dialect, is_streaming):
+    reachable = reach(SPARK)
+    house = make_house(reachable, reach(SAGE))
+    given = (
+        {"input": "tier: fast"} if dialect is Dialect.RESPONSES else {"messages": [{"role": "user", "content": "tier: fast"}]}
+    )
+
+    walk = Walk(house, dialect=dialect, max_tokens=9, stream=is_streaming, **given)
+    await walk.task
+
+    assert ending_of(walk) == Ending(Outcome.SERVED, 200)
+    assert walk.facts == ["Read", "Settled", "Recorded"]
+    line = walk.exchange.last(Recorded).entry.line
+    assert (line.outcome, line.target, line.cost_usd, line.attempts) == ("SERVED", None, 0.0, 0)
+    assert b"This session is set to fast." in walk.sink.body
+    assert walk.headers["content-type"].startswith("text/event-stream" if is_streaming else "application/json")
+    assert reachable.adapter.bodies == []
+
+
+@jumping_clock
+async def test_a_tier_line_alone_under_a_name_that_is_not_known_is_refused_like_any_request():
+    walk = Walk(make_house(reach(SPARK), reach(SAGE)), model="nobody", messages=[{"role": "user", "content": "tier: fast"}])
+
+    await walk.task
+
+    assert ending_of(walk).status == 404
+
+
+@jumping_clock
+async def test_a_response_of_the_routers_own_can_be_continued_and_no_target_sees_it():
+    reachable = reach(SPARK)
+    house = make_house(reachable, reach(SAGE), policies=(OverridePolicy(OverrideConfig()),))
+    first = Walk(house, dialect=Dialect.RESPONSES, input="tier: fast")
+    await first.task
+
+    later = Walk(
+        house, name="req_2", dialect=Dialect.RESPONSES, input="fix it", previous_response_id=json.loads(first.sink.body)["id"]
+    )
+    await later.task
+
+    assert later.headers["x-tandem-because"] == "the first line asks for fast"
+    assert "tier" not in json.dumps(reachable.adapter.bodies[0]["messages"])
+    assert "session is set" not in json.dumps(reachable.adapter.bodies[0])
+
+
+@jumping_clock
+async def test_every_response_of_a_chain_is_continued_under_the_newest_line_before_it_and_no_target_sees_one():
+    reachable = {name: reach(target, *[answers()] * 9) for name, target in (("fast", SPARK), ("deep", SAGE))}
+    house = make_house(*reachable.values(), policies=(OverridePolicy(OverrideConfig()),))
+    ids: list[str] = []
+
+    async def say(words: str, previous: str | None) -> str:
+        more = {"previous_response_id": previous} if previous else {}
+        walk = Walk(house, name=f"req_{len(ids)}", dialect=Dialect.RESPONSES, input=words, **more)
+        await walk.task
+        ids.append(json.loads(walk.sink.body)["id"])
+        return walk.headers["x-tandem-tier"]
+
+    assert await say("tier: fast\nbegin", None) == "fast"
+    assert await say("go on", ids[0]) == "fast"
+    assert await say("tier: deep\ngo on", ids[1]) == "deep"
+    assert await say("go on", ids[2]) == "deep"
+    assert await say("another way", ids[0]) == "fast"
+    assert "tier:" not in json.dumps([each.adapter.bodies for each in reachable.values()])
+
+
+@jumping_clock
+async def test_a_thread_is_held_on_through_a_line_and_through_one_that_the_router_answers():
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "done"}],
+               "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
+    speaks = {"speaks": frozenset({Dialect.MESSAGES})}
+    fast = reach(make_target(**speaks), *[answers(message)] * 5)
+    deep = reach(make_target("sage", Tier.DEEP, **speaks), *[answers({**message, "id": "msg_2"})] * 5)
+    house = make_house(fast, deep, policies=(OverridePolicy(OverrideConfig()),))
+
+    async def say(name: str, words: str, previous: str | None) -> Walk:
+        thread = {"type": "continue", "previous_message_id": previous} if previous else {"type": "create"}
+        given = {"messages": [{"role": "user", "content": words}], "max_tokens": 9, "thread": thread}
+        walk = Walk(
+            house, name=name, dialect=Dialect.MESSAGES, headers={"anthropic-beta": "message-threads-2026-08-12"}, **given
+        )
+        await walk.task
+        return walk
+
+    first = await say("req_1", "tier: fast\nbegin", None)
+    second = await say("req_2", "Tier: Deep", json.loads(first.sink.body)["id"])
+    third = await say("req_3", "go on", json.loads(second.sink.body)["id"])
+
+    assert (first.headers["x-tandem-tier"], third.headers["x-tandem-tier"]) == ("fast", "deep")
+    assert json.loads(second.sink.body)["content"][0]["text"] == "This session is set to deep."
+    assert [message["content"] for message in deep.adapter.bodies[0]["messages"]] == ["begin", message["content"], "go on"]
+
+
+@jumping_clock
+async def test_an_answer_in_a_guessed_session_is_listened_to_only_where_a_tier_is_set_for_it():
+    house = make_house(reach(SPARK), reach(SAGE), policies=(OverridePolicy(OverrideConfig()),))
+    for name, headers in (("req_1", {}), ("req_2", {"x-tandem-tier": "fast", "x-tandem-scope": "session"})):
+        await Walk(house, name=name, headers=headers).task
+
+    states = list(house.state.memory._known.values())
+    assert [(state.has_override, bool(state.said)) for state in states] == [(True, True)]
 
 
 @jumping_clock

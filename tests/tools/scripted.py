@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from router.contract.errors import UpstreamError
 from router.contract.relay import OutgoingRequest, Sink
+from router.contract.secret import Secret
 from router.dialects.fitting import Fit
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
@@ -89,9 +90,10 @@ def hangs(sink: Sink) -> None:
     """Nothing ever comes."""
 
 
-def reach(target, *scripts: Script | Exception, fit: Fit | None = None) -> Reachable:
+def reach(target, *scripts: Script | Exception, fit: Fit | None = None, key: str = "") -> Reachable:
     """A target with the adapter that plays its scripts."""
-    return Reachable(target, ScriptedAdapter(*(scripts or (answers(),))), f"{target.name}-model", fit or Fit())
+    adapter = ScriptedAdapter(*(scripts or (answers(),)))
+    return Reachable(target, adapter, f"{target.name}-model", fit or Fit(), Secret(key) if key else None)
 
 
 def dispatcher_of(*reachable: Reachable, clock: Callable[[], float], max_response_bytes: int = 1 << 20) -> Dispatcher:

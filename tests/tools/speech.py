@@ -29,11 +29,13 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Speech:
-    """One answer: some thinking, a text, and calls, in that order."""
+    """One answer: some thinking, a text or a refusal, and calls, in that order. One that is cut reached its limit."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     thinking: str = ""
+    refusal: str = ""
+    is_cut: bool = False
 
 
 def speak(dialect: str, speech: Speech, *, ends: bool = True) -> Script:
@@ -55,12 +57,22 @@ def speak(dialect: str, speech: Speech, *, ends: bool = True) -> Script:
     return script
 
 
+def write_whole(dialect: str, speech: Speech) -> dict:
+    """The answer in one piece."""
+    return _DIALECTS[dialect][1](speech)
+
+
+def write_stream(dialect: str, speech: Speech) -> list[bytes]:
+    """The answer as a stream, frame by frame."""
+    return _DIALECTS[dialect][2](speech)
+
+
 def _halves(text: str) -> tuple[str, str]:
     return text[: len(text) // 2], text[len(text) // 2 :]
 
 
 def _chat_whole(speech: Speech) -> dict:
-    message: dict = {"role": "assistant", "content": speech.text or None}
+    message: dict = {"role": "assistant", "content": speech.text or None, "refusal": speech.refusal or None}
     if speech.thinking:
         message["reasoning_content"] = speech.thinking
     if speech.calls:
@@ -68,10 +80,14 @@ def _chat_whole(speech: Speech) -> dict:
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in speech.calls
         ]
-    finish = "tool_calls" if speech.calls else "stop"
+    finish = _chat_finish(speech)
     choice = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
     head = {"id": "chatcmpl-x", "object": "chat.completion", "created": 1, "model": "host-model"}
     return {**head, "choices": [choice], "usage": USAGE["chat"]}
+
+
+def _chat_finish(speech: Speech) -> str:
+    return "length" if speech.is_cut else "tool_calls" if speech.calls else "stop"
 
 
 def _chat_stream(speech: Speech) -> list[bytes]:
@@ -79,6 +95,7 @@ def _chat_stream(speech: Speech) -> list[bytes]:
     deltas: list[dict] = [{"role": "assistant", "content": ""}]
     deltas += [{"reasoning_content": half} for half in _halves(speech.thinking) if half]
     deltas += [{"content": half} for half in _halves(speech.text) if half]
+    deltas += [{"refusal": half} for half in _halves(speech.refusal) if half]
     for index, call in enumerate(speech.calls):
         begun = {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
         deltas.append({"tool_calls": [begun]})
@@ -87,7 +104,7 @@ def _chat_stream(speech: Speech) -> list[bytes]:
         for index, call in enumerate(speech.calls):
             deltas.append({"tool_calls": [{"index": index, "function": {"arguments": _halves(call.arguments)[half]}}]})
     chunks = [{**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-    finish = "tool_calls" if speech.calls else "stop"
+    finish = _chat_finish(speech)
     chunks.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
     chunks.append({**head, "choices": [], "usage": USAGE["chat"]})
     return [b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks] + [b"data: [DONE]\n\n"]
@@ -98,33 +115,61 @@ def _responses_items(speech: Speech) -> list[dict]:
     if speech.thinking:
         summary = [{"type": "summary_text", "text": speech.thinking}]
         items.append({"id": "rs_1", "type": "reasoning", "summary": summary, "encrypted_content": "sealed"})
-    if speech.text:
-        content = [{"type": "output_text", "text": speech.text, "annotations": []}]
-        items.append({"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content})
+    if speech.text or speech.refusal:
+        part = {"type": "output_text", "text": speech.text, "annotations": [], "logprobs": []}
+        content = [{"type": "refusal", "refusal": speech.refusal} if speech.refusal else part]
+        status = "incomplete" if speech.is_cut else "completed"
+        items.append({"id": "msg_1", "type": "message", "role": "assistant", "status": status, "content": content})
     for call in speech.calls:
         identity = {"id": f"fc_{call.id}", "type": "function_call", "status": "completed", "call_id": call.id}
         items.append({**identity, "name": call.name, "arguments": call.arguments})
     return items
 
 
-def _responses_whole(speech: Speech, status: str = "completed") -> dict:
-    is_done = status == "completed"
+_UNASKED = {
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+    "instructions": None,
+    "metadata": {},
+    "previous_response_id": None,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "truncation": "disabled",
+    "text": {"format": {"type": "text"}, "verbosity": "medium"},
+    "reasoning": {"effort": None, "summary": None},
+    "store": True,
+    "background": False,
+    "service_tier": "default",
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+}
+
+
+def _responses_whole(speech: Speech, status: str = "") -> dict:
+    is_done = not status
     return {
         "id": "resp_x",
         "object": "response",
         "created_at": 1,
-        "status": status,
+        "completed_at": 2 if is_done and not speech.is_cut else None,
+        "status": status or _responses_status(speech),
         "model": "host-model",
         "output": _responses_items(speech) if is_done else [],
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
         "error": None,
-        "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
+        "incomplete_details": {"reason": "max_output_tokens"} if is_done and speech.is_cut else None,
+        **_UNASKED,
         "usage": USAGE["responses"] if is_done else None,
     }
+
+
+def _responses_status(speech: Speech) -> str:
+    return "incomplete" if speech.is_cut else "completed"
 
 
 def _responses_stream(speech: Speech) -> list[bytes]:
@@ -144,17 +189,22 @@ def _responses_stream(speech: Speech) -> list[bytes]:
                 done = {"text": speech.thinking}
             case "message":
                 place["content_index"] = 0
-                part = {"type": "output_text", "text": "", "annotations": []}
-                events.append({"type": "response.content_part.added", **place, "part": part})
-                deltas, kind = _halves(speech.text), "response.output_text"
-                done = {"text": speech.text}
+                (part,), word = item["content"], "refusal" if speech.refusal else "text"
+                events.append({"type": "response.content_part.added", **place, "part": {**part, word: ""}})
+                deltas, kind = _halves(part[word]), f"response.{part['type']}"
+                done = {word: part[word], **({} if speech.refusal else {"logprobs": []})}
             case _:
                 deltas, kind = _halves(item["arguments"]), "response.function_call_arguments"
-                done = {"arguments": item["arguments"]}
-        events += [{"type": f"{kind}.delta", **place, "delta": delta} for delta in deltas]
+                done = {"name": item["name"], "arguments": item["arguments"]}
+        more = {"logprobs": []} if "logprobs" in done else {}
+        events += [{"type": f"{kind}.delta", **place, "delta": delta, **more} for delta in deltas]
         events.append({"type": f"{kind}.done", **place, **done})
+        if item["type"] == "message":
+            events.append({"type": "response.content_part.done", **place, "part": item["content"][0]})
+        elif item["type"] == "reasoning":
+            events.append({"type": "response.reasoning_summary_part.done", **place, "part": item["summary"][0]})
         events.append({"type": "response.output_item.done", "output_index": index, "item": item})
-    events.append({"type": "response.completed", "response": _responses_whole(speech)})
+    events.append({"type": f"response.{_responses_status(speech)}", "response": _responses_whole(speech)})
     return [_named({**event, "sequence_number": number}) for number, event in enumerate(events)]
 
 
@@ -162,8 +212,8 @@ def _messages_whole(speech: Speech) -> dict:
     content: list[dict] = []
     if speech.thinking:
         content.append({"type": "thinking", "thinking": speech.thinking, "signature": "signed"})
-    if speech.text:
-        content.append({"type": "text", "text": speech.text})
+    if speech.text or speech.refusal:
+        content.append({"type": "text", "text": speech.text or speech.refusal})
     for call in speech.calls:
         content.append({"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)})
     return {
@@ -172,10 +222,16 @@ def _messages_whole(speech: Speech) -> dict:
         "role": "assistant",
         "model": "host-model",
         "content": content,
-        "stop_reason": "tool_use" if speech.calls else "end_turn",
+        "stop_reason": _messages_stop(speech),
         "stop_sequence": None,
         "usage": USAGE["messages"],
     }
+
+
+def _messages_stop(speech: Speech) -> str:
+    if speech.is_cut:
+        return "max_tokens"
+    return "refusal" if speech.refusal else "tool_use" if speech.calls else "end_turn"
 
 
 def _messages_stream(speech: Speech) -> list[bytes]:
@@ -191,11 +247,13 @@ def _messages_stream(speech: Speech) -> list[bytes]:
                 deltas.append({"type": "signature_delta", "signature": "signed"})
             case "text":
                 empty = {"text": ""}
-                deltas = [{"type": "text_delta", "text": half} for half in _halves(speech.text)]
+                deltas = [{"type": "text_delta", "text": half} for half in _halves(block["text"])]
             case _:
                 empty = {"input": {}}
                 written = json.dumps(block["input"])
-                deltas = [{"type": "input_json_delta", "partial_json": half} for half in ("", *_halves(written))]
+                # An empty input is not written at all: its block has one delta, and that is empty.
+                halves = ("", *_halves(written)) if block["input"] else ("",)
+                deltas = [{"type": "input_json_delta", "partial_json": half} for half in halves]
         events.append({"type": "content_block_start", "index": index, "content_block": {**block, **empty}})
         events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
         events.append({"type": "content_block_stop", "index": index})

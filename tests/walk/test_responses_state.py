@@ -9,6 +9,7 @@ from router.contract.caller import Caller
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
+from router.dialects.translate.envelope import unwrap_summary
 from tests.conftest import SIMULATED
 from tests.tools.http import call, request_bytes
 from tests.tools.running import running, two_targets
@@ -142,6 +143,28 @@ async def test_the_target_that_says_it_keeps_the_response_gets_the_request_as_it
 
     assert upstream.seen[1].body == raw.replace(b'"auto"', b'"fast-model"')
     assert json.loads(reply.headers["x-tandem-explain"])["prompt_tokens"] > 1_000
+
+
+SETTINGS = {
+    "instructions": "Be brief.",
+    "metadata": {"team": "blue"},
+    "temperature": 0.2,
+    "max_output_tokens": 64,
+    "parallel_tool_calls": False,
+    "store": True,
+    "text": {"format": {"type": "text"}, "verbosity": "low"},
+}
+
+
+async def test_settings_are_said_back_and_found_again_and_so_is_what_was_continued_from(simulated):
+    first = (await call(simulated.port, "/v1/responses", {"model": "fast", "input": "one", **SETTINGS})).json
+    second = (await call(simulated.port, "/v1/responses", create("two", previous_response_id=first["id"]))).json
+
+    found = (await call(simulated.port, f"/v1/responses/{first['id']}")).json
+    assert found == first
+    assert {name: found[name] for name in SETTINGS} == SETTINGS
+    assert second["previous_response_id"] == first["id"]
+    assert (second["instructions"], second["metadata"]) == (None, {})
 
 
 @pytest.mark.parametrize("status", [400, 404])
@@ -304,8 +327,9 @@ async def test_a_compaction_holds_what_was_said_and_a_summary_and_is_known_as_on
     assert sent["input"][:3] == history[:3]
     assert len(sent["input"]) == 4
     assert (reply.json["object"], reply.json["usage"]["input_tokens"]) == ("response.compaction", 5)
-    assert [item["role"] for item in reply.json["output"]] == ["developer", "user", "user"]
-    assert texts(reply.json["output"])[2].endswith("All is done but the tests.")
+    assert [item.get("role") for item in reply.json["output"]] == ["developer", "user", None]
+    assert reply.json["output"][2]["type"] == "compaction"
+    assert unwrap_summary(reply.json["output"][2]["encrypted_content"]).endswith("All is done but the tests.")
     assert reply.headers["x-tandem-tier"] in ("fast", "deep")
     (entry,) = await pair.entries()
     assert (entry["turn_kind"], entry["outcome"]) == ("compaction", "SERVED")
@@ -319,8 +343,8 @@ async def test_a_compaction_of_a_chain_can_be_gone_on_from_and_its_summary_is_no
     )
 
     output = reply.json["output"]
-    assert texts(output)[0] == "write a parser"
-    assert "simulated" in texts(output)[1]
+    assert texts(output[:1]) == ["write a parser"]
+    assert "simulated" in unwrap_summary(output[1]["encrypted_content"])
     explained = (await call(simulated.port, "/tandem/explain", {"model": "auto", "input": output})).json
     assert explained["person_text"] == "write a parser"
     twice = (await call(simulated.port, "/v1/responses/compact", {"model": "auto", "input": output})).json

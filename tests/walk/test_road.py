@@ -702,3 +702,54 @@ async def test_the_page_of_the_ledger_shows_every_column_of_its_file(simulated):
     ):
         described.executescript(shown)
         assert columns(described) == columns(written)
+
+
+async def test_a_target_that_named_a_time_is_not_dialled_again_before_it(pair, upstream, other_upstream):
+    other_upstream.scripts = [answer_json({"error": {"message": "quota"}}, 429, {"retry-after": "50"})]
+
+    replies = [await call(pair.port, "/v1/chat/completions", chat(f"{LONG} {number}")) for number in range(5)]
+    pinned = await call(pair.port, "/v1/chat/completions", chat(LONG), {"x-tandem-tier": "deep"})
+
+    assert {(reply.status, reply.headers["x-tandem-target"]) for reply in replies} == {(200, "spark")}
+    assert len(other_upstream.seen) == 1
+    assert (pinned.status, pinned.json["error"]["code"]) == (429, "tiers_busy")
+    assert 40 <= int(pinned.headers["retry-after"]) <= 50
+
+
+async def test_a_500_on_a_pinned_tier_is_tried_once_more_and_only_then_are_sdks_told_not_to(pair, upstream):
+    broken, good = answer_json({"error": "x"}, 500), answer_json(CHAT_ANSWER)
+    upstream.scripts = [broken, good]
+    passing = await call(pair.port, "/v1/chat/completions", chat(), {"x-tandem-tier": "fast"})
+    upstream.scripts = [broken]
+    lasting = await call(pair.port, "/v1/chat/completions", chat(), {"x-tandem-tier": "fast"})
+
+    assert passing.status == 200
+    assert (lasting.status, lasting.json["error"]["code"], lasting.headers["x-should-retry"]) == (
+        502,
+        "upstream_refused",
+        "false",
+    )
+    assert len(upstream.seen) == 4
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize("is_streaming", [False, True])
+async def test_a_key_that_a_target_echoes_stays_here_straight_and_over_a_bridge(
+    start, upstream, monkeypatch, path, is_streaming
+):
+    monkeypatch.setenv("TEST_KEY", "sk-our-own-secret")
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, fast_extra="api_key: env:TEST_KEY,"))
+
+    async def echoes(wire, seen):
+        said = {"error": {"message": f"bad header {seen.headers['authorization']}", "code": 400}}
+        await (stream(b"data: " + json.dumps(said).encode() + b"\n\n", DONE) if is_streaming else answer_json(said, 400))(
+            wire, seen
+        )
+
+    upstream.scripts = [echoes]
+    body = chat(stream=is_streaming) if "chat" in path else {"model": "auto", "input": "x", "stream": is_streaming}
+
+    reply = await call(tandem.port, path, body, {"x-tandem-tier": "fast"})
+
+    assert reply.status == 400
+    assert "bad header Bearer ***" in reply.json["error"]["message"]

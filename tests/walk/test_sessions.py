@@ -368,6 +368,32 @@ async def test_a_first_line_sets_the_tier_for_the_session_and_never_reaches_a_ta
     assert "tier:" not in json.dumps(fast.asked + deep.asked)
 
 
+async def test_a_line_alone_after_an_interrupt_is_answered_by_the_router_and_no_target_sees_the_exchange(
+    tmp_path, upstream, other_upstream, hosts
+):
+    (fast, deep), client = hosts, Claude()
+    async with running(config(upstream.base_url, other_upstream.base_url, "messages"), tmp_path) as tandem:
+        client.ask(QUICK)
+        assert await go_on(tandem, client) == ["fast"]
+        client.items.append(
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": text} for text in ("[Request interrupted by user]", "tier: deep")],
+            }
+        )
+        reply = await call(tandem.port, client.path, client.body(), client.headers())
+        client.items.append({"role": "assistant", "content": reply.json["content"]})
+        client.ask(f"{QUICK} too")
+        assert await go_on(tandem, client) == ["deep"]
+
+    assert [part["text"] for part in reply.json["content"]] == ["This session is set to deep."]
+    assert "x-tandem-target" not in reply.headers
+    assert (len(fast.asked), len(deep.asked)) == (1, 1)
+    assert "tier: deep" not in json.dumps(deep.asked)
+    assert "session is set" not in json.dumps(deep.asked)
+    assert "[Request interrupted by user]" in json.dumps(deep.asked)
+
+
 async def test_side_requests_and_subagents_do_not_move_the_persons_session(tmp_path, upstream, other_upstream, hosts):
     (_fast, deep), client = hosts, Claude()
     async with running(config(upstream.base_url, other_upstream.base_url, "messages"), tmp_path) as tandem:

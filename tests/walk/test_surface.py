@@ -28,6 +28,25 @@ async def test_clients_that_leave_the_version_out_are_served(simulated, path):
     assert (await call(simulated.port, path, bodies[path])).status == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", chat()),
+        ("/v1/chat/completions", chat(stream=True)),
+        ("/v1/messages", {"model": "auto", "max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]}),
+        ("/v1/messages/count_tokens", {"model": "auto", "messages": [{"role": "user", "content": "hi"}]}),
+        ("/v1/responses/input_tokens", {"model": "auto", "input": "hi"}),
+        ("/tandem/explain", chat()),
+    ],
+)
+async def test_what_no_target_answers_has_the_ids_that_sdks_read(simulated, path, body):
+    reply = await call(simulated.port, path, body)
+
+    assert reply.status == 200
+    ids = [reply.headers[name] for name in ("x-tandem-request-id", "x-request-id", "request-id")]
+    assert ids == ids[:1] * 3
+
+
 async def test_a_websocket_upgrade_is_answered_426(simulated):
     headers = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-key": "x", "sec-websocket-version": "13"}
 
@@ -127,3 +146,10 @@ async def test_surface_check_agrees(shared, start):
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=100)
 
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("model", ["claude-deep", "claude-opus-9", "openai/auto", "o3-pro"])
+async def test_model_names_of_a_config_are_added_to_the_shipped_ones(simulated, model):
+    reply = await call(simulated.port, "/v1/chat/completions", {**chat(), "model": model})
+
+    assert reply.status == 200

@@ -12,20 +12,32 @@ TELLING = re.compile(rb'"(?:finish_reason|usage|error)"\s*:\s*[^n\s]|\[DONE\]')
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:
-    """How a stream ended, from its telling frames. A finish reason without `[DONE]` is an end: some hosts send no more."""
-    end = StreamEnd()
+    """How a stream ended, from its telling frames. A finish reason without `[DONE]` is an end: some hosts send no more.
+
+    Where one choice has its finish reason, every other that began must have its own.
+    """
+    end, begun, finished, is_done = StreamEnd(), set[int](), set[int](), False
     for frame in frames:
         if frame.data == b"[DONE]":
-            end.is_complete = True
+            is_done = True
             continue
         body = frame.json()
         if body.get("error"):
             end.has_failed = True
         if usage := body.get("usage"):
             end.usage = read_usage(usage)
-        if any(as_object(choice).get("finish_reason") for choice in as_list(body.get("choices"))):
-            end.is_complete = True
+        for choice in map(as_object, as_list(body.get("choices"))):
+            index = as_count(choice.get("index"))
+            begun.add(index)
+            if choice.get("finish_reason"):
+                finished.add(index)
+    end.is_complete = begun == finished if finished else is_done
     return end
+
+
+def has_several_choices(body: JsonObject) -> bool:
+    """Whether a request asks for more than one answer: by number, or in the old endpoint by a list of prompts."""
+    return as_count(body.get("n")) > 1 or len(as_list(body.get("prompt"))) > 1
 
 
 def read_answer(body: JsonObject) -> Usage | None:

@@ -3,7 +3,7 @@
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.chat.refusal import write_failure
-from router.dialects.composer import Answer, Finish, data_frame, free_form
+from router.dialects.composer import Answer, Finish, cut_free_form, data_frame, free_form, is_blank
 
 _FINISHES = {Finish.STOP: "stop", Finish.LENGTH: "length", Finish.TOOLS: "tool_calls", Finish.FILTER: "content_filter"}
 
@@ -58,9 +58,10 @@ class ChatComposer:
 
     def begin_call(self, call_id: str, name: str) -> bytes:
         self._open, self._pieces = (call_id, name), []
-        if self._answer.shape(name).is_custom:
+        shape = self._answer.shape(name)
+        if shape.is_custom:
             return b""
-        function: JsonObject = {"name": name, "arguments": ""}
+        function: JsonObject = {"name": shape.name, "arguments": ""}
         call: JsonObject = {"index": len(self._calls), "id": call_id, "type": "function", "function": function}
         return self._chunk({"tool_calls": [call]})
 
@@ -71,18 +72,21 @@ class ChatComposer:
         call: JsonObject = {"index": len(self._calls), "function": {"arguments": delta}}
         return self._chunk({"tool_calls": [call]})
 
-    def end_call(self) -> bytes:
+    def end_call(self, *, is_cut: bool = False) -> bytes:
         if self._open is None:
             return b""
-        (call_id, name), self._open = self._open, None
-        arguments, shape = "".join(self._pieces), self._answer.shape(name)
+        call_id, name = self._open
+        arguments, shape, frames = "".join(self._pieces), self._answer.shape(name), b""
+        if not shape.is_custom and not is_cut and is_blank(arguments):
+            # Clients parse the arguments as JSON, and no text at all is none.
+            arguments, frames = "{}", self.arguments("{}")
+        self._open = None
         if shape.is_custom:
-            custom: JsonObject = {"name": shape.name, "input": free_form(arguments)}
+            custom: JsonObject = {"name": shape.name, "input": cut_free_form(arguments) if is_cut else free_form(arguments)}
             call: JsonObject = {"id": call_id, "type": "custom", "custom": custom}
             frames = self._chunk({"tool_calls": [{"index": len(self._calls), **call}]})
         else:
-            call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-            frames = b""
+            call = {"id": call_id, "type": "function", "function": {"name": shape.name, "arguments": arguments}}
         self._calls.append(call)
         return frames
 

@@ -58,7 +58,10 @@ class _Messages:
         match line:
             case DraftText("assistant", parts):
                 self._speak()
-                self._texts.extend(part.text for part in parts if isinstance(part, Text))
+                self._texts.extend(part.text for part in self._draft.spoken(parts, "assistant"))
+            case DraftText("system", parts):
+                self._end_assistant()
+                self._written.append({"role": "system", "content": texts(self._draft.spoken(parts, "system"))})
             case DraftText(role, parts):
                 self._end_assistant()
                 self._written.append({"role": role, "content": self._write_parts(parts)})

@@ -4,8 +4,8 @@ import orjson
 
 from router.contract.errors import BadRequest, Misfit
 from router.contract.request import Json, JsonObject
-from router.dialects.composer import CUSTOM_FIELD, Shape
-from router.dialects.fields import as_list, as_object, as_text, as_whole
+from router.dialects.composer import CUSTOM_FIELD
+from router.dialects.translate import expect
 from router.dialects.translate.draft import (
     Draft,
     DraftCall,
@@ -17,6 +17,7 @@ from router.dialects.translate.draft import (
     Text,
     Tool,
     custom_tool,
+    given_arguments,
 )
 
 _READ = frozenset(
@@ -26,6 +27,10 @@ _READ = frozenset(
     prompt_cache_key service_tier store
     """.split()
 )
+_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
+_READ_OF_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *_THOUGHTS})
+_READ_OF_RESULT = frozenset({"role", "content", "tool_call_id", "name"})
+_READ_OF_FUNCTION = frozenset({"name", "description", "parameters", "strict"})
 
 
 def read_draft(body: JsonObject) -> Draft:
@@ -33,22 +38,22 @@ def read_draft(body: JsonObject) -> Draft:
     draft = Draft()
     if body.get("n") not in (None, 1):
         raise Misfit("n: this target needs translation, which supports only n=1", param="n")
-    for index, value in enumerate(as_list(body.get("messages"))):
-        _read_message(draft, as_object(value), f"messages[{index}]")
-    for value in as_list(body.get("tools")):
-        _read_tool(draft, as_object(value))
+    for tool, where in expect.entries(expect.sequence(body, "tools"), "tools"):
+        _read_tool(draft, tool, where)
+    for message, where in expect.entries(expect.sequence(body, "messages"), "messages"):
+        _read_message(draft, message, where)
     _read_choice(draft, body.get("tool_choice"))
-    parallel = body.get("parallel_tool_calls")
-    draft.parallel = parallel if isinstance(parallel, bool) else None
-    draft.schema = _read_schema(as_object(body.get("response_format")))
+    draft.parallel = expect.flag(body, "parallel_tool_calls")
+    draft.schema = _read_schema(body)
     for name in ("max_completion_tokens", "max_tokens"):
         if draft.max_tokens is None:
-            draft.max_tokens = as_whole(body.get(name))
+            draft.max_tokens = expect.whole(body, name)
     stop = body.get("stop")
-    draft.stop = [stop] if isinstance(stop, str) else [word for word in as_list(stop) if isinstance(word, str)]
+    draft.stop = [stop] if isinstance(stop, str) else expect.words(expect.sequence(body, "stop"), "stop")
     read_common(draft, body)
-    draft.effort = as_text(body.get("reasoning_effort")) or as_text(as_object(body.get("reasoning")).get("effort")) or None
-    draft.verbosity = as_text(body.get("verbosity")) or None
+    effort = expect.text(body, "reasoning_effort")
+    draft.effort = effort or expect.text(expect.mapping(body, "reasoning"), "effort", "reasoning") or None
+    draft.verbosity = expect.text(body, "verbosity") or None
     draft.drop_unread(body, _READ)
     return draft
 
@@ -56,97 +61,134 @@ def read_draft(body: JsonObject) -> Draft:
 def read_common(draft: Draft, body: JsonObject) -> None:
     """What chat and responses spell alike."""
     draft.is_streaming = body.get("stream") is True
+    expect.mapping(body, "stream_options")
     for name in ("temperature", "top_p"):
         value = body.get(name)
         if isinstance(value, (int, float)):
             setattr(draft, name, value)
-    draft.metadata = as_object(body.get("metadata")) or None
-    draft.user = as_text(body.get("safety_identifier")) or as_text(body.get("user")) or None
-    draft.cache_key = as_text(body.get("prompt_cache_key")) or None
-    draft.service_tier = as_text(body.get("service_tier")) or None
+    draft.metadata = expect.mapping(body, "metadata") or None
+    for name, value in (draft.metadata or {}).items():
+        if not isinstance(value, str):
+            raise expect.unexpected(f"metadata.{name[:60]}", value, "a string")
+    draft.user = expect.text(body, "safety_identifier") or expect.text(body, "user") or None
+    draft.cache_key = expect.text(body, "prompt_cache_key") or None
+    draft.service_tier = expect.text(body, "service_tier") or None
 
 
 def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
-    role, content = as_text(message.get("role")), message.get("content")
+    role = expect.text(message, "role", where)
     match role:
         case "system" | "developer" | "user":
-            parts = _read_parts(draft, content)
+            parts = _read_parts(draft, message, where)
             if role != "user" and not draft.lines:
                 draft.add_system(parts)
             else:
-                draft.lines.append(DraftText("user" if role == "user" else "system", parts))
+                draft.lines.append(DraftText("user" if role == "user" else "system", parts or (Text(""),)))
+            draft.drop_unread_of("messages", message, _READ_OF_MESSAGE)
         case "assistant":
-            parts = _read_parts(draft, content)
-            if as_text(message.get("refusal")):
-                parts = (*parts, Text(as_text(message.get("refusal"))))
-            if parts:
-                draft.lines.append(DraftText("assistant", parts))
-            if message.get("reasoning_content") or message.get("reasoning"):
-                draft.drop("reasoning of earlier answers")
-            for call in as_list(message.get("tool_calls")):
-                draft.lines.append(_read_call(as_object(call)))
+            _read_answer(draft, message, where)
+            draft.drop_unread_of("messages", message, _READ_OF_MESSAGE)
         case "tool":
-            draft.lines.append(DraftResult(as_text(message.get("tool_call_id")), _read_parts(draft, content)))
+            call_id = expect.needed_text(message, "tool_call_id", where)
+            draft.lines.append(DraftResult(call_id, _read_parts(draft, message, where, may_be_absent=True)))
+            draft.drop_unread_of("messages", message, _READ_OF_RESULT)
+        case "function":
+            call_id = _call_awaiting(draft, expect.needed_text(message, "name", where), where)
+            draft.lines.append(DraftResult(call_id, _read_parts(draft, message, where, may_be_absent=True)))
         case _:
             raise BadRequest(f'{where}.role: unknown role "{role[:40]}"', param=f"{where}.role")
 
 
-def _read_call(call: JsonObject) -> DraftCall:
-    if call.get("type") == "custom":
-        custom = as_object(call.get("custom"))
-        arguments = orjson.dumps({CUSTOM_FIELD: as_text(custom.get("input"))}).decode()
-        return DraftCall(as_text(call.get("id")), as_text(custom.get("name")), arguments)
-    function = as_object(call.get("function"))
-    return DraftCall(as_text(call.get("id")), as_text(function.get("name")), as_text(function.get("arguments")) or "{}")
+def _read_answer(draft: Draft, message: JsonObject, where: str) -> None:
+    parts = _read_parts(draft, message, where, may_be_absent=True)
+    refusal = expect.text(message, "refusal", where)
+    if refusal:
+        parts = (*parts, Text(refusal))
+    if parts:
+        draft.lines.append(DraftText("assistant", parts))
+    if any(message.get(name) for name in _THOUGHTS):
+        draft.drop("reasoning of earlier answers")
+    calls = expect.sequence(message, "tool_calls", where)
+    for call, place in expect.entries(calls, f"{where}.tool_calls"):
+        draft.lines.append(_read_call(draft, call, place))
+    old = expect.mapping(message, "function_call", where)
+    if old:
+        # A call from before calls had ids: its result is told by the tool's name.
+        draft.lines.append(_read_function(draft, f"call_{len(draft.lines)}", old, f"{where}.function_call"))
 
 
-def _read_parts(draft: Draft, content: Json) -> tuple[Part, ...]:
+def _call_awaiting(draft: Draft, name: str, where: str) -> str:
+    """The id of the last call of this tool: results from before calls had ids name the tool alone."""
+    seen = draft.name_tool(name)
+    found = next((line for line in reversed(draft.lines) if isinstance(line, DraftCall) and line.name == seen), None)
+    if found is None:
+        raise expect.refuse(f"{where}.name", f'no function_call of "{name[:60]}" comes before this result')
+    return found.call_id
+
+
+def _read_call(draft: Draft, call: JsonObject, where: str) -> DraftCall:
+    call_id = expect.needed_text(call, "id", where)
+    kind = expect.one_of(expect.text(call, "type", where) or "function", ("function", "custom"), f"{where}.type")
+    if kind == "custom":
+        custom, place = expect.needed_mapping(call, "custom", where), f"{where}.custom"
+        arguments = orjson.dumps({CUSTOM_FIELD: expect.text(custom, "input", place)}).decode()
+        return DraftCall(call_id, draft.name_tool(expect.needed_text(custom, "name", place)), arguments)
+    return _read_function(draft, call_id, expect.needed_mapping(call, "function", where), f"{where}.function")
+
+
+def _read_function(draft: Draft, call_id: str, function: JsonObject, where: str) -> DraftCall:
+    name = draft.name_tool(expect.needed_text(function, "name", where))
+    return DraftCall(call_id, name, given_arguments(expect.text(function, "arguments", where)))
+
+
+def _read_parts(draft: Draft, message: JsonObject, where: str, *, may_be_absent: bool = False) -> tuple[Part, ...]:
+    content = expect.content(message, "content", where, may_be_absent=may_be_absent)
     if isinstance(content, str):
         return (Text(content),) if content else ()
     parts: list[Part] = []
-    for value in as_list(content):
-        part = as_object(value)
-        match part.get("type"):
+    for part, place in content:
+        match expect.needed_text(part, "type", place):
             case "text" | "refusal":
-                text = as_text(part.get("text")) or as_text(part.get("refusal"))
+                text = expect.text(part, "text", place) or expect.text(part, "refusal", place)
                 if text:
                     parts.append(Text(text))
             case "image_url":
-                image = part.get("image_url")
-                url = as_text(as_object(image).get("url")) or as_text(image)
-                draft.add_image(parts, url, as_text(as_object(image).get("detail")) or None)
+                draft.add_image(parts, *_read_image(part, place))
             case "file":
-                file = as_object(part.get("file"))
-                found = {name: as_text(file.get(key)) or None for name, key in _FILE_FIELDS}
+                file = expect.needed_mapping(part, "file", place)
+                found = {name: expect.text(file, key, f"{place}.file") or None for name, key in _FILE_FIELDS}
                 draft.add_file(parts, File(**found))
             case kind:
-                draft.drop(f"parts of type {as_text(kind)[:40]}")
+                draft.drop(f"parts of type {kind[:40]}")
     return tuple(parts)
 
 
 _FILE_FIELDS = (("name", "filename"), ("data", "file_data"), ("file_id", "file_id"))
 
 
-def _read_tool(draft: Draft, tool: JsonObject) -> None:
-    match tool.get("type", "function"):
+def _read_image(part: JsonObject, where: str) -> tuple[str, str | None]:
+    if isinstance(part.get("image_url"), str):
+        return expect.needed_text(part, "image_url", where), None  # as some clients write it
+    image, place = expect.needed_mapping(part, "image_url", where), f"{where}.image_url"
+    return expect.needed_text(image, "url", place), expect.text(image, "detail", place) or None
+
+
+def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:
+    match expect.text(tool, "type", where) or "function":
         case "function":
-            function = as_object(tool.get("function"))
-            strict = function.get("strict")
-            draft.add_tool(
-                Tool(
-                    as_text(function.get("name")),
-                    as_text(function.get("description")),
-                    as_object(function.get("parameters")),
-                    strict if isinstance(strict, bool) else None,
-                )
-            )
+            function, place = expect.needed_mapping(tool, "function", where), f"{where}.function"
+            name = expect.needed_text(function, "name", place)
+            description, schema = expect.text(function, "description", place), expect.mapping(function, "parameters", place)
+            draft.add_tool(Tool(name, description, schema, expect.flag(function, "strict", place)))
+            draft.drop_unread_of("tools", function, _READ_OF_FUNCTION)
         case "custom":
-            custom = as_object(tool.get("custom"))
-            name = as_text(custom.get("name"))
-            form = as_object(as_object(custom.get("format")).get("grammar"))
-            draft.add_tool(custom_tool(name, as_text(custom.get("description")), form), Shape(name, is_custom=True))
+            custom, place = expect.needed_mapping(tool, "custom", where), f"{where}.custom"
+            form = expect.mapping(custom, "format", place)
+            grammar = expect.mapping(form, "grammar", f"{place}.format")
+            name = expect.needed_text(custom, "name", place)
+            draft.add_tool(custom_tool(name, expect.text(custom, "description", place), grammar), is_custom=True)
         case kind:
-            draft.drop(f"the tool {as_text(kind)[:40]}")
+            draft.drop(f"the tool {kind[:40]}")
 
 
 def _read_choice(draft: Draft, choice: Json) -> None:
@@ -155,28 +197,51 @@ def _read_choice(draft: Draft, choice: Json) -> None:
     if isinstance(choice, str):
         draft.choose("any" if choice == "required" else choice)
         return
-    given = as_object(choice)
-    match given.get("type"):
+    if not isinstance(choice, dict):
+        raise expect.unexpected("tool_choice", choice, "a string or an object")
+    match expect.text(choice, "type", "tool_choice"):
         case "function" | "custom" as kind:
-            draft.choose("one", as_text(as_object(given.get(kind)).get("name")))
+            chosen = expect.needed_mapping(choice, kind, "tool_choice")
+            draft.choose("one", draft.name_tool(expect.needed_text(chosen, "name", f"tool_choice.{kind}")))
         case "allowed_tools":
-            allowed = as_object(given.get("allowed_tools"))
-            draft.keep_tools(
-                as_text(as_object(tool.get("function") or tool.get("custom")).get("name"))
-                for tool in map(as_object, as_list(allowed.get("tools")))
-            )
+            allowed, place = expect.needed_mapping(choice, "allowed_tools", "tool_choice"), "tool_choice.allowed_tools"
+            tools = expect.entries(expect.sequence(allowed, "tools", place), f"{place}.tools")
+            draft.keep_tools([_allowed_name(draft, tool, where) for tool, where in tools])
             draft.choose("any" if allowed.get("mode") == "required" else "auto")
         case kind:
-            draft.choose(as_text(kind) if kind in ("auto", "none") else f"type {as_text(kind)}")
+            draft.choose(kind if kind in ("auto", "none") else f"type {kind}")
 
 
-def _read_schema(form: JsonObject) -> Schema | None:
-    if form.get("type") == "json_object":
-        return Schema(None)
-    if form.get("type") != "json_schema":
+def _allowed_name(draft: Draft, tool: JsonObject, where: str) -> str:
+    kind = "custom" if tool.get("custom") is not None else "function"
+    return draft.name_tool(expect.needed_text(expect.needed_mapping(tool, kind, where), "name", f"{where}.{kind}"))
+
+
+def _read_schema(body: JsonObject) -> Schema | None:
+    form = expect.mapping(body, "response_format")
+    if not form:
         return None
-    given = as_object(form.get("json_schema"))
-    strict = given.get("strict")
+    kind = expect.needed_text(form, "type", "response_format")
+    if kind != "json_schema":
+        return read_plain_form(kind, "response_format")
+    return read_schema(expect.needed_mapping(form, "json_schema", "response_format"), "response_format.json_schema")
+
+
+def read_plain_form(kind: str, where: str) -> Schema | None:
+    """A form of the answer that has no schema."""
+    match kind:
+        case "text":
+            return None
+        case "json_object":
+            return Schema(None)
+    raise Misfit(f'{where}.type: "{kind[:40]}" cannot be passed to a target that speaks another dialect', param=f"{where}.type")
+
+
+def read_schema(given: JsonObject, where: str) -> Schema:
+    """The schema of an answer, as chat and responses spell it."""
     return Schema(
-        as_object(given.get("schema")), as_text(given.get("name")) or "answer", strict if isinstance(strict, bool) else None
+        expect.mapping(given, "schema", where),
+        expect.text(given, "name", where) or None,
+        expect.flag(given, "strict", where),
+        expect.text(given, "description", where) or None,
     )

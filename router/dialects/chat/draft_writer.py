@@ -3,7 +3,10 @@
 from router.contract.request import Json, JsonObject
 from router.dialects.chat.draft_messages import write_messages
 from router.dialects.translate.context import WriteContext, optional
-from router.dialects.translate.draft import Draft, Tool
+from router.dialects.translate.draft import DEFAULT_SCHEMA_NAME, Draft, Tool
+
+_MAX_STOPS = 4
+"""A request with more is refused here."""
 
 
 def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
@@ -19,7 +22,7 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
         "parallel_tool_calls": draft.parallel if draft.tools else None,
         "response_format": _write_schema(draft),
         context.quirks.limit_field: context.limit(draft),
-        "stop": optional(list[Json](draft.stop)),
+        "stop": _write_stops(draft),
         "temperature": draft.temperature,
         "top_p": draft.top_p,
         "reasoning_effort": context.effort(draft),
@@ -32,6 +35,12 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
     return context.finish(body, draft)
+
+
+def _write_stops(draft: Draft) -> Json:
+    if len(draft.stop) > _MAX_STOPS:
+        draft.drop(f"stop sequences after the first {_MAX_STOPS}")
+    return optional(list[Json](draft.stop[:_MAX_STOPS]))
 
 
 def _write_tool(tool: Tool) -> JsonObject:
@@ -58,8 +67,12 @@ def _write_choice(draft: Draft) -> Json:
 def _write_schema(draft: Draft) -> Json:
     if draft.schema is None:
         return None
-    schema, name, strict = draft.schema
+    schema, name, strict, description = draft.schema
     if schema is None:
         return {"type": "json_object"}
-    given: JsonObject = {"name": name, "schema": schema, **({} if strict is None else {"strict": strict})}
+    given: JsonObject = {"name": name or DEFAULT_SCHEMA_NAME, "schema": schema}
+    if description is not None:
+        given["description"] = description
+    if strict is not None:
+        given["strict"] = strict
     return {"type": "json_schema", "json_schema": given}

@@ -11,6 +11,8 @@ from router.dialects.translate.parser import AnswerParser, Failure, read_failure
 
 _FINISHES = {
     "length": Finish.LENGTH,
+    "max_tokens": Finish.LENGTH,
+    "model_length": Finish.LENGTH,
     "tool_calls": Finish.TOOLS,
     "function_call": Finish.TOOLS,
     "content_filter": Finish.FILTER,

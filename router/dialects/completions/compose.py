@@ -48,7 +48,7 @@ class CompletionsComposer:
     def arguments(self, delta: str) -> bytes:
         return b""
 
-    def end_call(self) -> bytes:
+    def end_call(self, *, is_cut: bool = False) -> bytes:
         return b""
 
     def close(self, finish: Finish, usage: Usage | None) -> bytes:

@@ -4,7 +4,7 @@ import orjson
 
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.composer import Answer, Finish, named_frame, plain_id
+from router.dialects.composer import Answer, Finish, is_blank, named_frame, parse_cut, plain_id
 from router.dialects.messages.refusal import write_failure
 
 _STOPS = {
@@ -66,13 +66,13 @@ class MessagesComposer:
     def _delta(self, delta: JsonObject) -> bytes:
         return self._event("content_block_delta", {"index": len(self._blocks) - 1, "delta": delta})
 
-    def _end(self) -> bytes:
+    def _end(self, *, is_cut: bool = False) -> bytes:
         if not self._kind:
             return b""
         kind, self._kind, block = self._kind, "", self._blocks[-1]
         written = "".join(self._pieces)
         if kind == "tool_use":
-            block["input"] = _parse_input(written)
+            block["input"] = _parse_input(written, is_cut=is_cut)
         else:
             block[_DELTAS[kind][1]] = written
         return self._event("content_block_stop", {"index": len(self._blocks) - 1})
@@ -106,14 +106,14 @@ class MessagesComposer:
 
     def begin_call(self, call_id: str, name: str) -> bytes:
         self._has_calls = True
-        return self._begin({"type": "tool_use", "id": plain_id(call_id), "name": name, "input": {}})
+        return self._begin({"type": "tool_use", "id": plain_id(call_id), "name": self._answer.shape(name).name, "input": {}})
 
     def arguments(self, delta: str) -> bytes:
         self._pieces.append(delta)
         return self._delta({"type": "input_json_delta", "partial_json": delta})
 
-    def end_call(self) -> bytes:
-        return self._end()
+    def end_call(self, *, is_cut: bool = False) -> bytes:
+        return self._end(is_cut=is_cut)
 
     def close(self, finish: Finish, usage: Usage | None) -> bytes:
         frames = self._end()
@@ -133,10 +133,17 @@ class MessagesComposer:
         return self._message([dict(block) for block in self._blocks])
 
 
-def _parse_input(arguments: str) -> Json:
-    """The input of a call, which must be an object here. Any other value is passed on under a name of ours, not lost."""
+def _parse_input(arguments: str, *, is_cut: bool) -> Json:
+    """The input of a call, which must be an object here. Any other value is passed on under a name of ours, not lost.
+
+    Of one that was cut, as much as had come: the reason why the answer stopped says that it is not whole.
+    """
+    if is_blank(arguments):
+        return {}
+    if is_cut and isinstance(begun := parse_cut(arguments), dict):
+        return begun
     try:
-        value: Json = orjson.loads(arguments or "{}")
+        value: Json = orjson.loads(arguments)
     except orjson.JSONDecodeError:
         return {"unparsed": arguments}
     return value if isinstance(value, dict) else {"value": value}

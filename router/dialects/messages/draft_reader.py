@@ -3,8 +3,8 @@
 import orjson
 
 from router.contract.errors import BadRequest
-from router.contract.request import Json, JsonObject
-from router.dialects.fields import as_list, as_object, as_text, as_whole
+from router.contract.request import JsonObject
+from router.dialects.translate import expect
 from router.dialects.translate.draft import (
     Draft,
     DraftCall,
@@ -25,6 +25,8 @@ _READ = frozenset(
     metadata cache_control
     """.split()
 )
+_READ_OF_MESSAGE = frozenset({"role", "content"})
+_READ_OF_TOOL = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control"})
 _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
 """What a budget of thinking tokens amounts to; above the last, `high`."""
 
@@ -32,50 +34,52 @@ _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
 def read_draft(body: JsonObject) -> Draft:
     """Read a request that may go to another dialect."""
     draft = Draft(wants_envelopes=True)
-    draft.add_system(_read_parts(draft, body.get("system")))
-    for index, value in enumerate(as_list(body.get("messages"))):
-        message = as_object(value)
-        _read_message(draft, as_text(message.get("role")), message.get("content"), f"messages[{index}]")
-    for value in as_list(body.get("tools")):
-        _read_tool(draft, as_object(value))
-    choice = as_object(body.get("tool_choice"))
+    for tool, where in expect.entries(expect.sequence(body, "tools"), "tools"):
+        _read_tool(draft, tool, where)
+    draft.add_system(_read_content(draft, expect.content(body, "system", "", may_be_absent=True)))
+    for message, where in expect.entries(expect.sequence(body, "messages"), "messages"):
+        _read_message(draft, message, where)
+    choice = expect.mapping(body, "tool_choice")
     if choice:
-        mode = as_text(choice.get("type"))
-        draft.choose("one" if mode == "tool" else mode, as_text(choice.get("name")) or None)
-        if choice.get("disable_parallel_tool_use") is True:
+        mode, name = expect.text(choice, "type", "tool_choice"), expect.text(choice, "name", "tool_choice")
+        draft.choose("one" if mode == "tool" else mode, draft.name_tool(name) if name else None)
+        if expect.flag(choice, "disable_parallel_tool_use", "tool_choice"):
             draft.parallel = False
-    draft.max_tokens = as_whole(body.get("max_tokens"))
-    draft.stop = [word for word in as_list(body.get("stop_sequences")) if isinstance(word, str)]
+    draft.max_tokens = expect.whole(body, "max_tokens")
+    draft.stop = expect.words(expect.sequence(body, "stop_sequences"), "stop_sequences")
     draft.is_streaming = body.get("stream") is True
     for name in ("temperature", "top_p"):
         value = body.get(name)
         if isinstance(value, (int, float)):
             setattr(draft, name, value)
     _read_thinking(draft, body)
-    draft.user = as_text(as_object(body.get("metadata")).get("user_id")) or None
+    draft.user = expect.text(expect.mapping(body, "metadata"), "user_id", "metadata") or None
     draft.drop_unread(body, _READ)
     return draft
 
 
 def _read_thinking(draft: Draft, body: JsonObject) -> None:
-    output, thinking = as_object(body.get("output_config")), as_object(body.get("thinking"))
-    form = as_object(output.get("format"))
-    if form.get("type") == "json_schema":
-        draft.schema = Schema(as_object(form.get("schema")), is_strict=True)
-    draft.effort = as_text(output.get("effort")) or None
-    kind = thinking.get("type")
+    output, thinking = expect.mapping(body, "output_config"), expect.mapping(body, "thinking")
+    form = expect.mapping(output, "format", "output_config")
+    if expect.text(form, "type", "output_config.format") == "json_schema":
+        draft.schema = Schema(expect.needed_mapping(form, "schema", "output_config.format"), is_strict=True)
+    draft.effort = expect.text(output, "effort", "output_config") or None
+    kind = expect.text(thinking, "type", "thinking")
     draft.wants_thoughts = kind in ("adaptive", "enabled")
     draft.wants_summary = draft.wants_thoughts and thinking.get("display") != "omitted"
     if kind == "disabled":
         draft.drop("thinking: disabled")
-    budget = thinking.get("budget_tokens")
-    if draft.effort is None and kind == "enabled" and isinstance(budget, int):
+    budget = expect.whole(thinking, "budget_tokens", "thinking")
+    if draft.effort is None and kind == "enabled" and budget is not None:
         draft.effort = next((effort for most, effort in _BUDGET_EFFORTS if budget < most), "high")
 
 
-def _read_message(draft: Draft, role: str, content: Json, where: str) -> None:
+def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
+    role = expect.text(message, "role", where)
     if role not in ("user", "assistant", "system"):
         raise BadRequest(f'{where}.role: unknown role "{role[:40]}"', param=f"{where}.role")
+    draft.drop_unread_of("messages", message, _READ_OF_MESSAGE)
+    content = expect.content(message, "content", where)
     if isinstance(content, str):
         draft.lines.append(DraftText(role, (Text(content),)))
         return
@@ -86,78 +90,100 @@ def _read_message(draft: Draft, role: str, content: Json, where: str) -> None:
             draft.lines.append(DraftText(role, tuple(said)))
             said.clear()
 
-    for value in as_list(content):
-        block = as_object(value)
-        match block.get("type"):
+    for block, place in content:
+        match expect.needed_text(block, "type", place):
             case "tool_use":
                 say()
-                arguments = orjson.dumps(block.get("input") or {}).decode()
-                draft.lines.append(DraftCall(as_text(block.get("id")), as_text(block.get("name")), arguments))
+                draft.lines.append(_read_call(draft, block, place))
             case "tool_result":
                 say()
-                parts = _read_parts(draft, block.get("content"))
-                draft.lines.append(DraftResult(as_text(block.get("tool_use_id")), parts, block.get("is_error") is True))
+                parts = _read_content(draft, expect.content(block, "content", place, may_be_absent=True))
+                is_error = expect.flag(block, "is_error", place) is True
+                draft.lines.append(DraftResult(expect.needed_text(block, "tool_use_id", place), parts, is_error))
             case "thinking" | "redacted_thinking":
                 say()
-                signature = as_text(block.get("signature")) or as_text(block.get("data"))
+                signature = expect.text(block, "signature", place) or expect.text(block, "data", place)
                 if is_wrapped(signature):
                     draft.lines.append(DraftReasoning(signature))
                 else:
                     draft.drop("reasoning of earlier answers")
             case _:
-                said.extend(_read_parts(draft, [block]))
+                _read_part(draft, said, block, place)
     say()
 
 
-def _read_parts(draft: Draft, content: Json) -> tuple[Part, ...]:
+def _read_call(draft: Draft, block: JsonObject, where: str) -> DraftCall:
+    arguments = orjson.dumps(expect.mapping(block, "input", where)).decode()
+    name = draft.name_tool(expect.needed_text(block, "name", where))
+    return DraftCall(expect.needed_text(block, "id", where), name, arguments)
+
+
+def _read_content(draft: Draft, content: str | list[tuple[JsonObject, str]]) -> tuple[Part, ...]:
     if isinstance(content, str):
         return (Text(content),) if content else ()
     parts: list[Part] = []
-    for value in as_list(content):
-        block = as_object(value)
-        match block.get("type"):
-            case "text":
-                text = as_text(block.get("text"))
-                if text:
-                    parts.append(Text(text))
-            case "image":
-                draft.add_image(parts, _address(as_object(block.get("source"))))
-            case "document":
-                _read_document(draft, parts, block)
-            case kind:
-                draft.drop(f"blocks of type {as_text(kind)[:40]}")
+    for block, place in content:
+        _read_part(draft, parts, block, place)
     return tuple(parts)
 
 
-def _address(source: JsonObject) -> str:
-    if source.get("type") == "base64":
-        return f"data:{as_text(source.get('media_type'))};base64,{as_text(source.get('data'))}"
-    return as_text(source.get("url"))
-
-
-def _read_document(draft: Draft, parts: list[Part], block: JsonObject) -> None:
-    source, title = as_object(block.get("source")), as_text(block.get("title")) or None
-    match source.get("type"):
+def _read_part(draft: Draft, parts: list[Part], block: JsonObject, where: str) -> None:
+    match expect.needed_text(block, "type", where):
         case "text":
-            parts.append(Text(as_text(source.get("data"))))
+            _add_text(parts, expect.text(block, "text", where))
+            if block.get("citations"):
+                draft.drop("citations")
+        case "image":
+            draft.add_image(parts, _address(expect.needed_mapping(block, "source", where), f"{where}.source"))
+        case "document":
+            _read_document(draft, parts, block, where)
+        case "compaction":
+            # A host's own summary of what came before, in plain words.
+            _add_text(parts, expect.text(block, "content", where))
+        case kind:
+            draft.drop(f"blocks of type {kind[:40]}")
+
+
+def _add_text(parts: list[Part], text: str) -> None:
+    if text:
+        parts.append(Text(text))
+
+
+def _address(source: JsonObject, where: str) -> str:
+    if expect.needed_text(source, "type", where) == "base64":
+        media_type, data = expect.needed_text(source, "media_type", where), expect.needed_text(source, "data", where)
+        return f"data:{media_type};base64,{data}"
+    return expect.text(source, "url", where)
+
+
+def _read_document(draft: Draft, parts: list[Part], block: JsonObject, where: str) -> None:
+    source, place = expect.needed_mapping(block, "source", where), f"{where}.source"
+    title, context = expect.text(block, "title", where), expect.text(block, "context", where)
+    if expect.mapping(block, "citations", where).get("enabled"):
+        draft.drop("citations")
+    match expect.needed_text(source, "type", place):
+        case "text":
+            about = f"{title}:" if title else ""
+            words = (about, context, expect.text(source, "data", place))
+            _add_text(parts, "\n".join(text for text in words if text))
         case "content":
-            parts.extend(_read_parts(draft, source.get("content")))
+            _add_text(parts, "\n".join(text for text in (f"{title}:" if title else "", context) if text))
+            parts.extend(_read_content(draft, expect.content(source, "content", place)))
         case "base64":
-            draft.add_file(parts, File(title or "document.pdf", data=_address(source)))
+            _add_text(parts, context)
+            draft.add_file(parts, File(title or "document.pdf", data=_address(source, place)))
         case _:
-            draft.add_file(parts, File(title, url=as_text(source.get("url")) or None))
+            # A file by its address has no place for a title elsewhere.
+            _add_text(parts, "\n".join(text for text in (f"{title}:" if title else "", context) if text))
+            draft.add_file(parts, File(url=expect.text(source, "url", place) or None))
 
 
-def _read_tool(draft: Draft, tool: JsonObject) -> None:
-    if tool.get("type") not in (None, "custom"):
-        draft.drop(f"the tool {as_text(tool.get('name') or tool.get('type'))[:40]}")
+def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:
+    kind = expect.text(tool, "type", where)
+    if kind not in ("", "custom"):
+        draft.drop(f"the tool {(expect.text(tool, 'name', where) or kind)[:40]}")
         return
-    strict = tool.get("strict")
-    draft.add_tool(
-        Tool(
-            as_text(tool.get("name")),
-            as_text(tool.get("description")),
-            as_object(tool.get("input_schema")),
-            strict if isinstance(strict, bool) else None,
-        )
-    )
+    name, description = expect.needed_text(tool, "name", where), expect.text(tool, "description", where)
+    schema, strict = expect.mapping(tool, "input_schema", where), expect.flag(tool, "strict", where)
+    draft.add_tool(Tool(name, description, schema, strict))
+    draft.drop_unread_of("tools", tool, _READ_OF_TOOL)

@@ -2,6 +2,7 @@
 
 import orjson
 
+from router.contract.errors import Misfit
 from router.contract.request import Json, JsonObject
 from router.contract.words import Feature
 from router.dialects.composer import plain_id
@@ -16,14 +17,18 @@ from router.dialects.translate.draft import (
     Image,
     Line,
     Part,
+    Schema,
     Text,
     Tool,
     split_data_url,
+    texts,
 )
 from router.dialects.translate.envelope import THINKING_BLOCK, unwrap
 
 _DEFAULT_MAX_TOKENS = 32_000
 """This dialect asks for a limit; callers of the others may leave theirs out."""
+_JSON_ONLY = "Answer with one valid JSON object and nothing else: no words before or after it, and no code fence."
+"""How this dialect is asked for JSON without a schema."""
 _EFFORTS = {"minimal": "low", "xhigh": "max", "ultra": "max"}
 
 
@@ -35,7 +40,7 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
         ("prompt_cache_key", draft.cache_key),
         ("service_tier", draft.service_tier),
         ("metadata", draft.metadata),
-        ("a JSON answer without a schema", draft.schema is not None and draft.schema.schema is None),
+        ("the name of the answer's schema", draft.schema is not None and draft.schema.name),
     ):
         if value:
             draft.drop(name)
@@ -47,8 +52,12 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
     output: JsonObject = {}
     if effort not in (None, "none"):
         output["effort"] = effort
-    if draft.schema is not None and draft.schema.schema is not None:
-        output["format"] = {"type": "json_schema", "schema": draft.schema.schema}
+    if draft.schema is not None:
+        if draft.schema.schema is None:
+            draft.system.append(_JSON_ONLY)
+        else:
+            output["format"] = {"type": "json_schema", "schema": _write_schema(draft.schema)}
+    messages = _write_messages(draft, context) or _write_last_words(draft)
     if is_thinking and (draft.temperature is not None or draft.top_p is not None):
         draft.drop("temperature and top_p, together with thinking")
     body: JsonObject = {
@@ -56,7 +65,7 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
         "max_tokens": context.limit(draft, _DEFAULT_MAX_TOKENS),
         "cache_control": {"type": "ephemeral"} if context.quirks.caches_when_asked else None,
         "system": optional([{"type": "text", "text": text} for text in draft.system if text]),
-        "messages": _write_messages(draft, context),
+        "messages": messages,
         "tools": optional([_write_tool(tool) for tool in draft.tools.values()]),
         "tool_choice": _write_choice(draft),
         "output_config": optional(output),
@@ -67,6 +76,21 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
         "stream": True if draft.is_streaming else None,
     }
     return context.finish(body, draft)
+
+
+def _write_schema(schema: Schema) -> Json:
+    """The schema itself. What it is for has no other place here."""
+    found = schema.schema or {}
+    return {"description": schema.description, **found} if schema.description else found
+
+
+def _write_last_words(draft: Draft) -> list[Json]:
+    """Blank texts are refused here, so that a conversation of them alone has nothing to answer but the system's last."""
+    words = [text for text in draft.system if text.strip() and text != _JSON_ONLY]
+    if not words:
+        raise Misfit("messages: no words are left that a target that speaks messages takes, and it refuses blank texts")
+    draft.system.remove(words[-1])
+    return [{"role": "user", "content": [{"type": "text", "text": words[-1]}]}]
 
 
 def _write_stops(draft: Draft) -> Json:
@@ -108,8 +132,10 @@ def _write_messages(draft: Draft, context: WriteContext) -> list[Json]:
 def _write_line(draft: Draft, line: Line, context: WriteContext) -> tuple[str, list[Json]]:
     match line:
         case DraftText("system", parts):
-            words = "\n".join(part.text for part in parts if isinstance(part, Text))
+            words = texts(draft.spoken(parts, "system"))
             return "user", [{"type": "text", "text": f"<system-reminder>\n{words}\n</system-reminder>"}] if words else []
+        case DraftText("assistant", parts):
+            return "assistant", [block for part in draft.spoken(parts, "assistant") if (block := _write_part(draft, part))]
         case DraftText(role, parts):
             return role, [block for part in parts if (block := _write_part(draft, part))]
         case DraftCall(call_id, name, arguments):
@@ -129,7 +155,9 @@ def _write_part(draft: Draft, part: Part) -> JsonObject | None:
     match part:
         case Text(text):
             return {"type": "text", "text": text} if text.strip() else None
-        case Image(url, _):
+        case Image(url, detail):
+            if detail not in (None, "auto"):
+                draft.drop("detail of images")
             return {"type": "image", "source": _write_source(url)}
         case File(name, data, url, _):
             inside = split_data_url(data) if data else None

@@ -2,7 +2,7 @@
 
 import orjson
 
-from router.contract.request import JsonObject
+from router.contract.request import Json, JsonObject
 from router.dialects.composer import Composer, Finish
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.messages.answer import later_usage, read_usage
@@ -23,6 +23,7 @@ class MessagesParser(AnswerParser):
     def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
         super().__init__(composer, target, answer_id)
         self._block: JsonObject = {}
+        self._key: Json = None
         self._thoughts: list[str] = []
 
     def parse(self, event: JsonObject) -> bytes:
@@ -61,8 +62,9 @@ class MessagesParser(AnswerParser):
         frames = b""
         match block.get("type"):
             case "tool_use":
-                key = index if isinstance(index, int) else None
-                frames = self._sequencer.begin(key, as_text(block.get("id")), as_text(block.get("name")))
+                self._key = key = index if isinstance(index, int) else None
+                call_id = as_text(block.get("id")) or f"call_{self._answer_id}_{key or 0}"
+                frames = self._sequencer.begin(key, call_id, as_text(block.get("name")))
                 if block.get("input"):
                     frames += self._sequencer.arguments(key, orjson.dumps(block["input"]).decode())
             case "text":
@@ -87,7 +89,7 @@ class MessagesParser(AnswerParser):
             case "redacted_thinking":
                 return self._sequencer.envelope(wrap(self._target, block))
             case "tool_use":
-                return self._sequencer.end_all()
+                return self._sequencer.end(self._key, may_be_cut=True)
         return b""
 
     def _conclude(self, reason: str, counts: JsonObject) -> None:
@@ -102,4 +104,8 @@ class MessagesParser(AnswerParser):
             self._begin(index, as_object(value))
             self._stop()
         self._conclude(as_text(body.get("stop_reason")) or "end_turn", as_object(body.get("usage")))
+        content = as_list(body.get("content"))
+        if self._end.finish is Finish.LENGTH and content and as_object(content[-1]).get("type") == "tool_use":
+            # Its input was closed by the host: that it is not whole is known from the place alone.
+            self._sequencer.cut(len(content) - 1)
         self.finish()

@@ -2,6 +2,7 @@
 
 import re
 
+from router.contract.errors import ThreadForgotten, ThreadMismatch, ThreadUnsupported
 from router.contract.request import JsonObject
 from router.dialects.composer import named_frame
 
@@ -14,6 +15,8 @@ _TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+_DETAILED = frozenset({ThreadForgotten.code, ThreadMismatch.code, ThreadUnsupported.code})
+"""Codes that this dialect's clients look for in `details`, and act on."""
 _TOO_LONG = "prompt is too long"
 _COUNT = re.compile(r"\d[\d,]{2,14}")
 _MOST = re.compile(r"(?:maximum|limit|context size|n_ctx)\D{0,60}?(\d[\d,]{2,14})|> (\d[\d,]{2,14})")
@@ -22,7 +25,10 @@ _MOST = re.compile(r"(?:maximum|limit|context size|n_ctx)\D{0,60}?(\d[\d,]{2,14}
 def write_refusal(status: int, message: str, code: str, param: str | None, request_id: str) -> JsonObject:
     """The body of an error answer. This dialect has no place for the parameter."""
     kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
-    return {"type": "error", "error": {"type": kind, "message": message, "code": code}, "request_id": request_id}
+    error: JsonObject = {"type": kind, "message": message, "code": code}
+    if code in _DETAILED:
+        error["details"] = {"error_code": code}
+    return {"type": "error", "error": error, "request_id": request_id}
 
 
 def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:

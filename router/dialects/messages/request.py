@@ -14,7 +14,7 @@ _NEEDING = frozenset({"tools", "output_config", "thinking"})
 def read(body: JsonObject, operation: Operation) -> Reading:
     """Read a messages request, or one that only counts its tokens (which needs no `max_tokens`)."""
     messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
+    if not isinstance(messages, list) or not (messages or _goes_on(body)):
         raise BadRequest(
             'messages: missing. Send a non-empty list such as [{"role": "user", "content": "…"}]', param="messages"
         )
@@ -36,6 +36,11 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     if effort or as_object(body.get("thinking")).get("type") not in (None, "disabled"):
         needs.add(Feature.REASONING)
     return Reading(conversation, system, effort, frozenset(needs), seen)
+
+
+def _goes_on(body: JsonObject) -> bool:
+    """Whether a request may be without messages: a thread whose last answer paused is asked to go on with none."""
+    return as_object(body.get("thread")).get("type") == "continue"
 
 
 def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:

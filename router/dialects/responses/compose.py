@@ -1,9 +1,20 @@
 """Writing the Responses API: every item has its `added` and its `done`, and sequence numbers have no gap."""
 
+import re
+import time
+
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.composer import Answer, Finish, free_form, named_frame
+from router.dialects.composer import Answer, Finish, cut_free_form, free_form, is_blank, named_frame
+from router.dialects.responses.said_back import say_back
 from router.dialects.translate.envelope import OUR_REASONING
+
+_OUR_ID = re.compile(r"resp_[0-9a-f]{27}").fullmatch
+
+
+def is_our_id(response_id: str) -> bool:
+    """Whether a response was written here, by its id: that of its request. Nobody but the router keeps such a one."""
+    return _OUR_ID(response_id) is not None
 
 
 def responses_usage(usage: Usage) -> JsonObject:
@@ -22,12 +33,15 @@ class ResponsesComposer:
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
+        self._said_back = say_back(answer.asked)
+        self._completed_at: int | None = None
         self._sequence = 0
         self._output: list[Json] = []
         self._kind = ""
         self._pieces: list[str] = []
         self._call = ("", "")
         self._place: JsonObject = {}
+        self._has_cut_call = False
         self._finish = Finish.STOP
         self._usage: Usage | None = None
 
@@ -42,16 +56,13 @@ class ResponsesComposer:
             "id": f"resp_{self._answer.id}",
             "object": "response",
             "created_at": self._answer.created,
+            "completed_at": self._completed_at,
             "model": self._answer.model,
             "status": status,
             "output": list(self._output),
-            "parallel_tool_calls": True,
-            "tool_choice": "auto",
-            "tools": [],
             "error": None,
             "incomplete_details": {"reason": reason} if status == "incomplete" else None,
-            "instructions": None,
-            "metadata": {},
+            **self._said_back,
             "usage": responses_usage(self._usage) if self._usage is not None else None,
         }
 
@@ -90,7 +101,9 @@ class ResponsesComposer:
 
     @staticmethod
     def _part(kind: str, text: str) -> JsonObject:
-        return {"type": kind, "text": text, "annotations": []} if kind == "output_text" else {"type": kind, "refusal": text}
+        if kind == "refusal":
+            return {"type": kind, "refusal": text}
+        return {"type": kind, "text": text, "annotations": [], "logprobs": []}
 
     def _prose(self, kind: str, delta: str) -> bytes:
         frames = b""
@@ -162,6 +175,8 @@ class ResponsesComposer:
         item: JsonObject = {"call_id": call_id, "name": shape.name}
         if shape.is_custom:
             item |= {"id": f"ctc_{call_id}", "type": "custom_tool_call", "input": arguments}
+            if status == "incomplete":
+                item["status"] = status
         else:
             item |= {"id": f"fc_{call_id}", "type": "function_call", "arguments": arguments, "status": status}
         if shape.namespace is not None:
@@ -179,25 +194,39 @@ class ResponsesComposer:
             return b""  # free-form input is wrapped in JSON until it is whole
         return self._event("response.function_call_arguments.delta", {**self._place, "delta": delta})
 
-    def end_call(self) -> bytes:
-        return self._end()
+    def end_call(self, *, is_cut: bool = False) -> bytes:
+        if not is_cut or self._kind != "call":
+            return self._end()
+        self._kind, self._has_cut_call = "", True
+        return self._cut_call()
 
     def _end_call(self) -> bytes:
-        arguments, shape = "".join(self._pieces), self._answer.shape(self._call[1])
+        arguments, shape, frames = "".join(self._pieces), self._answer.shape(self._call[1]), b""
         if shape.is_custom:
             arguments = free_form(arguments)
             frames = self._event("response.custom_tool_call_input.delta", {**self._place, "delta": arguments})
             frames += self._event("response.custom_tool_call_input.done", {**self._place, "input": arguments})
         else:
-            arguments = arguments or "{}"
+            if is_blank(arguments):
+                arguments, frames = "{}", self.arguments("{}")
             done: JsonObject = {**self._place, "name": shape.name, "arguments": arguments}
-            frames = self._event("response.function_call_arguments.done", done)
+            frames += self._event("response.function_call_arguments.done", done)
         return frames + self._done(self._call_item("completed", arguments))
+
+    def _cut_call(self) -> bytes:
+        """A call whose arguments have no end. Nothing says that they are done: clients run what is."""
+        arguments, frames = "".join(self._pieces), b""
+        if self._answer.shape(self._call[1]).is_custom:
+            arguments = cut_free_form(arguments)
+            frames = self._event("response.custom_tool_call_input.delta", {**self._place, "delta": arguments})
+        return frames + self._done(self._call_item("incomplete", arguments))
 
     def close(self, finish: Finish, usage: Usage | None) -> bytes:
         frames = self._end()
         self._finish, self._usage = finish, usage
         status = self._status()
+        if status == "completed":
+            self._completed_at = max(self._answer.created, int(time.time()))
         return frames + self._event(f"response.{status}", {"response": self._response(status)})
 
     def beat(self) -> bytes:
@@ -209,7 +238,7 @@ class ResponsesComposer:
 
     def _status(self) -> str:
         """An answer that was held back is still an answer if it says so: clients ask again for what is incomplete."""
-        is_cut = self._finish is Finish.LENGTH or (self._finish is Finish.FILTER and not self._output)
+        is_cut = self._finish is Finish.LENGTH or (self._finish is Finish.FILTER and not self._output) or self._has_cut_call
         return "incomplete" if is_cut else "completed"
 
     def whole(self) -> JsonObject:

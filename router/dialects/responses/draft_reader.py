@@ -6,9 +6,9 @@ import orjson
 
 from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.request import Json, JsonObject
-from router.dialects.chat.draft_reader import read_common
-from router.dialects.composer import CUSTOM_FIELD, Shape
-from router.dialects.fields import as_list, as_object, as_text, as_whole
+from router.dialects.chat.draft_reader import read_common, read_plain_form, read_schema
+from router.dialects.composer import CUSTOM_FIELD
+from router.dialects.translate import expect
 from router.dialects.translate.draft import (
     Draft,
     DraftCall,
@@ -21,7 +21,7 @@ from router.dialects.translate.draft import (
     Text,
     Tool,
     custom_tool,
-    flat_name,
+    given_arguments,
 )
 from router.dialects.translate.envelope import is_wrapped
 
@@ -32,41 +32,42 @@ _READ = frozenset(
     client_metadata
     """.split()
 )
+_READ_OF_TEXT = frozenset({"format", "verbosity"})
+_READ_OF_TOOL = frozenset({"type", "name", "description", "parameters", "strict", "format"})
+_READ_OF_NAMESPACE = frozenset({"type", "name", "tools"})
 _ENCRYPTED = "reasoning.encrypted_content"
+_PLAIN_OUTPUTS = ("function_call_output", "custom_tool_call_output")
 
 
 def read_draft(body: JsonObject) -> Draft:
     """Read a request that may go to another dialect."""
     _check_kept(body)
     draft = Draft()
-    instructions = as_text(body.get("instructions"))
+    instructions = expect.text(body, "instructions")
     if instructions:
         draft.system.append(instructions)
-    tools = list(as_list(body.get("tools")))
     given = body.get("input")
-    items: list[Json] = [{"role": "user", "content": given}] if isinstance(given, str) else as_list(given)
-    for index, value in enumerate(items):
-        item = as_object(value)
+    items: list[Json] = [{"role": "user", "content": given}] if isinstance(given, str) else expect.sequence(body, "input")
+    _read_tools(draft, expect.sequence(body, "tools"), "tools")
+    for item, where in expect.entries(items, "input"):
         if item.get("type") == "additional_tools":
-            tools.extend(as_list(item.get("tools")))
-        else:
-            _read_item(draft, item, f"input[{index}]")
-    for value in tools:
-        _read_tool(draft, as_object(value), None)
+            _read_tools(draft, expect.sequence(item, "tools", where), f"{where}.tools")
+    for item, where in expect.entries(items, "input"):
+        _read_item(draft, item, where)
     _read_choice(draft, body.get("tool_choice"))
-    parallel = body.get("parallel_tool_calls")
-    draft.parallel = parallel if isinstance(parallel, bool) else None
-    text = as_object(body.get("text"))
-    draft.schema = _read_schema(as_object(text.get("format")))
-    draft.verbosity = as_text(text.get("verbosity")) or None
-    draft.max_tokens = as_whole(body.get("max_output_tokens"))
+    draft.parallel = expect.flag(body, "parallel_tool_calls")
+    text = expect.mapping(body, "text")
+    draft.schema = _read_schema(text)
+    draft.verbosity = expect.text(text, "verbosity", "text") or None
+    draft.drop_unread_of("text", text, _READ_OF_TEXT)
+    draft.max_tokens = expect.whole(body, "max_output_tokens")
     read_common(draft, body)
-    reasoning = as_object(body.get("reasoning"))
-    draft.effort = as_text(reasoning.get("effort")) or None
-    draft.wants_summary = bool(reasoning.get("summary"))
-    include = as_list(body.get("include"))
+    reasoning = expect.mapping(body, "reasoning")
+    draft.effort = expect.text(reasoning, "effort", "reasoning") or None
+    draft.wants_summary = bool(expect.text(reasoning, "summary", "reasoning"))
+    include = expect.words(expect.sequence(body, "include"), "include")
     draft.wants_envelopes = _ENCRYPTED in include
-    draft.drop(*(f"include: {as_text(name)[:60]}" for name in include if name != _ENCRYPTED))
+    draft.drop(*(f"include: {name[:60]}" for name in include if name != _ENCRYPTED))
     draft.drop_unread(body, _READ)
     return draft
 
@@ -80,57 +81,66 @@ def _check_kept(body: JsonObject) -> None:
 
 
 def _read_item(draft: Draft, item: JsonObject, where: str) -> None:
-    kind = as_text(item.get("type")) or "message"
+    kind = expect.text(item, "type", where) or "message"
     reader = _ITEMS.get(kind)
-    if reader is None:
-        draft.drop(f"items of type {kind[:40]}")
-    else:
+    if reader is not None:
         reader(draft, item, where)
+    elif kind != "additional_tools":
+        draft.drop(f"items of type {kind[:40]}")
 
 
 def _read_message(draft: Draft, item: JsonObject, where: str) -> None:
-    role = as_text(item.get("role"))
-    parts = _read_parts(draft, item.get("content"))
+    role = expect.text(item, "role", where)
+    if role not in ("system", "developer", "user", "assistant"):
+        raise BadRequest(f'{where}.role: unknown role "{role[:40]}"', param=f"{where}.role")
+    parts = _read_content(draft, expect.content(item, "content", where))
     if role in ("system", "developer"):
         if draft.lines:
             draft.lines.append(DraftText("system", parts))
         else:
             draft.add_system(parts)
-    elif role in ("user", "assistant"):
-        if parts:
-            draft.lines.append(DraftText(role, parts))
-    else:
-        raise BadRequest(f'{where}.role: unknown role "{role[:40]}"', param=f"{where}.role")
+    elif parts or role == "user":
+        draft.lines.append(DraftText(role, parts or (Text(""),)))
 
 
 def _read_call(draft: Draft, item: JsonObject, where: str) -> None:
-    draft.lines.append(DraftCall(as_text(item.get("call_id")), _tool_name(item), as_text(item.get("arguments")) or "{}"))
+    call_id, name = expect.needed_text(item, "call_id", where), _tool_name(draft, item, where)
+    draft.lines.append(DraftCall(call_id, name, given_arguments(expect.text(item, "arguments", where))))
 
 
 def _read_custom_call(draft: Draft, item: JsonObject, where: str) -> None:
-    arguments = orjson.dumps({CUSTOM_FIELD: as_text(item.get("input"))}).decode()
-    draft.lines.append(DraftCall(as_text(item.get("call_id")), _tool_name(item), arguments))
+    arguments = orjson.dumps({CUSTOM_FIELD: expect.text(item, "input", where)}).decode()
+    draft.lines.append(DraftCall(expect.needed_text(item, "call_id", where), _tool_name(draft, item, where), arguments))
 
 
 def _read_shell_call(draft: Draft, item: JsonObject, where: str) -> None:
     """A call of a shell that the host offers: told as a call, so that its output has one to belong to."""
-    arguments = orjson.dumps(item.get("action") or item.get("operation") or {}).decode()
-    draft.lines.append(DraftCall(as_text(item.get("call_id")), as_text(item.get("type")).removesuffix("_call"), arguments))
+    action = expect.mapping(item, "action", where) or expect.mapping(item, "operation", where)
+    name = draft.name_tool(expect.text(item, "type", where).removesuffix("_call"))
+    draft.lines.append(DraftCall(_shell_call_id(item, where), name, orjson.dumps(action).decode()))
 
 
 def _read_output(draft: Draft, item: JsonObject, where: str) -> None:
-    output = item.get("output")
+    output, kind = item.get("output"), expect.text(item, "type", where)
     if isinstance(output, str):
         parts: tuple[Part, ...] = (Text(output),)
-    elif isinstance(output, list) and all("type" in as_object(entry) for entry in output):
-        parts = _read_parts(draft, output)
-    else:
+    elif kind in _PLAIN_OUTPUTS or (isinstance(output, list) and all(isinstance(e, dict) and "type" in e for e in output)):
+        parts = _read_content(draft, expect.content(item, "output", where))
+    elif output is None or isinstance(output, (list, dict)):
         parts = (Text(orjson.dumps(output).decode()),) if output else ()  # a shell's, in fields of its own
-    draft.lines.append(DraftResult(as_text(item.get("call_id")), parts))
+    else:
+        raise expect.unexpected(f"{where}.output", output, "a string or a list of parts")
+    call_id = expect.needed_text(item, "call_id", where) if kind in _PLAIN_OUTPUTS else _shell_call_id(item, where)
+    draft.lines.append(DraftResult(call_id, parts))
+
+
+def _shell_call_id(item: JsonObject, where: str) -> str:
+    """The id of a shell's call. The oldest kind of output has it as its own."""
+    return expect.text(item, "call_id", where) or expect.text(item, "id", where) or expect.needed_text(item, "call_id", where)
 
 
 def _read_reasoning(draft: Draft, item: JsonObject, where: str) -> None:
-    hidden = as_text(item.get("encrypted_content"))
+    hidden = expect.text(item, "encrypted_content", where)
     if is_wrapped(hidden):
         draft.lines.append(DraftReasoning(hidden))
     else:
@@ -153,51 +163,60 @@ _ITEMS: dict[str, Callable[[Draft, JsonObject, str], None]] = {
 }
 
 
-def _read_parts(draft: Draft, content: Json) -> tuple[Part, ...]:
+def _read_content(draft: Draft, content: str | list[tuple[JsonObject, str]]) -> tuple[Part, ...]:
     if isinstance(content, str):
         return (Text(content),) if content else ()
     parts: list[Part] = []
-    for value in as_list(content):
-        part = as_object(value)
-        match part.get("type"):
+    for part, place in content:
+        match expect.needed_text(part, "type", place):
             case "input_text" | "output_text" | "text" | "refusal" | "summary_text":
-                text = as_text(part.get("text")) or as_text(part.get("refusal"))
+                text = expect.text(part, "text", place) or expect.text(part, "refusal", place)
                 if text:
                     parts.append(Text(text))
+                if part.get("annotations"):
+                    draft.drop("annotations of earlier answers")
             case "input_image":
-                draft.add_image(parts, as_text(part.get("image_url")), as_text(part.get("detail")) or None)
+                image, detail = expect.text(part, "image_url", place), expect.text(part, "detail", place)
+                if not image and not expect.text(part, "file_id", place):
+                    raise expect.refuse(f"{place}.image_url", "missing. Send an address or a data: URL")
+                draft.add_image(parts, image, detail or None)
             case "input_file":
-                found = {name: as_text(part.get(key)) or None for name, key in _FILE_FIELDS}
+                found = {name: expect.text(part, key, place) or None for name, key in _FILE_FIELDS}
                 draft.add_file(parts, File(**found))
             case kind:
-                draft.drop(f"parts of type {as_text(kind)[:40]}")
+                draft.drop(f"parts of type {kind[:40]}")
     return tuple(parts)
 
 
 _FILE_FIELDS = (("name", "filename"), ("data", "file_data"), ("url", "file_url"), ("file_id", "file_id"))
 
 
-def _read_tool(draft: Draft, tool: JsonObject, namespace: str | None) -> None:
-    name, description = as_text(tool.get("name")), as_text(tool.get("description"))
-    match tool.get("type"):
+def _read_tools(draft: Draft, tools: list[Json], where: str, namespace: str | None = None) -> None:
+    for tool, place in expect.entries(tools, where):
+        _read_tool(draft, tool, place, namespace)
+
+
+def _read_tool(draft: Draft, tool: JsonObject, where: str, namespace: str | None) -> None:
+    kind = expect.needed_text(tool, "type", where)
+    if kind not in ("function", "custom", "namespace"):
+        draft.drop(f"the tool {kind[:40]}")
+        return
+    name, description = expect.needed_text(tool, "name", where), expect.text(tool, "description", where)
+    match kind:
         case "function":
-            seen = flat_name(namespace, name) if namespace else name
-            strict = tool.get("strict")
-            found = Tool(seen, description, as_object(tool.get("parameters")), strict if isinstance(strict, bool) else None)
-            draft.add_tool(found, Shape(name, namespace) if namespace else None)
+            schema, strict = expect.mapping(tool, "parameters", where), expect.flag(tool, "strict", where)
+            draft.add_tool(Tool(name, description, schema, strict), namespace)
+            draft.drop_unread_of("tools", tool, _READ_OF_TOOL)
         case "custom":
-            seen = flat_name(namespace, name) if namespace else name
-            draft.add_tool(custom_tool(seen, description, tool.get("format")), Shape(name, namespace, is_custom=True))
-        case "namespace":
-            for inner in as_list(tool.get("tools")):
-                _read_tool(draft, as_object(inner), name)
-        case kind:
-            draft.drop(f"the tool {as_text(kind)[:40]}")
+            form = expect.mapping(tool, "format", where)
+            draft.add_tool(custom_tool(name, description, form), namespace, is_custom=True)
+        case _:
+            draft.drop_unread_of("namespaces", tool, _READ_OF_NAMESPACE)
+            _read_tools(draft, expect.sequence(tool, "tools", where), f"{where}.tools", name)
 
 
-def _tool_name(given: JsonObject) -> str:
-    name, namespace = as_text(given.get("name")), as_text(given.get("namespace"))
-    return flat_name(namespace, name) if namespace else name
+def _tool_name(draft: Draft, given: JsonObject, where: str) -> str:
+    return draft.name_tool(expect.needed_text(given, "name", where), expect.text(given, "namespace", where) or None)
 
 
 def _read_choice(draft: Draft, choice: Json) -> None:
@@ -206,23 +225,27 @@ def _read_choice(draft: Draft, choice: Json) -> None:
     if isinstance(choice, str):
         draft.choose("any" if choice == "required" else choice)
         return
-    given = as_object(choice)
-    match given.get("type"):
+    if not isinstance(choice, dict):
+        raise expect.unexpected("tool_choice", choice, "a string or an object")
+    match expect.text(choice, "type", "tool_choice"):
         case "function" | "custom":
-            draft.choose("one", _tool_name(given))
+            draft.choose("one", _tool_name(draft, choice, "tool_choice"))
         case "allowed_tools":
-            draft.keep_tools(_tool_name(as_object(tool)) for tool in as_list(given.get("tools")))
-            draft.choose("any" if given.get("mode") == "required" else "auto")
+            tools = expect.entries(expect.sequence(choice, "tools", "tool_choice"), "tool_choice.tools")
+            draft.keep_tools([_allowed_name(draft, tool, where) for tool, where in tools])
+            draft.choose("any" if choice.get("mode") == "required" else "auto")
         case kind:
-            draft.choose("one", as_text(kind))
+            draft.choose("one", kind)
 
 
-def _read_schema(form: JsonObject) -> Schema | None:
-    if form.get("type") == "json_object":
-        return Schema(None)
-    if form.get("type") != "json_schema":
+def _allowed_name(draft: Draft, tool: JsonObject, where: str) -> str:
+    """An allowed tool, by its name. A host's own has none, and is not offered elsewhere."""
+    return _tool_name(draft, tool, where) if tool.get("type") in (None, "function", "custom") else ""
+
+
+def _read_schema(text: JsonObject) -> Schema | None:
+    form = expect.mapping(text, "format", "text")
+    if not form:
         return None
-    strict = form.get("strict")
-    return Schema(
-        as_object(form.get("schema")), as_text(form.get("name")) or "answer", strict if isinstance(strict, bool) else None
-    )
+    kind = expect.needed_text(form, "type", "text.format")
+    return read_schema(form, "text.format") if kind == "json_schema" else read_plain_form(kind, "text.format")

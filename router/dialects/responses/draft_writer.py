@@ -5,6 +5,7 @@ from router.contract.words import Feature
 from router.dialects.fields import as_object
 from router.dialects.translate.context import WriteContext, marked_error, optional
 from router.dialects.translate.draft import (
+    DEFAULT_SCHEMA_NAME,
     Draft,
     DraftCall,
     DraftReasoning,
@@ -60,8 +61,10 @@ def _write_items(draft: Draft, context: WriteContext) -> list[Json]:
     for line in draft.lines:
         match line:
             case DraftText(role, parts):
-                kind = "output_text" if role == "assistant" else "input_text"
-                content: list[Json] = [_write_part(part, kind) for part in parts]
+                kind, said = "input_text", parts
+                if role == "assistant":
+                    kind, said = "output_text", draft.spoken(parts, role)
+                content: list[Json] = [_write_part(part, kind) for part in said]
                 items.append({"type": "message", "role": "developer" if role == "system" else role, "content": content})
             case DraftCall(call_id, name, arguments):
                 items.append({"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments})
@@ -133,7 +136,8 @@ def _write_choice(draft: Draft) -> Json:
 def _write_schema(draft: Draft) -> Json:
     if draft.schema is None:
         return None
-    schema, name, strict = draft.schema
+    schema, name, strict, description = draft.schema
     if schema is None:
         return {"type": "json_object"}
-    return {"type": "json_schema", "name": name, "schema": schema, "strict": bool(strict)}
+    form: JsonObject = {"type": "json_schema", "name": name or DEFAULT_SCHEMA_NAME, "schema": schema, "strict": bool(strict)}
+    return form if description is None else {**form, "description": description}

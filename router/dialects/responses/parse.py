@@ -58,7 +58,11 @@ class ResponsesParser(AnswerParser):
     def _begin_item(self, event: JsonObject, item: JsonObject) -> bytes:
         if item.get("type") != "function_call":
             return b""
-        return self._sequencer.begin(_key_of(event), as_text(item.get("call_id")), as_text(item.get("name")))
+        return self._begin_call(_key_of(event), item)
+
+    def _begin_call(self, key: Json, item: JsonObject) -> bytes:
+        call_id = as_text(item.get("call_id")) or as_text(item.get("id")) or f"call_{self._answer_id}_{key}"
+        return self._sequencer.begin(key, call_id, as_text(item.get("name")))
 
     def _end_item(self, event: JsonObject, item: JsonObject) -> bytes:
         kind, key = item.get("type"), _key_of(event)
@@ -70,9 +74,12 @@ class ResponsesParser(AnswerParser):
         if kind in _CALLS:
             frames = b""
             if not self._sequencer.knows(key):
-                frames = self._sequencer.begin(key, as_text(item.get("call_id")), as_text(item.get("name")))
+                frames = self._begin_call(key, item)
             if not was_told:
                 frames += self._sequencer.arguments(key, as_text(item.get("arguments")) or as_text(item.get("input")))
+            if item.get("status") == "incomplete":
+                self._sequencer.cut(key)
+                return frames
             return frames + self._sequencer.end(key)
         return b"" if was_told else self._message_of(item)
 

@@ -2,19 +2,17 @@
 
 from router.contract.request import JsonObject
 from router.dialects.composer import named_frame
+from router.dialects.responses.said_back import say_back
 
 _EMPTY_RESPONSE: JsonObject = {
     "object": "response",
     "created_at": 0,
+    "completed_at": None,
     "status": "failed",
     "model": "",
     "output": [],
-    "parallel_tool_calls": True,
-    "tool_choice": "auto",
-    "tools": [],
     "incomplete_details": None,
-    "instructions": None,
-    "metadata": {},
+    **say_back({}),
     "usage": None,
 }
 """What typed clients look for in a response, also in one of which nothing is known but that it failed."""

@@ -67,6 +67,7 @@ class Bridge(NamedTuple):
             shapes=draft.shapes,
             sends_envelopes=draft.wants_envelopes,
             sends_thoughts=draft.wants_thoughts,
+            asked=view.as_sent,
         )
         composer = SPECS[self.caller].composer(answer)
         parser = target.parser(composer, context.target.name, answer.id)

@@ -5,18 +5,17 @@ place for is noted as dropped; what would then mean something else is refused.
 """
 
 import base64
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import NamedTuple
 
 from router.contract.errors import BadRequest, Misfit
 from router.contract.request import Json, JsonObject
-from router.dialects.composer import CUSTOM_FIELD, Shape
+from router.dialects.composer import CUSTOM_FIELD, Shape, is_blank
+from router.dialects.translate.names import ToolNames
 
-_MAX_NAME = 64
-_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+DEFAULT_SCHEMA_NAME = "answer"
+"""What the schema of an answer is called where a dialect asks for a name and the caller gave none."""
 
 
 class Text(NamedTuple):
@@ -96,8 +95,9 @@ class Schema(NamedTuple):
     """The JSON that an answer must be. Without `schema` any object will do."""
 
     schema: JsonObject | None
-    name: str = "answer"
+    name: str | None = None
     is_strict: bool | None = None
+    description: str | None = None
 
 
 @dataclass(slots=True)
@@ -107,6 +107,7 @@ class Draft:
     system: list[str] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     tools: dict[str, Tool] = field(default_factory=dict)
+    names: ToolNames = field(default_factory=ToolNames)
     shapes: dict[str, Shape] = field(default_factory=dict)
     choice: Choice | None = None
     parallel: bool | None = None
@@ -133,14 +134,29 @@ class Draft:
 
     def drop_unread(self, body: JsonObject, read: frozenset[str]) -> None:
         """Note every field of a body that the other dialect has no word for."""
-        self.drop(*(name for name, value in body.items() if name not in read and value not in (None, [], {})))
+        self.drop(*_unread(body, read))
 
-    def add_tool(self, tool: Tool, shape: Shape | None = None) -> None:
-        """Offer a tool; of two with one name, the last. With a shape, the caller knows it as something else than this."""
-        self.tools[tool.name] = tool
-        self.shapes.pop(tool.name, None)
-        if shape is not None:
-            self.shapes[tool.name] = shape
+    def drop_unread_of(self, what: str, body: JsonObject, read: frozenset[str]) -> None:
+        """Note every such field of a message, a part or a tool."""
+        if not body.keys() <= read:
+            self.drop(*(f"{name[:40]} of {what}" for name in _unread(body, read)))
+
+    def name_tool(self, name: str, namespace: str | None = None) -> str:
+        """The name by which the target knows a tool of the caller's. Where it differs, calls come back under the caller's."""
+        seen = self.names.seen(name, namespace)
+        if seen != name:
+            self.shapes.setdefault(seen, Shape(name, namespace))
+        return seen
+
+    def add_tool(self, tool: Tool, namespace: str | None = None, *, is_custom: bool = False) -> None:
+        """Offer a tool, by the caller's name for it; of two with one name, the last."""
+        seen = self.name_tool(tool.name, namespace)
+        if seen in self.tools:
+            self.drop(f"the first of two tools named {tool.name[:64]}")
+        self.tools[seen] = tool._replace(name=seen)
+        self.shapes.pop(seen, None)
+        if is_custom or seen != tool.name:
+            self.shapes[seen] = Shape(tool.name, namespace, is_custom)
 
     def choose(self, mode: str, name: str | None = None) -> None:
         """Say which tool is called: auto, none, any, or one by name, which must be among those that are left."""
@@ -167,6 +183,14 @@ class Draft:
             else:
                 self.drop("images and files in system messages")
 
+    def spoken(self, parts: Iterable[Part], role: str) -> tuple[Text, ...]:
+        """The words of a role that may not show pictures or files."""
+        kept = list(parts)
+        words = tuple(part for part in kept if isinstance(part, Text))
+        if len(words) < len(kept):
+            self.drop(f"images and files in {role} messages")
+        return words
+
     def add_image(self, parts: list[Part], url: str, detail: str | None = None) -> None:
         """A picture, if it can be shown elsewhere: by its address or its bytes."""
         if not url:
@@ -189,8 +213,8 @@ class Draft:
 
     def settle(self) -> None:
         """Make the last system text the user's where nobody else speaks: every target wants something to answer."""
-        if not self.lines and self.system:
-            self.lines.append(DraftText("user", (Text(self.system.pop()),)))
+        if not self.lines:
+            self.lines.append(DraftText("user", (Text(self.system.pop() if self.system else ""),)))
 
     def check_pairs(self) -> None:
         """A result whose call is not there cannot be told to a target: none accepts it."""
@@ -217,12 +241,13 @@ def custom_tool(name: str, description: str, form: Json) -> Tool:
     return Tool(name, description, schema)
 
 
-def flat_name(namespace: str, name: str) -> str:
-    """One name for a tool of a group, within what every host allows. Too long ones end in a digest, the same each time."""
-    whole = _NO_NAME.sub("_", f"{namespace}__{name}")
-    if len(whole) <= _MAX_NAME:
-        return whole
-    return f"{whole[: _MAX_NAME - 9]}_{blake2b(whole.encode(), digest_size=4).hexdigest()}"
+def given_arguments(arguments: str) -> str:
+    """The arguments of a call as JSON. A call without any has an empty object."""
+    return "{}" if is_blank(arguments) else arguments
+
+
+def _unread(body: JsonObject, read: frozenset[str]) -> list[str]:
+    return [name for name, value in body.items() if name not in read and value not in (None, [], {}, "")]
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:

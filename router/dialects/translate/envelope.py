@@ -34,11 +34,28 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     THINKING_BLOCK: {"type": str, "thinking": str, "signature": str, "data": str},
     REASONING_CONTENT: {"reasoning_content": str},
 }
+SUMMARY_MARK = f"{_MARK}~"
+"""How a summary begins that was written here: an envelope that belongs to no target, since all may read it."""
 
 
 def wrap(target: str, state: JsonObject) -> str:
     """Wrap a target's state."""
     return f"{_MARK}{target}~{base64.b64encode(orjson.dumps(state)).decode()}"
+
+
+def wrap_summary(summary: str) -> str:
+    """Wrap a summary of ours, for the item that clients keep unread and send back."""
+    return SUMMARY_MARK + base64.b64encode(summary.encode("utf-8", "replace")).decode()
+
+
+def unwrap_summary(text: str) -> str | None:
+    """The summary inside, if the text was wrapped here and is whole."""
+    if not text.startswith(SUMMARY_MARK):
+        return None
+    try:
+        return base64.b64decode(text[len(SUMMARY_MARK) :], validate=True).decode() or None
+    except ValueError:
+        return None
 
 
 def is_wrapped(text: str) -> bool:

@@ -61,7 +61,14 @@ class AnswerParser(ABC):
         if self._end.finish is None or self.failure is not None:
             return b""
         self.is_complete = True
-        return self._held_back() + self._sequencer.end_all() + self._composer.close(self._end.finish, self._end.usage)
+        is_cut = self._end.finish in (Finish.LENGTH, Finish.FILTER)
+        frames = self._held_back() + self._sequencer.end_all(is_cut=is_cut)
+        return frames + self._composer.close(self._end.finish, self._end.usage)
+
+    @property
+    def has_finish(self) -> bool:
+        """Whether the target has said how its answer ended, even if its last event is missing."""
+        return self._end.finish is not None and self.failure is None
 
     def _held_back(self) -> bytes:
         return b""

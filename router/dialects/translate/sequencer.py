@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 import orjson
 
 from router.contract.request import Json
-from router.dialects.composer import Composer
+from router.dialects.composer import Composer, is_blank
+
+_NOTHING = "null"
 
 
 @dataclass(slots=True)
@@ -18,7 +20,12 @@ class _Call:
     name: str
     pieces: list[str] = field(default_factory=list)
     is_over: bool = False
+    is_ended: bool = False
+    """Whether the target said that it is over, which it also says of a call that was cut."""
+    is_cut: bool = False
     has_grown: bool = False
+    beginning: str | None = ""
+    """What of its arguments waits to be told, without blanks around it; None once they are told as they come."""
 
     def add(self, delta: str) -> None:
         self.pieces.append(delta)
@@ -67,11 +74,13 @@ class CallSequencer:
     def _say(self, write: Callable[[str], bytes], words: str) -> bytes:
         if self._open is None:
             return write(words)
+        self._end_those_said_to_be()
         self._waiting.append((write, words))
         return self._go_on()
 
     def begin(self, key: Json, call_id: str, name: str) -> bytes:
         """A call appears. Its key tells it from the others of this answer."""
+        self._end_those_said_to_be()
         call = self._calls[key] = _Call(call_id, name)
         self._waiting.append(call)
         return self._go_on()
@@ -94,17 +103,45 @@ class CallSequencer:
                 return b""
             raise ValueError("arguments without an open call")
         call.add(delta)
-        return self._composer.arguments(delta) if call is self._open else b""
+        return self._tell(call, delta) if call is self._open else b""
 
-    def end(self, key: Json) -> bytes:
-        """The target says that this call is over."""
-        if key in self._calls:
-            self._calls[key].is_over = True
+    def _tell(self, call: _Call, delta: str) -> bytes:
+        """Pass arguments on. Blanks and a beginning `null` wait: they may be all that comes, and then there are none."""
+        if call.beginning is None:
+            return self._composer.arguments(delta)
+        call.beginning = (call.beginning + delta).strip()
+        if _NOTHING.startswith(call.beginning):
+            return b""
+        call.beginning = None
+        return self._composer.arguments("".join(call.pieces))
+
+    def end(self, key: Json, *, may_be_cut: bool = False) -> bytes:
+        """The target says that this call is over. Where it says so of a call that was cut too, what follows will tell."""
+        call = self._calls.get(key)
+        if call is not None:
+            call.is_ended = True
+            call.is_over = call.is_whole() or not may_be_cut
         return self._go_on()
 
-    def end_all(self) -> bytes:
-        """Whatever is open or waiting is whole now."""
+    def cut(self, key: Json) -> None:
+        """The target says that it could not finish this call."""
+        if key in self._calls:
+            self._calls[key].is_cut = True
+
+    def _end_those_said_to_be(self) -> None:
+        """Something follows, so that what was said to be over was not cut."""
         for call in self._calls.values():
+            call.is_over = call.is_over or (call.is_ended and not call.is_cut)
+
+    def end_all(self, *, is_cut: bool = False) -> bytes:
+        """The answer is over. Where it was cut, so is a call that it was in the middle of."""
+        calls = list(self._calls.values())
+        if is_cut and calls:
+            # A call without arguments may have been about to get some, unless something came after it.
+            last = calls[-1] if not self._waiting or self._waiting[-1] is calls[-1] else None
+            for call in calls:
+                call.is_cut = call.is_cut or (not call.is_whole() and (call is last or not is_blank("".join(call.pieces))))
+        for call in calls:
             call.is_over = True
         return self._go_on()
 
@@ -115,16 +152,16 @@ class CallSequencer:
             if self._open is not None:
                 if not self._open.is_whole():
                     break
-                frames.append(self._composer.end_call())
+                frames.append(self._composer.end_call(is_cut=self._open.is_cut))
                 self._open = None
             if not self._waiting:
                 break
             thing = self._waiting.popleft()
             if isinstance(thing, _Call):
                 frames.append(self._composer.begin_call(thing.call_id, thing.name))
-                if thing.pieces:
-                    frames.append(self._composer.arguments("".join(thing.pieces)))
                 self._open = thing
+                if thing.pieces:
+                    frames.append(self._tell(thing, "".join(thing.pieces)))
             else:
                 frames.append(thing[0](thing[1]))
         return b"".join(frames)

@@ -40,7 +40,7 @@ class AnswerTranslator:
             for payload in self._frames.feed(data):
                 out.append(self._take(payload))  # noqa: PERF401  a list in one go would lose what came before a bad frame
         except ValueError:
-            out.append(self._fail(_UNREADABLE))
+            out.append(self.conclude() or self._fail(_UNREADABLE))
         return b"".join(out)
 
     def _take(self, payload: bytes) -> bytes:
@@ -82,6 +82,10 @@ class AnswerTranslator:
         self._has_ended = True
         return self._composer.fail(error.status, error.code, failure_words(error, self._request_id))
 
+    def conclude(self) -> bytes:
+        """The end of a stream that broke, where the target had said how its answer ended: only the line broke after it."""
+        return b"" if self._has_ended or not self._parser.has_finish else self._end()
+
     def _end(self) -> bytes:
         self._has_ended = True
         return self._parser.finish()
@@ -95,7 +99,7 @@ class AnswerTranslator:
             except orjson.JSONDecodeError:
                 break  # cut in the middle of an event
             except ValueError:
-                out.append(self._fail(_UNREADABLE))
+                out.append(self.conclude() or self._fail(_UNREADABLE))
         if not self._has_ended:
             out.append(self._end())
         return b"".join(out)

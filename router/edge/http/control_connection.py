@@ -13,6 +13,10 @@ from router.edge.routes import dialect_of_path, new_request_id
 
 _LINGER_SECONDS = 1.0
 _MAX_BODY_BYTES_BEHIND_A_HEAD = 65_536
+_MAX_PIPELINED_BYTES = 65_536
+_MAX_PIPELINED = 64
+_VERSIONS = ("1.0", "1.1")
+_CODINGS: tuple[list[bytes], ...] = ([], [b"chunked"])
 
 
 class ControlConnection(HttpToolsProtocol):
@@ -28,7 +32,11 @@ class ControlConnection(HttpToolsProtocol):
         self._waiting: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._in_head = False
+        self._reads_fields = False
         self._ignores_input = False
+        self._unanswered: list[Any] = []
+        """Requests whose answers are not out, the one that is served first."""
+        self._pipelined_bytes = 0
         self._unread: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
@@ -56,19 +64,61 @@ class ControlConnection(HttpToolsProtocol):
             late = BodyTimeout("the headers did not arrive in time")
             self._waiting = self.loop.call_later(self._head_seconds, self._reject, late)
 
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._reads_fields = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header. A field behind the body is none: whoever checked the head has not seen it."""
+        if self._reads_fields:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """The head is whole. A target that names a host is another proxy's business."""
-        self._in_head = False
-        if not self.url.startswith(b"/"):
-            self._reject(BadRequest("the request target must be a path"))
+        self._in_head = self._reads_fields = False
+        if self._ignores_input:
             return
+        if not self.url.startswith(b"/") or b"#" in self.url:
+            self._reject(BadRequest("the request target must be a path"))
+        elif self.parser.get_http_version() not in _VERSIONS or self._codings() not in _CODINGS:
+            self._reject(BadRequest(INVALID))
+        else:
+            self._begin_cycle()
+
+    def _codings(self) -> list[bytes]:
+        return [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+
+    def _begin_cycle(self) -> None:
+        """Have the request served, or wait for those before it.
+
+        uvicorn stops reading when one waits, and tells only the last of them that its caller has left. Here the connection is
+        read on, since a caller whose bytes are not read cannot be seen to leave, and all are told.
+        """
         super().on_headers_complete()
+        self._unanswered.append(self.cycle)
+        if self.pipeline:
+            self.flow.resume_reading()
+            if len(self.pipeline) > _MAX_PIPELINED:
+                self.transport.abort()
+
+    def on_response_complete(self) -> None:
+        """An answer is out: the next request may be served."""
+        self._unanswered = [cycle for cycle in self._unanswered if not cycle.response_complete]
+        super().on_response_complete()
+        if not self.pipeline:
+            self._pipelined_bytes = 0
 
     def on_body(self, body: bytes) -> None:
         """A body's own time is watched by who reads it."""
         self._in_head = False
-        if not self._ignores_input:
-            super().on_body(body)
+        if self._ignores_input:
+            return
+        super().on_body(body)
+        if self.pipeline:
+            self._pipelined_bytes += len(body)
+            if self._pipelined_bytes > _MAX_PIPELINED_BYTES:
+                self.transport.abort()
 
     def on_message_complete(self) -> None:
         """The request is whole."""
@@ -96,6 +146,9 @@ class ControlConnection(HttpToolsProtocol):
         self._stop_waiting()
         if self._unread is not None:
             self._unread.cancel()
+        for cycle in self._unanswered:
+            cycle.disconnected = True
+            cycle.message_event.set()
         super().connection_lost(exc)
 
     def _stop_waiting(self) -> None:

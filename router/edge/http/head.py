@@ -68,6 +68,11 @@ class Head(Protocol):
         ...
 
     @property
+    def origins(self) -> int:
+        """How many of the headers are `origin`."""
+        ...
+
+    @property
     def lengths(self) -> int:
         """How many of the headers are `content-length`."""
         ...
@@ -90,6 +95,7 @@ class RequestHead(Struct, eq=False):
     count: int
     size: int
     hosts: int
+    origins: int
     lengths: int
     length: int
     keeps_alive: bool
@@ -124,6 +130,8 @@ def parse_head(raw: bytes) -> RequestHead:
         pass
     except httptools.HttpParserError as error:
         raise BadRequest(INVALID) from error
+    if b"#" in lines.url:
+        raise BadRequest("the request target must be a path")
     path = lines.url.partition(b"?")[0].decode("latin-1")
     names = list(map(header_name, lines.fields[::2]))
     headers = dict(zip(names, map(str, lines.fields[1::2], repeat("latin-1")), strict=True))
@@ -144,6 +152,7 @@ def parse_head(raw: bytes) -> RequestHead:
         len(names),
         len(raw),
         names.count("host"),
+        names.count("origin"),
         lengths,
         length,
         keeps_alive,
@@ -194,6 +203,7 @@ class ScopeHead:
         "length",
         "lengths",
         "method",
+        "origins",
         "path",
         "route",
         "size",
@@ -206,7 +216,7 @@ class ScopeHead:
         self.route = ROUTES.get(self.path)
         self.takes_slot = self.path in PATHS_WITH_BODY
         self.headers: dict[str, str] = {}
-        self.count = self.hosts = self.lengths = 0
+        self.count = self.hosts = self.origins = self.lengths = 0
         self.is_checked = False
         target = len(scope["raw_path"]) + len(scope["query_string"]) + bool(scope["query_string"])
         self.size = len(f"{self.method}  HTTP/1.1\r\n\r\n") + target
@@ -215,6 +225,7 @@ class ScopeHead:
             self.count += 1
             self.size += len(raw) + len(value) + len(": \r\n")
             self.hosts += name == "host"
+            self.origins += name == "origin"
             self.lengths += name == "content-length"
             self.headers[name] = value.decode("latin-1")
         self.length = read_length(self.headers["content-length"]) or 0 if self.lengths == 1 else 0

@@ -59,7 +59,10 @@ class CallerSink(Struct, eq=False):
         if self._head:
             data = self._head + data
             self._head = b""
-        self._transport.write(data)
+        try:  # noqa: SIM105  which costs a piece nothing, as a `with` would
+            self._transport.write(data)
+        except RuntimeError:
+            pass  # uvloop has closed it, and tells the connection a little later that the caller is gone
 
     def end(self) -> None:
         self.has_ended = self.is_over = True

@@ -1,5 +1,6 @@
 """A database file that only its owner can read, made before SQLite sees it, and the two ways to open it."""
 
+import contextlib
 import os
 import sqlite3
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
 """How long a writer waits for another process's lock."""
+
+_PRIVATE = 0o600
 
 
 class StoreUnusable(Exception):
@@ -18,14 +21,25 @@ FAILURES = (sqlite3.Error, OSError, StoreUnusable)
 
 
 def create_private(path: Path) -> int:
-    """Make the file, or take it as it is, for its owner alone; SQLite's side files copy its rights. Answers its inode."""
+    """Make the file for its owner alone, where there is none. Answers its inode.
+
+    One that is there is left as it is, since it may be another program's, or a link to one's: `prepare` looks, and then
+    makes it private.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        path.chmod(0o600)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, _PRIVATE))
         return path.stat().st_ino
-    except OSError as error:
-        raise StoreUnusable(f"{path.name} cannot be opened: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise StoreUnusable(f"{path.name} cannot be opened: {getattr(error, 'strerror', None) or error}") from error
+
+
+def make_private(path: Path) -> None:
+    """Take a file of ours from everybody but its owner, with what SQLite keeps next to it."""
+    for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        with contextlib.suppress(FileNotFoundError):
+            if file.stat().st_mode & 0o777 != _PRIVATE:
+                file.chmod(_PRIVATE)
 
 
 def inode_of(path: Path) -> int:

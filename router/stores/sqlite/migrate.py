@@ -12,10 +12,12 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from router.stores.sqlite.files import StoreUnusable, connect
+from router.stores.sqlite.files import StoreUnusable, connect, make_private
 
 Migrations = tuple[str, ...]
 """The scripts of one kind of file: the n-th makes version n."""
+_LEADING = 4
+"""How many columns tell a table of ours from another program's of the same name."""
 
 
 class Migrated(NamedTuple):
@@ -42,14 +44,16 @@ RESPONSES = read_migrations("responses")
 def prepare(path: Path, migrations: Migrations) -> Migrated | None:
     """Bring an existing file to the newest version. Answers what was done to one that held something already.
 
-    Raises `StoreUnusable` for a file that a newer Tandem wrote, that is not a database, or that cannot be migrated: such a
-    file is left as it was.
+    Raises `StoreUnusable` for a file that a newer Tandem or another program wrote, that is not a database, or that cannot be
+    migrated: such a file is left as it was.
     """
     try:
         with contextlib.closing(connect(path)) as database:
             before = _read_version(database)
             if before > len(migrations):
                 raise StoreUnusable(f"{path.name} was written by a newer Tandem (schema {before} > {len(migrations)})")
+            _check_ours(database, path, before, migrations)
+            make_private(path)
             database.execute("PRAGMA journal_mode = WAL")
             return _migrate(database, path, before, migrations) if before < len(migrations) else None
     except (sqlite3.Error, OSError) as error:
@@ -61,11 +65,46 @@ def read_columns(migrations: Migrations, table: str) -> tuple[str, ...]:
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         for script in migrations:
             database.executescript(script)
-        return tuple(name for (name,) in database.execute("SELECT name FROM pragma_table_info(?)", (table,)))
+        return _read_columns(database, table)
 
 
 def _read_version(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _check_ours(database: sqlite3.Connection, path: Path, before: int, migrations: Migrations) -> None:
+    """Refuse a file of another program, which may have a table of the same name, or count its versions in the same place.
+
+    A table of ours begins with our columns: later versions add theirs at its end. A file that counts no version holds nothing
+    but our tables; to one that does, its owner may have added some.
+    """
+    found, ours = _read_tables(database), _tables_of(migrations[: max(before, 1)])
+    leading = {name: columns[:_LEADING] for name, columns in ours.items()}
+    foreign = [name for name, first in leading.items() if name in found and found[name][: len(first)] != first]
+    if before == 0:
+        known = _tables_of(migrations)
+        foreign += [name for name in found if name not in known]
+    if foreign:
+        raise StoreUnusable(f'{path.name} belongs to another program: its table "{foreign[0]}" is not one of Tandem\'s')
+    if found and found.keys().isdisjoint(ours):
+        raise StoreUnusable(f"{path.name} belongs to another program: it has none of the tables that Tandem keeps there")
+
+
+def _tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        for script in migrations:
+            database.executescript(script)
+        return _read_tables(database)
+
+
+def _read_tables(database: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
+    """The columns of each table, in their order."""
+    names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    return {name: _read_columns(database, name) for (name,) in names.fetchall()}
+
+
+def _read_columns(database: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    return tuple(name for (name,) in database.execute("SELECT name FROM pragma_table_info(?)", (table,)))
 
 
 def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: Migrations) -> Migrated | None:

@@ -1,7 +1,8 @@
 """The one way in which anything is written to SQLite: a thread for each file takes what is queued, in order, in batches.
 
 Stores that share a file share its writer. A file that is locked, or was moved away, delays what is queued; one row that
-SQLite refuses costs no other. What is lost is counted, and said through `on_failure(kind, lost)`.
+SQLite refuses costs no other. What is lost is counted, and said through `on_failure(kind, lost)`: at once, then once a
+minute while it goes on (`alarm`), and at the end.
 """
 
 import asyncio
@@ -17,12 +18,12 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from router.stores.sqlite.alarm import OUTAGE, Alarm, OnFailure
 from router.stores.sqlite.files import FAILURES, WRITE_SECONDS, StoreUnusable, connect, create_private, inode_of
 from router.stores.sqlite.migrate import Migrations, prepare
 from router.stores.sqlite.rows import Row, write_rows
 
 Result = TypeVar("Result")
-OnFailure = Callable[[str, int], None]
 Upkeep = Callable[[sqlite3.Connection], bool]
 """Deletes what is too old, a little at a time. Answers whether there is more to delete."""
 
@@ -77,7 +78,7 @@ class SqliteWriter:
         batch_seconds: float = _BATCH_SECONDS,
         lock_seconds: float = WRITE_SECONDS,
     ) -> None:
-        self.path, self._migrations, self._on_failure = path, migrations, on_failure
+        self.path, self._migrations, self._alarm = path, migrations, Alarm(on_failure)
         self._max_rows, self._max_bytes = max_rows, max_bytes
         self._batch_seconds, self._lock_seconds = batch_seconds, lock_seconds
         self.lost = 0
@@ -93,7 +94,6 @@ class SqliteWriter:
         self._next_upkeep: dict[object, float] = {}
         self._wake = threading.Event()
         self._is_closing = False
-        self._told_lost = 0
         self._database: sqlite3.Connection | None = None
         self._inode = create_private(path)
         self.migrated = prepare(path, migrations)
@@ -158,23 +158,16 @@ class SqliteWriter:
     def lose(self, kind: str) -> None:
         """Count a row as lost before it could be queued, and say so."""
         self._count_lost(1)
-        self.report(kind)
-
-    def report(self, kind: str) -> None:
-        """Say that something failed, and how much is lost by now."""
-        self._told_lost = self.lost
-        with contextlib.suppress(Exception):  # whoever cannot say it must neither end the writer nor fail a request
-            self._on_failure(kind, self.lost)
+        self._alarm.sound(kind, self.lost)
 
     def _count_lost(self, rows: int) -> None:
         with self._lock:
             self.lost += rows
 
     def _refuse(self) -> None:
+        self._count_lost(1)  # said by the writer's thread, once for many: whoever is flooded needs no flood of lines
         if self._is_closing:
-            self.lose("Closed")
-        else:
-            self._count_lost(1)  # said by the writer's thread, once for many: whoever is flooded needs no flood of lines
+            self._alarm.conclude("Closed", self.lost)
 
     async def _close(self) -> None:
         self._is_closing = True
@@ -182,7 +175,7 @@ class SqliteWriter:
         done, _ = await asyncio.wait([asyncio.wrap_future(self._ended)], timeout=_CLOSE_SECONDS)
         if not done:
             self._count_lost(len(self._queue) + len(self._in_hand))
-            self.report("TimeoutError")
+            self._alarm.conclude("TimeoutError", self.lost)
 
     # In the writer's thread.
 
@@ -198,6 +191,7 @@ class SqliteWriter:
                 if not is_closing:
                     self._tidy()
                 failures = 0
+                self._alarm.remind(self.lost)
                 tries_left = 0 if is_closing else _LAST_TRIES
             except Exception as error:  # noqa: BLE001  the writer must outlive a locked or vanished file
                 failures = min(failures + 1, _MAX_DOUBLINGS)
@@ -217,9 +211,7 @@ class SqliteWriter:
                 self._queue.popleft()
                 if isinstance(error, FAILURES):
                     self._disconnect()  # whatever comes next gets a fresh connection
-                    self.report(type(error).__name__)
-        if self.lost > self._told_lost:
-            self.report("QueueFull")
+                    self._alarm.sound(type(error).__name__, self.lost, OUTAGE)
 
     def _take(self) -> _Job[Any] | None:
         """Take rows until a batch is full, or until a job is next, which stays in the queue until it is done."""
@@ -238,7 +230,8 @@ class SqliteWriter:
         refused = write_rows(database, written)
         if refused:
             self._count_lost(len(refused))
-            self.report(type(refused[0]).__name__)
+            self._alarm.sound(type(refused[0]).__name__, self.lost)
+        self._alarm.clear()
         del self._in_hand[: len(rows)]
         for row in written:
             self._bytes_out += row.size
@@ -264,7 +257,7 @@ class SqliteWriter:
                     is_more_left = upkeep(self._open())
                 except FAILURES as error:  # old rows cost room, and no request
                     self._disconnect()
-                    self.report(type(error).__name__)
+                    self._alarm.sound(type(error).__name__, self.lost, OUTAGE)
                     continue
                 if is_more_left:
                     self._next_upkeep[store] = now
@@ -273,7 +266,7 @@ class SqliteWriter:
         """The writer's connection. A file that was moved away or replaced under it is made, or taken, anew."""
         if self._database is not None and inode_of(self.path) != self._inode:
             self._disconnect()
-            self.report("FileNotFoundError")
+            self._alarm.sound("FileNotFoundError", self.lost)
         if self._database is None:
             self._inode = create_private(self.path)
             prepare(self.path, self._migrations)
@@ -284,7 +277,7 @@ class SqliteWriter:
     def _give_way(self, error: Exception) -> None:
         """The file cannot be used now: rows go on waiting, and whoever waits for a job hears of it."""
         self._disconnect()
-        self.report(type(error).__name__)
+        self._alarm.sound(type(error).__name__, self.lost, OUTAGE)
         self._fail_jobs(error)
 
     def _fail_jobs(self, error: Exception) -> None:
@@ -302,9 +295,8 @@ class SqliteWriter:
 
     def _end(self) -> None:
         self._fail_jobs(StoreUnusable(f"{self.path.name} is closed"))
-        if self._in_hand:
-            self._count_lost(len(self._in_hand))
-            self.report("Closed")
+        self._count_lost(len(self._in_hand))
+        self._alarm.conclude("Closed", self.lost)
         with self._lock:
             self._newest.clear()
         self._ended.set_result(None)

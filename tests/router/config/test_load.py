@@ -2,10 +2,11 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 import policies
 from router.config.load import ConfigError, check_config, default_text, find_config, load_config
-from router.config.models import DecisionSettings
+from router.config.models import SHIPPED_MODELS, DecisionSettings
 from router.wiring import known_names
 from tests.conftest import SIMULATED
 from tests.tools.running import two_targets
@@ -410,3 +411,136 @@ def test_a_rule_for_a_client_that_nobody_knows_is_a_fault(tmp_path):
     (fault,) = caught.value.faults
     assert (fault.path, fault.problem) == ("rules[0].when.client", 'unknown client "codx"')
     assert "did you mean codex?" in fault.hint
+
+
+def test_the_default_file_shows_the_shipped_model_names_in_their_order():
+    lines = default_text().partition("models: {}\n")[2].partition("\n\n")[0].splitlines()
+
+    shown = yaml.safe_load("\n".join(line.removeprefix("#") for line in lines))
+
+    assert list(shown.items()) == list(SHIPPED_MODELS.items())
+
+
+@pytest.mark.parametrize("name", ["claude-fast", "gpt-*", "*", "fast"])
+def test_a_shipped_model_name_may_be_taken_away(name):
+    loaded = check_config(
+        f"{two_targets('http://a/v1', 'http://b/v1')}models: {{'{name}': null}}\n", "test", Path("."), known_names()
+    )
+
+    assert loaded.config.models == {name: None}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("auto", "cannot be taken away"),
+        ("claude-fats", "did you mean claude-fast?"),
+        ("simulated-fast", "no shipped name is this one"),
+        ("gpt*", "no shipped name is this one"),
+    ],
+)
+def test_only_a_shipped_model_name_can_be_taken_away(name, said):
+    faults = faults_of(f"{two_targets('http://a/v1', 'http://b/v1')}models: {{'{name}': null}}\n")
+
+    assert said in faults[f"models.{name}"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:99999/v1",
+        "http://127.0.0.1:65536/v1",
+        "http://127.0.0.1:0/v1",
+        "http://127.0.0.1:/v1",
+        "http://127.0.0.1:80x/v1",
+        "http://127.0.0.1:-1/v1",
+        "http://[::1]:99999/v1",
+        "http://[::1/v1",
+        "http://::1]/v1",
+        "http://[::g]/v1",
+        "http://[]/v1",
+        "http:///v1",
+        "https://:443/v1",
+        "http://host\\r\\nx-evil: 1/v1",
+        "http://host/v1\\n",
+        "http://host/v1 ",
+        "http://ho st/v1",
+        "http://host/v1\\t",
+        "http://host/\\0",
+    ],
+)
+def test_an_address_that_cannot_be_dialled_is_a_fault(url):
+    problem = faults_of(two_targets(url, "http://b/v1"))["tiers.fast.targets[0].base_url"]
+
+    assert "must" in problem or "IPv6" in problem
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://h/v1", "http://h:1/v1", "https://h:65535", "http://[::1]:8000/v1", "http://[::1]/v1", "http://127.0.0.1:0080"],
+)
+def test_an_address_that_can_be_dialled_is_none(url):
+    assert check_config(two_targets(url, "http://b/v1"), "test", Path("."), known_names())
+
+
+@pytest.mark.parametrize("key", ["sk-a\\r\\nx-evil: 1", "sk-a\\n", " sk-a", "sk-a\\0", "sk-\u2026", "env:NAME\\n", "env:A\\nB"])
+def test_a_key_that_no_header_can_hold_is_a_fault_and_never_echoed(key):
+    text = two_targets("http://a/v1", "http://b/v1", fast_extra=f'api_key: "{key}",')
+
+    problem = faults_of(text)["tiers.fast.targets[0].api_key"]
+
+    assert "must not contain line breaks" in problem
+    assert "sk-" not in problem
+
+
+def test_what_surrounds_a_key_in_the_environment_is_left_out_with_a_warning(monkeypatch):
+    monkeypatch.setenv("A_KEY", " sk-from-a-file\r\n")
+    text = two_targets("http://a/v1", "http://b/v1", fast_extra="api_key: env:A_KEY,")
+
+    loaded = check_config(text, "test", Path("."), known_names())
+
+    assert loaded.targets[0].endpoint.api_key.reveal() == "sk-from-a-file"
+    assert loaded.warnings == (
+        "tiers.fast.targets[0].api_key: env:A_KEY has spaces or a line break around it, which are left out",
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("sk-a\nb", "line break"), ("sk-\u2026", "ASCII"), ("  \n", "is not set"), ("sk-a\rb", "cannot be sent")],
+)
+def test_a_key_in_the_environment_that_cannot_be_sent_is_a_fault_and_never_echoed(monkeypatch, value, said):
+    monkeypatch.setenv("A_KEY", value)
+
+    problem = faults_of(two_targets("http://a/v1", "http://b/v1", fast_extra="api_key: env:A_KEY,"))[
+        "tiers.fast.targets[0].api_key"
+    ]
+
+    assert said in problem
+    assert "sk-" not in problem
+
+
+def mapping_of(keys: int) -> str:
+    return SIMULATED + "effort:\n" + "".join(f"  key{key}: x\n" for key in range(keys))
+
+
+def list_of(entries: int) -> str:
+    return SIMULATED + "policies:\n" + "  - nobody\n" * entries
+
+
+def settings_of(keys: int) -> str:
+    return SIMULATED + "".join(f"key{key}: x\n" for key in range(keys))
+
+
+@pytest.mark.parametrize(("write", "entries"), [(mapping_of, 12_000), (list_of, 4_000), (settings_of, 2_000)])
+def test_a_large_file_is_checked_in_the_time_that_it_takes_to_parse_it(write, entries):
+    text = write(entries)
+
+    assert cost_ratio(lambda: faults_of(text), lambda: yaml.safe_load(text), repeats=2) < 2
+
+
+def test_a_file_with_thousands_of_faults_names_the_first_and_counts_the_rest():
+    faults = faults_of(settings_of(2_000))
+
+    assert len(faults) == 101
+    assert faults["file"].strip() == "1900 more problems"

@@ -193,3 +193,12 @@ def test_a_target_takes_its_timeouts_from_limits_where_it_has_none():
     timeouts = check_config(config, "t", Path("."), known_names()).targets[0].target.timeouts
 
     assert (timeouts.stall_seconds, timeouts.first_byte_seconds, timeouts.connect_seconds) == (7, 9, 5)
+    assert not timeouts.bounds_whole_answers
+
+
+def test_a_targets_own_limit_for_the_first_byte_counts_for_whole_answers_too():
+    config = two_targets("http://x/v1", "http://x/v1", fast_extra="timeouts: {first_byte_seconds: 7},")
+
+    timeouts = check_config(config, "t", Path("."), known_names()).targets[0].target.timeouts
+
+    assert (timeouts.first_byte_seconds, timeouts.bounds_whole_answers) == (7, True)

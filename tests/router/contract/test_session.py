@@ -12,7 +12,13 @@ FULL = SessionState(
     has_escalated=True,
     effort="high",
     override=Tier.FAST,
+    has_override=True,
     override_at=3,
+    override_line="m",
+    override_messages=4,
+    said="s",
+    name="deep",
+    name_at=2,
     messages=7,
     last="l",
     warm={"sage": (10, 20.0)},
@@ -37,6 +43,19 @@ def test_a_state_that_an_older_version_wrote_is_read():
     assert read_state(b'{"tier": "fast", "count": 4, "gone": 1}') == SessionState(tier=Tier.FAST, messages=4)
 
 
+def test_an_override_that_an_older_version_wrote_is_one_and_none_is_none():
+    written = read_state(b'{"tier": "fast", "override": "deep", "override_at": 3}')
+
+    assert (written.override, written.has_override) == (Tier.DEEP, True)
+    assert not read_state(b'{"tier": "fast", "override": null, "override_at": 0}').has_override
+
+
+def test_a_name_that_changes_is_newer_than_an_override_and_one_from_the_start_is_not():
+    assert FULL.with_name("fast", 5).override_at == 3
+    assert FULL.with_name("fast", 2).override_at == 1
+    assert FULL.with_name("fast", -1).override_at == 3
+
+
 @pytest.mark.parametrize("stored", [b"", b"[]", b"null", b'{"tier": "medium"}', b'{"warm": 3}', b'{"warm": {"a": [1]}}'])
 def test_what_is_no_state_is_not_read(stored):
     assert read_state(stored) is None
@@ -47,7 +66,9 @@ def test_every_step_leaves_the_state_before_it_as_it_was():
         FULL,
     )
 
-    FULL.with_override(None, 9, at=1.0)
+    FULL.with_override(None, 8, "", 9, at=1.0)
+    FULL.with_said("x")
+    FULL.with_name("fast", 1)
     FULL.with_turn("u", Tier.FAST, has_escalated=False, was_asked_for=True, effort="low")
     FULL.with_answer("spark", 8, {"x": "spark"}, None, at=1.0)
     FULL.with_warm("spark", 1, 2.0, is_shorter=True, at=1.0)

@@ -223,6 +223,52 @@ def test_a_wish_that_cannot_be_met_now_says_when():
     assert caught.value.retry_after_seconds == 7
 
 
+def closed(target, seconds):
+    return stand(target)._replace(closed_seconds=seconds)
+
+
+SPARK, FLASH, SAGE = make_target(), make_target("flash"), make_target("sage", Tier.DEEP)
+
+
+@pytest.mark.parametrize("odds", [-6, 6])
+def test_a_target_that_asked_to_be_left_alone_is_ruled_out_while_another_can_serve(odds):
+    decision = run(lean(odds), signals=make_signals(stand(SPARK), closed(SAGE, 41.2)))
+
+    assert (decision.targets, decision.spill) == (("spark",), ())
+    assert decision.because == "only fast can serve this: sage cannot: it asked to be left alone for another 42 s"
+    assert next((item.policy, item.kind, item.target) for item in evidence_of(decision.opinions)) == (
+        "retry_after",
+        "rule_out",
+        "sage",
+    )
+
+
+def test_in_a_tier_of_two_the_other_target_serves():
+    assert run(lean(-6), signals=make_signals(closed(SPARK, 9), stand(FLASH), stand(SAGE))).targets == ("flash",)
+
+
+def test_where_every_target_asked_to_be_left_alone_the_caller_is_told_the_shortest_wait():
+    with pytest.raises(TiersBusy, match="spark: it asked to be left alone for another 9 s; sage") as caught:
+        run(lean(0), signals=make_signals(closed(SPARK, 9), closed(SAGE, 41.2)))
+
+    assert caught.value.retry_after_seconds == 9
+
+
+def test_a_pinned_tier_that_asked_to_be_left_alone_is_refused_with_its_own_wait():
+    pinned = Says("a", (Insist("x-tandem-tier asks for deep", Rank.HEADER, tier=Tier.DEEP),))
+
+    with pytest.raises(TiersBusy, match="x-tandem-tier asks for deep.*sage: it asked") as caught:
+        run(pinned, signals=make_signals(stand(SPARK), closed(SAGE, 41.2)))
+
+    assert caught.value.retry_after_seconds == 41.2
+
+
+def test_a_running_turn_yields_to_the_other_tier_when_its_own_asked_to_be_left_alone():
+    running = Says("a", (Insist("this turn runs on deep", Rank.RUNNING_TURN, tier=Tier.DEEP, yields=True),))
+
+    assert run(running, signals=make_signals(stand(SPARK), closed(SAGE, 41.2))).targets == ("spark",)
+
+
 def test_on_misfit_other_goes_to_the_other_tier_and_says_so():
     request = ask(headers={"x-tandem-on-misfit": "other"})
 

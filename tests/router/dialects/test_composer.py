@@ -1,5 +1,7 @@
 """What the composers share."""
 
+import re
+
 import pytest
 
 from router.dialects.chat.compose import ChatComposer
@@ -20,9 +22,19 @@ def test_free_form_input_is_found_however_the_model_wrapped_it(arguments, found)
     assert free_form(arguments) == found
 
 
-@pytest.mark.parametrize(("given", "plain"), [("call_1", "call_1"), ("functions.f:0", "functions_f_0"), ("", "call")])
-def test_an_id_becomes_one_that_every_dialect_allows(given, plain):
+@pytest.mark.parametrize(("given", "plain"), [("call_1", "call_1"), ("a" * 64, "a" * 64), ("", "call")])
+def test_an_id_that_every_dialect_allows_stays_as_it_is(given, plain):
     assert plain_id(given) == plain
+
+
+def test_ids_that_differ_only_in_what_is_not_allowed_stay_apart():
+    given = ["c.1", "c:1", "c_1", "c 1", "cé1", "c1"]
+
+    plain = [plain_id(one) for one in given]
+
+    assert len(set(plain)) == len(given)
+    assert all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", one) for one in plain)
+    assert plain == [plain_id(one) for one in given]
 
 
 def test_long_ids_that_begin_alike_stay_apart():

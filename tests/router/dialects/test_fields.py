@@ -6,7 +6,7 @@ from router.contract.errors import BadRequest
 from router.dialects.fields import as_count, as_whole, check_numbers, fingerprint, objects, read_list, read_model, texts_of
 
 
-@pytest.mark.parametrize(("value", "count"), [(3, 3), (0, 0), (-3, 0), (True, 0), ("3", 0), (None, 0), (2.5, 0)])
+@pytest.mark.parametrize(("value", "count"), [(3, 3), (0, 0), (-3, 0), (True, 0), ("3", 0), (None, 0), (2.5, 0), (2**63, 0)])
 def test_a_count_is_a_whole_number_above_nothing(value, count):
     assert as_count(value) == count
 

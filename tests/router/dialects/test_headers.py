@@ -2,7 +2,7 @@
 
 from router.contract.facts import AttemptOpened
 from router.contract.words import Tier
-from router.dialects.headers import answer_headers, header_text
+from router.dialects.headers import answer_headers, header_text, id_headers
 from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target
 
@@ -52,3 +52,7 @@ def test_an_explanation_is_ascii_without_the_persons_words_and_short_when_it_mus
     assert '"drops":{"spark":["logit_bias"]}' in whole
     assert "evidence" not in cut
     assert '"decided_by":"x"' in cut
+
+
+def test_an_id_goes_by_our_name_and_by_those_of_the_sdks():
+    assert dict(id_headers("req_1")) == dict.fromkeys(("x-tandem-request-id", "x-request-id", "request-id"), "req_1")

@@ -1,9 +1,10 @@
+import json
 from collections.abc import Callable
 
 import pytest
 
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
-from router.dialects.json_body import locate, parse_body
+from router.dialects.json_body import locate, parse_body, parse_request
 from tests.tools.work import cost_ratio
 
 
@@ -76,3 +77,44 @@ def test_a_cut_off_body_full_of_escapes_is_refused_at_a_cost_in_proportion_to_it
 
 def test_a_path_too_far_in_is_not_searched_for():
     assert locate(b"[" * 300_000, 300_000) == ""
+
+
+PAD = "x" * 20_000
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        ('{"model":"a","messages":[1],"messages":[2]}', "messages"),
+        ('{"model":"a","messages":[1],"messages":[1]}', "messages"),
+        ('{"model":"a","messages":[],"max_tokens":5,"max_tokens":99}', "max_tokens"),
+        ('{ "stream" : true , "model" : "a" , "stream" : false }', "stream"),
+        ('{"model":"a","mess\\u0061ges":[1],"messages":[2]}', "messages"),
+        ('{"tools":[1],"model":"a","tools":[2]}', "tools"),
+        (f'{{"model":"a","messages":["{PAD}"],"messages":["{PAD}y"]}}', "messages"),
+        (f'{{"model": "a", "messages": ["{PAD}"], "messages": ["{PAD}y"]}}', "messages"),
+        (f'{{"model":"a","max_tokens":5,"messages":["{PAD}"],"max_tokens":99}}', "max_tokens"),
+        (f'{{"messages":["{PAD}"],"model":"a","stream":true,"stream":false}}', "stream"),
+        (f'{{"model":"a","input":"short","tools":[],"input":["{PAD}"],"tools":[1]}}', "input"),
+    ],
+)
+def test_a_field_that_matters_is_refused_when_it_comes_twice(raw, name):
+    with pytest.raises(BadRequest, match=f'^duplicate key "{name}". Send it once$') as caught:
+        parse_request(raw.encode())
+
+    assert caught.value.param == name
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"model":"a","messages":[{"messages":1,"tools":[{"tools":2}]}],"tools":[]}',
+        ' {\n"model" : "a" ,\n "messages" : [ {"messages" : 1 } ] , "tools" : [ {"stream": 1} ], "stream":true } ',
+        '{"model":"a","messages":["caf\\u00e9"],"stream":true}',
+        f'{{"model":"a","input":[{{"type":"custom_tool_call","input":"{PAD}"}}],"stream":true,"tools":[{{"stream":1}}]}}',
+        f'{{"model":"a","messages":[{{"messages":["{PAD}"]}}]}}',
+        "{}",
+    ],
+)
+def test_a_field_that_comes_again_inside_another_is_fine(raw):
+    assert parse_request(raw.encode())[0] == json.loads(raw)

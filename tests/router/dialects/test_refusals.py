@@ -1,6 +1,14 @@
 import json
 
-from router.contract.errors import TiersBusy, TooLong, Unavailable, UpstreamMalformed
+from router.contract.errors import (
+    BadRequest,
+    TiersBusy,
+    TooLong,
+    Unavailable,
+    UpstreamAuth,
+    UpstreamMalformed,
+    UpstreamRefused,
+)
 from router.contract.words import Dialect
 from router.dialects.refusals import failure_event, refusal_body, refusal_headers
 
@@ -28,8 +36,13 @@ def test_every_429_says_when_to_come_again_and_never_later_than_a_minute():
     assert long["retry-after-ms"] == "60000"
 
 
-def test_sdks_are_told_not_to_retry_what_was_tried_here_already():
-    assert dict(refusal_headers(UpstreamMalformed("t", "x")))["x-should-retry"] == "false"
+def test_sdks_are_told_not_to_retry_what_was_tried_again_here_or_cannot_get_better():
+    once, twice = UpstreamMalformed("t", "x"), UpstreamMalformed("t", "x")
+    twice.was_tried_again = True
+
+    assert "x-should-retry" not in dict(refusal_headers(once))
+    for error in (twice, UpstreamAuth("t", "x"), UpstreamRefused("t", 400, b"{}", ""), BadRequest("x")):
+        assert dict(refusal_headers(error))["x-should-retry"] == "false"
     assert "x-should-retry" not in dict(refusal_headers(Unavailable("x")))
 
 

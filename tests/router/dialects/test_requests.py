@@ -1,7 +1,7 @@
 import pytest
 
 from router.contract.errors import BadRequest, NotAllowed
-from router.contract.words import Dialect, Feature
+from router.contract.words import Dialect, Feature, Operation
 from router.dialects.opaque import all_keys
 from router.dialects.requests import USUAL_FIELDS, guess_dialect, refuse_library_fields
 from tests.tools.values import ask, make_view
@@ -46,6 +46,30 @@ def test_fields_that_a_library_would_obey_are_refused(field):
         ask(**{field: "x"})
 
     assert caught.value.param == field
+
+
+@pytest.mark.parametrize("field", ["temperature", "top_p", "top_k"])
+@pytest.mark.parametrize(
+    ("version", "is_refused"),
+    [
+        ("2026-10-21", True),
+        ("2027-01-01", True),
+        ("2026-10-20", False),
+        ("2023-06-01", False),
+        ("vertex-2026-10-21", False),
+        ("", False),
+    ],
+)
+def test_a_field_is_refused_where_the_callers_version_no_longer_has_it(field, version, is_refused):
+    body, headers = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}, {"anthropic-version": version}
+
+    make_view({**body, field: None}, Dialect.MESSAGES, headers)
+    make_view({**body, field: 1}, Dialect.CHAT, headers)
+    if is_refused:
+        with pytest.raises(BadRequest, match=f"^{field}: not permitted in anthropic-version {version}"):
+            make_view({**body, field: 1}, Dialect.MESSAGES, headers)
+    else:
+        assert make_view({**body, field: 1}, Dialect.MESSAGES, headers).body[field] == 1
 
 
 def test_no_usual_field_is_one_that_is_refused():
@@ -127,3 +151,13 @@ def test_a_part_whose_type_is_no_word_is_read_as_one_of_an_unknown_type(dialect,
 
     assert all_keys(view) == ()
     assert not any(message.texts for message in view.conversation)
+
+
+def test_a_count_of_tokens_is_never_a_stream_whatever_its_body_says():
+    asked = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1, "stream": True}
+
+    counts, creates = (
+        make_view(asked, Dialect.MESSAGES, operation=each) for each in (Operation.COUNT_TOKENS, Operation.CREATE)
+    )
+
+    assert (counts.is_streaming, creates.is_streaming) == (False, True)

@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 
 from router.contract.errors import TooDeep
 from router.dialects.json_body import parse_request
-from router.dialects.splice import parse_apart, replace_fields, replace_model
+from router.dialects.splice import find_repeated, parse_apart, replace_fields, replace_model
 
 values = some.recursive(
     some.none() | some.booleans() | some.integers(-(2**53), 2**53) | some.text(max_size=20),
@@ -219,3 +219,26 @@ def test_only_a_large_body_is_parsed_apart():
 
     assert parse_request(small) == (orjson.loads(small), False)
     assert parse_request(large) == (orjson.loads(large), True)
+
+
+@given(
+    some.lists(
+        some.tuples(
+            some.sampled_from(["a", "b", "\u00e9\n", 'q"']), some.integers(0, 2) | some.lists(some.just({"a": 1}), max_size=2)
+        ),
+        max_size=5,
+    ),
+    some.sampled_from(["", " ", "\n\t"]),
+)
+def test_a_repeated_key_is_found_and_no_other(members, gap):
+    written = [f"{gap}{json.dumps(key)}{gap}:{gap}{json.dumps(value)}{gap}" for key, value in members]
+    names = [key for key, _ in members]
+
+    found = find_repeated((gap + "{" + ",".join(written) + "}" + gap).encode())
+
+    assert (found is None) == (len(names) == len(set(names)))
+    assert found is None or names.count(found) > 1
+
+
+def test_an_object_that_is_nested_too_deeply_to_be_walked_is_left_to_others():
+    assert find_repeated(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}") is None

@@ -1,9 +1,12 @@
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.usage import Usage
 from router.contract.words import Dialect
-from router.dialects.answers import TELLING, compose, read_stream_end
+from router.dialects.answers import TELLING, compose, follow_stream, read_stream_end
 from router.dialects.composer import Answer, ComposedCall, Finish, write_call
 from router.dialects.sse import Tail, split_frames
 from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
@@ -165,3 +168,68 @@ def test_a_host_that_counts_with_every_token_is_believed_on_its_last_count():
     counted = [b'data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":%d}}\n\n' % n for n in range(1, 100)]
 
     assert verdict(Dialect.CHAT, [*counted, DONE]).usage == Usage(5, 99)
+
+
+def choice(index: int, finish: str | None = None, text: str = "a") -> bytes:
+    body = {"choices": [{"index": index, "delta": {"content": text}, "text": text, "finish_reason": finish}]}
+    return b"data: " + json.dumps(body).encode() + b"\n\n"
+
+
+SEVERAL = {Dialect.CHAT: {"n": 2}, Dialect.COMPLETIONS: {"prompt": ["a", "b"]}}
+
+
+def verdict_on_several(dialect: Dialect, pieces: list[bytes]):
+    tail = follow_stream(dialect, SEVERAL[dialect])
+    for piece in pieces:
+        tail.add(piece)
+    return read_stream_end(dialect, tail.frames())
+
+
+@pytest.mark.parametrize("dialect", SEVERAL)
+@pytest.mark.parametrize("between", [0, 5, 200])
+@pytest.mark.parametrize("cut", [0, 1])
+@pytest.mark.parametrize("end", [[], [DONE]], ids=["without done", "with done"])
+def test_an_answer_of_several_choices_is_whole_when_each_that_began_has_its_finish(dialect, between, cut, end):
+    other = 1 - cut
+    begun = [choice(0), choice(1), choice(cut), choice(other, "stop")]
+    rest = [choice(cut, text="half of")] * between
+
+    assert not verdict_on_several(dialect, [*begun, *rest, *end]).is_complete
+    assert verdict_on_several(dialect, [*begun, *rest, choice(cut, "length"), *rest[:0], *end]).is_complete
+
+
+def test_a_choice_that_ended_long_ago_has_ended():
+    early = [choice(index, finish) for index in range(12) for finish in (None, "stop")]
+
+    assert verdict_on_several(Dialect.CHAT, [choice(20), *early, *[choice(20)] * 300, choice(20, "stop")]).is_complete
+    assert not verdict_on_several(
+        Dialect.CHAT, [choice(20), *early, choice(13), *[choice(20)] * 300, choice(20, "stop")]
+    ).is_complete
+
+
+def test_one_choice_of_two_is_whole_where_the_host_gives_no_more():
+    assert verdict_on_several(Dialect.CHAT, [choice(0), choice(0, "stop")]).is_complete
+    assert verdict_on_several(Dialect.CHAT, [choice(0), choice(1), DONE]).is_complete
+
+
+def test_what_comes_after_a_comment_in_the_same_piece_is_not_taken_for_a_comment():
+    end = verdict(
+        Dialect.CHAT, [chat_frame("a")] * 20 + [b": ping\n\n" + ERRORS[Dialect.CHAT]] + [chat_frame("a")] * 40 + [DONE]
+    )
+
+    assert end.has_failed
+
+
+def test_only_what_is_no_comment_is_content():
+    tail = Tail(TELLING[Dialect.CHAT])
+    tail.add(chat_frame("a"))
+    before = tail.content_bytes
+    for _ in range(100):
+        assert not tail.add(b": ping\n\n")
+    assert tail.add(b": pi")
+    assert tail.add(b"ng\n\n")
+    assert tail.content_bytes == before
+
+    for _ in range(100):
+        tail.add(chat_frame("a"))
+    assert tail.content_bytes == 101 * len(chat_frame("a"))

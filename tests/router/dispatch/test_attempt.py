@@ -26,6 +26,7 @@ from router.dispatch.live import LiveStatistics
 from router.dispatch.order import Order
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.relays import PATIENT
 from tests.tools.scripted import HandClock, answers, fails, hangs, names_of, reach, streams
 from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
@@ -264,7 +265,8 @@ async def test_a_silent_target_is_given_up_on_at_the_requests_deadline():
 
 @jumping_clock
 async def test_a_stream_that_is_still_running_at_the_deadline_is_cut_there():
-    trial = Trial(streams(chat_frame("a"), ends=False), view=ask(stream=True), seconds=90.0)
+    target = make_target(timeouts=PATIENT)
+    trial = Trial(streams(chat_frame("a"), ends=False), view=ask(stream=True), seconds=90.0, target=target)
 
     ended = await trial.run()
 

@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from router.contract.entry import Attempt
 from router.contract.errors import UpstreamRefused
 from router.contract.facts import AttemptEnded, AttemptOpened, FirstToken, Read
@@ -88,12 +90,56 @@ def test_a_long_prompt_tells_how_fast_the_target_reads():
     assert round(speed.prefill_tokens_per_second) == 20_000
 
 
-def test_a_target_that_asked_for_time_is_waited_for():
-    live = LiveStatistics()
-    Call(live).end(100.0, error=UpstreamRefused("spark", 429, b"", "", retry_after_seconds=30))
+def busy(seconds, status=429):
+    return UpstreamRefused("spark", status, b"", "", retry_after_seconds=seconds)
 
-    assert status(live, 110.0).wait_seconds == 20
-    assert status(live, 140.0).wait_seconds == 0
+
+@pytest.mark.parametrize("code", [429, 503, 529])
+def test_a_target_that_named_a_time_is_left_alone_until_then(code):
+    live = LiveStatistics()
+    Call(live).end(100.0, error=busy(30, code))
+
+    assert status(live, 100.001).closed_seconds == pytest.approx(30, abs=0.01)
+    assert (status(live, 110.0).closed_seconds, status(live, 110.0).wait_seconds) == (20, 0)
+    assert status(live, 130.1).closed_seconds == 0
+
+
+@pytest.mark.parametrize("error", [busy(None), busy(0), busy(30, 400), busy(30, 500)])
+def test_a_refusal_without_a_time_or_of_another_kind_closes_nothing(error):
+    live = LiveStatistics()
+    Call(live).end(100.0, error=error)
+
+    assert status(live, 101.0).closed_seconds == 0
+
+
+def test_after_fifteen_minutes_one_request_finds_out_whether_the_target_is_open_again():
+    live = LiveStatistics()
+    Call(live).end(0.0, error=busy(7_200))
+    assert status(live, 899.0).closed_seconds == 1
+
+    assert status(live, 901.0).closed_seconds == 0
+    probe = Call(live, at=901.0)
+    assert status(live, 902.0).closed_seconds > 900
+    probe.end(903.0, error=busy(60))
+    assert status(live, 904.0).closed_seconds == 59
+
+
+def test_a_target_that_serves_before_the_time_it_named_is_open_again():
+    live = LiveStatistics()
+    Call(live).end(0.0, error=busy(7_200))
+
+    Call(live, at=901.0).end(902.0)
+
+    assert status(live, 903.0).closed_seconds == 0
+
+
+def test_what_a_target_says_last_counts():
+    live = LiveStatistics()
+    one, other = Call(live), Call(live)
+    one.end(0.0, error=busy(600))
+    other.end(1.0, error=busy(5))
+
+    assert status(live, 2.0).closed_seconds == 4
 
 
 def test_speed_is_the_median_of_what_was_seen_of_the_target_itself():

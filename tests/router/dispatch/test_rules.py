@@ -173,7 +173,50 @@ def test_a_429_without_a_wait_asks_for_a_second():
 
 def test_an_overload_is_told_as_one_and_other_refusals_as_a_failure_of_the_target():
     assert type(final_error([tried(SPARK, refused(SPARK, 529))])) is Unavailable
-    assert type(final_error([tried(SPARK, refused(SPARK, 500))])) is UpstreamUnreachable
+    failed = final_error([tried(SPARK, refused(SPARK, 500))])
+    assert (type(failed), failed.status, failed.code) == (UpstreamRefused, 502, "upstream_refused")
+    assert "spark (500)" in failed.message
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 520, 529])
+def test_a_failure_that_may_pass_is_tried_once_more_where_there_is_no_other_target(status):
+    past = tried(SPARK, refused(SPARK, status))
+
+    assert step(past, candidates=(SPARK,)) == Try("spark", Form.AGAIN)
+    found = step(past, tried(SPARK, refused(SPARK, status), Form.AGAIN), candidates=(SPARK,))
+    assert isinstance(found, GiveUp)
+
+
+def test_a_stream_that_was_cut_before_its_first_event_is_tried_once_more():
+    assert step(tried(SPARK, UpstreamCut("spark", "x")), candidates=(SPARK,)) == Try("spark", Form.AGAIN)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refused(SPARK, 503, wait=3.0),
+        refused(SPARK, 429),
+        refused(SPARK, 400),
+        UpstreamTimeout("spark", "x"),
+        UpstreamUnreachable("spark", "x"),
+        UpstreamAuth("spark", "x"),
+    ],
+)
+def test_what_named_a_time_or_would_take_as_long_again_is_not_tried_once_more(error):
+    assert isinstance(step(tried(SPARK, error), candidates=(SPARK,)), GiveUp)
+
+
+def test_after_two_targets_none_is_tried_once_more():
+    past = [tried(SPARK, refused(SPARK, 500)), tried(FLASH, refused(FLASH, 500))]
+
+    assert isinstance(step(*past, candidates=(SPARK, FLASH)), GiveUp)
+
+
+def test_an_error_says_whether_more_than_one_attempt_was_made():
+    once, twice = [tried(SPARK, refused(SPARK, 500))], [tried(SPARK, refused(SPARK, 500)), tried(FLASH, refused(FLASH, 500))]
+
+    assert not final_error(once).was_tried_again
+    assert final_error(twice).was_tried_again
 
 
 def test_what_failed_before_is_told_for_other_targets_only():
@@ -214,7 +257,7 @@ def test_whatever_fails_the_attempts_end_and_nobody_is_called_twice_in_the_same_
     order = [target.name for target in candidates]
     assert 1 <= len(calls) == len(set(calls)) <= 3 * count
     assert [order.index(name) for name, _ in calls] == sorted(order.index(name) for name, _ in calls)
-    assert isinstance(found.error, tuple({type(one.error) for one in past} | {TiersBusy, Unavailable, UpstreamUnreachable}))
+    assert isinstance(found.error, tuple({type(one.error) for one in past} | {TiersBusy, Unavailable}))
 
 
 @given(some.floats(0, 200), ERRORS, BODIES)

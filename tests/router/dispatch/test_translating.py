@@ -5,11 +5,13 @@ import json
 
 import pytest
 
-from router.contract.errors import UpstreamCut, UpstreamMalformed
+from router.contract.errors import UpstreamCut, UpstreamMalformed, UpstreamTimeout
+from router.contract.target import Timeouts
 from router.contract.words import Dialect
 from router.dialects.sse import split_frames
 from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
+from router.dispatch.opening import MAX_HELD_SECONDS
 from router.dispatch.relay import HEARTBEAT_SECONDS, Relay
 from router.dispatch.translating import TranslatingSink
 from tests.tools.loop_clock import jumping_clock
@@ -33,12 +35,26 @@ class Caller:
         self.written += data
 
 
-def bridged(caller: Caller, *, is_streaming: bool = True, dialect: Dialect = Dialect.RESPONSES, max_bytes: int = 1 << 20):
+def bridged(
+    caller: Caller, *, is_streaming: bool = True, dialect: Dialect = Dialect.RESPONSES, max_bytes: int = 1 << 20, **more
+):
     body = {"input": "x"} if dialect is Dialect.RESPONSES else {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}
     view = make_view({**body, "stream": is_streaming}, dialect)
     answer = BRIDGES[dialect, Dialect.CHAT].cross(view, WriteContext(make_target(), "m"), created=1).answer
-    relay = make_relay(caller, view=view, translator=answer, max_bytes=max_bytes)
-    return TranslatingSink(answer, relay, target="spark", is_streaming=is_streaming, max_bytes=max_bytes), relay
+    relay = make_relay(caller, view=view, translator=answer, max_bytes=max_bytes, **more)
+    return translating(answer, relay, is_streaming=is_streaming, max_bytes=max_bytes), relay
+
+
+def translating(answer, relay: Relay, *, is_streaming: bool = True, max_bytes: int = 1 << 20) -> TranslatingSink:
+    return TranslatingSink(
+        answer,
+        relay,
+        relay.finished,
+        target="spark",
+        dialect=Dialect.CHAT,
+        is_streaming=is_streaming,
+        max_bytes=max_bytes,
+    )
 
 
 def frame(body: dict) -> bytes:
@@ -145,6 +161,49 @@ async def test_a_silent_bridged_responses_stream_repeats_that_it_is_in_progress(
     assert numbers == list(range(len(numbers)))
 
 
+async def test_an_error_as_the_first_event_is_a_refusal_in_the_callers_dialect_and_nothing_reaches_the_caller():
+    caller = Caller()
+    sink, relay = bridged(caller)
+    sink.start(200, EVENTS)
+    sink.write(b": wait\n\n")
+    sink.write(frame({"error": {"message": "the prompt is odd", "code": 400}}))
+    sink.write(frame({"choices": [{"delta": {"content": "late"}}]}))
+    sink.end()
+
+    error = await outcome(relay)
+    assert (error.status, caller.written, relay.has_reached_caller) == (400, b"", False)
+    assert json.loads(error.body)["error"]["message"] == "the prompt is odd"
+
+
+@jumping_clock
+async def test_over_a_bridge_a_host_that_only_comments_is_known_to_live():
+    caller = Caller()
+    sink, relay = bridged(caller)
+    sink.start(200, EVENTS)
+    sink.write(b": wait\n\n")
+    await asyncio.sleep(MAX_HELD_SECONDS + 0.1)
+    assert caller.written == b": heartbeat\n\n"
+
+    sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
+    sink.write(frame({"choices": [{"delta": {}, "finish_reason": "stop"}]}) + b"data: [DONE]\n\n")
+    sink.end()
+
+    assert await outcome(relay) is None
+    assert b"response.completed" in caller.written
+
+
+@jumping_clock
+async def test_over_a_bridge_comments_are_no_progress():
+    sink, relay = bridged(Caller(), timeouts=Timeouts(5, 40, 40))
+    sink.start(200, EVENTS)
+    sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
+    for _ in range(60):
+        await asyncio.sleep(1)
+        sink.write(b": ping\n\n")
+
+    assert isinstance(await outcome(relay), UpstreamTimeout)
+
+
 class BrokenAnswer:
     """A translation with a defect of ours."""
 
@@ -153,7 +212,7 @@ class BrokenAnswer:
 
 
 class FailedRelay(Caller):
-    error = None
+    error = finished = None
 
     def fail(self, error) -> None:
         self.error = error
@@ -162,7 +221,7 @@ class FailedRelay(Caller):
 def test_a_translation_that_breaks_is_logged_by_its_kind_and_line_and_never_by_its_values(listen):
     logged = listen()
     relay = FailedRelay()
-    sink = TranslatingSink(BrokenAnswer(), relay, target="spark", is_streaming=True, max_bytes=100)
+    sink = translating(BrokenAnswer(), relay, max_bytes=100)
 
     sink.start(200, EVENTS)
     sink.write(b"data: {}\n\n")

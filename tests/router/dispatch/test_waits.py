@@ -17,6 +17,11 @@ from router.dispatch.waits import read_retry_after
         ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT", "x-reset": "1s"}, 1),
         ({"x-reset": "soon"}, None),
         ({"retry-after": "1e9"}, None),
+        ({"retry-after": "200000"}, 86_400),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT", "date": "Wed, 21 Oct 2026 07:27:48 GMT"}, 12),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT", "date": "Wed, 21 Oct 2026 07:29:00 GMT", "x-reset": "1s"}, 1),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT", "date": "today"}, None),
         ({}, None),
     ],
 )

@@ -72,7 +72,7 @@ async def ask(port: int, raw: bytes, *, by_shim: bool) -> Reply:
 def shown(reply: Reply) -> tuple[int, dict, str]:
     """A refusal without its id."""
     request_id = reply.headers.pop("x-tandem-request-id")
-    assert reply.headers.pop("x-request-id") == request_id
+    assert reply.headers.pop("x-request-id") == reply.headers.pop("request-id") == request_id
     assert reply.json["request_id"] == request_id
     return reply.status, reply.headers, reply.body.decode().replace(request_id, "ID")
 

@@ -78,3 +78,9 @@ def test_codex_is_offered_its_patch_tool_where_every_target_can_call_it(speaks, 
 
     assert (by_slug["fast"]["apply_patch_tool_type"], by_slug["auto"]["apply_patch_tool_type"]) == (kind, kind)
     assert by_slug["deep"]["apply_patch_tool_type"] == "freeform"
+
+
+def test_codex_is_shown_no_tier_whose_name_was_taken_away():
+    catalogue = Catalogue(ModelNames({"fast": None}, tuple(TARGETS)), TARGETS)
+
+    assert [entry["slug"] for entry in catalogue.codex()["models"]] == ["auto", "deep"]

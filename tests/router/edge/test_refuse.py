@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from router.contract.errors import BadRequest, InternalFault, TandemError, TiersBusy, Unavailable, UpstreamRefused
+from router.contract.errors import BadRequest, InternalFault, TandemError, TiersBusy, Unavailable, UpstreamRefused, WrongMethod
 from router.contract.words import Dialect
 from router.dialects.refusals import refuse_to, write_refusal
 from router.edge.refuse import refusal_bytes, refusal_response, reject, send_refusal
@@ -16,6 +16,7 @@ ERRORS = [
     TiersBusy("busy"),
     InternalFault("ours"),
     UpstreamRefused("spark", 422, b"its own words", "text/plain"),
+    WrongMethod("PUT is not allowed", allowed="GET, HEAD"),
 ]
 
 
@@ -68,15 +69,16 @@ async def test_every_transport_carries_the_same_refusal(error, dialect):
         assert (status, headers, body) == expected
 
 
-def test_a_refusal_has_both_ids_its_length_and_its_kind():
+def test_a_refusal_has_its_id_by_every_name_its_length_and_its_kind():
     status, headers, body = write_refusal(BadRequest("wrong", param="model"), Dialect.CHAT, "req_1")
 
     assert status == 400
-    assert headers[:4] == (
+    assert headers[:5] == (
         ("content-type", "application/json"),
         ("content-length", str(len(body))),
         ("x-tandem-request-id", "req_1"),
         ("x-request-id", "req_1"),
+        ("request-id", "req_1"),
     )
     assert json.loads(body)["error"]["param"] == "model"
 

@@ -54,6 +54,21 @@ async def test_a_deleted_response_is_gone(port):
     assert again.status == 404
 
 
+@pytest.mark.parametrize("prefix", ["", "/v1"])
+async def test_nothing_runs_in_the_background_so_nothing_can_be_cancelled(port, prefix):
+    reply = await call(port, f"{prefix}/responses/resp_1/cancel", method="POST")
+
+    assert (reply.status, reply.json["error"]["type"]) == (400, "invalid_request_error")
+    assert reply.json["error"]["message"].startswith("Cannot cancel a synchronous response.")
+
+
+@pytest.mark.parametrize("response_id", ["resp_none", "resp_theirs"])
+async def test_what_is_not_kept_for_this_caller_cannot_be_cancelled_either(port, response_id):
+    reply = await call(port, f"/v1/responses/{response_id}/cancel", b"{}")
+
+    assert (reply.status, reply.json["error"]["param"]) == (404, "response_id")
+
+
 async def test_a_finished_response_is_not_streamed_again(port):
     assert (await call(port, "/v1/responses/resp_1?stream=true")).status == 400
     assert (await call(port, "/v1/responses/resp_1?stream=false")).status == 200

@@ -89,6 +89,14 @@ def test_everybody_else_is_refused_and_again_when_they_come_again(headers, hosts
             check_origin(headers, hosts)
 
 
+def test_a_repeated_origin_is_refused_though_the_last_one_is_good():
+    headers = {"host": "localhost", "origin": "http://localhost"}
+
+    check_origin(headers, 1, 1)
+    with pytest.raises(BadRequest, match="Origin header is repeated"):
+        check_origin(headers, 1, 2)
+
+
 def test_too_many_headers_are_told_from_too_large_ones():
     many = headers_too_large(LIMITS.max_headers + 1, LIMITS)
     large = headers_too_large(LIMITS.max_headers, LIMITS)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 
@@ -140,3 +141,27 @@ async def test_a_second_signal_stops_at_once():
 async def test_a_request_is_served_over_the_listener():
     async with Running(FakeRoad()) as running:
         assert (await call(running.port, "/v1/chat/completions", chat())).body == ANSWER
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_a_signal_asks_for_an_orderly_stop_and_a_closed_terminal_is_one(number):
+    async with Running(FakeRoad()) as running:
+        with running.server.capture_signals():
+            os.kill(os.getpid(), number)
+            await running.stopped()
+
+    assert running.stops == 1
+
+
+async def test_under_nohup_a_closed_terminal_stops_nothing():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        async with Running(FakeRoad()) as running:
+            with running.server.capture_signals():
+                os.kill(os.getpid(), signal.SIGHUP)
+                await asyncio.sleep(0.05)
+                stops = running.stops
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert stops == 0

@@ -3,13 +3,16 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.errors import UpstreamMalformed
 from router.contract.facts import AttemptOpened
 from router.contract.signals import TokenCount
 from router.contract.words import Dialect, Operation
+from router.dialects.translate.envelope import unwrap_summary
 from router.responses.answer import answer_here, reply_to
 from router.responses.compact import ask_for_summary
+from router.responses.threads import resume_thread
 from tests.tools.exchanges import make_exchange
 from tests.tools.scripted import JSON, names_of
 from tests.tools.sinks import RecordingSink
@@ -94,6 +97,21 @@ def test_an_answer_that_may_be_continued_from_is_noted_on_its_way_and_unchanged(
     assert sink.words == ["start", "write", "end"]
 
 
+async def test_an_answer_in_a_thread_is_noted_on_its_way_and_a_count_in_one_is_not():
+    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}}
+    view = await resume_thread(make_view(body, Dialect.MESSAGES, {"anthropic-beta": "message-threads-2026-08-12"}), None)
+    message = {"id": "msg_1", "content": []}
+    way, sink, exchange = reply(view)
+
+    send(way, message)
+    way.finish()
+
+    assert names_of(exchange.journal) == ["AttemptOpened", "ResponseCompleted"]
+    assert json.loads(sink.body) == message
+    count, sink, _ = reply(replace(view, operation=Operation.COUNT_TOKENS))
+    assert count.sink is sink
+
+
 def test_a_compaction_is_held_back_until_it_is_made_and_keeps_the_answers_headers():
     view = ask_for_summary(responses(Operation.COMPACT))
     way, sink, exchange = reply(view, Operation.COMPACT)
@@ -104,7 +122,8 @@ def test_a_compaction_is_held_back_until_it_is_made_and_keeps_the_answers_header
 
     body, headers = json.loads(sink.body), dict(sink.headers)
     assert body["object"] == "response.compaction"
-    assert body["output"][-1]["content"][0]["text"].endswith("all that was done")
+    assert body["output"][-1]["type"] == "compaction"
+    assert unwrap_summary(body["output"][-1]["encrypted_content"]).endswith("all that was done")
     assert (headers["x-tandem-tier"], headers["content-length"]) == ("fast", str(len(sink.body)))
     assert sink.words == ["start", "write", "end"]
     assert names_of(exchange.journal) == ["AttemptOpened"]

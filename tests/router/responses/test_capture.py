@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from router.contract.errors import TandemError
 from router.contract.facts import AttemptOpened, ResponseCompleted
 from router.dialects.sse import split_frames
-from router.responses.capture import CapturingSink, read_response, read_whole_response
+from router.responses.capture import CapturingMessageSink, CapturingSink, read_response, read_whole_response
 from tests.router.responses.kept import CALL, SAID
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import make_target
@@ -45,11 +46,54 @@ class Noting:
         return {ResponseCompleted: lambda exchange, fact: self._log.seen.append(fact.response)}
 
 
-def watch(*, is_streaming: bool = True) -> tuple[CapturingSink, list[object]]:
+MESSAGE = {"id": "msg_1", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
+
+
+def message_frames() -> list[bytes]:
+    events = [
+        {"type": "message_start", "message": {**MESSAGE, "content": []}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "hi"}},
+        {"type": "message_stop"},
+    ]
+    return [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events]
+
+
+def test_a_streamed_message_is_noted_before_the_piece_that_ends_it_leaves():
+    sink, seen = watch(kind=CapturingMessageSink)
+    *pieces, last = message_frames()
+
+    for piece in (*pieces, last[:9], last[9:]):
+        sink.write(piece)
+    sink.end()
+
+    assert seen == [*pieces, last[:9], MESSAGE, last[9:], "end"]
+
+
+def test_a_whole_message_is_noted_before_its_answer_ends():
+    sink, seen = watch(kind=CapturingMessageSink, is_streaming=False)
+
+    sink.write(json.dumps(MESSAGE).encode())
+    sink.end()
+
+    assert seen == [json.dumps(MESSAGE).encode(), MESSAGE, "end"]
+
+
+@pytest.mark.parametrize("is_streaming", [True, False])
+def test_a_message_that_failed_or_is_none_is_not_noted(is_streaming):
+    sink, seen = watch(kind=CapturingMessageSink, is_streaming=is_streaming)
+
+    sink.write(b"data: no message\n\n")
+    sink.fail(TandemError("it broke"))
+
+    assert seen == [b"data: no message\n\n", "fail"]
+
+
+def watch(*, is_streaming: bool = True, kind=CapturingSink):
     log = Log()
     exchange = make_exchange(Noting(log))
     exchange.note(AttemptOpened(0.0, make_target(), "", ()))
-    return CapturingSink(log, exchange, is_streaming=is_streaming), log.seen
+    return kind(log, exchange, is_streaming=is_streaming), log.seen
 
 
 def test_a_stream_is_noted_before_the_piece_that_ends_it_leaves():

@@ -4,10 +4,11 @@ import json
 
 import pytest
 from msgspec.structs import replace
+from openai.types.responses import ResponseCompactionItem
 
-from router.contract.errors import UpstreamMalformed
+from router.contract.errors import BadRequest, UpstreamMalformed
 from router.contract.words import Dialect, Operation, TurnKind
-from router.responses.compact import ask_for_summary, write_compaction
+from router.responses.compact import ask_for_summary, open_summaries, write_compaction
 from router.sessions.turns import read_turn
 from tests.tools.values import make_view
 
@@ -28,7 +29,12 @@ def written(view, *texts: str) -> list[str]:
     content = [{"type": "output_text", "text": text} for text in texts]
     answer = {"output": [{"type": "message", "role": "assistant", "content": content}], "usage": None}
     body = json.loads(write_compaction(view, json.dumps(answer).encode(), "spark"))
-    return [item["content"][0]["text"] for item in body["output"]]
+    return [message["content"][0]["text"] for message in reopened(body["output"])]
+
+
+def reopened(output: list[dict]) -> list[dict]:
+    """The items of a compaction as a target is given them when they come back."""
+    return open_summaries(make_view({"input": output}, Dialect.RESPONSES)).body["input"]
 
 
 def test_the_request_for_a_summary_is_a_compaction_that_streams_nothing_and_has_no_tools():
@@ -70,3 +76,66 @@ def test_an_earlier_summary_is_not_kept_beside_the_new_one():
 def test_no_summary_is_the_targets_failure(texts):
     with pytest.raises(UpstreamMalformed, match="did not write a summary"):
         written(compacting(user("go")), *texts)
+
+
+def compaction_of(view) -> list[dict]:
+    answer = {"output": [{"type": "message", "content": [{"type": "output_text", "text": "All is done but ß."}]}]}
+    return json.loads(write_compaction(view, json.dumps(answer).encode(), "spark"))["output"]
+
+
+def test_the_summary_is_in_a_compaction_item_that_the_sdk_takes():
+    said, kept = compaction_of(compacting(user("write a parser")))
+
+    ResponseCompactionItem.model_validate(kept)
+    assert said["content"][0]["text"] == "write a parser"
+    assert (kept["type"], kept["id"].startswith("cmp_")) == ("compaction", True)
+
+
+def test_a_summary_that_comes_back_is_read_as_words_and_everything_else_stays():
+    output = compaction_of(compacting(user("write a parser")))
+    hosts = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
+    view = make_view({"input": [*output, hosts, user("go on")], "store": False}, Dialect.RESPONSES)
+
+    opened = open_summaries(view)
+
+    said, summary, left, last = opened.body["input"]
+    assert (said, left, last) == (output[0], hosts, user("go on"))
+    assert summary["role"] == "user"
+    assert summary["content"][0]["text"].startswith("Another language model")
+    assert summary["content"][0]["text"].endswith("All is done but ß.")
+    assert json.loads(opened.raw) == opened.body
+    assert read_turn(opened).kind is not TurnKind.COMPACTION
+
+
+def test_a_request_without_summaries_of_ours_is_not_written_anew():
+    view = make_view({"input": [{"type": "compaction", "encrypted_content": "gAAAA"}, user("go on")]}, Dialect.RESPONSES)
+
+    assert open_summaries(view) is view
+
+
+@pytest.mark.parametrize("end", ["!!!", "", "/w=="])
+def test_a_summary_that_was_changed_on_its_way_is_refused_naming_its_item(end):
+    view = make_view({"input": [user("x"), {"type": "compaction", "encrypted_content": f"tandem~~{end}"}]}, Dialect.RESPONSES)
+
+    with pytest.raises(BadRequest) as caught:
+        open_summaries(view)
+
+    assert caught.value.param == "input[1].encrypted_content"
+
+
+def test_a_hosts_own_summary_is_kept_in_its_place_because_the_new_one_may_not_hold_it():
+    hosts = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
+
+    output = compaction_of(compacting(user("one"), hosts, user("two")))
+
+    assert [item["type"] for item in output] == ["message", "compaction", "message", "compaction"]
+    assert output[1] == hosts
+
+
+@pytest.mark.parametrize("kind", ["function_call", "function_call_output", "custom_tool_call", "shell_call_output", "message"])
+@pytest.mark.parametrize("odd", [[], {}, 5, True])
+def test_a_call_id_of_another_type_is_refused_naming_its_field(kind, odd):
+    with pytest.raises(BadRequest) as caught:
+        compacting(user("x"), {"type": kind, "call_id": odd, "role": "user", "output": "x", "content": "x"})
+
+    assert caught.value.param == "input[1].call_id"

@@ -4,9 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.facts import Read, ResponseCompleted
-from router.contract.words import Operation
+from router.contract.words import Dialect, Operation
 from router.responses.keep import ResponseKeeper, is_kept, record_response
 from router.responses.resume import resume
+from router.responses.threads import resume_thread
 from tests.router.responses.kept import REASONING, SAGE, SAID, SPARK, ask, kept
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import make_view
@@ -64,6 +65,20 @@ def test_a_completed_response_is_handed_to_the_store(store, for_long):
     exchange.note(ResponseCompleted(SPARK, {"id": "resp_7", "output": [SAID]}))
 
     assert known.kept == [("resp_7", "spark", 5.0, for_long)]
+
+
+async def test_an_answer_in_a_thread_is_handed_to_the_store_for_this_process_alone():
+    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}, "store": True}
+    view = make_view(body, Dialect.MESSAGES, {"anthropic-beta": "message-threads-2026-08-12"})
+    known, thread = Known(), await resume_thread(view, Known())
+    exchange = make_exchange(ResponseKeeper(known, lambda: 5.0))
+    exchange.note(Read(thread))
+
+    exchange.note(ResponseCompleted(SPARK, {"id": "msg_7", "content": []}))
+
+    assert known.kept == [("msg_7", "spark", 5.0, False)]
+    assert (is_kept(thread), is_kept(view)) == (True, False)
+    assert not is_kept(replace(thread, operation=Operation.COUNT_TOKENS))
 
 
 def test_a_response_that_is_nested_too_deeply_to_be_written_is_not_kept():

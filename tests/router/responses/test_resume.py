@@ -30,7 +30,7 @@ class Store:
 
 
 async def goes_on(stored: StoredResponse, given: object = "go on", **more: object):
-    return await resume(ask(given, previous_response_id="resp_1", **more), Store(stored), ())
+    return await resume(ask(given, previous_response_id=stored.id, **more), Store(stored), ())
 
 
 def view_for(view, target):
@@ -87,6 +87,13 @@ async def test_a_maker_that_says_it_stores_gets_the_request_as_it_came_until_it_
     assert view_for(lost, spark).body["input"][1] == SAID
 
 
+async def test_a_response_that_was_written_here_is_stored_by_nobody_else_whatever_it_says():
+    stored = kept(SAID, store=True)
+    ours = stored._replace(id="resp_" + "0" * 27)
+
+    assert (await goes_on(ours)).continued.stored_by == ""
+
+
 async def test_a_target_that_does_not_speak_responses_never_gets_the_id():
     view = view_for(await goes_on(kept(SAID, store=True)), make_target("spark"))
 
@@ -134,6 +141,11 @@ async def test_only_a_request_that_leaves_something_out_is_completed():
     assert is_complete(continued)
 
 
+async def test_a_thread_of_another_dialect_means_nothing():
+    for view in (ask(thread={"type": "create"}), make_view({"messages": [{"role": "user", "content": "x"}], "thread": "t"})):
+        assert await complete(view, Store(), ()) is view
+
+
 async def test_what_is_complete_would_stay_as_it_is():
     for view in (ask(), make_view({"messages": [{"role": "user", "content": "x"}]})):
         assert is_complete(view)
@@ -142,3 +154,12 @@ async def test_what_is_complete_would_stay_as_it_is():
 
 def test_a_previous_id_of_any_kind_is_looked_at():
     assert not any(is_complete(ask(previous_response_id=value)) for value in ("", None, 5, "resp_1"))
+
+
+async def test_a_thread_is_completed_by_the_same_road():
+    beta = {"anthropic-beta": "message-threads-2026-08-12"}
+    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}}
+    view = make_view(body, Dialect.MESSAGES, beta)
+
+    assert not is_complete(view)
+    assert is_complete(await complete(view, Store(), ()))

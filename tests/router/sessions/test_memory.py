@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from msgspec.structs import replace
 
@@ -6,10 +8,12 @@ from router.contract.entry import Attempt
 from router.contract.facts import AttemptEnded, Ending, FirstByte, Settled, StateRefused
 from router.contract.request import InBand, Overrides
 from router.contract.session import SessionState
+from router.contract.signals import Alias
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
 from router.dialects.beginnings import clear
 from router.dialects.opaque import is_foreign
+from router.sense.models import ModelNames
 from router.sessions.memory import SessionMemory, carried_headers
 from router.sessions.turn_state import TURN_STATE
 from router.sessions.turns import read_turn
@@ -18,6 +22,7 @@ from router.stores.sqlite.migrate import LEDGER
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.sinks import RecordingSink
 from tests.tools.values import make_target, make_view
 
 TARGETS = {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)}
@@ -341,15 +346,121 @@ async def test_a_subagent_has_a_memory_of_its_own():
 async def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_newer_one():
     memory = SessionMemory(NoSessions())
     view = chat("one", "x", "two", prompt_cache_key="s")
-    await step(memory, replace(view, overrides=Overrides(tier=Tier.DEEP, for_session=True)))
+    old = InBand(Tier.FAST, 0, is_newest=False, mark="old")
+    await step(memory, replace(view, overrides=Overrides(tier=Tier.DEEP, for_session=True, line=old)))
 
-    older = await look(memory, replace(view, overrides=Overrides(line=InBand(Tier.FAST, 0))))
-    newer = await look(
-        memory, replace(chat("one", "x", "two", "y", "z", prompt_cache_key="s"), overrides=Overrides(line=InBand(Tier.FAST, 4)))
-    )
+    later = chat("one", "x", "two", "y", "z", prompt_cache_key="s")
+    older = await look(memory, replace(later, overrides=Overrides(line=old)))
+    newer = await look(memory, replace(later, overrides=Overrides(line=InBand(Tier.FAST, 4, mark="new"))))
 
     assert (older.heeds_line, older.override) == (False, Tier.DEEP)
-    assert newer.heeds_line
+    assert (newer.heeds_line, newer.override) == (True, None)
+
+
+FOR_SESSION = Overrides(tier=Tier.DEEP, for_session=True)
+
+
+def served(text: str) -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return json.dumps({"id": "c", "choices": [choice]}).encode()
+
+
+async def ask_for_session(memory: SessionMemory, view, said: str) -> None:
+    """A request that sets a tier for its session, and what it is answered."""
+    view, turn = replace(view, overrides=FOR_SESSION), read_turn(view)
+    exchange = under_way(memory, await memory.recall(view, turn), view, turn, Tier.DEEP)
+    sink = memory.listen(exchange, RecordingSink())
+    exchange.note(FirstByte(TARGETS["sage"]))
+    sink.start(200, ())
+    sink.write(served(said))
+    sink.end()
+    finish(exchange, TARGETS["sage"], 9)
+
+
+async def test_a_guessed_session_keeps_a_tier_while_the_answer_to_the_request_that_set_it_is_in_the_history():
+    memory = SessionMemory(NoSessions())
+    await ask_for_session(memory, chat("hello"), "hi there")
+
+    assert (await look(memory, chat("hello", "hi there", "do it"))).override is Tier.DEEP
+    assert (await look(memory, chat("hello", "hi there", "do it", "done", "more"))).override is Tier.DEEP
+    for stranger in (("hello",), ("hello", "good morning", "do it"), ("hello", "good morning", "do it", "hi there", "more")):
+        assert (await look(memory, chat(*stranger))).override is None
+
+
+async def test_a_stranger_that_begins_alike_does_not_take_the_tier_of_a_guessed_session_away():
+    memory = SessionMemory(NoSessions())
+    await ask_for_session(memory, chat("hello"), "hi there")
+    await step(memory, chat("hello"))
+    await step(memory, chat("hello", "good morning", "do that"))
+    await step(memory, chat("hello", "hi there", "do it"))
+
+    assert (await look(memory, chat("hello", "hi there", "do it", "done", "more"))).override is Tier.DEEP
+    assert (await look(memory, chat("hello", "good morning", "do that", "done", "more"))).override is None
+
+
+async def test_a_guessed_session_is_never_set_by_a_line():
+    memory = SessionMemory(NoSessions())
+    await step(memory, replace(chat("hello"), overrides=Overrides(line=InBand(Tier.DEEP, mark="m"))))
+
+    assert (await look(memory, chat("hello"))).override is None
+    assert (await look(memory, chat("hello", "hi", "do it"))).override is None
+
+
+async def test_a_line_outlives_the_history_that_a_named_session_shortens():
+    memory = SessionMemory(NoSessions())
+    line = InBand(Tier.DEEP, 2, mark="m")
+    await step(memory, replace(chat("a", "b", "c", prompt_cache_key="s"), overrides=Overrides(line=line)))
+
+    short = chat("summary", prompt_cache_key="s")
+    assert (await look(memory, short)).override is Tier.DEEP
+    newer = await look(memory, replace(short, overrides=Overrides(line=InBand(Tier.FAST, 0, mark="n"))))
+    assert (newer.override, newer.heeds_line) == (None, True)
+
+
+async def test_a_name_that_changes_in_a_shortened_history_is_newer_than_what_is_remembered():
+    memory, names = SessionMemory(NoSessions()), ModelNames({}, ())
+    long = chat("a", "b", "c", "d", "e", prompt_cache_key="s")
+    await step(memory, replace(long, overrides=FOR_SESSION))
+
+    async def named(name: str, *said: str):
+        view = chat(*said, prompt_cache_key="s")
+        turn = read_turn(view)
+        found = await memory.recall(view, turn, names.resolve(name))
+        finish(answer(memory, found, view, turn, Tier.FAST, TARGETS["spark"]), TARGETS["spark"], 9)
+        return found
+
+    assert (await named("auto", "summary")).override is Tier.DEEP
+    for said in (("summary", "x", "y"), ("summary", "x", "y", "z", "more")):
+        found = await named("fast", *said)
+        assert (found.override, found.heeds_name) == (None, True)
+
+
+async def test_two_guessed_sessions_that_begin_alike_under_other_names_stay_apart():
+    memory, names = SessionMemory(NoSessions()), ModelNames({}, ())
+
+    async def named(name: str, *said: str):
+        view = chat(*said)
+        turn = read_turn(view)
+        found = await memory.recall(view, turn, names.resolve(name))
+        finish(answer(memory, found, view, turn, Tier.FAST, TARGETS["spark"]), TARGETS["spark"], 9)
+        return found
+
+    await named("deep", "hello")
+    await named("auto", "hello")
+
+    assert (await named("auto", "hello", "x", "y")).name is None
+    assert (await named("deep", "hello", "z", "y")).name is None
+
+
+async def test_a_line_alone_is_remembered_for_a_named_session_and_survives_a_restart(tmp_path):
+    store = SqliteSessions(SqliteWriter(tmp_path / "tandem.db", LEDGER, on_failure=print))
+    view = chat("hello", "hi", "tier: deep", prompt_cache_key="s")
+
+    said = await SessionMemory(store).set_tier(view, InBand(Tier.DEEP, 2, is_alone=True, mark="m"), Alias("auto"))
+
+    assert said == "This session is set to deep."
+    assert (await look(SessionMemory(store), chat("hello", "hi", "do it", prompt_cache_key="s"))).override is Tier.DEEP
+    await store.close()
 
 
 async def test_stored_state_that_makes_no_sense_is_no_memory():

@@ -14,7 +14,7 @@ from tests.tools.work import cost_ratio
 def test_a_tool_loop_of_messages_becomes_chat_with_pictures_behind_the_results():
     body, dropped = crossed(MESSAGES, CHAT, claude_request(), quirks=OPENAI)
 
-    assert dropped == ("reasoning of earlier answers", "the tool web")
+    assert dropped == ("the tool web", "reasoning of earlier answers")
     assert body == {
         "model": "real-model",
         "messages": [

@@ -1,18 +1,19 @@
 """Bodies for targets that speak messages."""
 
+from router.dialects.composer import plain_id
 from tests.tools.bridging import ANTHROPIC, ASK, CHAT, MESSAGES, RESPONSES, SCHEMA, codex_request, crossed, tool
 
 
 def test_what_codex_sends_becomes_messages_whose_roles_take_turns():
     body, dropped = crossed(RESPONSES, MESSAGES, codex_request())
 
-    assert dropped == ("reasoning of earlier answers", "the tool web_search", "prompt_cache_key")
+    assert dropped == ("the tool web_search", "reasoning of earlier answers", "prompt_cache_key")
     assert body["system"] == [{"type": "text", "text": "You are it."}, {"type": "text", "text": "Rules."}]
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user", "assistant", "user"]
     assert body["messages"][1]["content"] == [
-        {"type": "tool_use", "id": "call_1", "name": "apply_patch", "input": {"input": "*** Begin"}}
+        {"type": "tool_use", "id": plain_id("call.1"), "name": "apply_patch", "input": {"input": "*** Begin"}}
     ]
-    assert body["messages"][2]["content"][0]["tool_use_id"] == "call_1"
+    assert body["messages"][2]["content"][0]["tool_use_id"] == plain_id("call.1")
     assert body["messages"][3]["content"][0]["name"] == "mcp__find"
     result, reminder = body["messages"][4]["content"]
     assert result["content"] == [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}]
@@ -37,7 +38,7 @@ def test_chat_becomes_messages_with_the_limit_that_they_ask_for():
         },
     )
 
-    assert dropped == ("seed",)
+    assert dropped == ("seed", "the name of the answer's schema")
     assert body == {
         "model": "real-model",
         "max_tokens": 5,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from router.contract.errors import ThreadForgotten, ThreadMismatch, ThreadUnsupported
 from router.dialects.messages.refusal import word_too_long, write_failure, write_refusal
 
 
@@ -21,6 +22,14 @@ def test_the_type_follows_the_status(status, kind):
 
     assert body["error"]["type"] == kind
     assert (body["type"], body["request_id"]) == ("error", "req_1")
+
+
+@pytest.mark.parametrize("error", [ThreadForgotten, ThreadMismatch, ThreadUnsupported])
+def test_what_went_wrong_with_a_thread_is_told_where_clients_look_for_it(error):
+    body = write_refusal(error.status, "no", error.code, "thread", "req_1")
+
+    assert body["error"]["details"] == {"error_code": error.code}
+    assert "details" not in write_refusal(400, "no", "a_code", None, "req_1")["error"]
 
 
 def test_the_last_event_of_a_stream_is_named():

@@ -90,3 +90,13 @@ def test_instructions_are_a_block_of_their_own(given, texts):
     add_instructions(given, "T", changes)
 
     assert [block["text"] for block in changes["system"]] == texts
+
+
+def test_only_a_request_that_continues_a_thread_may_come_without_a_message():
+    assert len(read(messages=[], thread={"type": "continue"}).conversation) == 0
+
+    for thread in ({"type": "create"}, None, "continue"):
+        with pytest.raises(BadRequest, match="messages"):
+            read(messages=[], thread=thread)
+    with pytest.raises(BadRequest, match="messages"):
+        read(messages=None, thread={"type": "continue"})

@@ -91,7 +91,7 @@ def test_a_tool_loop_of_chat_becomes_items():
 def test_a_tool_loop_of_messages_becomes_items_with_pictures_in_the_results():
     body, dropped = crossed(MESSAGES, RESPONSES, claude_request(stream=True), quirks=OPENAI)
 
-    assert dropped == ("reasoning of earlier answers", "the tool web", "stop sequences")
+    assert dropped == ("the tool web", "reasoning of earlier answers", "stop sequences")
     assert [item["type"] for item in body["input"]] == [
         "message",
         "message",

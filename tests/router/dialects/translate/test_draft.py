@@ -22,12 +22,13 @@ def test_a_tool_that_must_be_called_when_none_is_left_is_a_misfit(caller, body):
         crossed(caller, CHAT, body)
 
 
-def test_of_two_tools_with_one_name_the_last_is_offered():
+def test_of_two_tools_with_one_name_the_last_is_offered_and_the_first_is_named_as_lost():
     more = {"type": "additional_tools", "tools": [tool("f", description="new")]}
 
-    body, _ = crossed(RESPONSES, MESSAGES, {"input": [{"role": "user", "content": "x"}, more], "tools": [tool("f")]})
+    body, dropped = crossed(RESPONSES, MESSAGES, {"input": [{"role": "user", "content": "x"}, more], "tools": [tool("f")]})
 
     assert [(offered["name"], offered["description"]) for offered in body["tools"]] == [("f", "new")]
+    assert dropped == ("the first of two tools named f",)
 
 
 @pytest.mark.parametrize("target", [RESPONSES, MESSAGES])
@@ -49,7 +50,7 @@ def test_a_picture_has_the_media_type_that_every_host_knows():
 
 
 def test_many_parts_of_one_unknown_kind_are_named_once():
-    content = [{"type": "input_audio", "input_audio": {}}] * 50
+    content = [{"type": "text", "text": "hear"}, *[{"type": "input_audio", "input_audio": {}}] * 50]
 
     _, dropped = crossed(CHAT, MESSAGES, {"messages": [{"role": "user", "content": content}] * 9})
 

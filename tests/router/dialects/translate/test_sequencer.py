@@ -65,8 +65,8 @@ class Spy(ChatComposer):
         self.asked.append(f"arguments {delta}")
         return b""
 
-    def end_call(self) -> bytes:
-        self.asked.append("end")
+    def end_call(self, *, is_cut: bool = False) -> bytes:
+        self.asked.append("cut" if is_cut else "end")
         return b""
 
 

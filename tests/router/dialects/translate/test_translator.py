@@ -1,6 +1,7 @@
 """Answers over every bridge: the same words, calls and counts, whatever the target speaks and however its bytes are cut."""
 
 import json
+import time
 
 import orjson
 import pytest
@@ -126,7 +127,8 @@ STRIDE = 331
 
 
 @pytest.mark.parametrize(("caller", "target"), PAIRS)
-def test_a_stream_cut_at_every_byte_is_told_the_same(caller, target):
+def test_a_stream_cut_at_every_byte_is_told_the_same(caller, target, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 2.0)  # a response says when it was completed
     data = answer_of(target)[0]
     whole = translated(caller, target).answer
     expected = whole.feed(data) + whole.finish()

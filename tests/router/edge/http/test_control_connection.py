@@ -128,8 +128,23 @@ async def test_a_head_without_end_is_refused_as_json(make_call):
         b"GET http://evil.example/v1/models HTTP/1.1\r\nhost: evil.example\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nhost : a\r\n\r\n",
         request_bytes("/v1/chat/completions", b"zz\r\n", {"transfer-encoding": "chunked"}),
+        b"POST /v1/x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /healthz HTTP/2.0\r\nhost: a\r\n\r\n",
+        b"GET /healthz#x HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET /healthz?a=b#x HTTP/1.1\r\nhost: a\r\n\r\n",
     ],
-    ids=["tls", "absolute", "space before colon", "bad chunk"],
+    ids=[
+        "tls",
+        "absolute",
+        "space before colon",
+        "bad chunk",
+        "two codings",
+        "two codings in two lines",
+        "version",
+        "fragment",
+        "fragment behind a query",
+    ],
 )
 async def test_what_cannot_be_read_is_refused_as_json_once(make_call, data):
     call = make_call()
@@ -199,3 +214,72 @@ async def test_a_caller_that_catches_up_is_not_cut(make_call):
     await call.loop.advance(100)
 
     assert not call.transport.is_aborted
+
+
+CHUNKED = request_bytes("/v1/x", b"2\r\n{}\r\n0\r\n\r\n", {"transfer-encoding": "chunked"})
+
+
+async def test_fields_behind_a_chunked_body_are_no_headers(make_call):
+    seen = []
+
+    async def look(scope, receive, send):
+        await hello(scope, receive, send)
+        seen.append(dict(scope["headers"]))
+
+    call = make_call(look)
+    await call.send(CHUNKED[:-2] + b"host: evil\r\nx-tandem-tier: deep\r\n\r\n")
+    await call.send(CHUNKED)
+
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+
+
+class Waiting:
+    """An app that answers nothing, and hears what each request hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[list[str]] = []
+
+    async def __call__(self, scope, receive, send) -> None:
+        heard: list[str] = []
+        self.heard.append(heard)
+        while heard[-1:] != ["http.disconnect"]:
+            heard.append((await receive())["type"])
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_a_caller_that_leaves_is_noticed_though_a_second_request_waits_behind_the_first(make_call, together):
+    app = Waiting()
+    call = make_call(app)
+    if together:
+        await call.send(CHUNKED + CHUNKED)
+    else:
+        await call.send(CHUNKED)
+        await call.send(CHUNKED)
+    assert not call.transport.is_reading_paused
+
+    call.connection.connection_lost(None)
+    await call.loop.advance(0)
+
+    assert app.heard == [["http.request", "http.disconnect"]]
+
+
+async def test_a_second_request_is_served_after_the_first(make_call):
+    call = make_call()
+
+    answer = await call.send(CHUNKED + CHUNKED)
+
+    assert answer.count(b"HTTP/1.1 200") == 2
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [CHUNKED * 70, CHUNKED + request_bytes("/v1/x", b"x" * 70_000, {"content-length": "70000"})],
+    ids=["requests", "bytes"],
+)
+async def test_a_flood_behind_a_request_that_is_served_ends_the_connection(make_call, flood):
+    call = make_call(Waiting())
+
+    await call.send(flood)
+
+    assert call.transport.is_aborted

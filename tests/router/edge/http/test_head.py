@@ -9,7 +9,7 @@ from router.edge.http.head import HeadReader, RequestHead, ScopeHead, parse_head
 from tests.tools.edge import random_heads
 
 RAW = (
-    b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: localhost\r\nX-A: one\r\nx-a: two\r\n"
+    b"POST /v1/messages?beta=true HTTP/1.1\r\nHost: localhost\r\nOrigin: a\r\norigin: b\r\nX-A: one\r\nx-a: two\r\n"
     b"content-type: application/json\r\ncontent-length: 2\r\n\r\n"
 )
 SCOPE = {
@@ -19,6 +19,8 @@ SCOPE = {
     "query_string": b"beta=true",
     "headers": [
         (b"host", b"localhost"),
+        (b"origin", b"a"),
+        (b"origin", b"b"),
         (b"x-a", b"one"),
         (b"x-a", b"two"),
         (b"content-type", b"application/json"),
@@ -30,10 +32,10 @@ SCOPE = {
 def test_both_say_the_same_of_one_request():
     from_bytes, from_scope = parse_head(RAW), ScopeHead(SCOPE)
 
-    for name in ("method", "path", "headers", "count", "size", "hosts", "lengths", "length", "route", "takes_slot"):
+    for name in ("method", "path", "headers", "count", "size", "hosts", "origins", "lengths", "length", "route", "takes_slot"):
         assert getattr(from_bytes, name) == getattr(from_scope, name), name
     assert from_bytes.size == len(RAW)
-    assert from_bytes.headers["x-a"] == "two"
+    assert (from_bytes.headers["x-a"], from_bytes.origins) == ("two", 2)
 
 
 def test_a_scope_without_a_query_has_the_size_of_its_bytes():
@@ -62,6 +64,12 @@ def test_a_plain_length_is_read(value, length):
 def test_what_is_not_http_is_refused(line):
     with pytest.raises(BadRequest):
         parse_head(b"POST / HTTP/1.1\r\n" + line + b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("target", [b"/v1/messages#x", b"/v1/messages?a=b#x"])
+def test_a_target_with_a_fragment_is_refused(target):
+    with pytest.raises(BadRequest, match="must be a path"):
+        parse_head(b"POST " + target + b" HTTP/1.1\r\nhost: a\r\n\r\n")
 
 
 def said(read, raw: bytes) -> dict | str:

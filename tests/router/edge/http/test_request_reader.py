@@ -13,7 +13,7 @@ from router.contract.errors import BadRequest, HeadersTooLarge
 from router.contract.limits import Limits
 from router.contract.words import Dialect
 from router.edge.http.head import RequestHead, parse_head
-from router.edge.http.request_reader import HAND_OVER, RequestReader
+from router.edge.http.request_reader import _CREATE_STARTS, HAND_OVER, RequestReader
 from router.edge.routes import ROUTES
 from tests.tools.edge import LIMITS, random_heads
 from tests.tools.http import chat, request_bytes
@@ -61,6 +61,8 @@ def naive(stream: bytes) -> list:
     """What each request of a stream says, every head parsed by itself, up to the first that is refused or handed over."""
     found: list = []
     while b"\r\n\r\n" in stream:
+        if not stream.startswith(_CREATE_STARTS):
+            return [*found, HAND_OVER]  # whatever it is, somebody else reads it
         end = stream.index(b"\r\n\r\n") + 4
         try:
             head = parse_head(stream[:end])

@@ -89,3 +89,20 @@ def test_an_answer_that_is_over_moves_no_flow(transport, finish):
 
     sink.set_backpressure(is_paused=True)
     sink.set_backpressure(is_paused=False)
+
+
+class GoneTransport:
+    """What uvloop leaves of a connection that was reset, until it tells of it."""
+
+    def write(self, data: bytes) -> None:
+        raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
+
+
+def test_a_caller_that_reset_its_connection_is_written_to_without_a_word():
+    sink = make_sink(GoneTransport())
+
+    sink.start(200, (("content-type", "text/event-stream"),))
+    sink.write(b"data: 1\n\n")
+    sink.end()
+
+    assert sink.has_ended

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from router.stores.sqlite.files import StoreUnusable, connect, connect_to_read, create_private, inode_of
+from router.stores.sqlite.files import StoreUnusable, connect, connect_to_read, create_private, inode_of, make_private
 
 
 def test_a_file_is_its_owners_alone_with_all_that_sqlite_puts_next_to_it(tmp_path):
@@ -20,15 +20,30 @@ def test_a_file_is_its_owners_alone_with_all_that_sqlite_puts_next_to_it(tmp_pat
 
 
 def test_a_file_that_others_could_read_is_taken_from_them(tmp_path):
-    (tmp_path / "a.db").touch(0o644)
+    for name in ("a.db", "a.db-wal"):
+        (tmp_path / name).touch(0o644)
 
-    assert create_private(tmp_path / "a.db") == inode_of(tmp_path / "a.db")
-    assert (tmp_path / "a.db").stat().st_mode & 0o777 == 0o600
+    make_private(tmp_path / "a.db")
+
+    assert [file.stat().st_mode & 0o777 for file in tmp_path.iterdir()] == [0o600, 0o600]
+
+
+def test_a_file_that_is_there_is_left_as_it_is_until_it_is_known_to_be_ours(tmp_path):
+    (tmp_path / "theirs").touch(0o644)
+    (tmp_path / "a.db").symlink_to(tmp_path / "theirs")
+
+    assert create_private(tmp_path / "a.db") == inode_of(tmp_path / "theirs")
+    assert (tmp_path / "theirs").stat().st_mode & 0o777 == 0o644
 
 
 def test_a_path_that_cannot_be_a_file_is_refused_by_name(tmp_path):
     with pytest.raises(StoreUnusable, match=f"{tmp_path.name} cannot be opened: Is a directory"):
         create_private(tmp_path)
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path):
+    with pytest.raises(StoreUnusable, match="cannot be opened: embedded null byte"):
+        create_private(tmp_path / "a\0.db")
 
 
 @pytest.mark.parametrize("opens", [connect, connect_to_read])

@@ -186,6 +186,67 @@ def test_a_file_that_is_not_a_database_is_refused_by_name(tmp_path):
         prepare(tmp_path / "a.db", LEDGER)
 
 
+THEIRS = {
+    "a table of the same name": ("CREATE TABLE entries (id INTEGER PRIMARY KEY, title TEXT, body TEXT, at TEXT)", 0),
+    "a version of ours": ("CREATE TABLE entries (id INTEGER PRIMARY KEY, title TEXT, body TEXT, at TEXT)", len(LEDGER)),
+    "another table": ("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)", 0),
+    "another table and a version of ours": ("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)", len(LEDGER)),
+    "a table next to ours": (f"{OLD}CREATE TABLE notes (x)", 0),
+    "responses": (RESPONSES[0], 1),
+}
+
+
+@pytest.mark.parametrize(("script", "version"), THEIRS.values(), ids=THEIRS)
+@pytest.mark.parametrize("by_link", [False, True])
+def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path, script, version, by_link):
+    theirs = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(theirs)) as database:
+        database.executescript(f"{script};PRAGMA user_version = {version};")
+    theirs.chmod(0o640)
+    path, before = theirs, theirs.read_bytes()
+    if by_link:
+        path = tmp_path / "tandem.db"
+        path.symlink_to(theirs)
+
+    with pytest.raises(StoreUnusable, match=rf"{path.name} belongs to another program"):
+        SqliteWriter(path, LEDGER, on_failure=lambda *_: None)
+
+    assert theirs.read_bytes() == before
+    assert theirs.stat().st_mode & 0o777 == 0o640
+    assert files_in(tmp_path) == {theirs.name, path.name}
+
+
+def test_a_text_behind_a_link_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "letter.txt").write_text("Dear reader, " * 100)
+    (tmp_path / "letter.txt").chmod(0o644)
+    (tmp_path / "tandem.db").symlink_to(tmp_path / "letter.txt")
+
+    with pytest.raises(StoreUnusable, match=r"tandem\.db is not a usable database"):
+        SqliteWriter(tmp_path / "tandem.db", LEDGER, on_failure=lambda *_: None)
+
+    assert (tmp_path / "letter.txt").stat().st_mode & 0o777 == 0o644
+
+
+def test_our_own_file_behind_a_link_is_made_private_and_used(tmp_path):
+    ours = write_old(tmp_path / "elsewhere.db", OLD)
+    ours.chmod(0o644)
+    (tmp_path / "tandem.db").symlink_to(ours)
+    create_private(tmp_path / "tandem.db")
+
+    prepare(tmp_path / "tandem.db", LEDGER)
+
+    assert ours.stat().st_mode & 0o777 == 0o600
+    assert version_of(ours) == len(LEDGER)
+
+
+def test_tables_that_its_owner_added_to_a_ledger_stay(tmp_path):
+    path = write_old(tmp_path / "tandem.db", OLD, "CREATE TABLE notes (x); CREATE VIEW slow AS SELECT * FROM entries;")
+
+    prepare(path, LEDGER)
+
+    assert ask(path, "SELECT id FROM slow") == [("req_old",)]
+
+
 def test_a_script_may_hold_triggers_and_comments_with_semicolons(tmp_path):
     create_private(tmp_path / "a.db")
     script = """

@@ -295,6 +295,32 @@ async def test_rows_wait_while_the_file_cannot_be_opened_and_are_written_once_it
     assert one.writer.lost == 0
 
 
+async def test_an_outage_is_said_once_however_often_the_file_is_tried_and_the_next_one_again(opened):
+    one = opened()
+    await one.read()
+    for name in ("a", "b"):
+        replace_by_folder(one.path)
+        one.add(name)
+        for _ in range(6):
+            with pytest.raises(StoreUnusable):
+                await one.read()
+        one.path.rmdir()
+        await one.read()
+
+    assert [kind for kind, _ in one.failures if kind != "FileNotFoundError"] == ["StoreUnusable", "StoreUnusable"]
+
+
+async def test_rows_that_are_refused_again_and_again_are_said_once_and_counted_at_the_end(opened):
+    one = opened()
+    for name in "abcdef":
+        one.add(name, None)
+        await one.read()
+
+    assert one.failures == [("IntegrityError", 1)]
+    await one.close()
+    assert one.failures == [("IntegrityError", 1), ("Closed", 6)]
+
+
 async def test_a_table_that_somebody_dropped_costs_rows_and_is_said(opened):
     one = opened()
     await one.read()

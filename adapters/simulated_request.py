@@ -1,0 +1,115 @@
+"""What a request asks of a simulated model, in whichever dialect: tools, a choice among them, JSON, a length, stops."""
+
+from dataclasses import dataclass, field
+
+from router.contract.request import Json, JsonObject
+from router.dialects.composer import Shape
+from router.dialects.fields import as_list, as_object, as_text
+
+_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+_FORCED = ("required", "any")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool that the model may call. A free-form one has no schema, but may say what its input looks like."""
+
+    name: str
+    schema: JsonObject = field(default_factory=dict)
+    is_custom: bool = False
+    input_pattern: str = ""
+    namespace: str | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """How the composers write a call of it."""
+        return Shape(self.name, self.namespace, self.is_custom)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which of the offered tools may be called, and whether one of them must be."""
+
+    tools: tuple[OfferedTool, ...]
+    is_forced: bool = False
+
+
+def offered_tools(body: JsonObject) -> list[OfferedTool]:
+    """Functions and free-form tools, also those within a namespace. What a host runs by itself is not ours to call."""
+    found = []
+    for value in as_list(body.get("tools")):
+        tool = as_object(value)
+        if tool.get("type") == "namespace":
+            inner = (_read_tool(as_object(entry), as_text(tool.get("name"))) for entry in as_list(tool.get("tools")))
+            found += [entry for entry in inner if entry is not None]
+        elif (read := _read_tool(tool)) is not None:
+            found.append(read)
+    return found
+
+
+def _read_tool(tool: JsonObject, namespace: str | None = None) -> OfferedTool | None:
+    """Chat nests what a tool is; the others do not. In Messages `custom` is a function, and so is a tool without a type."""
+    kind, schema = tool.get("type"), tool.get("input_schema")
+    inner = as_object(tool.get("function")) or as_object(tool.get("custom")) or tool
+    name = as_text(inner.get("name"))
+    if not name:
+        return None
+    if isinstance(schema, dict) and kind in (None, "custom"):
+        return OfferedTool(name, schema, namespace=namespace)
+    if kind == "custom":
+        grammar = as_object(inner.get("format"))
+        grammar = as_object(grammar.get("grammar")) or grammar
+        pattern = as_text(grammar.get("definition")) if grammar.get("syntax") == "regex" else ""
+        return OfferedTool(name, is_custom=True, input_pattern=pattern, namespace=namespace)
+    if kind == "function":
+        return OfferedTool(name, as_object(inner.get("parameters")), namespace=namespace)
+    return None
+
+
+def read_choice(body: JsonObject) -> Choice:
+    """`tool_choice`, with the tools that it leaves."""
+    tools, given = offered_tools(body), body.get("tool_choice")
+    choice = as_object(given)
+    kind = given if isinstance(given, str) else as_text(choice.get("type"))
+    if kind == "none":
+        return Choice(())
+    if kind == "allowed_tools":
+        allowed = as_object(choice.get("allowed_tools")) or choice
+        names = {_named(entry) for entry in as_list(allowed.get("tools"))}
+        return Choice(tuple(tool for tool in tools if tool.name in names), allowed.get("mode") == "required")
+    if name := _named(choice):
+        return Choice(tuple(tool for tool in tools if tool.name == name), is_forced=True)
+    return Choice(tuple(tools), kind in _FORCED)
+
+
+def _named(value: Json) -> str:
+    entry = as_object(value)
+    inner = as_object(entry.get("function")) or as_object(entry.get("custom")) or entry
+    return as_text(inner.get("name"))
+
+
+def wanted_schema(body: JsonObject) -> JsonObject | None:
+    """The JSON schema that the answer must fit, if the request gives one."""
+    chat = as_object(as_object(body.get("response_format")).get("json_schema")).get("schema")
+    responses = as_object(as_object(body.get("text")).get("format")).get("schema")
+    config = as_object(as_object(body.get("output_config")).get("format")).get("schema")
+    older = as_object(body.get("output_format")).get("schema")
+    return next((schema for schema in (chat, responses, config, older) if isinstance(schema, dict)), None)
+
+
+def wants_json(body: JsonObject) -> bool:
+    """Whether the answer must be some JSON object."""
+    formats = (body.get("response_format"), as_object(body.get("text")).get("format"))
+    return any(as_object(entry).get("type") in ("json_object", "json_schema") for entry in formats)
+
+
+def read_limit(body: JsonObject) -> int | None:
+    """How many tokens the answer may have."""
+    limits = (body.get(name) for name in _LIMITS)
+    return next((limit for limit in limits if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0), None)
+
+
+def read_stops(body: JsonObject) -> tuple[str, ...]:
+    """The texts before which the answer ends."""
+    given = body.get("stop_sequences") or body.get("stop")
+    return tuple(stop for stop in (given if isinstance(given, list) else [given]) if isinstance(stop, str) and stop)

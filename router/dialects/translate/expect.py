@@ -1,0 +1,138 @@
+"""Fields of a request that is to be written anew: of the type that every host asks for, or refused by their names.
+
+A request that goes on as it came is left to its host. One that is translated is not: what is read wrongly here would reach
+the target as something else, and be answered.
+"""
+
+from collections.abc import Collection, Iterator
+
+from router.contract.errors import BadRequest
+from router.contract.request import Json, JsonObject
+
+_NAMES: dict[type, str] = {
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+def refuse(where: str, what: str) -> BadRequest:
+    """The refusal of one field."""
+    return BadRequest(f"{where}: {what}", param=where)
+
+
+def unexpected(where: str, value: Json, wanted: str) -> BadRequest:
+    """The refusal of a field with a value of another type."""
+    return refuse(where, f"must be {wanted}, not {_NAMES[type(value)]}")
+
+
+def at(where: str, name: str) -> str:
+    """The path of a field below another; at the top level `where` is empty."""
+    return f"{where}.{name}" if where else name
+
+
+def text(holder: JsonObject, name: str, where: str = "") -> str:
+    """A string that may be absent."""
+    value = holder.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise unexpected(at(where, name), value, "a string")
+    return value
+
+
+def needed_text(holder: JsonObject, name: str, where: str = "") -> str:
+    """A string that must be there, with something in it."""
+    found = text(holder, name, where)
+    if not found:
+        raise refuse(at(where, name), "missing. Send a non-empty string")
+    return found
+
+
+def flag(holder: JsonObject, name: str, where: str = "") -> bool | None:
+    """True, false, or absent."""
+    value = holder.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise unexpected(at(where, name), value, "true or false")
+    return value
+
+
+def whole(holder: JsonObject, name: str, where: str = "") -> int | None:
+    """A whole number, however it is written, or absent."""
+    value = holder.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise unexpected(at(where, name), value, "a whole number")
+    if isinstance(value, float) and not value.is_integer():
+        raise refuse(at(where, name), f"must be a whole number, not {value}")
+    return int(value)
+
+
+def mapping(holder: JsonObject, name: str, where: str = "") -> JsonObject:
+    """An object that may be absent."""
+    value = holder.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise unexpected(at(where, name), value, "an object")
+    return value
+
+
+def needed_mapping(holder: JsonObject, name: str, where: str = "") -> JsonObject:
+    """An object that must be there."""
+    if holder.get(name) is None:
+        raise refuse(at(where, name), "missing. Send an object")
+    return mapping(holder, name, where)
+
+
+def sequence(holder: JsonObject, name: str, where: str = "") -> list[Json]:
+    """A list that may be absent."""
+    value = holder.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise unexpected(at(where, name), value, "a list")
+    return value
+
+
+def entries(values: list[Json], where: str) -> Iterator[tuple[JsonObject, str]]:
+    """The objects of a list, each with its path."""
+    for index, value in enumerate(values):
+        place = f"{where}[{index}]"
+        if not isinstance(value, dict):
+            raise unexpected(place, value, "an object")
+        yield value, place
+
+
+def words(values: list[Json], where: str) -> list[str]:
+    """The strings of a list."""
+    found: list[str] = []
+    for index, value in enumerate(values):
+        if not isinstance(value, str):
+            raise unexpected(f"{where}[{index}]", value, "a string")
+        found.append(value)
+    return found
+
+
+def content(holder: JsonObject, name: str, where: str, *, may_be_absent: bool = False) -> str | list[tuple[JsonObject, str]]:
+    """What was said: a string, or a list of parts with their paths."""
+    value, place = holder.get(name), at(where, name)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return list(entries(value, place))
+    if value is None and may_be_absent:
+        return []
+    raise unexpected(place, value, "a string or a list of parts")
+
+
+def one_of(value: str, known: Collection[str], where: str) -> str:
+    """A word out of those that are known."""
+    if value not in known:
+        raise refuse(where, f'unknown value "{value[:40]}"')
+    return value

@@ -1,0 +1,99 @@
+"""The first bytes of a stream, held back until they show that it is an answer: until then another target may be tried.
+
+Hosts report failures inside a 200, and send comments while a request waits for its model. Neither is an answer yet.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from router.contract.errors import TandemError
+from router.contract.request import JsonObject
+from router.contract.words import Dialect
+from router.dialects.answers import read_failed_frame
+from router.dialects.sse import FRAME_ENDS, Frame, split_frames
+
+MAX_HELD_BYTES = 65_536
+MAX_HELD_SECONDS = 2.0
+"""Longer than this nothing is held: a caller must see that a slow host is alive, and a long first event is no error."""
+_STARTS = (b"data:", b"event:")
+_PINGS = frozenset({"ping", "keepalive"})
+
+
+def begins_well(piece: bytes) -> bool:
+    """Whether a stream that begins with this is plainly an answer. Nearly every one is; of the others nothing is said."""
+    return (
+        piece.endswith(FRAME_ENDS)
+        and piece.startswith(_STARTS)
+        and b"error" not in piece
+        and b"ping" not in piece
+        and b".failed" not in piece
+    )
+
+
+class Opening:
+    """Takes pieces until their first event is here. Then, or when it may wait no longer, it passes on or refuses, once."""
+
+    __slots__ = ("_dialect", "_held", "_held_bytes", "_is_over", "_pass_on", "_refuse", "_timer")
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        finished: "asyncio.Future[TandemError | None]",
+        pass_on: Callable[[bytes], None],
+        refuse: Callable[[int, JsonObject], None],
+    ) -> None:
+        self._dialect, self._pass_on, self._refuse = dialect, pass_on, refuse
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._is_over = False
+        self._timer = finished.get_loop().call_later(MAX_HELD_SECONDS, self._let_go)
+        finished.add_done_callback(self._drop)
+
+    def add(self, piece: bytes) -> None:
+        """Take a piece. What ends no line ends no event either, so only the others are looked at."""
+        self._held.append(piece)
+        self._held_bytes += len(piece)
+        if b"\n" in piece or b"\r" in piece:
+            self._judge(whole_frames(b"".join(self._held)))
+        if self._held_bytes > MAX_HELD_BYTES:
+            self._let_go()
+
+    def end(self) -> None:
+        """The stream is over. A last event that nobody ended is one all the same."""
+        self._judge(b"".join(self._held))
+
+    def _judge(self, data: bytes) -> None:
+        frame = next((frame for frame in split_frames(data) if frame.data and not _is_ping(frame)), None)
+        if frame is None or self._is_over:
+            return
+        failed = read_failed_frame(self._dialect, frame)
+        if failed is None:
+            self._let_go()
+        else:
+            self._close()
+            self._refuse(*failed)
+
+    def _let_go(self) -> None:
+        if not self._is_over:
+            held = b"".join(self._held)
+            self._close()
+            self._pass_on(held)
+
+    def _close(self) -> None:
+        self._is_over = True
+        self._held.clear()
+        self._timer.cancel()
+
+    def _drop(self, _: "asyncio.Future[TandemError | None]") -> None:
+        """Nobody waits for this answer any more."""
+        self._close()
+
+
+def whole_frames(data: bytes) -> bytes:
+    """What of these bytes is in frames that have ended."""
+    ends = [place + len(end) for end in FRAME_ENDS if (place := data.rfind(end)) >= 0]
+    return data[: max(ends, default=0)]
+
+
+def _is_ping(frame: Frame) -> bool:
+    return frame.kind in _PINGS

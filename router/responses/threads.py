@@ -1,0 +1,207 @@
+"""Message threads: Messages requests that leave their conversation to the server. It is held here, whoever answers.
+
+`thread: create` comes with everything, `thread: continue` with an answer's id and only what is new. A target is sent the whole
+conversation in either case, and never hears of the thread: so a thread can change its target, its tier and its dialect.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from router.contract.caller import Caller
+from router.contract.errors import BadRequest, ThreadForgotten, ThreadMismatch, ThreadUnsupported
+from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
+from router.contract.stores import ResponseStore, StoredResponse
+from router.contract.target import Target
+from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.messages.opaque import without_opaque
+from router.dialects.requests import read_anew
+from router.dialects.splice import replace_fields
+
+THREAD = "thread"
+_TYPE, _PREVIOUS = "type", "previous_message_id"
+_FIELDS = {"create": frozenset({_TYPE}), "continue": frozenset({_TYPE, _PREVIOUS})}
+"""What `thread` may hold, by its type."""
+_BETA_HEADER, _BETA, _BETA_START = "anthropic-beta", "message-threads-2026-08-12", "message-threads-"
+_PINNED = ("system", "tools")
+"""What a thread keeps from the request that created it: those that continue it leave these out."""
+_MESSAGES, _MARK = "messages", "cache_control"
+_MAX_MARKS = 4
+"""So many cache marks may a request have; hosts refuse one with more."""
+_DEEPEST_MARK = 4
+"""Marks are on a message's blocks, and on blocks inside a tool's result."""
+
+
+async def resume_thread(view: RequestView, store: ResponseStore) -> RequestView:
+    """The request with the whole conversation of its thread, as it goes to targets: without `thread`, and without its beta."""
+    asked = view.body.get(THREAD)
+    if asked is None:
+        return view
+    previous = _read_thread(asked, view.headers)
+    if previous is None:
+        pinned: JsonObject = {name: view.body[name] for name in _PINNED if view.body.get(name) is not None}
+        return _hold(view, HeldThread(view.raw, view.body, Transcript([], []), pinned, f"{THREAD}:{view.id}"))
+    stored = await store.find(previous, _keeper_of(view.caller))
+    if stored is None:
+        raise ThreadForgotten(
+            f"{THREAD}.{_PREVIOUS}: no thread is held for '{previous[:80]}': it may have expired, or been made elsewhere."
+            ' Send the whole conversation with thread: {"type": "create"}',
+            param=f"{THREAD}.{_PREVIOUS}",
+        )
+    return _continue(view, stored)
+
+
+def _read_thread(asked: Json, headers: Mapping[str, str]) -> str | None:
+    """The id of the message that a request continues; None when it creates a thread."""
+    if not isinstance(asked, dict):
+        raise BadRequest(f'{THREAD}: must be an object such as {{"type": "create"}}', param=THREAD)
+    kind = asked.get(_TYPE)
+    if not isinstance(kind, str):
+        raise BadRequest(f'{THREAD}.{_TYPE}: must be "create" or "continue"', param=f"{THREAD}.{_TYPE}")
+    if kind not in _FIELDS:
+        raise ThreadUnsupported(
+            f'{THREAD}.{_TYPE}: must be "create" or "continue", not "{kind[:40]}"', param=f"{THREAD}.{_TYPE}"
+        )
+    if unknown := sorted(asked.keys() - _FIELDS[kind]):
+        raise ThreadUnsupported(f'{THREAD}.{unknown[0][:40]}: not known in a thread of type "{kind}"', param=THREAD)
+    if not any(map(_is_threads_beta, _betas(headers))):
+        raise ThreadUnsupported(f"{THREAD}: needs the header {_BETA_HEADER}: {_BETA}", param=THREAD)
+    if kind == "create":
+        return None
+    previous = asked.get(_PREVIOUS)
+    if not isinstance(previous, str) or not previous:
+        raise BadRequest(f"{THREAD}.{_PREVIOUS}: must be the id of an answer, such as msg_…", param=f"{THREAD}.{_PREVIOUS}")
+    return previous
+
+
+def _continue(view: RequestView, stored: StoredResponse) -> RequestView:
+    earlier, answer = stored.read()
+    history, pinned = earlier.then(as_list(answer.get("output")), stored.target), as_object(answer.get("pinned"))
+    changed = [name for name in _PINNED if view.body.get(name) is not None and view.body[name] != pinned.get(name)]
+    if changed:
+        raise ThreadMismatch(
+            f"{' and '.join(changed)}: a thread keeps what it was created with. Leave it out, or send the whole conversation"
+            ' with thread: {"type": "create"}',
+            param=changed[0],
+        )
+    return _hold(view, HeldThread(view.raw, view.body, history, pinned, as_text(answer.get("session"))))
+
+
+def _hold(view: RequestView, thread: "HeldThread") -> RequestView:
+    """The request with all that its thread holds, so that everyone who reads it sees all of it."""
+    body, raw = thread.write_whole(reader="")
+    return replace(read_anew(view, body, raw), headers=_without_beta(view.headers), continued=thread)
+
+
+class HeldThread(NamedTuple):
+    """A thread as one request finds it: the request as it came, and what it left out: nothing, if it creates the thread."""
+
+    raw: bytes
+    body: JsonObject
+    history: Transcript
+    pinned: JsonObject
+    session: str
+    """A session of its own, unless the request that created it was of another: threads that begin alike are kept apart."""
+
+    @property
+    def stored_by(self) -> str:
+        """No target holds it."""
+        return ""
+
+    def view_for(self, view: RequestView, target: Target) -> RequestView:
+        """A target gets its own hidden state back, and nobody else's."""
+        if target.name not in self.history.origins:
+            return view
+        body, raw = self.write_whole(target.name)
+        return replace(view, raw=raw, body=body)
+
+    def without_reference(self) -> Continuation:
+        """The same: no target is told by reference."""
+        return self
+
+    def transcript(self) -> Transcript:
+        """All that the model was given."""
+        return self.history.then(as_list(self.body.get(_MESSAGES)), "")
+
+    def write_whole(self, reader: str) -> tuple[JsonObject, bytes]:
+        """The body with everything, as `reader` can take it, and the same as bytes."""
+        changes: JsonObject = {THREAD: None}
+        if self.history.items:
+            new = as_list(self.body.get(_MESSAGES))
+            given: list[Json] = [new, [self.body], *(self.pinned.get(name) for name in _PINNED)]
+            room = _MAX_MARKS - sum(map(_count_marks, given))
+            changes |= {**self.pinned, _MESSAGES: [*_limit_marks(_portable(self.history, reader), room), *new]}
+        body = {name: value for name, value in {**self.body, **changes}.items() if name != THREAD}
+        return body, replace_fields(self.raw, self.body, changes)
+
+
+def record_message(view: RequestView, target: Target | None, at: float, message: JsonObject, session: str) -> StoredResponse:
+    """A thread up to an answer, under the answer's id. `session` is the one that its next request belongs to."""
+    thread = view.continued
+    assert isinstance(thread, HeldThread)
+    content = as_list(message.get("content"))
+    output: list[Json] = [{"role": "assistant", "content": content}] if content else []  # hosts refuse an empty message
+    kept: JsonObject = {
+        "id": message["id"],
+        "output": output,
+        "pinned": thread.pinned,
+        "session": session,
+    }
+    return StoredResponse.write(_keeper_of(view.caller), target.name if target else "", at, thread.transcript(), kept)
+
+
+def _keeper_of(caller: Caller) -> Caller:
+    """Whom a thread is kept for: its caller, apart from the caller's responses. No route for responses asks for this one."""
+    return Caller(f"{caller.name}\0threads")
+
+
+def _portable(history: Transcript, reader: str) -> list[Json]:
+    """The messages as `reader` can take them: without hidden state that another target made."""
+    items: list[Json] = []
+    for message, origin in zip(history.items, history.origins, strict=True):
+        items += [message] if not origin or origin == reader else without_opaque([message], lambda key: True)
+    return items
+
+
+def _betas(headers: Mapping[str, str]) -> list[str]:
+    return [name for part in headers.get(_BETA_HEADER, "").split(",") if (name := part.strip())]
+
+
+def _is_threads_beta(name: str) -> bool:
+    return name.startswith(_BETA_START)
+
+
+def _without_beta(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers as a target may see them. Without `thread` this beta says nothing, and not every host knows it."""
+    others = [name for name in _betas(headers) if not _is_threads_beta(name)]
+    kept = {name: value for name, value in headers.items() if name != _BETA_HEADER}
+    return {**kept, _BETA_HEADER: ",".join(others)} if others else kept
+
+
+def _limit_marks(messages: list[Json], room: int) -> list[Json]:
+    """The messages with no more cache marks than there is room for; the newest stay.
+
+    Each was set for the request that brought its message. All requests of a thread together have more than one may have.
+    """
+    kept: list[Json] = []
+    for message in reversed(messages):
+        marks = _count_marks([message])
+        kept.append(message if marks <= room else _without_marks(message))
+        room -= marks if marks <= room else 0
+    return kept[::-1]
+
+
+def _count_marks(blocks: Json, depth: int = 0) -> int:
+    found = [as_object(block) for block in as_list(blocks)] if depth < _DEEPEST_MARK else []
+    return sum(bool(block.get(_MARK)) + _count_marks(block.get("content"), depth + 1) for block in found)
+
+
+def _without_marks(value: Json, depth: int = 0) -> Json:
+    """A message or a block without marks, and without those of the blocks in it."""
+    if not isinstance(value, dict) or depth >= _DEEPEST_MARK:
+        return value
+    content, kept = value.get("content"), {name: field for name, field in value.items() if name != _MARK}
+    if not isinstance(content, list):
+        return kept
+    return {**kept, "content": [_without_marks(block, depth + 1) for block in content]}

@@ -1,0 +1,75 @@
+"""The router's end of the process that counts tokens. Its methods block, so they are called in a thread."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from router.sense import counting
+from router.sense.counting import ANSWER, END, LENGTH, READY, UNCOUNTED
+
+PROGRAM = Path(counting.__file__)
+_PASSED_ON = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
+"""Of the environment, it gets what an interpreter needs, and no key."""
+
+
+class CountingProcess:
+    """One child process. It ends when it is stopped, or when the router is gone."""
+
+    def __init__(self, program: Path, vocabulary: Path) -> None:
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        # A session of its own: Ctrl-C in the router's terminal is not meant for it.
+        self._process = subprocess.Popen(  # noqa: S603  our own program
+            [sys.executable, "-P", str(program)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**environment, "TIKTOKEN_CACHE_DIR": str(vocabulary)},
+            start_new_session=True,
+        )
+        self.is_ready = False
+        """Whether its vocabulary is loaded."""
+
+    def count(self, texts: Iterable[str], within_seconds: float) -> int | None:
+        """The tokens of the texts together; None where it cannot tell. Raises `OSError` when it is gone, or too slow."""
+        too_late = threading.Timer(within_seconds, self._process.kill)
+        too_late.daemon = True
+        too_late.start()
+        try:
+            if not self.is_ready:
+                self.is_ready = self._read() == READY
+            self._ask(texts)
+            tokens = self._read()
+        finally:
+            too_late.cancel()
+        return None if tokens == UNCOUNTED else tokens
+
+    def stop(self) -> None:
+        """End it, and free what it holds."""
+        self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):  # what was not written yet cannot be any more
+                    pipe.close()
+        self._process.wait()
+
+    def _ask(self, texts: Iterable[str]) -> None:
+        pipe = self._process.stdin
+        if pipe is None:
+            raise BrokenPipeError
+        for text in texts:
+            raw = text.encode("utf-8", "replace")
+            pipe.write(LENGTH.pack(len(raw)))
+            pipe.write(raw)
+        pipe.write(LENGTH.pack(END))
+        pipe.flush()
+
+    def _read(self) -> int:
+        pipe = self._process.stdout
+        raw = pipe.read(ANSWER.size) if pipe is not None else b""
+        if len(raw) < ANSWER.size:
+            raise BrokenPipeError
+        return int(ANSWER.unpack(raw)[0])

@@ -1,0 +1,161 @@
+"""What a request asks of a simulated model, in every dialect."""
+
+import pytest
+
+from adapters.simulated_request import (
+    OfferedTool,
+    offered_tools,
+    read_choice,
+    read_limit,
+    read_stops,
+    wanted_schema,
+    wants_json,
+)
+from router.dialects.composer import Shape
+
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+LS = {"type": "function", "name": "ls", "parameters": SCHEMA}
+PING = {"type": "function", "name": "ping"}
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "function", "function": {"name": "ls", "parameters": SCHEMA}},
+        LS,
+        {"name": "ls", "input_schema": SCHEMA},
+        {"type": "custom", "name": "ls", "input_schema": SCHEMA},
+    ],
+)
+def test_a_function_is_found_however_its_dialect_writes_it(tool):
+    assert offered_tools({"tools": [tool]}) == [OfferedTool("ls", SCHEMA)]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "function", "function": {"name": "ping"}},
+        {"type": "function", "name": "ping", "parameters": None},
+        {"name": "ping", "input_schema": {}},
+    ],
+)
+def test_a_tool_without_parameters_is_one(tool):
+    assert offered_tools({"tools": [tool]}) == [OfferedTool("ping")]
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "custom", "custom": {"name": "exec", "format": {"type": "text"}}},
+        {"type": "custom", "name": "exec"},
+        {"type": "custom", "name": "exec", "format": {"type": "grammar", "syntax": "lark", "definition": "start: A"}},
+    ],
+)
+def test_a_free_form_tool_is_one(tool):
+    (found,) = offered_tools({"tools": [tool]})
+
+    assert found == OfferedTool("exec", is_custom=True)
+    assert found.shape == Shape("exec", is_custom=True)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "custom", "name": "exec", "format": {"type": "grammar", "syntax": "regex", "definition": "^a+$"}},
+        {"type": "custom", "custom": {"name": "exec", "format": {"grammar": {"syntax": "regex", "definition": "^a+$"}}}},
+    ],
+)
+def test_a_free_form_tool_may_have_a_pattern(given):
+    assert offered_tools({"tools": [given]})[0].input_pattern == "^a+$"
+
+
+def test_tools_within_a_namespace_are_offered_with_it():
+    (found,) = offered_tools({"tools": [{"type": "namespace", "name": "files", "tools": [LS]}]})
+
+    assert (found.name, found.shape.namespace) == ("ls", "files")
+
+
+@pytest.mark.parametrize(
+    "tool", [{"type": "web_search", "name": "w", "parameters": {}}, {"name": "x"}, {"parameters": SCHEMA}, 7]
+)
+def test_what_cannot_be_called_as_a_function_is_not_offered(tool):
+    assert offered_tools({"tools": [tool]}) == []
+
+
+@pytest.mark.parametrize(
+    ("choice", "names", "is_forced"),
+    [
+        (None, ["ls", "ping"], False),
+        ("auto", ["ls", "ping"], False),
+        ({"type": "auto"}, ["ls", "ping"], False),
+        ("none", [], False),
+        ({"type": "none"}, [], False),
+        ("required", ["ls", "ping"], True),
+        ({"type": "any"}, ["ls", "ping"], True),
+        ({"type": "function", "function": {"name": "ping"}}, ["ping"], True),
+        ({"type": "function", "name": "ping"}, ["ping"], True),
+        ({"type": "custom", "custom": {"name": "ping"}}, ["ping"], True),
+        ({"type": "tool", "name": "ping"}, ["ping"], True),
+        ({"type": "tool", "name": "nobody"}, [], True),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [{"name": "ping"}]}, ["ping"], False),
+        ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [PING]}}, ["ping"], True),
+        ("nonsense", ["ls", "ping"], False),
+    ],
+)
+def test_a_choice_leaves_some_tools_and_may_force_one(choice, names, is_forced):
+    found = read_choice({"tools": [LS, PING], "tool_choice": choice})
+
+    assert ([tool.name for tool in found.tools], found.is_forced) == (names, is_forced)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+        {"text": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+        {"output_format": {"type": "json_schema", "schema": SCHEMA}},
+    ],
+)
+def test_the_schema_of_an_answer_is_found_in_every_dialect(body):
+    assert wanted_schema(body) == SCHEMA
+
+
+@pytest.mark.parametrize("body", [{"response_format": {"type": "json_object"}}, {"text": {"format": {"type": "json_object"}}}])
+def test_json_may_be_wanted_without_a_schema(body):
+    assert wanted_schema(body) is None
+    assert wants_json(body)
+
+
+def test_words_are_wanted_by_default():
+    assert not wants_json({"text": {"format": {"type": "text"}}, "response_format": {"type": "text"}})
+
+
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ({"max_tokens": 8}, 8),
+        ({"max_completion_tokens": 8, "max_tokens": 9}, 8),
+        ({"max_output_tokens": 8}, 8),
+        ({"max_tokens": None}, None),
+        ({"max_tokens": True}, None),
+        ({"max_tokens": 0}, None),
+        ({}, None),
+    ],
+)
+def test_a_length_is_read_in_every_dialect(body, limit):
+    assert read_limit(body) == limit
+
+
+@pytest.mark.parametrize(
+    ("body", "stops"),
+    [
+        ({"stop": "a"}, ("a",)),
+        ({"stop": ["a", "", 5, "b"]}, ("a", "b")),
+        ({"stop_sequences": ["a"]}, ("a",)),
+        ({"stop": None}, ()),
+        ({}, ()),
+    ],
+)
+def test_stops_are_read_in_every_dialect(body, stops):
+    assert read_stops(body) == stops

@@ -1,0 +1,224 @@
+"""A message thread: what a request that continues one is completed with, and what each target gets of it."""
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from router.contract.caller import LOCAL, Caller
+from router.contract.errors import BadRequest, ThreadForgotten, ThreadMismatch, ThreadUnsupported, TooDeep
+from router.contract.exchange import Arrival
+from router.contract.words import Dialect, Feature, Operation, Tier
+from router.dialects.requests import read_request
+from router.responses.threads import HeldThread, record_message, resume_thread
+from router.stores.memory.responses import MemoryResponses
+from tests.tools.values import make_target, make_view
+
+BETA = {"anthropic-beta": "message-threads-2026-08-12"}
+SPEAKS = frozenset({Dialect.MESSAGES})
+SPARK, SAGE = make_target(speaks=SPEAKS), make_target("sage", Tier.DEEP, speaks=SPEAKS)
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "signed"}
+SAID = {"type": "text", "text": "done"}
+TOOL = {"name": "ls", "input_schema": {"type": "object"}}
+
+
+def user(content: object) -> dict:
+    return {"role": "user", "content": content}
+
+
+def ask(*contents: object, headers: dict | None = None, **body: object):
+    given = {"max_tokens": 9, "messages": [user(content) for content in contents], **body}
+    return make_view(given, Dialect.MESSAGES, BETA if headers is None else headers)
+
+
+def create(*contents: object, **body: object):
+    return ask(*(contents or ("hello",)), thread={"type": "create"}, **body)
+
+
+def go_on(*contents: object, previous: str = "msg_1", **body: object):
+    return ask(*(contents or ("go on",)), thread={"type": "continue", "previous_message_id": previous}, **body)
+
+
+async def held(*content: dict, view=None, target=SPARK, name: str = "msg_1", store: MemoryResponses | None = None):
+    """A store with a thread up to one answer."""
+    store = store or MemoryResponses(clock=lambda: 2.0)
+    resumed = await resume_thread(view or create(), store)
+    store.keep(record_message(resumed, target, 1.0, {"id": name, "content": list(content)}, "s"), for_long=False)
+    return store
+
+
+async def test_a_request_that_creates_a_thread_goes_on_without_the_field_byte_for_byte():
+    raw = b'{"model":"auto", "max_tokens":9,  "messages":[{"role":"user","content":"\\u0068i"}],"thread":{"type":"create"}}'
+    view = create()
+
+    resumed = await resume_thread(view, MemoryResponses())
+    plain = HeldThread(raw, json.loads(raw), resumed.continued.history, {}, "s").write_whole("")[1]
+
+    assert resumed.body == {name: value for name, value in view.body.items() if name != "thread"}
+    assert json.loads(resumed.raw) == resumed.body
+    assert b"\\u0068i" in plain
+
+
+async def test_a_request_that_continues_is_read_with_all_that_its_thread_holds():
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x"}}
+    store = await held(SAID, view=create([image], system="Be brief.", tools=[TOOL]))
+
+    view = await resume_thread(go_on(stream=True), store)
+
+    assert [message.role for message in view.conversation] == ["user", "assistant", "user"]
+    assert {Feature.IMAGES, Feature.TOOLS} <= view.needs
+    assert (view.system, view.body["tools"], view.is_streaming) == ("Be brief.", [TOOL], True)
+    assert "thread" not in view.body
+    assert json.loads(view.raw) == view.body
+
+
+async def test_a_chain_keeps_everything_that_was_said_and_by_whom():
+    store = await held(SAID)
+    store = await held(THOUGHT, SAID, view=go_on(), target=SAGE, name="msg_2", store=store)
+
+    view = await resume_thread(go_on("more", previous="msg_2"), store)
+
+    assert view.continued.history.origins == ["", "spark", "", "sage"]
+    assert len(view.continued.transcript().items) == 5
+    assert (view.continued.session, view.continued.stored_by) == ("s", "")
+
+
+async def test_a_target_gets_its_own_thinking_back_and_nobody_elses():
+    view = await resume_thread(go_on(), await held(THOUGHT, SAID))
+
+    own, other = [view.continued.view_for(view, target) for target in (SPARK, SAGE)]
+
+    assert own.body["messages"][1]["content"] == [THOUGHT, SAID]
+    assert json.loads(own.raw) == own.body
+    assert other is view
+    assert view.body["messages"][1]["content"] == [SAID]
+    assert view.continued.without_reference() is view.continued
+
+
+@pytest.mark.parametrize("content", [[], [THOUGHT]])
+async def test_an_answer_of_which_nothing_is_left_is_no_empty_message(content):
+    view = await resume_thread(go_on(), await held(*content))
+
+    assert [message["role"] for message in view.body["messages"]] == ["user", "user"]
+
+
+async def test_only_the_beta_of_threads_stays_here():
+    betas = "a-2026-01-01, message-threads-2026-08-12 ,b-2026-01-01"
+
+    some = await resume_thread(create(headers={"anthropic-beta": betas, "user-agent": "x"}), MemoryResponses())
+    none = await resume_thread(create(), MemoryResponses())
+
+    assert some.headers == {"anthropic-beta": "a-2026-01-01,b-2026-01-01", "user-agent": "x"}
+    assert none.headers == {}
+
+
+async def test_a_later_beta_of_the_same_name_is_taken_too():
+    view = create(headers={"anthropic-beta": "message-threads-2027-01-01"})
+
+    assert isinstance((await resume_thread(view, MemoryResponses())).continued, HeldThread)
+
+
+async def test_each_thread_is_a_session_of_its_own():
+    view = await resume_thread(create(), MemoryResponses())
+
+    assert view.continued.session == "thread:req_test"
+
+
+def marks_in(value: object) -> int:
+    return json.dumps(value).count('"cache_control"')
+
+
+async def test_no_more_cache_marks_are_sent_than_a_host_takes_and_the_newest_stay():
+    mark = {"cache_control": {"type": "ephemeral"}}
+    marked = [{"type": "text", "text": "x", **mark}]
+    results = [{"type": "tool_result", "tool_use_id": "a", "content": marked, **mark}]
+    store = await held(SAID, view=create(marked, system=marked))
+    store = await held(SAID, view=go_on(marked), name="msg_2", store=store)
+
+    view = await resume_thread(go_on(results, previous="msg_2", **mark), store)
+
+    messages = view.body["messages"]
+    assert marks_in(view.body) == 4
+    assert [marks_in(message) for message in messages] == [0, 0, 0, 0, 2]
+    assert messages[0] == user([{"type": "text", "text": "x"}])
+    again = await resume_thread(go_on("no mark", previous="msg_2"), store)
+    assert [marks_in(message) for message in again.body["messages"]] == [1, 0, 1, 0, 0]
+
+
+async def test_a_message_that_is_nested_too_deeply_to_be_rewritten_is_refused_in_words():
+    deep = b'[{"type":"tool_result","content":' * 480 + b'"x"' + b"}]" * 480
+    raw = b'{"model":"auto","max_tokens":9,"thread":{"type":"continue","previous_message_id":"msg_1"},"messages":%b}'
+    raw %= b'[{"role":"user","content":%b}]' % deep
+    view = read_request(Arrival("req_test", Dialect.MESSAGES, Operation.CREATE, BETA, raw))
+
+    with pytest.raises(TooDeep):
+        await resume_thread(view, await held(SAID))
+
+
+async def test_what_a_thread_was_created_with_may_be_repeated_but_not_changed():
+    store = await held(SAID, view=create(system="Be brief."))
+
+    assert (await resume_thread(go_on(system="Be brief.", tools=None), store)).system == "Be brief."
+    for changed in ({"system": "Be rude."}, {"tools": [TOOL]}):
+        with pytest.raises(ThreadMismatch, match=next(iter(changed))):
+            await resume_thread(go_on(**changed), store)
+
+
+async def test_a_message_is_found_by_its_own_caller_alone_and_not_as_a_response():
+    store = await held(SAID)
+
+    assert await store.find("msg_1", LOCAL) is None
+    assert await store.is_denied("msg_1", LOCAL)
+    assert not await store.forget("msg_1", LOCAL)
+    with pytest.raises(ThreadForgotten):
+        await resume_thread(replace(go_on(), caller=Caller("bob")), store)
+    assert await resume_thread(go_on(), store)
+
+
+async def test_a_message_that_expired_is_named_in_the_refusal():
+    now = [0.0]
+    store = await held(SAID, store=MemoryResponses(clock=lambda: now[0]))
+    now[0] = 3_700.0
+
+    with pytest.raises(ThreadForgotten, match="msg_1") as refused:
+        await resume_thread(go_on(), store)
+
+    assert (refused.value.status, refused.value.code) == (404, "thread_not_found")
+
+
+@pytest.mark.parametrize(
+    ("thread", "kind"),
+    [
+        ("create", BadRequest),
+        ([], BadRequest),
+        ({}, BadRequest),
+        ({"type": None}, BadRequest),
+        ({"type": "continue", "previous_message_id": 5}, BadRequest),
+        ({"type": "continue"}, BadRequest),
+        ({"type": "fork"}, ThreadUnsupported),
+        ({"type": "create", "previous_message_id": "msg_1"}, ThreadUnsupported),
+    ],
+)
+async def test_a_thread_of_another_shape_is_refused(thread, kind):
+    with pytest.raises(BadRequest, match="^thread") as refused:
+        await resume_thread(ask("x", thread=thread), MemoryResponses())
+
+    assert type(refused.value) is kind
+
+
+@pytest.mark.parametrize("headers", [{}, {"anthropic-beta": "other"}, {"anthropic-beta": ""}])
+async def test_a_thread_needs_its_beta(headers):
+    with pytest.raises(ThreadUnsupported, match="anthropic-beta: message-threads-2026-08-12"):
+        await resume_thread(create(headers=headers), MemoryResponses())
+
+
+async def test_a_request_without_a_thread_stays_as_it_is():
+    for view in (ask("x"), ask("x", thread=None)):
+        assert await resume_thread(view, MemoryResponses()) is view
+
+
+async def test_tokens_of_a_thread_are_counted_whole():
+    body = {"messages": [user("go on")], "thread": {"type": "continue", "previous_message_id": "msg_1"}}
+    view = make_view(body, Dialect.MESSAGES, BETA, operation=Operation.COUNT_TOKENS)
+
+    assert len((await resume_thread(view, await held(SAID))).conversation) == 3
