@@ -1,7 +1,7 @@
 """Short texts that match a regular expression, as far as its parts are plain ones."""
 
 import re
-from re import _constants as codes  # type: ignore[attr-defined]
+from re import _constants as codes  # type: ignore[attr-defined]  # private, and in no stub: Python has no other parser of patterns
 from re import _parser as patterns  # type: ignore[attr-defined]
 from typing import Any
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival, CancelReason, Deadline, Exchange
 from router.contract.facts import Decided, Ending, Read, Settled
-from router.contract.relay import Sink
+from router.contract.relay import KeepingSink, Sink
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Operation, Outcome
 from router.decide.choose import decide, needs_exact_count
@@ -24,7 +24,6 @@ from router.sessions.in_band import heed_lines
 from router.sessions.memory import carried_headers
 from router.sessions.turns import read_turn
 from router.settle.refuse import ABANDONED, cut_off, refuse
-from router.settle.text import RecordingSink
 from router.telemetry.tasks import is_heavy, let_others_catch_up, run_beside
 
 
@@ -46,7 +45,7 @@ class House:
     async def serve(self, exchange: Exchange, caller: Sink) -> None:
         """Take a request from its bytes to its last fact. What observes the facts, memory and ledger first, is in `wiring`."""
         plan, running, ending = exchange.plan, self.state.running, ABANDONED
-        recorder = RecordingSink(caller) if plan.keeps_text else None
+        recorder = KeepingSink(caller) if plan.keeps_text else None
         running.add(exchange)
         try:
             ending = await self._answer(plan, exchange, recorder or caller)

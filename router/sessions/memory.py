@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Settled, StateRefused
-from router.contract.relay import Headers, Sink
+from router.contract.relay import Headers, KeepingSink, Sink
 from router.contract.request import Conversation, InBand, Overrides, RequestView
 from router.contract.session import NOBODY, SessionSnapshot, SessionState, read_state
 from router.contract.signals import Alias, SessionPosition, Turn
@@ -27,7 +27,7 @@ from router.dialects.opaque import keys_of, refused_by
 from router.sessions import turn_state
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
 from router.sessions.history import newest_words
-from router.sessions.said import ListeningSink, mark_answer, mark_said
+from router.sessions.said import mark_answer, mark_said
 from router.sessions.tier_line import say_tier
 from router.sessions.turns import read_turn
 from router.sessions.wishes import AUTO, Channel, Naming, exact_name, kept_name, lapsed, newest_channel, read_naming
@@ -55,7 +55,7 @@ class SessionMemory:
     def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
         self._known: OrderedDict[str, SessionState] = OrderedDict()
-        self._listening: dict[Exchange, ListeningSink] = {}
+        self._listening: dict[Exchange, KeepingSink] = {}
 
     # Reading: changes nothing but what is at hand.
 
@@ -183,7 +183,7 @@ class SessionMemory:
         if known is session.replaces:
             known = None
         if self._listening and (heard := self._listening.pop(exchange, None)) is not None and known is not None:
-            known = known.with_said(mark_answer(decided.view.dialect, heard.answer))
+            known = known.with_said(mark_answer(decided.view.dialect, heard.body))
             self._put(session.key, known)
         if settled.ending.outcome is Outcome.SERVED and ended is not None and decision.turn.kind in _OF_THE_CONVERSATION:
             usage, target, now = ended.usage, ended.target, self._clock()
@@ -220,7 +220,7 @@ class SessionMemory:
         decided = exchange.last(Decided)
         if decided is None or not decided.decision.turn.is_guessed:
             return caller
-        sink = self._listening[exchange] = ListeningSink(caller)
+        sink = self._listening[exchange] = KeepingSink(caller)
         return sink
 
     def _current(self, session: SessionSnapshot) -> SessionState:

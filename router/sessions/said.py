@@ -6,8 +6,6 @@ Clients trim answers, and cut them into blocks of their own. So blanks do not co
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from router.contract.errors import TandemError
-from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import Conversation, JsonObject
 from router.contract.usage import Usage
 from router.contract.words import Dialect
@@ -55,35 +53,6 @@ def mark_answer(dialect: Dialect, answer: bytes) -> str:
 def _mark(texts: Iterable[str], calls: Iterable[str]) -> str:
     said = "".join("".join(texts).split())[:_KNOWN_CHARS] or "\0".join(calls)
     return blake2b(said.encode("utf-8", "replace"), digest_size=8).hexdigest() if said else UNKNOWN
-
-
-class ListeningSink:
-    """Passes an answer on unchanged, and keeps it until it has been marked."""
-
-    def __init__(self, caller: Sink) -> None:
-        self._caller = caller
-        self._pieces: list[bytes] = []
-
-    def feed_from(self, flow: Flow) -> None:
-        self._caller.feed_from(flow)
-
-    def start(self, status: int, headers: Headers) -> None:
-        self._caller.start(status, headers)
-
-    def write(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._caller.write(data)
-
-    def end(self) -> None:
-        self._caller.end()
-
-    def fail(self, error: TandemError) -> None:
-        self._caller.fail(error)
-
-    @property
-    def answer(self) -> bytes:
-        """What was said so far."""
-        return b"".join(self._pieces)
 
 
 class _Heard:

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from router.contract.words import Dialect
-from router.sessions.said import UNKNOWN, ListeningSink, mark_answer, mark_said
-from tests.tools.sinks import RecordingSink
+from router.sessions.said import UNKNOWN, mark_answer, mark_said
 from tests.tools.upstream import GOOD_CHAT_STREAM
 from tests.tools.values import make_view
 
@@ -70,16 +69,3 @@ def test_what_says_nothing_is_in_no_history(answer):
     assert mark_answer(Dialect.CHAT, answer) == UNKNOWN
     assert mark_answer(Dialect.COMPLETIONS, answer) == UNKNOWN
     assert mark_said(history({"role": "assistant", "content": ""}), 1) == UNKNOWN
-
-
-def test_a_sink_that_listens_changes_nothing():
-    caller = RecordingSink()
-    sink = ListeningSink(caller)
-
-    sink.start(200, (("a", "b"),))
-    sink.write(b"one")
-    sink.write(b"two")
-    sink.end()
-
-    assert sink.answer == caller.body == b"onetwo"
-    assert caller.headers == (("a", "b"),)
