@@ -12,6 +12,7 @@ import orjson
 from pydantic import Field
 
 from adapters.simulated_answer import write_answer
+from router.contract.digits import as_written
 from router.contract.errors import UpstreamCut
 from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
 from router.contract.request import JsonObject, RequestView
@@ -21,6 +22,13 @@ from router.contract.words import Dialect, Feature, Operation
 from router.dialects.composer import Answer, Composer, write_call
 from router.dialects.headers import sdk_id_headers
 from router.dialects.table import SPECS
+
+_KEPT = {
+    "previous_response_id": "previous_response_not_found",
+    "conversation": "unsupported_parameter",
+    "prompt": "unsupported_parameter",
+}
+"""What only a host that stores it can answer to: without it the request would mean something else. Each with its error code."""
 
 
 class Fault(AdapterSettings):
@@ -199,8 +207,8 @@ class _SimulatedCall:
             self._refuse(400, "context_length_exceeded", words)
         elif kind == "no_images" or (Feature.IMAGES in request.view.needs and Feature.IMAGES not in request.target.accepts):
             self._refuse(400, "invalid_image", "Simulated: this model does not accept images.")
-        elif SPECS[request.dialect].continues_responses and request.view.body.get("previous_response_id"):
-            self._refuse(400, "previous_response_not_found", "Simulated: this response is not stored here.")
+        elif SPECS[request.dialect].continues_responses and (kept := next(filter(request.view.body.get, _KEPT), None)):
+            self._refuse(400, _KEPT[kept], f"Simulated: {kept}: nothing is stored here. Send the whole conversation in input.")
         else:
             return False
         return True
@@ -257,7 +265,7 @@ class _SimulatedCall:
 
     def _finish_whole(self, body: JsonObject) -> None:
         self._sink.start(200, (("content-type", "application/json"), *sdk_id_headers(self._request.view.id)))
-        self._write(_name_stop(orjson.dumps(body), self._answer.stopped_by))
+        self._write(_name_stop(orjson.dumps(body, default=as_written), self._answer.stopped_by))
         self._end()
 
 

@@ -36,7 +36,7 @@ OVERRIDES = {
 }
 ANSWERS = {
     "x-tandem-request-id": "The request's id, also in errors, logs and the ledger.",
-    "x-request-id": "What OpenAI's SDKs show as the id: the target's own, or the one above on what Tandem answers itself.",
+    "x-request-id": "What OpenAI's SDKs show as the id: the target's own, or the one above where it has none.",
     "request-id": "The same for Anthropic's SDKs.",
     "x-tandem-tier": "The tier that served.",
     "x-tandem-target": "The target that served.",

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival, CancelReason, Deadline, Exchange
-from router.contract.facts import Decided, Ending, Read, Settled
+from router.contract.facts import AnsweredHere, Decided, Ending, Read, Settled
 from router.contract.relay import KeepingSink, Sink
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Operation, Outcome
@@ -21,10 +21,10 @@ from router.responses.own_answer import say_here
 from router.responses.resume import complete, is_complete
 from router.sense.signals import count_exactly, is_near_a_limit, read_signals
 from router.sessions.in_band import heed_lines
-from router.sessions.memory import carried_headers
+from router.sessions.turn_state import carried_headers
 from router.sessions.turns import read_turn
-from router.settle.refuse import ABANDONED, cut_off, refuse
-from router.telemetry.tasks import is_heavy, let_others_catch_up, run_beside
+from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse
+from router.telemetry.tasks import HEAVY_BYTES, is_heavy, let_others_catch_up, run_beside
 
 
 class House:
@@ -51,30 +51,31 @@ class House:
             ending = await self._answer(plan, exchange, recorder or caller)
         except TandemError as error:
             ending = refuse(error, exchange.arrival, caller)
-        except asyncio.CancelledError:
+        except LEAVING:
             ending = cut_off(exchange, caller)
             raise
-        except Exception:
+        except BaseException as error:  # noqa: BLE001  a panic in Rust is no Exception
             ending = Ending(Outcome.FAILED, 500)
-            raise
+            raise as_exception(error)  # noqa: B904  with its own cause
         finally:
             running.discard(exchange)
             exchange.note(Settled(self.clock(), ending, recorder.body if recorder else None))
 
     async def _answer(self, plan: Plan, exchange: Exchange, caller: Sink) -> Ending:
-        given = read_request(exchange.arrival)
+        arrival = exchange.arrival
+        given = await run_beside(read_request, arrival) if len(arrival.raw) > HEAVY_BYTES else read_request(arrival)
         given = given if is_complete(given) else await complete(given, self.state.responses, plan.targets.values())
         exchange.note(Read(given))
         view = given if not plan.heeds_lines else await run_beside(heed_lines, given) if is_heavy(given) else heed_lines(given)
         if (line := view.overrides.line) is not None and line.is_alone:
+            exchange.note(AnsweredHere(read_turn(given)))
             words = await self.state.memory.set_tier(view, line, plan.models.resolve(view.model))
             return say_here(given, words, self.state.responses, caller)
         if is_one_of_many := len(self.state.running) > 1:
             await let_others_catch_up()
         if view.operation is Operation.COUNT_TOKENS and await answer_here(view, self.state.counter, caller):
             return Ending(Outcome.SERVED, 200)
-        decided = await self._decide(plan, view)
-        exchange.note(decided)
+        exchange.note(decided := await self._decide(plan, view))
         if is_one_of_many:
             await let_others_catch_up()
         reply, decision, asked = reply_to(exchange, given, caller), decided.decision, view.overrides
@@ -102,8 +103,8 @@ class House:
     async def decide(self, arrival: Arrival) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
         plan = self.plan
-        view = await complete(read_request(arrival), self.state.responses, plan.targets.values())
-        return await self._decide(plan, heed_lines(view) if plan.heeds_lines else view)
+        view = await complete(await run_beside(read_request, arrival), self.state.responses, plan.targets.values())
+        return await self._decide(plan, await run_beside(heed_lines, view) if plan.heeds_lines else view)
 
     async def explain(self, arrival: Arrival) -> JsonObject:
         """The decision in full, with what the request would lose on its way to each target."""

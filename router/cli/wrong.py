@@ -51,10 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
             was_marked = unmark_misjudged(loaded.ledger_path, turn)
             say(f"{turn.id} already went to {should_be}: {'its mark was removed' if was_marked else 'nothing was marked'}")
             return 0 if was_marked else 1
-        mark_misjudged(loaded.ledger_path, turn, should_be)
+        migrated = mark_misjudged(loaded.ledger_path, turn, should_be)
     except StoreUnusable as error:
         say(str(error))
         return 1
+    if migrated is not None:
+        say(f"{migrated.file} was migrated to schema {migrated.version}: the older file is kept as {migrated.copy.name}")
     why = f"It went to {turn.tier} because: {turn.because}" if turn.tier else "No tier served it."
     print(f"marked {turn.id}: should have gone to {should_be}. {why}")
     say("tandem tune gives it ten times the weight")

@@ -1,8 +1,9 @@
 """What happens to a request, as frozen facts in the order in which they happen. Times come from the monotonic clock.
 
 `Read, Decided, (AttemptOpened, FirstByte, FirstToken, ResponseCompleted, AttemptEnded, StateRefused)*, Settled, Recorded`. A
-request that is refused on its way skips what it never came to; a target that could only misunderstand it has an `AttemptEnded`
-alone. An answer in one piece is complete before its first byte has gone. `Settled` comes always, and `Recorded` right after it.
+request that is refused on its way skips what it never came to; one that the router answers has `AnsweredHere` after `Read`; a
+target that could only misunderstand it has an `AttemptEnded` alone. An answer in one piece is complete before its first byte
+has gone. `Settled` comes always, and `Recorded` right after it.
 """
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from router.contract.entry import Attempt, Entry
 from router.contract.errors import TandemError
 from router.contract.request import JsonObject, RequestView
 from router.contract.session import SessionSnapshot
+from router.contract.signals import Turn
 from router.contract.target import Target
 from router.contract.usage import Usage
 from router.contract.words import Outcome
@@ -29,6 +31,12 @@ class Decided(Struct, frozen=True):
     view: RequestView
     session: SessionSnapshot
     decision: Decision
+
+
+class AnsweredHere(Struct, frozen=True):
+    """No tier is to be chosen: the router answers by itself, as it does for a tier line alone."""
+
+    turn: Turn
 
 
 class AttemptOpened(Struct, frozen=True):
@@ -108,6 +116,7 @@ class Recorded(Struct, frozen=True):
 Fact = (
     Read
     | Decided
+    | AnsweredHere
     | AttemptOpened
     | FirstByte
     | FirstToken

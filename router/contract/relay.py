@@ -174,7 +174,7 @@ class Endpoint:
             return ""
         if not self.api_key.is_callers:
             return self.api_key.reveal()
-        key = read_callers_key(request.view.headers)
+        key = read_callers_key(request.view.headers, request.view.dialect)
         if not key:
             raise CallerKey(
                 f'target "{request.target.name}" needs your own API key, and the request has none. '

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from router.contract.words import Dialect
+
 ENVIRONMENT = "env:"
 CALLER = "caller"
 UPSTREAM_KEY = "x-tandem-upstream-key"
@@ -55,11 +57,16 @@ class Secret:
     __str__ = __repr__
 
 
-def read_callers_key(headers: Mapping[str, str]) -> str:
-    """The caller's own credential: the header that is meant for it, else what its client sends anyway. Empty for none."""
+def read_callers_key(headers: Mapping[str, str], dialect: Dialect) -> str:
+    """The caller's own credential: the header that is meant for it, else what its client sends anyway. Empty for none.
+
+    Of two, the one that the dialect's own API calls the key: with `x-api-key` next to it, a bearer is a gateway's token.
+    """
     scheme, _, token = headers.get("authorization", "").strip().partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
-    return headers.get(UPSTREAM_KEY, "").strip() or bearer or headers.get("x-api-key", "").strip()
+    key = headers.get("x-api-key", "").strip()
+    sent = key or bearer if dialect is Dialect.MESSAGES else bearer or key
+    return headers.get(UPSTREAM_KEY, "").strip() or sent
 
 
 def withhold_variables(is_denied: Callable[[str], bool]) -> None:

@@ -41,6 +41,10 @@ class SessionState(Struct, frozen=True):
     """The mark of the newest first line that was known then: that one is not newer, wherever it is now."""
     override_messages: int = 0
     """How long the conversation was then."""
+    asked_in: str = ""
+    """The mark of that conversation, for a session without a name of its own: what branches off after it has the wish too."""
+    line_after: str = ""
+    """The mark of what the message with the line followed: another message there means that the line was edited away."""
     said: str = ""
     """The mark of what was answered then, for a session without a name of its own; empty as long as it is not known."""
     name: str = ""
@@ -54,7 +58,17 @@ class SessionState(Struct, frozen=True):
     """By target: how many tokens it has warm, and until when."""
     origins: Mapping[str, str] = {}
 
-    def with_override(self, override: Tier | None, place: int, line: str, messages: int, *, at: float) -> "SessionState":
+    def with_override(
+        self,
+        override: Tier | None,
+        place: int,
+        line: str,
+        messages: int,
+        *,
+        at: float,
+        asked_in: str = "",
+        line_after: str = "",
+    ) -> "SessionState":
         """Somebody asked for a tier for the whole session, or took that back, in the message at this place."""
         return replace(
             self,
@@ -64,7 +78,27 @@ class SessionState(Struct, frozen=True):
             override_at=place,
             override_line=line,
             override_messages=messages,
+            asked_in=asked_in,
+            line_after=line_after,
             said="",
+        )
+
+    def without_override(self) -> "SessionState":
+        """The line that asked for a tier is no longer in the conversation."""
+        return replace(self, override=None, has_override=False, override_at=0, override_line="", line_after="")
+
+    def branch(self) -> "SessionState":
+        """A conversation that goes on otherwise, after the request that set the override: only the wishes are the same."""
+        return SessionState(
+            override=self.override,
+            has_override=True,
+            override_at=self.override_at,
+            override_line=self.override_line,
+            override_messages=self.override_messages,
+            asked_in=self.asked_in,
+            said=self.said,
+            name=self.name,
+            name_at=self.name_at,
         )
 
     def with_said(self, said: str) -> "SessionState":
@@ -129,6 +163,8 @@ class SessionSnapshot(Struct, frozen=True):
     """Another session that began alike, and whose slot this one takes."""
     override: Tier | None = None
     """The tier that was asked for, for the whole session, where no newer wish counts."""
+    is_edited: bool = False
+    """Whether the line that set the session's tier was edited away."""
     heeds_line: bool = False
     """Whether a first line that asks for a tier counts: something newer may have been asked for."""
     heeds_name: bool = True
@@ -137,11 +173,14 @@ class SessionSnapshot(Struct, frozen=True):
     """The place of the person's newest message, where somebody asked for something."""
     name: tuple[str, int] | None = None
     """The model's exact name and the place from which it counts, where that is to be remembered."""
+    session: str = ""
+    """The session's name where the request could not tell it: a lost thread that was sent again whole."""
 
     def tell(self, turn: Turn) -> Turn:
         """The turn with what is known of its session."""
         return replace(
             turn,
+            session=self.session or turn.session,
             position=self.position,
             session_override=self.override,
             heeds_line=self.heeds_line,

@@ -5,11 +5,12 @@ A store is used by its own event loop's thread alone. Writing never fails a requ
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
 from router.contract.caller import Caller
+from router.contract.digits import as_written, parse_exactly
 from router.contract.entry import Entry
 from router.contract.request import Json, JsonObject, Transcript
 
@@ -58,12 +59,13 @@ class StoredResponse(NamedTuple):
     @classmethod
     def write(cls, caller: Caller, target: str, at: float, history: Transcript, response: JsonObject) -> "StoredResponse":
         """Record a response. Raises `orjson.JSONEncodeError` when it is nested too deeply to be written."""
-        content = orjson.dumps({"items": history.items, "makers": history.origins, "response": response})
+        kept = {"items": history.items, "makers": history.origins, "response": response}
+        content = orjson.dumps(kept, default=as_written)
         return cls(str(response["id"]), caller, target, at, content)
 
     def read(self) -> tuple[Transcript, JsonObject]:
         """What the response was given, and the response itself."""
-        content = orjson.loads(self.content)
+        content: Any = parse_exactly(self.content)
         return Transcript(content["items"], content["makers"]), content["response"]
 
 

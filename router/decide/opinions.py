@@ -33,7 +33,9 @@ def collect(policies: Sequence[Policy], request: RequestView, signals: Signals) 
         except _Nonsense as nonsense:
             skipped.append(Skipped(policy.name, str(nonsense)))
             continue
-        except Exception as error:  # noqa: BLE001  one policy's defect must not cost the caller their answer
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001  one policy's defect, be it a panic in Rust, must not cost the answer
             skipped.append(Skipped(policy.name, type(error).__name__))
             continue
         for opinion in opinions:

@@ -13,6 +13,7 @@ hash has a secret key in every process: nobody can make two histories with the s
 
 import contextlib
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,7 +30,7 @@ _MAX_ALIKE = 4
 """Beginnings kept for one start: of a conversation as it grows, of its forks, and of others that begin alike."""
 _MAX_STARTS = 2_048
 
-_write = msgspec.msgpack.Encoder().encode
+_write = msgspec.msgpack.Encoder(enc_hook=attrgetter("text")).encode  # a number with all its digits
 _known: dict[tuple[Callable[..., Message], int], list[Beginning]] = {}
 """By dialect (the function that reads its messages) and start. The start that was used last is at the end."""
 

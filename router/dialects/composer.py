@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import orjson
 from pydantic_core import from_json
 
+from router.contract.digits import as_written, keep_large
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.contract.words import Word
@@ -119,12 +120,12 @@ def is_blank(arguments: str) -> bool:
 
 def data_frame(body: JsonObject) -> bytes:
     """A frame without a name."""
-    return b"data: " + orjson.dumps(body) + b"\n\n"
+    return b"data: " + orjson.dumps(body, default=as_written) + b"\n\n"
 
 
 def named_frame(kind: str, body: JsonObject) -> bytes:
     """A frame with its name on a line of its own."""
-    return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(body) + b"\n\n"
+    return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(body, default=as_written) + b"\n\n"
 
 
 def free_form(arguments: str) -> str:
@@ -145,10 +146,9 @@ def cut_free_form(arguments: str) -> str:
 def parse_cut(arguments: str) -> Json:
     """As much of some JSON as had come when it was cut; None where it does not begin as JSON."""
     try:
-        value: Json = from_json(arguments, allow_partial="trailing-strings")
+        return keep_large(from_json(arguments, allow_partial="trailing-strings"))
     except ValueError:
         return None
-    return value
 
 
 def _inside(value: Json, otherwise: str) -> str:

@@ -20,6 +20,13 @@ def sdk_id_headers(request_id: str) -> Headers:
     return ("x-request-id", request_id), ("request-id", request_id)
 
 
+def with_both_ids(headers: Headers, request_id: str) -> Headers:
+    """A target's headers with its id for the request by both names, whichever it came by; with ours where it gave none."""
+    given = dict(headers)
+    own = given.get("x-request-id") or given.get("request-id") or request_id
+    return tuple(({"x-request-id": own, "request-id": own} | given).items())
+
+
 def id_headers(request_id: str) -> Headers:
     """The request's id by every name."""
     return (REQUEST_ID, request_id), *sdk_id_headers(request_id)

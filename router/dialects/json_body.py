@@ -54,8 +54,10 @@ def parse_request(raw: bytes) -> tuple[JsonObject, bool]:
 def _may_repeat_in_large(raw: bytes, body: JsonObject) -> bool:
     """Whether a large body may have a field twice. To prove that it has not would take half as long as to parse it.
 
-    A second conversation is looked for everywhere, as a list, since items have fields of that name too; another field at both
-    ends of the body, where it is but for a conversation in the middle.
+    Found is a second conversation, wherever it is (as a list, since items have fields of that name too), and a second one of
+    the other `_FIELDS` where both are within 4 KB of an end of the body: clients write them before and after what is large. Not
+    found is one that is deeper inside, between two large values, and a second one of a field by which nothing is judged here.
+    Such a body goes unchanged to a target of its own dialect, which reads it in its own way; a bridge writes each field once.
     """
     name = next(filter(body.__contains__, _CONVERSATIONS), None)
     if name is not None:

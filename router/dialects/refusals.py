@@ -9,6 +9,7 @@ from router.contract.errors import (
     RequestError,
     TandemError,
     TooLong,
+    UpgradeRequired,
     UpstreamAuth,
     UpstreamError,
     UpstreamModel,
@@ -24,6 +25,9 @@ from router.dialects.translate.parser import read_failure
 
 MAX_RETRY_AFTER_SECONDS = 60.0
 """Some SDKs really sleep as long as they are told, so what we tell is bounded."""
+
+_PLAIN_HTTP = (("upgrade", "HTTP/1.1"), ("connection", "upgrade"))
+"""What a 426 must name (RFC 9110, 15.5.22): the protocol in which the request would be served instead."""
 
 
 def refusal_body(error: TandemError, dialect: Dialect, request_id: str) -> bytes:
@@ -52,7 +56,7 @@ def in_callers_words(dialect: Dialect, message: str, code: str) -> str:
 
 
 def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
-    """The headers that tell a client whether, when and by which method to come again."""
+    """The headers that tell a client whether, when, by which method and in which protocol to come again."""
     headers: list[tuple[str, str]] = []
     if error.status in (429, 503):
         seconds = 1.0 if error.retry_after_seconds is None else error.retry_after_seconds
@@ -63,6 +67,8 @@ def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
         headers.append(("x-should-retry", "false"))
     if isinstance(error, WrongMethod):
         headers.append(("allow", error.allowed))
+    if isinstance(error, UpgradeRequired):
+        headers += _PLAIN_HTTP
     return headers
 
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from router.contract.errors import BadRequest, NotAllowed
+from router.contract.errors import NotAllowed
 from router.contract.exchange import Arrival
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Dialect, Operation
@@ -38,7 +38,6 @@ USUAL_FIELDS = (
     | _STREAM_FIELDS
 )
 """Where a request has only these, none need be looked for that is refused."""
-_DATED_FIELDS = frozenset().union(*(spec.dated_fields for spec in SPECS.values()))
 
 
 def read_request(arrival: Arrival) -> RequestView:
@@ -49,9 +48,10 @@ def read_request(arrival: Arrival) -> RequestView:
     model = read_model(body)
     if not NUMBERS.isdisjoint(body):
         check_numbers(body)
-    if not _DATED_FIELDS.isdisjoint(body):
-        refuse_dated_fields(arrival.dialect, body, arrival.headers)
-    reading = SPECS[arrival.dialect].read(body, arrival.operation)
+    spec = SPECS[arrival.dialect]
+    if spec.refuse_dated is not None:
+        spec.refuse_dated(body, arrival.raw, arrival.headers.get(spec.own_header or "", ""))
+    reading = spec.read(body, arrival.operation)
     return RequestView(
         id=arrival.id,
         dialect=arrival.dialect,
@@ -112,18 +112,6 @@ def refuse_library_fields(body: JsonObject) -> None:
         if name in _REFUSED_FIELDS or name.startswith(_REFUSED_PREFIXES):
             raise NotAllowed(
                 f"{name[:60]}: not allowed in a request. Only the operator can set it, in config.yaml", param=name[:60]
-            )
-
-
-def refuse_dated_fields(dialect: Dialect, body: JsonObject, headers: Mapping[str, str]) -> None:
-    """Refuse fields that the API version which the caller names no longer has, whoever serves: its own host would."""
-    spec = SPECS[dialect]
-    version = headers.get(spec.own_header, "") if spec.own_header else ""
-    for name, since in spec.dated_fields.items():
-        # Versions are dates. What is no date (a cloud's own name for a version) is for the target to judge.
-        if version[:1].isdigit() and version >= since and body.get(name) is not None:
-            raise BadRequest(
-                f"{name}: not permitted in {spec.own_header} {version[:40]}. Leave it out, or send an older version", param=name
             )
 
 

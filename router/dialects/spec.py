@@ -49,8 +49,8 @@ class DialectSpec:
 
     own_header: str | None
     """A header that only clients of this dialect send."""
-    dated_fields: Mapping[str, str]
-    """Fields that its hosts refuse, each with the version of their API, in that header, since which they do."""
+    refuse_dated: Callable[[JsonObject, bytes, str], None] | None
+    """Refuse what its hosts refuse since some version of their API: body, its bytes, the version in that header."""
     recognise: Callable[[JsonObject], bool]
     """Whether a body that came without a path is of this dialect. Asked in the table's order."""
     write_example: Callable[[str], JsonObject]

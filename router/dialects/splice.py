@@ -9,6 +9,7 @@ import re
 import msgspec
 import orjson
 
+from router.contract.digits import as_written
 from router.contract.errors import TooDeep
 from router.contract.request import Json, JsonObject
 
@@ -104,13 +105,13 @@ def _write(value: Json, before: Json, raw: bytes) -> bytes:
         return _write_object(value, before, raw)
     if isinstance(value, list) and isinstance(before, list):
         return _write_list(value, before, raw)
-    return orjson.dumps(value)
+    return orjson.dumps(value, default=as_written)
 
 
 def _write_object(value: JsonObject, before: JsonObject, raw: bytes) -> bytes:
     members, written = _MEMBERS.decode(raw), []
     for key, new in value.items():
-        text = _write(new, before[key], bytes(members[key])) if key in members else orjson.dumps(new)
+        text = _write(new, before[key], bytes(members[key])) if key in members else orjson.dumps(new, default=as_written)
         written.append(orjson.dumps(key) + b":" + text)
     return b"{%b}" % b",".join(written)
 
@@ -121,4 +122,4 @@ def _write_list(value: list[Json], before: list[Json], raw: bytes) -> bytes:
     if len(value) == len(before):
         return b"[%b]" % b",".join([_write(new, old, item) for new, old, item in zip(value, before, items, strict=True)])
     known = {id(old): item for old, item in zip(before, items, strict=True)}
-    return b"[%b]" % b",".join([known.get(id(new)) or orjson.dumps(new) for new in value])
+    return b"[%b]" % b",".join([known.get(id(new)) or orjson.dumps(new, default=as_written) for new in value])

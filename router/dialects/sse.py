@@ -6,6 +6,7 @@ from collections.abc import Callable
 import orjson
 from msgspec import Struct
 
+from router.contract.digits import parse_exactly
 from router.contract.request import JsonObject
 from router.contract.usage import Usage
 
@@ -40,7 +41,7 @@ class Frame(Struct):
         """The data as an object; empty when it is none."""
         if self.parsed is None:
             try:
-                body = orjson.loads(self.data)
+                body = parse_exactly(self.data)
             except orjson.JSONDecodeError:
                 body = None
             self.parsed = body if isinstance(body, dict) else {}

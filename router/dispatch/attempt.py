@@ -60,7 +60,12 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
         raise
     except asyncio.CancelledError as cancelled:
         _tell_stopping(exchange, relay, cancelled)
-        raise
+        if not relay.conclude():
+            raise
+        if call is not None:
+            call.cancel()  # nothing else is left to cancel: the answer is out
+        error = relay.ended_in_stream
+        ended = _conclude(relay, error)
     finally:
         if timer is not None:
             timer.cancel()

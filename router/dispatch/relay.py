@@ -6,23 +6,10 @@ still be tried elsewhere.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from functools import lru_cache
-from itertools import chain, compress
-from operator import itemgetter
 
 from msgspec import Struct
 
-from router.contract.errors import (
-    TandemError,
-    UpstreamAuth,
-    UpstreamCut,
-    UpstreamError,
-    UpstreamMalformed,
-    UpstreamModel,
-    UpstreamRefused,
-    UpstreamTimeout,
-)
+from router.contract.errors import TandemError, UpstreamCut, UpstreamMalformed, UpstreamRefused, UpstreamTimeout
 from router.contract.facts import AttemptOpened, FirstByte, FirstToken
 from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import JsonObject, RequestView
@@ -32,62 +19,15 @@ from router.dialects.headers import answer_headers
 from router.dialects.refusals import failure_event, failure_refusal
 from router.dialects.sse import StreamEnd, Tail
 from router.dialects.translate.translator import AnswerTranslator
-from router.dispatch.keys import NO_KEY, KeyGuard
+from router.dispatch.keys import NO_KEY
 from router.dispatch.opening import Opening, begins_well
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable
-from router.dispatch.waits import read_retry_after
+from router.dispatch.passed_headers import passed_headers, stream_headers, without_type
+from router.dispatch.refused import read_refusal
+from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS, SilenceWatch
 
 _MAX_ERROR_BYTES = 1 << 20
-_PASSED_HEADERS = frozenset(
-    """
-    content-type retry-after retry-after-ms x-request-id request-id openai-processing-ms openai-version
-    anthropic-organization-id x-reasoning-included
-    """.split()
-)
-_PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
-_MAX_PASSED, _MAX_PASSED_BYTES = 40, 6_000
-"""The hosts that send most send half as many."""
-HEARTBEAT = b": heartbeat\n\n"
-"""A comment, which every reader of events skips. It tells proxies and impatient clients that the line is alive."""
-HEARTBEAT_SECONDS = 10.0
-
-
-_name_of = itemgetter(0)
-
-
-# Both are asked of every header of every answer, but of few different names.
-
-
-@lru_cache(maxsize=1024)
-def _is_passed(name: str) -> bool:
-    return name in _PASSED_HEADERS or name.startswith(_PASSED_PREFIXES)
-
-
-@lru_cache(maxsize=1024)
-def _is_passed_by_stream(name: str) -> bool:
-    return name != "content-type" and _is_passed(name)
-
-
-def passed_headers(headers: Headers, guard: KeyGuard = NO_KEY, is_passed: Callable[[str], bool] = _is_passed) -> Headers:
-    """The target's headers that a caller may see. A fixed list: `openai-model` and its like never leave us."""
-    passed = tuple(compress(headers, map(is_passed, map(_name_of, headers))))
-    text = "\n".join(chain.from_iterable(passed))
-    if guard.mark_text in text:
-        passed = guard.clean_headers(passed)
-    if len(passed) > _MAX_PASSED or len(text) > _MAX_PASSED_BYTES:
-        passed = tuple(_bounded(passed))
-    return passed
-
-
-def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
-    """As many as there is room for, first those that are named one by one: some clients take no more than a hundred."""
-    room, count = _MAX_PASSED_BYTES, _MAX_PASSED
-    for name, value in sorted(headers, key=lambda header: header[0] not in _PASSED_HEADERS):
-        size = len(name) + len(value)
-        if count and size <= room:
-            room, count = room - size, count - 1
-            yield name, value
 
 
 class _Nowhere:
@@ -123,7 +63,9 @@ class Relay(Struct, eq=False):
     was_paused: bool = False
     ended_in_stream: TandemError | None = None
     usage: Usage | None = None
-    _heart: asyncio.TimerHandle | None = None
+    is_over: bool = False
+    _error: TandemError | None = None
+    _watch: SilenceWatch | None = None
     _flow: Flow | None = None
     _opening: Opening | None = None
     _tail: Tail | None = None
@@ -134,12 +76,9 @@ class Relay(Struct, eq=False):
     _key_mark: bytes = NO_KEY.mark
     _key_begun: bytes = b""
     """The end of what has come, where the target's key may begin."""
-    _look_seconds: float = 0.0
-    _silent_checks: int = 0
-    _content_bytes: int = 0
-    _content_at: float = 0.0
+    silent_checks: int = 0
     _is_good: bool = False
-    _is_paused: bool = False
+    is_paused: bool = False
 
     __repr__ = object.__repr__  # what it holds, the caller's words among it, is never shown
 
@@ -153,13 +92,13 @@ class Relay(Struct, eq=False):
 
     def pause(self) -> None:
         """The caller reads slowly."""
-        self.was_paused = self._is_paused = True
+        self.was_paused = self.is_paused = True
         if self._flow is not None:
             self._flow.pause()
 
     def resume(self) -> None:
         """The caller caught up."""
-        self._is_paused = False
+        self.is_paused = False
         if self._flow is not None:
             self._flow.resume()
 
@@ -185,8 +124,8 @@ class Relay(Struct, eq=False):
                 self._write_part(data, tail)
             else:
                 self._caller.write(data)
-            if self._silent_checks:
-                self._silent_checks = 0
+            if self.silent_checks:
+                self.silent_checks = 0
             if self._mark is not None and self._mark in data:
                 self._note_first_token()
         elif self.finished.done():
@@ -217,7 +156,7 @@ class Relay(Struct, eq=False):
 
     def _refuse(self, status: int, error: JsonObject) -> None:
         """The stream begins with an error: that is a refusal with a good status before it."""
-        self.start(status, (("content-type", "application/json"), *_without_type(self._headers)))
+        self.start(status, (("content-type", "application/json"), *without_type(self._headers)))
         self._hold(failure_refusal(self.view.dialect, status, error, self.order.exchange.id))
         self.end()
 
@@ -227,7 +166,7 @@ class Relay(Struct, eq=False):
         self._tail = tail = follow_stream(dialect, self.view.body)
         self._key_mark = mark = self._reachable.guard.mark
         self.has_reached_caller = True
-        self._caller.start(200, self._own_headers() + _stream_headers(self._headers, self._reachable.guard))
+        self._caller.start(200, self._own_headers() + stream_headers(self._headers, self.view.id, self._reachable.guard))
         if tail.add(data) or data.rfind(mark) >= 0:
             self._write_part(data, tail)
         else:
@@ -236,7 +175,7 @@ class Relay(Struct, eq=False):
         self._mark = mark = FIRST_TOKEN_MARKS[dialect]
         if mark in data:
             self._note_first_token()
-        self._listen_for_silence()
+        self._watch = SilenceWatch(self, self.opened.target, self.finished.get_loop(), self._heartbeat_seconds)
 
     def _own_headers(self) -> Headers:
         order, opened = self.order, self.opened
@@ -250,42 +189,17 @@ class Relay(Struct, eq=False):
             order.explanation,
         )
 
-    def _listen_for_silence(self) -> None:
-        """Look twice in the time of a heartbeat, so that a piece costs no look at the clock."""
-        loop, stall_seconds = self.finished.get_loop(), self.opened.target.timeouts.stall_seconds
-        self._look_seconds = seconds = min(self._heartbeat_seconds / 2, stall_seconds / 4)
-        self._content_at = loop.time()
-        self._heart = loop.call_later(seconds, self._check_silence)
+    @property
+    def at_frame_end(self) -> bool:
+        return self._tail is not None and self._tail.at_frame_end
 
-    def _check_silence(self) -> None:
-        tail, loop = self._tail, self.finished.get_loop()
-        assert tail is not None
-        self._silent_checks += 1
-        if self._has_stalled(tail, loop.time()):
-            return
-        is_silent = self._silent_checks * self._look_seconds >= self._heartbeat_seconds
-        if is_silent and tail.at_frame_end and not self._is_paused:
-            self._silent_checks = 0
-            self._caller.write((self._translator.beat() if self._translator is not None else b"") or HEARTBEAT)
-        self._heart = loop.call_later(self._look_seconds, self._check_silence)
+    @property
+    def content_bytes(self) -> int:
+        return self._tail.content_bytes if self._tail is not None else 0
 
-    def _has_stalled(self, tail: Tail, now: float) -> bool:
-        """End a stream in which nothing but comments came for too long. They show that a host lives, not that it answers.
-
-        Before the first token a host may take the time that it has for its first byte: comments are how it says to wait.
-        """
-        seen = tail.content_bytes
-        if seen != self._content_bytes or self._is_paused:
-            self._content_bytes, self._content_at = seen, now
-            return False
-        timeouts = self.opened.target.timeouts
-        limit = timeouts.stall_seconds
-        if self.first_token_at is None:
-            limit = max(limit, timeouts.first_byte_seconds)
-        if now - self._content_at < limit - 0.001:
-            return False
-        self.fail(UpstreamTimeout(self._target, f'target "{self._target}" sent no event for {limit:g} s'))
-        return True
+    def beat(self) -> None:
+        """Tell the caller that the line is alive."""
+        self._caller.write((self._translator.beat() if self._translator is not None else b"") or HEARTBEAT)
 
     def _note_first_token(self) -> None:
         self._mark = None
@@ -299,7 +213,7 @@ class Relay(Struct, eq=False):
         elif self._is_good:
             self._settle(self._malformed(f"answered an answer of more than {self.order.max_bytes} bytes"))
         else:
-            self._settle(self._read_refusal(b"".join(self._held)))
+            self._settle(read_refusal(self._reachable, self.status or 0, self._headers, b"".join(self._held)))
 
     def end(self) -> None:
         if self._opening is not None:
@@ -309,13 +223,18 @@ class Relay(Struct, eq=False):
         if self._tail is not None:
             self._end_stream(self._tail)
         elif not self._is_good:
-            self._settle(self._read_refusal(b"".join(self._held)))
+            self._settle(read_refusal(self._reachable, self.status or 0, self._headers, b"".join(self._held)))
         elif self.view.is_streaming:
             self._settle(UpstreamCut(self._target, f'target "{self._target}" ended its stream before the first event'))
         else:
             self._end_whole(b"".join(self._held))
 
     def _end_stream(self, tail: Tail) -> None:
+        if not self._has_said_end(tail):
+            self._break(UpstreamCut(self._target, f'target "{self._target}" ended its stream without the terminal event'), tail)
+
+    def _has_said_end(self, tail: Tail) -> bool:
+        """End the stream as its target said that it ended, if it has."""
         end = self._read_end(tail)
         self._write_rest()
         if end.has_failed:
@@ -324,7 +243,8 @@ class Relay(Struct, eq=False):
             self._caller.end()
             self._settle(None)
         else:
-            self._break(UpstreamCut(self._target, f'target "{self._target}" ended its stream without the terminal event'), tail)
+            return False
+        return True
 
     def _write_rest(self) -> None:
         """Nothing comes after it: what waited was not the beginning of a key."""
@@ -354,7 +274,7 @@ class Relay(Struct, eq=False):
         guard = self._reachable.guard
         if body.rfind(guard.mark) >= 0:
             body = guard.clean(body)
-        passed = passed_headers(self._headers, guard)
+        passed = passed_headers(self._headers, self.view.id, guard)
         headers = self._own_headers() + passed + (("content-length", str(len(body))),)
         caller = self._caller
         caller.start(200, headers)
@@ -372,6 +292,15 @@ class Relay(Struct, eq=False):
         else:
             self._settle(error)
 
+    def conclude(self) -> bool:
+        """The line was cut from our side. Whether the caller had all of the answer by then, which ends as its target said.
+
+        A client hangs up as soon as it has the terminal event, and its target may close the line later than that, or never.
+        """
+        if not self.is_over and self._tail is not None:
+            self._has_said_end(self._tail)
+        return self.is_over and self._error is self.ended_in_stream
+
     def expire(self) -> None:
         """The request's deadline has passed."""
         exchange = self.order.exchange
@@ -383,16 +312,8 @@ class Relay(Struct, eq=False):
         if self._translator is not None and (rest := self._translator.conclude()):
             tail.add(rest)
             self._caller.write(rest)
-        end = self._read_end(tail)
-        self._write_rest()
-        if end.has_failed:
-            self._pass_failure()
-            return
-        if end.is_complete:
-            # The terminal event came; what broke is only the connection behind it.
-            self._caller.end()
-            self._settle(None)
-            return
+        if self._has_said_end(tail):
+            return  # what broke is only the connection behind the terminal event
         if tail.at_frame_end:
             self._caller.write(self._failure_event(error))
         self._caller.fail(error)
@@ -414,11 +335,13 @@ class Relay(Struct, eq=False):
         and not when the collector comes by.
         """
         self._flow = None
-        if self._heart is not None:
-            self._heart.cancel()
+        if self._watch is not None:
+            self._watch.stop()
+            self._watch = None
 
     def _settle(self, error: TandemError | None) -> None:
         self.close()
+        self.is_over, self._error = True, error
         if error is not None:
             self._caller = _NOWHERE
         if not self.finished.done():
@@ -426,31 +349,3 @@ class Relay(Struct, eq=False):
 
     def _malformed(self, what: str) -> UpstreamMalformed:
         return UpstreamMalformed(self._target, f'target "{self._target}" {what}')
-
-    def _read_refusal(self, body: bytes) -> UpstreamError:
-        status, name = self.status or 0, self._target
-        if 300 <= status < 400:
-            return self._malformed(f"answered {status}, a redirect; redirects are not followed")
-        if status in (401, 402, 403):
-            words = f'target "{name}" rejected the configured API key ({status}). Check api_key in the router\'s config'
-            return UpstreamAuth(name, words)
-        if status == 404:
-            return UpstreamModel(name, f'target "{name}" does not know the configured model or path (404)')
-        headers, clean = dict(self._headers), self._reachable.guard.clean
-        kind = clean(headers.get("content-type", "application/json").encode("latin-1", "replace")).decode("latin-1")
-        wait = read_retry_after(headers, self._reachable.fit.quirks.reset_headers if status == 429 else ())
-        return UpstreamRefused(name, status, clean(body), kind, retry_after_seconds=wait)
-
-
-def _without_type(headers: Headers) -> Headers:
-    return tuple(header for header in headers if header[0] not in ("content-type", "content-length"))
-
-
-def _stream_headers(headers: Headers, guard: KeyGuard) -> Headers:
-    """A stream's own headers. Its type is set again, and proxies on the way must not buffer or cache it."""
-    return (
-        ("content-type", "text/event-stream; charset=utf-8"),
-        ("cache-control", "no-cache"),
-        ("x-accel-buffering", "no"),
-        *passed_headers(headers, guard, _is_passed_by_stream),
-    )

@@ -11,7 +11,7 @@ from router.contract.request import JsonObject
 from router.contract.words import Dialect
 from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.opening import Opening, begins_well
-from router.dispatch.relay import HEARTBEAT
+from router.dispatch.silence import HEARTBEAT
 from router.telemetry import events
 
 _STREAM: Headers = (("content-type", "text/event-stream"),)
@@ -116,6 +116,9 @@ class TranslatingSink:
             return
         if data:
             self._relay.write(data)
+        if self._answer.has_failed:
+            self._has_failed = True
+            self._relay.end()  # the target may go on for ever
 
     def _give_up(self, what: str) -> None:
         self._has_failed = True

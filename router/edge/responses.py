@@ -3,6 +3,7 @@
 import orjson
 from fastapi import FastAPI, Request, Response
 
+from router.contract.digits import as_written
 from router.contract.errors import BadRequest, NotFound
 from router.contract.stores import StoredResponse
 from router.edge.admission import Road
@@ -22,7 +23,7 @@ def add_responses(app: FastAPI, road: Road) -> None:
         return response
 
     def answer(body: object) -> Response:
-        return Response(orjson.dumps(body), media_type="application/json")
+        return Response(orjson.dumps(body, default=as_written), media_type="application/json")
 
     @app.get("/v1/responses/{response_id}")
     @app.get("/responses/{response_id}")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import orjson
 
+from router.config.faults import close_to
 from router.contract.exchange import Arrival
 from router.contract.request import Json, JsonObject
 from router.contract.signals import Turn
@@ -27,6 +28,7 @@ _MAX_WEIGHT = 100.0
 _LABELS = ("quick", "long", "unclear")
 _BLOCK_ITEMS = 50
 """Written asks next to each other are often about one thing: so many stay together when data is divided."""
+_SETTINGS = ("agent", "chat")
 _WORK = {"quick": ((1, 1), (2, 1), (0, 0), (3, 1)), "long": ((18, 7), (26, 9), (14, 6), (33, 12))}
 """Calls and edits of a turn before, of which only its size is known."""
 
@@ -152,7 +154,11 @@ def _read_ask(found: JsonObject, path: Path, line: int) -> Item:
     if not isinstance(text, str):
         raise TypeError("text must be a string")
     number = int("".join(filter(str.isdecimal, name)) or line)
-    has_tools = found.get("setting") == "agent"
+    setting = found.get("setting")
+    if setting not in (None, *_SETTINGS):
+        hint = close_to(str(setting), _SETTINGS).strip()
+        raise ValueError(f'setting must be "agent" or "chat", not "{str(setting)[:40]}"{": " + hint if hint else ""}')
+    has_tools = setting == "agent"
     work: tuple[int, int] | None = None
     if previous:
         size = str(found.get("previous_size", "quick"))

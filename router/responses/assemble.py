@@ -3,6 +3,7 @@
 import orjson
 from msgspec import Struct
 
+from router.contract.digits import parse_exactly
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.translate.frames import FrameSplitter
@@ -45,7 +46,7 @@ class _Block(Struct):
         """The block as a whole answer has it. Raises ValueError for arguments that are no JSON."""
         block = {**self.begun, **{field: as_text(self.begun.get(field)) + "".join(said) for field, said in self.texts.items()}}
         if written := "".join(self.arguments):
-            block["input"] = orjson.loads(written)
+            block["input"] = parse_exactly(written.encode())
         if self.citations:
             block["citations"] = as_list(self.begun.get("citations")) + self.citations
         return block
@@ -71,7 +72,7 @@ class MessageAssembler:
             if self._room < 0:
                 raise ValueError("a stream without end")
             for frame in self._frames.feed(data):
-                found = self._read(as_object(orjson.loads(frame))) or found
+                found = self._read(as_object(parse_exactly(frame))) or found
         except ValueError:  # of ours, or of the JSON
             self._is_over = True
             self._blocks.clear()
@@ -110,7 +111,7 @@ def _index(event: JsonObject) -> int:
 def read_whole_message(raw: bytes) -> JsonObject | None:
     """The message in an answer that came in one piece."""
     try:
-        message = as_object(orjson.loads(raw))
+        message = as_object(parse_exactly(raw))
     except orjson.JSONDecodeError:
         return None
     return _named(message) if isinstance(message.get("content"), list) else None

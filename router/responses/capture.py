@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import orjson
 
+from router.contract.digits import parse_exactly
 from router.contract.errors import TandemError
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptOpened, ResponseCompleted
@@ -125,7 +126,7 @@ def read_response(frames: Sequence[Frame]) -> JsonObject | None:
 def read_whole_response(raw: bytes) -> JsonObject | None:
     """The response in an answer that came in one piece."""
     try:
-        response = as_object(orjson.loads(raw))
+        response = as_object(parse_exactly(raw))
     except orjson.JSONDecodeError:
         return None
     return response if as_text(response.get("id")) and isinstance(response.get("output"), list) else None

@@ -9,6 +9,7 @@ import time
 import orjson
 from msgspec.structs import replace
 
+from router.contract.digits import as_written, with_digits
 from router.contract.errors import BadRequest, TandemError, TooDeep, UpstreamMalformed
 from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import Json, JsonObject, RequestView
@@ -17,6 +18,7 @@ from router.dialects.fields import as_list, as_object, as_text, texts_of
 from router.dialects.requests import read_anew
 from router.dialects.table import SPECS
 from router.dialects.translate.envelope import SUMMARY_MARK, unwrap_summary, wrap_summary
+from router.dialects.translate.expect import unexpected
 from router.responses.items import input_items
 
 _INSTRUCTION = """You are performing a CONTEXT CHECKPOINT COMPACTION. Write a hand-over summary for another model that will \
@@ -87,7 +89,7 @@ def open_summaries(view: RequestView) -> RequestView:
     """The request with our summaries as messages, which every target reads, wherever it goes."""
     if not has_summaries(view):
         return view
-    items = input_items(view.body)
+    items = input_items(with_digits(view.raw, view.body))
     opened = [_opened(as_object(item), item, f"input[{index}]") for index, item in enumerate(items)]
     return view if opened == items else _with_items(view, opened)
 
@@ -104,13 +106,13 @@ def _opened(item: JsonObject, as_it_is: Json, where: str) -> Json:
 
 
 def _with_items(view: RequestView, items: list[Json]) -> RequestView:
-    body: JsonObject = {**view.body, "input": items}
+    body: JsonObject = {**with_digits(view.raw, view.body), "input": items}
     return read_anew(view, body, _written(body))
 
 
 def _written(body: JsonObject) -> bytes:
     try:
-        return orjson.dumps(body)
+        return orjson.dumps(body, default=as_written)
     except orjson.JSONEncodeError as error:
         raise TooDeep("the conversation is nested too deeply to be rewritten: over 250 levels") from error
 
@@ -119,9 +121,10 @@ def ask_for_summary(view: RequestView) -> RequestView:
     """The request that has the summary written: the conversation, and after it what is wanted. Others stay as they are."""
     if view.operation is not Operation.COMPACT:
         return view
-    items = _answered(input_items(view.body))
+    asked = with_digits(view.raw, view.body)
+    items = _answered(input_items(asked))
     wanted: JsonObject = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": _INSTRUCTION}]}
-    kept = {name: value for name, value in view.body.items() if name not in _LEFT_OUT}
+    kept = {name: value for name, value in asked.items() if name not in _LEFT_OUT}
     body: JsonObject = {**kept, "input": [*items, wanted], "store": False, "stream": False}
     return replace(read_anew(view, body, _written(body)), operation=Operation.CREATE, continued=None)
 
@@ -139,7 +142,7 @@ def _answered(items: list[Json]) -> list[Json]:
 def _call_id(item: JsonObject, where: str) -> str | None:
     call_id = item.get("call_id")
     if call_id is not None and not isinstance(call_id, str):
-        raise BadRequest(f"{where}.call_id: must be a string, not {type(call_id).__name__}", param=f"{where}.call_id")
+        raise unexpected(f"{where}.call_id", call_id, "a string")
     return call_id
 
 
@@ -167,7 +170,8 @@ def write_compaction(view: RequestView, answer: bytes, target: str) -> bytes:
             "created_at": int(time.time()),
             "output": output,
             "usage": response.get("usage"),
-        }
+        },
+        default=as_written,
     )
 
 

@@ -25,13 +25,19 @@ def derive_id(prefix: str, seed: str, index: int) -> str:
 
 
 def list_items(stored: StoredResponse, after: str | None, limit: int, *, newest_first: bool) -> JsonObject:
-    """A page of what a response was given, in the shape of OpenAI's lists. Items without an id get one."""
+    """A page of what a response was given, in the shape of OpenAI's lists.
+
+    Items without an id get one, and so do those whose host gives one id to several: a page begins after an id.
+    """
     history, _ = stored.read()
     items: list[JsonObject] = []
+    known: set[str] = set()
     for index, value in enumerate(history.items):
         item = as_object(value)
-        kind = as_text(item.get("type")) or "message"
-        given = as_text(item.get("id")) or derive_id(_PREFIXES.get(kind, "item"), stored.id, index)
+        kind, given = as_text(item.get("type")) or "message", as_text(item.get("id"))
+        if not given or given in known:
+            given = derive_id(_PREFIXES.get(kind, "item"), stored.id, index)
+        known.add(given)
         items.append({**item, "type": kind, "id": given})
     if newest_first:
         items.reverse()

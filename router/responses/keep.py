@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import orjson
 
+from router.contract.digits import with_digits
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Fact, Read, ResponseCompleted
 from router.contract.request import JsonObject, RequestView, Transcript
@@ -65,5 +66,5 @@ def record_response(view: RequestView, target: Target | None, at: float, respons
         history = continued.transcript()
         response = {**response, PREVIOUS: continued.body[PREVIOUS]}
     else:
-        history = Transcript([], []).then(input_items(view.body), "")
+        history = Transcript([], []).then(input_items(with_digits(view.raw, view.body)), "")
     return StoredResponse.write(view.caller, target.name if target else "", at, history, response)

@@ -4,6 +4,7 @@ import time
 
 import orjson
 
+from router.contract.digits import as_written
 from router.contract.facts import Ending
 from router.contract.relay import Sink, send_whole
 from router.contract.request import RequestView
@@ -46,5 +47,5 @@ def say_here(view: RequestView, words: str, store: ResponseStore, caller: Sink) 
         caller.write(frames)
         caller.end()
     else:
-        send_whole(caller, (*_JSON, *id_headers(view.id), _BECAUSE), orjson.dumps(whole))
+        send_whole(caller, (*_JSON, *id_headers(view.id), _BECAUSE), orjson.dumps(whole, default=as_written))
     return Ending(Outcome.SERVED, 200)

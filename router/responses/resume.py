@@ -6,6 +6,7 @@ from typing import NamedTuple
 import orjson
 from msgspec.structs import replace
 
+from router.contract.digits import as_written, with_digits
 from router.contract.errors import BadRequest, ResponseForgotten, TooDeep
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
@@ -75,7 +76,7 @@ def _continue(view: RequestView, stored: StoredResponse) -> RequestView:
     # Only a target that says so keeps what it answered; one that ignores the id would lose the conversation without a word.
     is_stored_there = response.get("store") is True and not is_our_id(stored.id)
     stored_by = stored.target if is_stored_there else ""
-    continued = Continued(view.raw, view.body, stored_by, history)
+    continued = Continued(view.raw, with_digits(view.raw, view.body), stored_by, history)
     body = continued.whole_body(reader="")
     return replace(read_anew(view, body, _written(body)), continued=continued)
 
@@ -136,6 +137,6 @@ def _portable(history: Transcript, reader: str) -> list[Json]:
 
 def _written(body: JsonObject) -> bytes:
     try:
-        return orjson.dumps(body)
+        return orjson.dumps(body, default=as_written)
     except orjson.JSONEncodeError as error:
         raise TooDeep("the conversation is nested too deeply to be rewritten: over 250 levels") from error

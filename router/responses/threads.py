@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
+from router.contract.digits import with_digits
 from router.contract.errors import BadRequest, ThreadForgotten, ThreadMismatch, ThreadUnsupported
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
@@ -40,8 +41,9 @@ async def resume_thread(view: RequestView, store: ResponseStore) -> RequestView:
         return view
     previous = _read_thread(asked, view.headers)
     if previous is None:
-        pinned: JsonObject = {name: view.body[name] for name in _PINNED if view.body.get(name) is not None}
-        return _hold(view, HeldThread(view.raw, view.body, Transcript([], []), pinned, f"{THREAD}:{view.id}"))
+        body = with_digits(view.raw, view.body)
+        pinned: JsonObject = {name: body[name] for name in _PINNED if body.get(name) is not None}
+        return _hold(view, HeldThread(view.raw, body, Transcript([], []), pinned, f"{THREAD}:{view.id}"))
     stored = await store.find(previous, _keeper_of(view.caller))
     if stored is None:
         raise ThreadForgotten(
@@ -85,7 +87,8 @@ def _continue(view: RequestView, stored: StoredResponse) -> RequestView:
             ' with thread: {"type": "create"}',
             param=changed[0],
         )
-    return _hold(view, HeldThread(view.raw, view.body, history, pinned, as_text(answer.get("session"))))
+    body = with_digits(view.raw, view.body)
+    return _hold(view, HeldThread(view.raw, body, history, pinned, as_text(answer.get("session"))))
 
 
 def _hold(view: RequestView, thread: "HeldThread") -> RequestView:

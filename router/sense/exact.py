@@ -87,13 +87,11 @@ class ExactCounter:
     # In the thread.
 
     def _count(self, view: RequestView) -> int | None:
-        process = self._process or self._start()
-        if process is None:
-            return None
         try:
-            texts = process.count(texts_of(view), self._wait_seconds)
-        except (OSError, ValueError, RuntimeError):  # it is gone, `close` took its pipes, or there is no thread to be had
-            self._note_death(process)
+            process = self._process or self._start()
+            texts = process.count(texts_of(view), self._wait_seconds) if process is not None else None
+        except Exception as error:  # noqa: BLE001  whatever it is, its pipe may hold half a question, and no request ends for it
+            self._note_death(error)
             return None
         if texts is None:
             return None
@@ -108,14 +106,17 @@ class ExactCounter:
             self._process = CountingProcess(self._program, self._vocabulary)
         except OSError as error:
             self._note_failed_start(type(error).__name__)
+        if self._is_closed:
+            self._stop()  # `close` came while it was starting, and found nothing to stop
         return self._process
 
-    def _note_death(self, process: CountingProcess) -> None:
+    def _note_death(self, error: Exception) -> None:
+        was_ready = self._process is not None and self._process.is_ready
         self._stop()
-        if process.is_ready:
+        if was_ready:
             self._failed_starts = 0
         elif not self._is_closed:
-            self._note_failed_start("it died")
+            self._note_failed_start("it died" if isinstance(error, OSError) else type(error).__name__)
 
     def _note_failed_start(self, reason: str) -> None:
         self._failed_starts += 1

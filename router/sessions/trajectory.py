@@ -13,6 +13,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.contract.digits import as_written
 from router.contract.request import Json, ToolCall, ToolResult
 from router.contract.signals import Trajectory
 from router.sessions.clients import BOOKKEEPING_TOOLS, EDIT_MARKS
@@ -217,7 +218,7 @@ def is_edit(name: str) -> bool:
 
 
 def _as_text(arguments: Json) -> str:
-    return arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return arguments if isinstance(arguments, str) else orjson.dumps(arguments, default=as_written).decode()
 
 
 _FILE = re.compile(

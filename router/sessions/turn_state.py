@@ -9,8 +9,13 @@ import os
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from router.contract.request import JsonObject
+from router.contract.decision import Decision
+from router.contract.relay import Headers
+from router.contract.request import JsonObject, RequestView
+from router.contract.session import SessionSnapshot
 from router.contract.words import Tier
+from router.sessions.marks import mark_turn
+from router.sessions.moves import REMEMBERED, higher_of, is_aside
 
 TURN_STATE = "x-codex-turn-state"
 _PREFIX = "tandem"
@@ -35,6 +40,19 @@ def read(headers: Mapping[str, str], body: JsonObject, session: str, turn: str) 
         return None
     tier = Tier(name)
     return tier if hmac.compare_digest(signature.encode("utf-8", "replace"), _sign(session, turn, tier).encode()) else None
+
+
+def carried_headers(session: SessionSnapshot, view: RequestView, decision: Decision) -> Mapping[Tier, Headers]:
+    """The token by which a client carries the turn's tier itself, for an answer from each tier; empty for other clients."""
+    turn = decision.turn
+    if turn.client != "codex" or turn.kind not in REMEMBERED:
+        return {}
+    found: dict[Tier, Headers] = {}
+    for served in Tier:
+        tier = session.position.tier if is_aside(session, view) else higher_of(decision.tier, served)
+        if tier is not None:
+            found[served] = ((TURN_STATE, mint(session.key, mark_turn(turn), tier)),)
+    return found
 
 
 def _sign(session: str, turn: str, tier: Tier) -> str:

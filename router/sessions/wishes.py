@@ -5,11 +5,15 @@ name. Each has a place: the message from which it counts.
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from router.contract.request import InBand
-from router.contract.session import SessionState
-from router.contract.signals import Alias
-from router.contract.words import Word
+from router.contract.request import InBand, RequestView
+from router.contract.session import SessionSnapshot, SessionState
+from router.contract.signals import Alias, Turn
+from router.contract.words import PERSONS_KINDS, TurnKind, Word
+from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
+from router.sessions.history import newest_words
+from router.sessions.marks import mark_place, mark_reached
 
 AUTO = "auto"
 FROM_THE_START = -1
@@ -48,8 +52,8 @@ def kept_name(name: str | None) -> str:
 def read_naming(name: str, state: SessionState, newest: int, *, is_first: bool, begins_turn: bool) -> Naming:
     """From when on a name counts: from the start of the session, or from the turn at which it changed.
 
-    A session whose names were never exact, or `auto`, is remembered without one. A name that changes inside a turn counts when
-    the next turn begins: clients ask for others by themselves.
+    A session whose names were never exact, or `auto`, is remembered without one. A name that changes inside a turn is obeyed
+    for its request, and is a wish only when the next turn begins: clients ask for others by themselves.
     """
     if is_first or not (state.messages or state.has_override):
         return Naming(name)
@@ -77,3 +81,80 @@ def newest_channel(line: InBand | None, state: SessionState, naming: Naming | No
     if state.has_override:
         found.append((state.override_at, 2, Channel.SESSION))
     return max(found)[2] if found else None
+
+
+def with_wish(found: SessionSnapshot, view: RequestView, turn: Turn, alias: Alias) -> SessionSnapshot:
+    """The session with the wish that counts."""
+    state, line, name = found.state, view.overrides.line, exact_name(alias)
+    client = BY_NAME.get(turn.client, UNKNOWN_CLIENT)
+    newest = newest_words(view.conversation, client)
+    is_edited = state.line_after != "" and _is_edited(state, line, view, turn, newest)
+    if is_edited:
+        state = state.without_override()
+    is_persons = turn.kind in PERSONS_KINDS
+    naming = lapsed(state)
+    if name is not None:
+        is_first = not is_persons or (turn.is_guessed and not turn.history.turns)
+        naming = read_naming(name, state, newest, is_first=is_first, begins_turn=turn.kind is not TurnKind.TOOL_LOOP)
+    channel = newest_channel(line, state, naming)
+    return replace(
+        found,
+        override=state.override if channel is Channel.SESSION else None,
+        is_edited=is_edited,
+        heeds_line=channel is Channel.LINE,
+        heeds_name=channel is Channel.NAME or channel is None,
+        newest=newest,
+        name=_name_to_keep(state, naming, view, newest, channel)
+        if naming is not None and name is not None and is_persons
+        else None,
+    )
+
+
+def _is_edited(state: SessionState, line: InBand | None, view: RequestView, turn: Turn, newest: int) -> bool:
+    """Whether the message with the remembered line was replaced: the newest one follows the very same, and has not that line.
+
+    A history that was shortened has other messages before the newest one: then what is remembered stays.
+    """
+    if line is not None and line.mark == state.override_line:
+        return False
+    return mark_place(view, turn, newest) == state.line_after
+
+
+def _name_to_keep(
+    state: SessionState, naming: Naming, view: RequestView, newest: int, channel: Channel | None
+) -> tuple[str, int] | None:
+    """What is to be remembered of a name, if anything.
+
+    Where a line or a header counts, the name is older, whatever its place says: a shortened history has other places.
+    """
+    name, at, line = kept_name(naming.name), naming.at, view.overrides.line
+    if name != state.name and state.messages and not naming.is_new:
+        return None  # it changed inside a turn
+    if channel is Channel.LINE and line is not None:
+        at = min(at, line.place)
+    if view.overrides.for_session:
+        at = min(at, newest)
+    return (name, at) if (name, at) != (state.name, state.name_at) else None
+
+
+def remember_wish(state: SessionState, session: SessionSnapshot, view: RequestView, turn: Turn, now: float) -> SessionState:
+    """The session with what this request asked for, as far as it is for more than this request."""
+    overrides, line = view.overrides, view.overrides.line
+    mark = line.mark if line else ""
+    if session.is_edited and state.line_after == session.state.line_after:
+        state = state.without_override()
+    if session.name is not None:
+        state = state.with_name(*session.name)
+    if overrides.for_session:
+        asked_in = mark_reached(view, turn, session) if turn.is_guessed else ""
+        return state.with_override(overrides.tier, session.newest, mark, session.messages, at=now, asked_in=asked_in)
+    if session.heeds_line and line is not None and not turn.is_guessed and not _knows(state, line):
+        # The line comes with every request until the client shortens the history. A session that is only guessed by its
+        # first words remembers none: others may begin with the same.
+        after = mark_place(view, turn, line.place)
+        return state.with_override(line.tier, line.place, mark, session.messages, at=now, line_after=after)
+    return state
+
+
+def _knows(state: SessionState, line: InBand) -> bool:
+    return state.has_override and state.override_line == line.mark and state.override is line.tier

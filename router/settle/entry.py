@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.contract.entry import Attempt, Entry, Line
 from router.contract.exchange import Exchange
-from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending, FirstToken, Read, Settled
+from router.contract.facts import AnsweredHere, AttemptEnded, AttemptOpened, Decided, Ending, FirstToken, Read, Settled
 from router.contract.words import Outcome
 from router.dialects.headers import because_served
 from router.settle.kept import keep_decision
@@ -37,7 +37,8 @@ def write_entry(exchange: Exchange, settled: Settled) -> Entry:
     decided, opened, answered = last(Decided) or _ABSENT, last(AttemptOpened) or _ABSENT, last(AttemptEnded) or _ABSENT
     view, first_token = decided.view or (last(Read) or _ABSENT).view or _ABSENT, last(FirstToken)
     decision, target, usage = decided.decision or _ABSENT, opened.target or _ABSENT, answered.usage or _ABSENT
-    turn, tier, attempts, first = decision.turn or _ABSENT, (target or decision).tier, [answered.attempt], opened
+    turn = decision.turn or (last(AnsweredHere) or _ABSENT).turn or _ABSENT
+    tier, attempts, first = (target or decision).tier, [answered.attempt], opened
     if list(map(type, exchange.journal)).count(AttemptEnded) != 1:  # mostly there is one attempt, and it is at hand
         attempts, first = _all_attempts(exchange), exchange.first(AttemptOpened)
     because = because_served(decision, target, opened.failed) if opened.failed else decision.because

@@ -1,5 +1,7 @@
 """Telling a caller that no answer will come, or no more of it, and how the request thereby ends."""
 
+import asyncio
+
 from router.contract.errors import TandemError, Unavailable, UpstreamError
 from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.contract.facts import AttemptOpened, Ending, FirstByte
@@ -9,6 +11,8 @@ from router.dialects.refusals import passes_unchanged, refuse_to
 
 ABANDONED = Ending(Outcome.ABANDONED, 499)
 """The caller left."""
+LEAVING = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""The request is cancelled, or the process ends: nothing is at fault, and it always passes."""
 
 
 def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
@@ -30,3 +34,12 @@ def cut_off(exchange: Exchange, sink: Sink) -> Ending:
     if exchange.last(AttemptOpened) is None:
         return refuse(stopping, exchange.arrival, sink)
     return Ending(Outcome.CUT_SHORT, 499, stopping)
+
+
+def as_exception(error: BaseException) -> Exception:
+    """A defect as the edge can answer it: an extension in Rust that panics raises what is no `Exception`."""
+    if isinstance(error, Exception):
+        return error
+    fault = RuntimeError(type(error).__name__)
+    fault.__cause__ = error
+    return fault

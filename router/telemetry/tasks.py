@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from router.contract.request import RequestView
 
-_HEAVY_BYTES, _HEAVY_ITEMS = 1 << 19, 2_000
+HEAVY_BYTES, _HEAVY_ITEMS = 1 << 19, 2_000
+"""A body of more bytes is read in a thread, and so is what walks through a request of as many, or of more items."""
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _beside = ThreadPoolExecutor(1, "beside")
@@ -80,7 +81,7 @@ def let_others_catch_up() -> Generator[None, None, None]:
 
 def is_heavy(view: RequestView) -> bool:
     """Whether a request has so much in it that to walk through it would hold the loop up for all others."""
-    return len(view.raw) > _HEAVY_BYTES or len(view.conversation.items) > _HEAVY_ITEMS
+    return len(view.raw) > HEAVY_BYTES or len(view.conversation.items) > _HEAVY_ITEMS
 
 
 async def run_beside(work: Callable[_P, _T], *given: _P.args, **named: _P.kwargs) -> _T:

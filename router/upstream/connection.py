@@ -164,9 +164,9 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._fail_malformed("unexpected protocol switch")
+            self._break_off("unexpected protocol switch")
         except httptools.HttpParserError:
-            self._fail_malformed("not HTTP/1.1")
+            self._break_off("not HTTP/1.1")
         if self._has_excess:
             del body[self._body_pieces :]
         if body:
@@ -182,6 +182,19 @@ class Connection(asyncio.Protocol):
                 self._finish(owner)
             elif not status:
                 owner.headers_seen()
+
+    def _break_off(self, reason: str) -> None:
+        """What came last cannot be read. What came before it counts, as it would if it had come in a read of its own."""
+        body, sink = self._body, self._sink
+        if self._status == _WHOLE:
+            if not self._has_excess:
+                self._has_excess, self._body_pieces = True, len(body)
+            return
+        if body and sink is not None:
+            piece = b"".join(body)
+            body.clear()
+            sink.write(piece)
+        self._fail_malformed(reason)
 
     def _count_head(self, data: bytes) -> None:
         """Count the bytes of a head that has not ended, and refuse one that does not end."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import threading
 
 import pytest
 
@@ -10,7 +11,7 @@ from policies.override import OverrideConfig, OverridePolicy
 from policies.window import WindowPolicy
 from router.contract.caller import LOCAL
 from router.contract.exchange import CancelReason
-from router.contract.facts import AttemptOpened, Ending, FirstByte, Recorded, Settled
+from router.contract.facts import AttemptOpened, Ending, FirstByte, Read, Recorded, Settled
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.requests import read_request
 from router.house import House
@@ -54,6 +55,44 @@ async def test_a_served_request_is_read_decided_tried_and_settled_in_this_order(
     assert ending_of(walk) == Ending(Outcome.SERVED, 200)
     assert walk.headers["x-tandem-target"] == "spark"
     assert (house.state.running, in_flight(house)) == (set(), 0)
+
+
+@pytest.mark.parametrize(("words", "is_in_thread"), [("fix it", False), ("x" * 600_000, True)])
+async def test_only_a_large_body_is_read_in_a_thread_so_that_others_need_not_wait_for_it(monkeypatch, words, is_in_thread):
+    readers: list[threading.Thread] = []
+
+    def read(arrival):
+        readers.append(threading.current_thread())
+        return read_request(arrival)
+
+    monkeypatch.setattr("router.house.read_request", read)
+    walk = Walk(make_house(reach(SPARK), reach(SAGE)), messages=[{"role": "user", "content": words}])
+
+    await walk.task
+
+    assert ending_of(walk).outcome is Outcome.SERVED
+    assert [reader is not threading.current_thread() for reader in readers] == [is_in_thread]
+
+
+async def test_a_large_body_that_cannot_be_read_is_refused_as_any_other():
+    walk = Walk(make_house(reach(SPARK), reach(SAGE)), raw=b'{"model": "auto", "messages": [' + b'{"role": 1}, ' * 60_000)
+
+    await walk.task
+
+    assert (ending_of(walk).outcome, walk.sink.status) == (Outcome.REFUSED, 400)
+
+
+@jumping_clock
+async def test_a_caller_who_leaves_when_all_is_said_was_served_though_its_target_keeps_the_line_open():
+    house = make_house(reach(SPARK, streams(ends=False)), reach(SAGE))
+    walk = Walk(house, stream=True)
+    await asyncio.sleep(1)
+
+    walk.exchange.cancel(CancelReason.CALLER_LEFT)
+
+    await walk.task
+    assert ending_of(walk) == Ending(Outcome.SERVED, 200)
+    assert in_flight(house) == 0
 
 
 @jumping_clock
@@ -177,6 +216,20 @@ async def test_stopping_waits_no_longer_than_it_is_told_to():
     await asyncio.gather(walk.task, stubborn, return_exceptions=True)
 
 
+class Panic(BaseException):
+    """What an extension in Rust raises where it panics."""
+
+
+@jumping_clock
+async def test_a_panic_in_a_library_is_settled_as_a_failure_and_reaches_the_edge_as_an_error_that_it_answers():
+    walk = Walk(make_house(reach(SPARK, Panic("thread panicked")), reach(SAGE)))
+
+    with pytest.raises(RuntimeError, match="^Panic$"):
+        await walk.task
+
+    assert (ending_of(walk).outcome, ending_of(walk).status) == (Outcome.FAILED, 500)
+
+
 @jumping_clock
 async def test_a_defect_on_the_road_is_settled_as_a_failure_and_passes_on():
     walk = Walk(make_house(reach(SPARK, KeyError("a defect of ours")), reach(SAGE)))
@@ -280,9 +333,10 @@ async def test_a_message_that_is_only_a_tier_line_is_answered_here_and_costs_not
     await walk.task
 
     assert ending_of(walk) == Ending(Outcome.SERVED, 200)
-    assert walk.facts == ["Read", "Settled", "Recorded"]
+    assert walk.facts == ["Read", "AnsweredHere", "Settled", "Recorded"]
     line = walk.exchange.last(Recorded).entry.line
     assert (line.outcome, line.target, line.cost_usd, line.attempts) == ("SERVED", None, 0.0, 0)
+    assert (line.session, line.turn_kind) == (read_turn(walk.exchange.last(Read).view).session, "ask")
     assert b"This session is set to fast." in walk.sink.body
     assert walk.headers["content-type"].startswith("text/event-stream" if is_streaming else "application/json")
     assert reachable.adapter.bodies == []
@@ -368,7 +422,7 @@ async def test_an_answer_in_a_guessed_session_is_listened_to_only_where_a_tier_i
     for name, headers in (("req_1", {}), ("req_2", {"x-tandem-tier": "fast", "x-tandem-scope": "session"})):
         await Walk(house, name=name, headers=headers).task
 
-    states = list(house.state.memory._known.values())
+    states = list(house.state.memory._sessions._known.values())
     assert [(state.has_override, bool(state.said)) for state in states] == [(True, True)]
 
 

@@ -68,5 +68,9 @@ async def call(
         writer.close()
 
 
+LONG = "Implement a full parser with an extensive test suite, step by step"
+"""An ask that goes deep."""
+
+
 def chat(text: str = "fix the typo in this line: retrun x", **more: object) -> dict:
     return {"model": "auto", "messages": [{"role": "user", "content": text}], **more}

@@ -7,11 +7,14 @@ from router.contract.facts import AttemptOpened
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
 from router.dispatch.order import Order
-from router.dispatch.relay import HEARTBEAT_SECONDS, Relay
+from router.dispatch.relay import Relay
+from router.dispatch.silence import HEARTBEAT_SECONDS
 from tests.tools.exchanges import make_decision, make_exchange
 from tests.tools.scripted import reach
 from tests.tools.values import make_target, make_view
 
+FRAME = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+LAST = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 PATIENT = Timeouts(connect_seconds=5, first_byte_seconds=600, stall_seconds=300)
 
 
@@ -30,3 +33,34 @@ def make_relay(
     order = Order(exchange, make_decision(), caller, max_bytes, time.perf_counter)
     opened, finished = AttemptOpened(0.0, target, "", ()), asyncio.get_running_loop().create_future()
     return Relay(order, opened, view, reach(target, key=key), caller, translator, finished, heartbeat_seconds)
+
+
+class Caller:
+    """A caller that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def feed_from(self, flow) -> None: ...
+    def start(self, status, headers) -> None: ...
+    def end(self) -> None: ...
+    def fail(self, error) -> None: ...
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    @property
+    def beats(self) -> int:
+        return self.written.count(b": heartbeat\n\n")
+
+
+def headed(caller: Caller, *observers, **more) -> Relay:
+    relay = make_relay(caller, *observers, **more)
+    relay.start(200, (("content-type", "text/event-stream"),))
+    return relay
+
+
+def begun(caller: Caller, first: bytes = FRAME) -> Relay:
+    relay = headed(caller)
+    relay.write(first)
+    return relay

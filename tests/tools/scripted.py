@@ -33,7 +33,7 @@ class ScriptedCall:
 class ScriptedAdapter:
     """Plays one script for each request, the last again and again. A script that is an error is raised by `open`."""
 
-    def __init__(self, *scripts: Script | Exception) -> None:
+    def __init__(self, *scripts: Script | BaseException) -> None:
         self.scripts = list(scripts)
         self.opened: list[OutgoingRequest] = []
         self.calls: list[ScriptedCall] = []
@@ -42,7 +42,7 @@ class ScriptedAdapter:
     def open(self, request: OutgoingRequest, sink: Sink) -> ScriptedCall:
         self.opened.append(request)
         script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
-        if isinstance(script, Exception):
+        if isinstance(script, BaseException):
             raise script
         call = ScriptedCall()
         self.calls.append(call)

@@ -9,7 +9,7 @@ USAGE = {
     "chat": {"prompt_tokens": 90, "completion_tokens": 12, "total_tokens": 102},
     "responses": {
         "input_tokens": 90,
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": 12,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": 102,

@@ -11,8 +11,9 @@ import yaml
 from router.config.load import default_text
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat, request_bytes
-from tests.tools.running import two_targets
-from tests.tools.upstream import silent
+from tests.tools.running import one_dialect, two_targets
+from tests.tools.speech import Speech, speak, write_whole
+from tests.tools.upstream import answer_json, silent
 from tests.tools.waiting import until
 
 
@@ -47,6 +48,31 @@ async def test_what_no_target_answers_has_the_ids_that_sdks_read(simulated, path
     assert ids == ids[:1] * 3
 
 
+@pytest.mark.parametrize("target", ["chat", "messages"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streaming"])
+async def test_an_answer_has_the_ids_that_sdks_read_whether_or_not_it_was_bridged(start, upstream, target, stream):
+    tandem = await start(one_dialect(target, upstream.base_url))
+    upstream.scripts = [speak(target, Speech("Hi."))]
+
+    for path in ("/v1/chat/completions", "/v1/messages"):
+        reply = await call(tandem.port, path, chat(stream=stream, max_tokens=5))
+
+        assert reply.status == 200
+        ids = [reply.headers[name] for name in ("x-tandem-request-id", "x-request-id", "request-id")]
+        assert ids == ids[:1] * 3
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+async def test_a_targets_own_id_reaches_the_caller_by_the_names_that_sdks_read(start, upstream, path):
+    tandem = await start(one_dialect("messages", upstream.base_url))
+    body = write_whole("messages", Speech("Hi."))
+    upstream.scripts = [answer_json(body, headers={"request-id": "req_theirs"})]
+
+    reply = await call(tandem.port, path, chat(max_tokens=5))
+
+    assert (reply.headers["x-request-id"], reply.headers["request-id"]) == ("req_theirs", "req_theirs")
+
+
 async def test_a_websocket_upgrade_is_answered_426(simulated):
     headers = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-key": "x", "sec-websocket-version": "13"}
 
@@ -54,7 +80,9 @@ async def test_a_websocket_upgrade_is_answered_426(simulated):
     elsewhere = await call(simulated.port, "/v1/nowhere", headers=headers)
 
     assert reply.status == 426
+    assert reply.headers["upgrade"] == "HTTP/1.1"  # RFC 9110, 15.5.22
     assert elsewhere.status == 404
+    assert "upgrade" not in elsewhere.headers
 
 
 async def test_errors_are_in_the_callers_dialect(simulated):

@@ -430,6 +430,45 @@ async def test_a_line_that_asks_for_a_tier_counts_in_a_message_that_continues_a_
     assert [message["content"] for message in upstream.seen[0].json["messages"][::2]] == ["Fix the typo", "And the other"]
 
 
+async def test_a_lost_thread_that_is_sent_again_whole_goes_on_in_its_session(pair_of, upstream, other_upstream):
+    tandem = await pair_of("chat", "chat")
+    upstream.scripts = [speak("chat", Speech("I read it.", (READ,)))]
+    other_upstream.scripts = [
+        speak("chat", Speech("It is fixed.", (ToolCall("call_2", "read_file", "{}"),))),
+        speak("chat", Speech("So.")),
+    ]
+    full = {"x-tandem-explain": "full"}
+    other = await call(tandem.port, "/v1/messages", create(tools=[TOOL]), FAST | full)
+    first = await call(tandem.port, "/v1/messages", create(tools=[TOOL]), DEEP | full)
+    said = [user("Fix the typo in line 3 of README.md"), {"role": "assistant", "content": first.json["content"]}]
+    await tandem.house.state.responses.close()
+
+    lost = await call(tandem.port, "/v1/messages", go_on(read_id(first), result()), HEADERS)
+    again = create(tools=[TOOL]) | {"messages": [*said, user(result(call_id="call_2"))]}
+    replayed = await call(tandem.port, "/v1/messages", again, HEADERS | full)
+    went_on = await call(tandem.port, "/v1/messages", go_on(read_id(replayed), "Thanks"), HEADERS | full)
+
+    kept_apart, *sessions = [json.loads(reply.headers["x-tandem-explain"]) for reply in (other, first, replayed, went_on)]
+    assert (lost.status, lost.json["error"]["details"]["error_code"]) == (404, "thread_not_found")
+    assert {told["session"] for told in sessions} == {sessions[0]["session"]} != {kept_apart["session"]}
+    assert replayed.headers["x-tandem-tier"] == "deep"
+
+
+async def test_a_thread_is_known_again_after_a_restart(tmp_path, upstream):
+    config = one_dialect("chat", upstream.base_url)
+    upstream.scripts = [speak("chat", Speech("Hello."))]
+    full = HEADERS | {"x-tandem-explain": "full"}
+    sessions = []
+    said = [user("Fix the typo in line 3 of README.md")]
+    for words in ("now the next", "and the last"):
+        async with running(config, tmp_path) as tandem:
+            reply = await call(tandem.port, "/v1/messages", create() | {"messages": said}, full)
+            sessions.append(json.loads(reply.headers["x-tandem-explain"])["session"])
+            said = [*said, {"role": "assistant", "content": reply.json["content"]}, user(words)]
+
+    assert sessions[0] == sessions[1]
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("field", ["temperature", "top_p", "top_k"])
 async def test_the_new_api_version_has_no_sampling_whoever_serves(start, upstream, dialect, field):
@@ -445,6 +484,23 @@ async def test_the_new_api_version_has_no_sampling_whoever_serves(start, upstrea
     assert (new.status, new.json["error"]["type"]) == (400, "invalid_request_error")
     assert new.json["error"]["message"].startswith(f"{field}: not permitted")
     assert (old.status, none.status, len(upstream.seen)) == (200, 200, 2)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_the_new_api_version_has_no_documents_of_the_assistants_whoever_serves(start, upstream, dialect):
+    tandem = await start(one_dialect(dialect, upstream.base_url))
+    upstream.scripts = [speak(dialect, Speech("Hi."))]
+    document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
+    body = {
+        "model": "auto",
+        "max_tokens": 9,
+        "messages": [user("hi"), {"role": "assistant", "content": [document]}, user("go")],
+    }
+
+    reply = await call(tandem.port, "/v1/messages", body, {"anthropic-version": "2026-10-21"})
+
+    assert (reply.status, reply.json["error"]["type"], len(upstream.seen)) == (400, "invalid_request_error", 0)
+    assert reply.json["error"]["message"].startswith('messages[1].content[0]: a block of type "document" is not permitted')
 
 
 async def test_a_bridged_call_names_a_version_that_takes_what_it_sends(start, upstream):

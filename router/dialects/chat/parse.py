@@ -2,6 +2,7 @@
 
 import orjson
 
+from router.contract.digits import as_written
 from router.contract.request import Json, JsonObject
 from router.dialects.chat.answer import read_usage
 from router.dialects.composer import Composer, Finish
@@ -130,4 +131,4 @@ def _text_of(content: Json) -> str:
 
 def _arguments_of(value: Json) -> str:
     """Arguments, which some hosts write as an object."""
-    return orjson.dumps(value).decode() if isinstance(value, dict) else as_text(value)
+    return orjson.dumps(value, default=as_written).decode() if isinstance(value, dict) else as_text(value)

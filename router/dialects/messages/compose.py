@@ -2,6 +2,7 @@
 
 import orjson
 
+from router.contract.digits import parse_exactly
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.composer import Answer, Finish, is_blank, named_frame, parse_cut, plain_id
@@ -143,7 +144,7 @@ def _parse_input(arguments: str, *, is_cut: bool) -> Json:
     if is_cut and isinstance(begun := parse_cut(arguments), dict):
         return begun
     try:
-        value: Json = orjson.loads(arguments)
+        value = parse_exactly(arguments.encode())
     except orjson.JSONDecodeError:
         return {"unparsed": arguments}
     return value if isinstance(value, dict) else {"value": value}

@@ -2,6 +2,7 @@
 
 import orjson
 
+from router.contract.digits import as_written
 from router.contract.errors import BadRequest
 from router.contract.request import JsonObject
 from router.dialects.translate import expect
@@ -113,7 +114,7 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
 
 
 def _read_call(draft: Draft, block: JsonObject, where: str) -> DraftCall:
-    arguments = orjson.dumps(expect.mapping(block, "input", where)).decode()
+    arguments = orjson.dumps(expect.mapping(block, "input", where), default=as_written).decode()
     name = draft.name_tool(expect.needed_text(block, "name", where))
     return DraftCall(expect.needed_text(block, "id", where), name, arguments)
 
@@ -137,6 +138,9 @@ def _read_part(draft: Draft, parts: list[Part], block: JsonObject, where: str) -
             draft.add_image(parts, _address(expect.needed_mapping(block, "source", where), f"{where}.source"))
         case "document":
             _read_document(draft, parts, block, where)
+        case "search_result":
+            _add_text(parts, "\n".join(filter(None, (expect.text(block, "title", where), expect.text(block, "source", where)))))
+            parts.extend(_read_content(draft, expect.content(block, "content", where)))
         case "compaction":
             # A host's own summary of what came before, in plain words.
             _add_text(parts, expect.text(block, "content", where))

@@ -2,6 +2,7 @@
 
 import orjson
 
+from router.contract.digits import parse_exactly
 from router.contract.errors import Misfit
 from router.contract.request import Json, JsonObject
 from router.contract.words import Feature
@@ -177,7 +178,7 @@ def _write_source(url: str) -> JsonObject:
 
 def _parse(arguments: str) -> Json:
     try:
-        value: Json = orjson.loads(arguments)
+        value = parse_exactly(arguments.encode())
     except orjson.JSONDecodeError:
         return {"unparsed": arguments}
     return value if isinstance(value, dict) else {"value": value}

@@ -2,6 +2,7 @@
 
 import orjson
 
+from router.contract.digits import as_written
 from router.contract.request import Json, JsonObject
 from router.dialects.composer import Composer, Finish
 from router.dialects.fields import as_list, as_object, as_text
@@ -25,6 +26,7 @@ class MessagesParser(AnswerParser):
         self._block: JsonObject = {}
         self._key: Json = None
         self._thoughts: list[str] = []
+        self._reason = ""
 
     def parse(self, event: JsonObject) -> bytes:
         match event.get("type"):
@@ -37,7 +39,12 @@ class MessagesParser(AnswerParser):
             case "message_start":
                 self._end.usage = read_usage(as_object(event.get("message")).get("usage"))
             case "message_delta":
-                self._conclude(as_text(as_object(event.get("delta")).get("stop_reason")), as_object(event.get("usage")))
+                self._reason = as_text(as_object(event.get("delta")).get("stop_reason")) or self._reason
+                self._end.usage = later_usage(self._end.usage, read_usage(as_object(event.get("usage"))))
+            case "message_stop":
+                # Only now: a reason alone is no end of a stream, which is cut without its last event, as on the straight path.
+                self._finish_with(self._reason)
+                self.has_last_event = True
             case "error":
                 self.failure = read_failure(event.get("error"))
         return b""
@@ -66,7 +73,7 @@ class MessagesParser(AnswerParser):
                 call_id = as_text(block.get("id")) or f"call_{self._answer_id}_{key or 0}"
                 frames = self._sequencer.begin(key, call_id, as_text(block.get("name")))
                 if block.get("input"):
-                    frames += self._sequencer.arguments(key, orjson.dumps(block["input"]).decode())
+                    frames += self._sequencer.arguments(key, orjson.dumps(block["input"], default=as_written).decode())
             case "text":
                 text = as_text(block.get("text"))
                 frames = self._sequencer.text(text) if text else b""
@@ -92,10 +99,8 @@ class MessagesParser(AnswerParser):
                 return self._sequencer.end(self._key, may_be_cut=True)
         return b""
 
-    def _conclude(self, reason: str, counts: JsonObject) -> None:
-        if reason:
-            self._end.finish = _FINISHES.get(reason, Finish.STOP)
-        self._end.usage = later_usage(self._end.usage, read_usage(counts))
+    def _finish_with(self, reason: str) -> None:
+        self._end.finish = _FINISHES.get(reason, Finish.STOP)
 
     def parse_whole(self, body: JsonObject) -> None:
         if not isinstance(body.get("content"), list):
@@ -103,7 +108,8 @@ class MessagesParser(AnswerParser):
         for index, value in enumerate(as_list(body.get("content"))):
             self._begin(index, as_object(value))
             self._stop()
-        self._conclude(as_text(body.get("stop_reason")) or "end_turn", as_object(body.get("usage")))
+        self._finish_with(as_text(body.get("stop_reason")))
+        self._end.usage = read_usage(body.get("usage"))
         content = as_list(body.get("content"))
         if self._end.finish is Finish.LENGTH and content and as_object(content[-1]).get("type") == "tool_use":
             # Its input was closed by the host: that it is not whole is known from the place alone.

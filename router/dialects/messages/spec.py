@@ -9,6 +9,7 @@ from router.dialects.messages.opaque import opaque_keys, without_opaque, without
 from router.dialects.messages.parse import MessagesParser
 from router.dialects.messages.refusal import word_too_long, write_failure, write_refusal
 from router.dialects.messages.request import add_instructions, read, recognise, write_example
+from router.dialects.messages.versions import VERSION, refuse_dated
 from router.dialects.spec import DialectSpec, Translation
 
 MESSAGES = DialectSpec(
@@ -21,8 +22,8 @@ MESSAGES = DialectSpec(
     counts_tokens_here=False,
     reads_catalogue=False,
     upgrade_refusal=None,
-    own_header="anthropic-version",
-    dated_fields=dict.fromkeys(("temperature", "top_p", "top_k"), "2026-10-21"),
+    own_header=VERSION,
+    refuse_dated=refuse_dated,
     recognise=recognise,
     write_example=write_example,
     stream_fields={"stream": True},

@@ -82,11 +82,11 @@ class ResponsesComposer:
         self._output.append(item)
         return self._event("response.output_item.done", {"output_index": index, "item": item})
 
-    def _end(self) -> bytes:
+    def _end(self, *, is_cut: bool = False) -> bytes:
         kind, self._kind = self._kind, ""
         match kind:
             case "output_text" | "refusal":
-                return self._end_message(kind)
+                return self._end_message(kind, "incomplete" if is_cut else "completed")
             case "reasoning":
                 return self._end_reasoning(None)
             case "call":
@@ -122,7 +122,7 @@ class ResponsesComposer:
     def refusal(self, delta: str) -> bytes:
         return self._prose("refusal", delta)
 
-    def _end_message(self, kind: str) -> bytes:
+    def _end_message(self, kind: str, status: str) -> bytes:
         text = "".join(self._pieces)
         part = self._part(kind, text)
         if kind == "refusal":
@@ -130,7 +130,7 @@ class ResponsesComposer:
         else:
             frames = self._event("response.output_text.done", {**self._place, "text": text, "logprobs": []})
         frames += self._event("response.content_part.done", {**self._place, "part": part})
-        return frames + self._done(self._message("completed", [part]))
+        return frames + self._done(self._message(status, [part]))
 
     # Reasoning, as a summary: its hidden part is the target's own.
 
@@ -222,7 +222,7 @@ class ResponsesComposer:
         return frames + self._done(self._call_item("incomplete", arguments))
 
     def close(self, finish: Finish, usage: Usage | None) -> bytes:
-        frames = self._end()
+        frames = self._end(is_cut=finish is Finish.LENGTH)
         self._finish, self._usage = finish, usage
         status = self._status()
         if status == "completed":

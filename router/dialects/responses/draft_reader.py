@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import orjson
 
+from router.contract.digits import as_written
 from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.request import Json, JsonObject
 from router.dialects.chat.draft_reader import read_common, read_plain_form, read_schema
@@ -117,7 +118,7 @@ def _read_shell_call(draft: Draft, item: JsonObject, where: str) -> None:
     """A call of a shell that the host offers: told as a call, so that its output has one to belong to."""
     action = expect.mapping(item, "action", where) or expect.mapping(item, "operation", where)
     name = draft.name_tool(expect.text(item, "type", where).removesuffix("_call"))
-    draft.lines.append(DraftCall(_shell_call_id(item, where), name, orjson.dumps(action).decode()))
+    draft.lines.append(DraftCall(_shell_call_id(item, where), name, orjson.dumps(action, default=as_written).decode()))
 
 
 def _read_output(draft: Draft, item: JsonObject, where: str) -> None:
@@ -127,7 +128,7 @@ def _read_output(draft: Draft, item: JsonObject, where: str) -> None:
     elif kind in _PLAIN_OUTPUTS or (isinstance(output, list) and all(isinstance(e, dict) and "type" in e for e in output)):
         parts = _read_content(draft, expect.content(item, "output", where))
     elif output is None or isinstance(output, (list, dict)):
-        parts = (Text(orjson.dumps(output).decode()),) if output else ()  # a shell's, in fields of its own
+        parts = (Text(orjson.dumps(output, default=as_written).decode()),) if output else ()  # a shell's, in fields of its own
     else:
         raise expect.unexpected(f"{where}.output", output, "a string or a list of parts")
     call_id = expect.needed_text(item, "call_id", where) if kind in _PLAIN_OUTPUTS else _shell_call_id(item, where)

@@ -39,6 +39,7 @@ class ResponsesParser(AnswerParser):
                 return self._end_item(event, as_object(event.get("item")))
             case "response.completed" | "response.incomplete":
                 self._conclude(as_object(event.get("response")))
+                self.has_last_event = True
             case "response.failed":
                 self.failure = read_failure(as_object(event.get("response")).get("error"))
             case "error":

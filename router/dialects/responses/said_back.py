@@ -2,6 +2,7 @@
 
 import orjson
 
+from router.contract.digits import as_written
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object, as_text
 
@@ -18,7 +19,7 @@ def say_back(asked: JsonObject) -> JsonObject:
     """
     said = _read_settings(asked)
     try:
-        orjson.dumps([[said]])  # as deep as an event holds them
+        orjson.dumps([[said]], default=as_written)  # as deep as an event holds them
     except orjson.JSONEncodeError:
         return _read_settings({})
     return said

@@ -7,7 +7,9 @@ A bridge is a pair of these, so six bridges are made of twelve parts.
 from typing import NamedTuple
 
 import orjson
+from msgspec.structs import replace
 
+from router.contract.digits import as_written, with_digits
 from router.contract.errors import TooDeep
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Dialect
@@ -45,19 +47,22 @@ class Bridge(NamedTuple):
         """Read the caller's body."""
         try:
             draft = _translation(self.caller).read_draft(body)
-        except orjson.JSONEncodeError as error:
+        except (orjson.JSONEncodeError, RecursionError) as error:
             raise TooDeep(_TOO_DEEP) from error
         draft.settle()
         return draft
 
     def cross(self, view: RequestView, context: WriteContext, *, created: int, instructions: str = "") -> Translated:
         """Write a request for a target. Raises a `TandemError` where the target could only misunderstand it."""
+        body = with_digits(view.raw, view.body)
+        if body is not view.body:
+            view = replace(view, body=body)
         kept = without_foreign(view, context.target.name) if view.origins else None
-        draft = self.draft(view.body if kept is None else {**view.body, SPECS[view.dialect].list_field: kept})
+        draft = self.draft(body if kept is None else {**body, SPECS[view.dialect].list_field: kept})
         if instructions:
             draft.system.append(instructions)
         target = _translation(self.target)
-        body = target.write_draft(draft, context)
+        written = target.write_draft(draft, context)
         options = as_object(view.body.get("stream_options"))
         answer = Answer(
             id=view.id.removeprefix("req_"),
@@ -72,7 +77,7 @@ class Bridge(NamedTuple):
         composer = SPECS[self.caller].composer(answer)
         parser = target.parser(composer, context.target.name, answer.id)
         try:
-            raw = orjson.dumps(body)
+            raw = orjson.dumps(written, default=as_written)
         except orjson.JSONEncodeError as error:
             raise TooDeep(_TOO_DEEP) from error
         return Translated(raw, tuple(draft.dropped), AnswerTranslator(self.caller, view.id, composer, parser))

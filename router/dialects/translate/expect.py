@@ -6,6 +6,7 @@ the target as something else, and be answered.
 
 from collections.abc import Collection, Iterator
 
+from router.contract.digits import Digits
 from router.contract.errors import BadRequest
 from router.contract.request import Json, JsonObject
 
@@ -14,6 +15,7 @@ _NAMES: dict[type, str] = {
     bool: "true or false",
     int: "a number",
     float: "a number",
+    Digits: "a number",
     list: "a list",
     dict: "an object",
     type(None): "null",

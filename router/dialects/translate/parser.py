@@ -41,6 +41,8 @@ class AnswerParser(ABC):
         self._sequencer = CallSequencer(composer)
         self._end = End()
         self.is_complete = False
+        self.has_last_event = False
+        """Whether the event has come that no other follows, in a dialect that has one: the line may close later than that."""
         self.failure: Failure | None = None
 
     @property

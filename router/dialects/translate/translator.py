@@ -2,6 +2,7 @@
 
 import orjson
 
+from router.contract.digits import as_written, parse_exactly
 from router.contract.errors import TandemError, TooLong
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
@@ -19,12 +20,14 @@ _UNREADABLE = Failure(MALFORMED, "the target sent an unreadable event")
 class AnswerTranslator:
     """One answer. A stream is fed piece by piece; anything else comes whole."""
 
-    __slots__ = ("_caller", "_composer", "_frames", "_has_begun", "_has_ended", "_parser", "_request_id")
+    __slots__ = ("_caller", "_composer", "_frames", "_has_begun", "_has_ended", "_parser", "_request_id", "has_failed")
 
     def __init__(self, caller: Dialect, request_id: str, composer: Composer, parser: AnswerParser) -> None:
         self._caller, self._request_id, self._composer, self._parser = caller, request_id, composer, parser
         self._frames = FrameSplitter()
         self._has_begun = self._has_ended = False
+        self.has_failed = False
+        """Whether the caller was told that the answer failed: nothing that the target still sends can change that."""
 
     @property
     def usage(self) -> Usage | None:
@@ -48,7 +51,7 @@ class AnswerTranslator:
             return b""
         if payload == _DONE:
             return self._end()
-        event: Json = orjson.loads(payload)
+        event = parse_exactly(payload)
         if isinstance(event, list) and event:
             event = event[0]  # how one host writes its errors
         if not isinstance(event, dict):
@@ -57,6 +60,8 @@ class AnswerTranslator:
         out += self._parser.parse(event)
         if self._parser.failure is not None:
             out += self._fail(self._parser.failure)
+        elif self._parser.has_last_event:
+            out += self._end()
         return out
 
     def _open(self) -> bytes:
@@ -68,7 +73,7 @@ class AnswerTranslator:
     def _fail(self, failure: Failure) -> bytes:
         if self._has_ended:
             return b""
-        self._has_ended = True
+        self._has_ended = self.has_failed = True
         status = 400 if failure.code == TooLong.code else 502
         message = in_callers_words(self._caller, failure.message, failure.code)
         return self._open() + self._composer.fail(status, failure.code, message)
@@ -106,7 +111,7 @@ class AnswerTranslator:
 
     def whole(self, raw: bytes) -> bytes:
         """An answer that came in one piece. Raises ValueError when it is not a valid answer."""
-        body: Json = orjson.loads(raw)
+        body = parse_exactly(raw)
         if not isinstance(body, dict) or body.get("error"):
             raise ValueError("not an answer")
         self._composer.open()
@@ -114,7 +119,7 @@ class AnswerTranslator:
         if not self._parser.is_complete:
             raise ValueError("an answer that failed")
         try:
-            return orjson.dumps(self._composer.whole())
+            return orjson.dumps(self._composer.whole(), default=as_written)
         except orjson.JSONEncodeError as error:
             raise ValueError("an answer that is nested too deeply") from error
 

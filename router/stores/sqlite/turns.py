@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from router.contract.entry import COLUMNS
 from router.contract.words import Tier, TurnKind
 from router.stores.sqlite.files import StoreUnusable, connect
-from router.stores.sqlite.migrate import LEDGER, prepare
+from router.stores.sqlite.migrate import LEDGER, Migrated, prepare
 
 _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 _COLUMNS = f"SELECT {', '.join((*COLUMNS, 'decision', 'attempts'))} FROM entries WHERE decision IS NOT NULL"  # noqa: S608  fixed names
@@ -59,15 +59,19 @@ def find_beginning(path: Path, request_id: str) -> RecordedTurn | None:
         return _read(database.execute(_BEGINNING, (*found[1:], *_BEGINS)).fetchone())
 
 
-def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> None:
-    """Note that a turn should have gone to a tier. Said again, the newer word counts. Raises `StoreUnusable`."""
+def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> Migrated | None:
+    """Note that a turn should have gone to a tier. Said again, the newer word counts. Raises `StoreUnusable`.
+
+    A ledger that an older Tandem began has no such table yet: it is migrated first, and that is answered.
+    """
     with _open(path) as database:
-        prepare(path, LEDGER)  # a ledger that an older Tandem began has no such table yet
+        migrated = prepare(path, LEDGER)
         database.execute(
             "INSERT INTO misjudged (request_id, at, should_be) VALUES (?, ?, ?)"
             " ON CONFLICT (request_id) DO UPDATE SET at = excluded.at, should_be = excluded.should_be",
             (turn.id, time.time(), str(should_be)),
         )
+    return migrated
 
 
 def unmark_misjudged(path: Path, turn: RecordedTurn) -> bool:

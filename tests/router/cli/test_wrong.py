@@ -109,12 +109,15 @@ def test_where_there_is_nothing_to_mark_it_is_said(here, capsys, config, argumen
     assert not (here / "none.db").exists()
 
 
-def test_a_ledger_that_an_older_tandem_began_can_be_marked(here):
+def test_a_ledger_that_an_older_tandem_began_can_be_marked_and_is_said_to_be_migrated(here, capsys):
     with closing(sqlite3.connect(here / "test.db")) as database, database:
         database.executescript("DROP TABLE misjudged; PRAGMA user_version = 1")
 
     assert main(["wrong"]) == 0
     assert read_marks(here) == [("req_2", "deep")]
+    assert "test.db was migrated to schema 3: the older file is kept as test.db.before-2" in capsys.readouterr().err
+    assert main(["wrong"]) == 0
+    assert "migrated" not in capsys.readouterr().err
 
 
 def test_a_call_inside_a_turn_marks_the_turn_that_it_belongs_to(folder, capsys):

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from router.contract.secret import Secret, read_callers_key, withhold_variables
+from router.contract.words import Dialect
 
 
 @pytest.mark.parametrize(
@@ -15,12 +16,17 @@ from router.contract.secret import Secret, read_callers_key, withhold_variables
         ({"authorization": "bearer  abc "}, "abc"),
         ({"authorization": "Basic abc"}, ""),
         ({"x-api-key": "def"}, "def"),
-        ({"authorization": "Bearer abc", "x-api-key": "def"}, "abc"),
         ({"authorization": "Bearer abc", "x-api-key": "def", "x-tandem-upstream-key": "ghi"}, "ghi"),
     ],
 )
-def test_the_callers_key_is_read_from_the_header_that_is_most_explicit(headers, key):
-    assert read_callers_key(headers) == key
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_the_callers_key_is_read_from_the_header_that_is_most_explicit(headers, key, dialect):
+    assert read_callers_key(headers, dialect) == key
+
+
+@pytest.mark.parametrize(("dialect", "key"), [(Dialect.CHAT, "abc"), (Dialect.RESPONSES, "abc"), (Dialect.MESSAGES, "def")])
+def test_of_two_keys_the_one_counts_that_the_dialects_own_api_would_take(dialect, key):
+    assert read_callers_key({"authorization": "Bearer abc", "x-api-key": "def"}, dialect) == key
 
 
 def test_a_secret_never_prints_its_value(monkeypatch):

@@ -19,7 +19,7 @@ class Says:
     opinions: object
 
     def judge(self, request, signals):
-        if isinstance(self.opinions, Exception):
+        if isinstance(self.opinions, BaseException):
             raise self.opinions
         return self.opinions
 
@@ -35,8 +35,18 @@ POLICIES = (
 )
 
 
+class Panic(BaseException):
+    """What an extension in Rust raises where it panics."""
+
+
 def heard(*policies):
     return collect(policies, ask(), make_signals())
+
+
+def test_a_policy_that_panics_costs_its_own_opinion_and_one_that_is_interrupted_ends():
+    assert heard(*POLICIES[:2], Says("rust", Panic())).skipped == (Skipped("rust", "Panic"),)
+    with pytest.raises(KeyboardInterrupt):
+        heard(Says("slow", KeyboardInterrupt()))
 
 
 def test_whatever_the_order_of_the_policies_the_same_is_heard_strongest_first():

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.contract.digits import Digits
 from router.contract.errors import BadRequest
 from router.contract.exchange import Arrival
 from router.contract.request import Conversation, Message
@@ -339,3 +340,10 @@ def test_what_a_real_client_sends_next_is_known_but_for_its_end(shared, pair):
     first, then = (view_of(*request_in(shared / "wire" / f"{name}.json")) for name in pair)
 
     assert then.conversation.known[0].count >= len(first.conversation) - 2
+
+
+def test_numbers_that_differ_in_their_last_digits_are_different_histories():
+    histories = [[{"n": 1, "wei": Digits(f"1157920892373161954{last}")} for _ in range(8)] for last in "12"]
+
+    assert walked(histories[0]) == walked(histories[1]) == list(range(8))
+    assert walked(histories[0]) == []

@@ -1,8 +1,10 @@
 """Our own response headers."""
 
+import pytest
+
 from router.contract.facts import AttemptOpened
 from router.contract.words import Tier
-from router.dialects.headers import answer_headers, header_text, id_headers
+from router.dialects.headers import answer_headers, header_text, id_headers, with_both_ids
 from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target
 
@@ -56,3 +58,19 @@ def test_an_explanation_is_ascii_without_the_persons_words_and_short_when_it_mus
 
 def test_an_id_goes_by_our_name_and_by_those_of_the_sdks():
     assert dict(id_headers("req_1")) == dict.fromkeys(("x-tandem-request-id", "x-request-id", "request-id"), "req_1")
+
+
+@pytest.mark.parametrize(
+    ("given", "ids"),
+    [
+        ((), ("req_1", "req_1")),
+        ((("x-request-id", "theirs"),), ("theirs", "theirs")),
+        ((("request-id", "theirs"),), ("theirs", "theirs")),
+        ((("request-id", "a"), ("x-request-id", "b")), ("b", "a")),
+    ],
+)
+def test_an_answer_has_an_id_by_both_names_that_sdks_read(given, ids):
+    headers = dict(with_both_ids((("x-ratelimit-requests", "5"), *given), "req_1"))
+
+    assert (headers["x-request-id"], headers["request-id"]) == ids
+    assert headers["x-ratelimit-requests"] == "5"

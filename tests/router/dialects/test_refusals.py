@@ -5,6 +5,7 @@ from router.contract.errors import (
     TiersBusy,
     TooLong,
     Unavailable,
+    UpgradeRequired,
     UpstreamAuth,
     UpstreamMalformed,
     UpstreamRefused,
@@ -44,6 +45,13 @@ def test_sdks_are_told_not_to_retry_what_was_tried_again_here_or_cannot_get_bett
     for error in (twice, UpstreamAuth("t", "x"), UpstreamRefused("t", 400, b"{}", ""), BadRequest("x")):
         assert dict(refusal_headers(error))["x-should-retry"] == "false"
     assert "x-should-retry" not in dict(refusal_headers(Unavailable("x")))
+
+
+def test_an_upgrade_that_is_refused_names_the_protocol_that_is_spoken_as_an_option_of_this_connection():
+    headers = dict(refusal_headers(UpgradeRequired("no")))
+
+    assert (headers["upgrade"], headers["connection"]) == ("HTTP/1.1", "upgrade")
+    assert "upgrade" not in dict(refusal_headers(BadRequest("x")))
 
 
 def test_the_last_event_of_a_failed_stream_is_one_that_each_client_understands():

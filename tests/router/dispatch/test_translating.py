@@ -12,7 +12,8 @@ from router.dialects.sse import split_frames
 from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
 from router.dispatch.opening import MAX_HELD_SECONDS
-from router.dispatch.relay import HEARTBEAT_SECONDS, Relay
+from router.dispatch.relay import Relay
+from router.dispatch.silence import HEARTBEAT_SECONDS
 from router.dispatch.translating import TranslatingSink
 from tests.tools.loop_clock import jumping_clock
 from tests.tools.relays import make_relay
@@ -87,6 +88,21 @@ async def test_an_answer_that_cannot_be_translated_ends_the_attempt(body):
     sink.end()
 
     assert isinstance(await outcome(relay), UpstreamMalformed)
+
+
+async def test_a_stream_that_was_told_as_failed_is_over_though_its_target_goes_on():
+    caller = Caller()
+    sink, relay = bridged(caller)
+
+    sink.start(200, EVENTS)
+    sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
+    sink.write(b"data: {no json}\n\n")
+    written = caller.written
+    sink.write(frame({"choices": [{"delta": {"content": "b"}}]}))
+
+    assert (await outcome(relay)) is relay.ended_in_stream
+    assert b"response.failed" in written
+    assert caller.written == written
 
 
 async def test_an_answer_larger_than_allowed_ends_the_attempt():

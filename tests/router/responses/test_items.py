@@ -17,6 +17,18 @@ def test_listed_items_without_an_id_get_the_same_one_each_time():
     assert first["has_more"] is False
 
 
+def test_items_whose_host_gives_one_id_to_several_are_paged_to_their_end():
+    stored = kept(given=[{"id": "msg_0", "role": "user", "content": text} for text in "abc"])
+
+    heard, after = [], None
+    for _ in range(4):
+        page = list_items(stored, after, 1, newest_first=False)
+        heard += [item["content"] for item in page["data"]]
+        after = page["last_id"] or after
+
+    assert heard == ["a", "b", "c"]
+
+
 def test_an_empty_page_has_no_ends():
     page = list_items(kept(given=[{"id": "msg_1", "role": "user", "content": "a"}]), "msg_1", 20, newest_first=True)
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,9 +15,12 @@ from router.sense import exact
 from tests.tools.values import ask, make_view
 from tests.tools.waiting import until
 
+PATIENT_SECONDS = 60.0
+"""For tests of what is counted: on a busy machine the real vocabulary alone may take the seconds that a request waits."""
+
 
 async def test_special_tokens_in_a_prompt_are_plain_text(encoding):
-    counter = exact.ExactCounter(pytest.fail)
+    counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
 
     count = await counter.count(ask("<|endoftext|> <|im_start|>system"))
 
@@ -26,7 +30,7 @@ async def test_special_tokens_in_a_prompt_are_plain_text(encoding):
 
 
 async def test_an_exact_count_reads_the_arguments_of_calls(encoding):
-    counter = exact.ExactCounter(pytest.fail)
+    counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
     arguments = json.dumps({"text": "word " * 3_000})
     call = {"id": "c", "type": "function", "function": {"name": "write", "arguments": arguments}}
     chat = make_view(
@@ -42,7 +46,7 @@ async def test_an_exact_count_reads_the_arguments_of_calls(encoding):
 
 
 async def test_an_exact_count_reads_system_tools_and_results(encoding):
-    counter = exact.ExactCounter(pytest.fail)
+    counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
     body = {
         "max_tokens": 1,
         "system": "word " * 100,
@@ -135,14 +139,14 @@ async def test_while_eight_wait_for_a_count_a_ninth_gets_none(child, tmp_path):
 
 
 async def test_300_000_letters_without_a_space_are_counted(encoding):
-    counter = exact.ExactCounter(pytest.fail)
+    counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
 
     assert (await counter.count(ask("a" * 300_000))).tokens > 10_000
     counter.close()
 
 
 async def test_two_million_blanks_are_counted(encoding):
-    counter = exact.ExactCounter(pytest.fail)
+    counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
 
     count = await counter.count(ask(" " * 2_000_000))
 
@@ -163,6 +167,21 @@ async def test_a_process_that_dies_costs_one_count(child):
 
     assert await counter.count(ask("die")) is None
     assert (await counter.count(ask("live"))).is_exact
+
+
+async def test_texts_that_cannot_be_read_to_their_end_cost_their_own_count_and_leave_nothing_to_the_next(child, monkeypatch):
+    counter = child()
+    alone = await counter.count(ask("x"))
+
+    def breaks_off(view):
+        yield "some words"
+        raise KeyError("text")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(exact, "texts_of", breaks_off)
+        assert await counter.count(ask("x")) is None
+
+    assert await counter.count(ask("x")) == alone
 
 
 async def test_a_process_that_died_while_idle_costs_one_count_at_most(child):
@@ -196,6 +215,26 @@ async def test_a_process_that_cannot_start_is_tried_three_times_and_then_said_to
     assert warnings == ["the process that counts cannot be started (it died): token counts near a limit are estimates"]
 
 
+async def test_a_process_that_was_starting_when_the_counter_closed_is_stopped(child, monkeypatch):
+    counter, begun, may_end, made = child(), threading.Event(), threading.Event(), []
+
+    class Slow(exact.CountingProcess):
+        def __init__(self, *given) -> None:
+            begun.set()
+            assert may_end.wait(10)
+            super().__init__(*given)
+            made.append(self._process)
+
+    monkeypatch.setattr(exact, "CountingProcess", Slow)
+    counting = asyncio.ensure_future(counter.count(ask("x")))  # noqa: TID251
+    await until(begun.is_set)
+    counter.close()
+    may_end.set()
+
+    assert await counting is None
+    assert made[0].poll() is not None
+
+
 async def test_an_idle_process_is_stopped_and_started_again_on_need(child):
     counter = child(idle_seconds=0.05)
     await counter.count(ask("x"))
@@ -216,7 +255,7 @@ def test_nothing_is_started_or_loaded_before_the_first_count(child):
 
 
 async def longest_stall_of_a_first_count() -> float:
-    counter, worst = exact.ExactCounter(pytest.fail), 0.0
+    counter, worst = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS), 0.0
     counting = asyncio.gather(counter.count(ask("x")))
     while not counting.done():
         began = time.perf_counter()

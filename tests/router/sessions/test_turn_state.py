@@ -3,7 +3,12 @@
 import pytest
 
 from router.contract.words import Tier
-from router.sessions.turn_state import TURN_STATE, mint, read
+from router.sessions.memory import SessionMemory
+from router.sessions.turn_state import TURN_STATE, carried_headers, mint, read
+from router.sessions.turns import read_turn
+from router.stores.memory.sessions import NoSessions
+from tests.tools.exchanges import make_decision
+from tests.tools.sessions import chat, codex, look, step
 
 TOKEN = mint("session", "turn", Tier.DEEP)
 
@@ -62,3 +67,31 @@ def test_metadata_of_any_shape_is_read_without_harm(metadata):
 
 def test_a_token_says_nothing_of_its_session():
     assert "session" not in mint("session-of-somebody", "what was asked", Tier.FAST).replace("tandem", "")
+
+
+async def test_codex_carries_the_tier_of_its_turn_itself_and_cannot_invent_one():
+    memory = SessionMemory(NoSessions())
+    view = codex()
+    session = await step(memory, view, Tier.DEEP)
+    minted = carried_headers(session, view, make_decision(Tier.DEEP, turn=read_turn(view)))
+    ((_, token),) = minted[Tier.DEEP]
+
+    after_a_restart = SessionMemory(NoSessions())
+    carried = (await look(after_a_restart, codex(token))).position
+    forged = [
+        (await look(after_a_restart, codex(text))).position
+        for text in (token.replace("deep", "fast"), "tandem.fast.é", "x", "tandem.")
+    ]
+
+    assert (carried.tier, carried.is_running) == (Tier.DEEP, True)
+    assert not any(position.is_running for position in forged)
+    assert minted[Tier.FAST] == minted[Tier.DEEP]
+    assert carried_headers(session, chat("x"), make_decision(turn=read_turn(chat("x")))) == {}
+
+
+async def test_a_turn_that_spilled_up_is_carried_as_deep():
+    view = codex()
+    session = await SessionMemory(NoSessions()).recall(view, read_turn(view))
+    minted = carried_headers(session, view, make_decision(Tier.FAST, turn=read_turn(view)))
+
+    assert [minted[tier][0][1].split(".")[1] for tier in Tier] == ["fast", "deep"]

@@ -17,7 +17,7 @@ from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.sessions.wishes import Channel, Naming, exact_name, kept_name, newest_channel, read_naming
 from router.stores.memory.sessions import NoSessions
-from tests.router.sessions.test_memory import TARGETS, answer, finish
+from tests.tools.sessions import TARGETS, answer, finish
 from tests.tools.values import make_view
 
 NAMES = ModelNames({"claude-*": "deep"}, ("spark", "sage"))

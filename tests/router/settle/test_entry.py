@@ -200,3 +200,12 @@ def test_words_of_a_closed_set_are_plain_text():
     line = line_of(Read(VIEW), DECIDED, opened(), ended())
 
     assert {type(word) for word in (line.turn_kind, line.dialect, line.outcome, line.tier)} == {str}
+
+
+def test_a_wall_clock_that_jumps_back_changes_no_duration(monkeypatch):
+    now = time.time()
+    monkeypatch.setattr("router.settle.entry.time.time", lambda: now - 3_600)
+
+    line = line_of(Read(VIEW), DECIDED, opened(), FirstToken(11.0, SPARK), ended())
+
+    assert (line.duration_ms, line.ttft_ms, line.overhead_ms) == (4_000.0, 1_000.0, 500.0)

@@ -266,3 +266,22 @@ async def test_the_body_of_an_answer_that_nobody_asked_for_is_not_added_to_the_o
 
     assert served.sink.body == b"{}"
     assert served.owner.told == [("completed", False)]
+
+
+@pytest.mark.parametrize("noise", [b"\0\0\0", b"HTTP/9 what", b"HTTP/1.1 200 OK\r\nbad header\r\n\r\n"])
+@pytest.mark.parametrize("answer", [WHOLE, STREAM + chunk(b"data: 1\n\n") + LAST], ids=["whole", "stream"])
+async def test_noise_after_an_answer_costs_the_connection_and_not_the_answer(answer, noise):
+    """However it is cut into reads."""
+    together, apart = Served().receive(answer + noise), Served().receive(answer, noise)
+
+    assert together.owner.told[-1] == ("completed", False)
+    assert together.sink.told == apart.sink.told
+    assert together.sink.told[-1] == ("end",)
+    assert apart.transport.is_closing()
+
+
+async def test_what_came_before_a_broken_chunk_in_the_same_read_is_passed_on(served):
+    served.receive(STREAM + chunk(b"data: 1\n\n") + b"zz\r\n")
+
+    assert served.sink.body == b"data: 1\n\n"
+    assert served.owner.told == [("malformed", "not HTTP/1.1")]

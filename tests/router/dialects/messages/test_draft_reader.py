@@ -5,14 +5,52 @@ import json
 
 import pytest
 
-from router.contract.errors import BadRequest
+from router.contract.errors import BadRequest, TooDeep
 from router.dialects.messages.draft_reader import read_draft
+from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.draft import DraftResult, DraftText, Text
 from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, claude, crossed
 
 
 def document(source: dict) -> dict:
     return {"type": "document", "source": source}
+
+
+def test_a_search_result_is_told_as_text_with_its_title_and_source():
+    said = {
+        "type": "search_result",
+        "title": "Guide",
+        "source": "https://a/b",
+        "content": [{"type": "text", "text": "Turn it."}],
+    }
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": [said]}
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "find", "input": {}}]}
+
+    for target in (CHAT, RESPONSES):
+        body, dropped = crossed(
+            MESSAGES, target, claude({"role": "user", "content": [said]}, call, {"role": "user", "content": [result]})
+        )
+
+        assert (
+            json.dumps(body).count("Turn it.") == json.dumps(body).count("https://a/b") == json.dumps(body).count("Guide") == 2
+        )
+        assert dropped == ()
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda inside: {"type": "search_result", "title": "t", "source": "s", "content": [inside]},
+        lambda inside: document({"type": "content", "content": [inside]}),
+    ],
+)
+def test_blocks_that_are_nested_too_deeply_are_refused(wrap):
+    block = {"type": "text", "text": "x"}
+    for _ in range(900):
+        block = wrap(block)
+
+    with pytest.raises(TooDeep):
+        BRIDGES[MESSAGES, CHAT].draft(claude({"role": "user", "content": [block]}))
 
 
 def test_documents_of_text_are_told_as_text_and_what_has_no_form_is_named():

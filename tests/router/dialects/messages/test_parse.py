@@ -47,6 +47,7 @@ def block(index: int, content: dict, *deltas: dict) -> list[dict]:
 
 
 END = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}
+STOP = {"type": "message_stop"}
 
 
 def test_thinking_and_its_signature_come_back_in_one_envelope():
@@ -58,33 +59,42 @@ def test_thinking_and_its_signature_come_back_in_one_envelope():
         {"type": "signature_delta", "signature": "s"},
     )
 
-    _, whole = parsed(*thinking, END)
+    _, whole = parsed(*thinking, END, STOP)
 
     state = unwrap(whole["content"][0]["signature"], "spark", THINKING_BLOCK)
     assert state == {"type": "thinking", "thinking": "let me see", "signature": "s"}
 
 
 def test_redacted_thinking_is_carried_though_it_says_nothing():
-    _, whole = parsed(*block(0, {"type": "redacted_thinking", "data": "d"}), END)
+    _, whole = parsed(*block(0, {"type": "redacted_thinking", "data": "d"}), END, STOP)
 
     assert unwrap(whole["content"][0]["signature"], "spark", THINKING_BLOCK) == {"type": "redacted_thinking", "data": "d"}
 
 
 def test_input_that_stands_in_the_blocks_beginning_is_read():
-    _, whole = parsed(*block(0, {"type": "tool_use", "id": "t", "name": "ls", "input": {"path": "."}}), END)
+    _, whole = parsed(*block(0, {"type": "tool_use", "id": "t", "name": "ls", "input": {"path": "."}}), END, STOP)
 
     assert whole["content"][0]["input"] == {"path": "."}
     assert whole["stop_reason"] == "tool_use"
 
 
-def test_a_stream_without_a_stop_reason_has_no_end():
-    parser, _ = parsed(*block(0, {"type": "text", "text": "half"}))
+@pytest.mark.parametrize("last", [(), (END,)], ids=["nothing", "a stop reason alone"])
+def test_a_stream_without_its_last_event_has_no_end(last):
+    parser, _ = parsed(*block(0, {"type": "text", "text": "half"}), *last)
 
     assert not parser.is_complete
+    assert not parser.has_finish
+
+
+def test_a_last_event_without_a_stop_reason_is_an_end_as_it_is_in_a_whole_answer():
+    parser, whole = parsed(*block(0, {"type": "text", "text": "all"}), STOP)
+
+    assert parser.is_complete
+    assert whole["stop_reason"] == "end_turn"
 
 
 @pytest.mark.parametrize(("reason", "told"), [("max_tokens", "max_tokens"), ("refusal", "refusal"), ("pause_turn", "end_turn")])
 def test_why_it_ended_is_kept_where_it_is_known(reason, told):
-    _, whole = parsed(*block(0, {"type": "text", "text": "a"}), {**END, "delta": {"stop_reason": reason}})
+    _, whole = parsed(*block(0, {"type": "text", "text": "a"}), {**END, "delta": {"stop_reason": reason}}, STOP)
 
     assert whole["stop_reason"] == told

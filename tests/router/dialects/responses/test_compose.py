@@ -1,5 +1,6 @@
 """Responses answers as they are written here must satisfy the SDK's own types."""
 
+import re
 from dataclasses import replace
 
 import orjson
@@ -59,6 +60,21 @@ def test_a_whole_answer_fits_the_sdks_type():
 
     assert whole.output_text == "ab"
     assert whole.output[0].encrypted_content == "wrapped"
+
+
+def test_a_text_that_the_limit_cut_says_so_and_one_that_was_done_before_does_not():
+    composer = ResponsesComposer(ANSWER)
+    frames = composer.open() + composer.text("I look.") + composer.begin_call("c", "f") + composer.arguments("{}")
+    frames += composer.end_call() + composer.text("It is") + composer.close(Finish.LENGTH, None)
+    whole = composer.whole()
+
+    done = [
+        event["item"]["status"]
+        for event in map(orjson.loads, re.findall(rb"data: (.*)", frames))
+        if event["type"] == "response.output_item.done"
+    ]
+    assert done == [item["status"] for item in whole["output"]] == ["completed", "completed", "incomplete"]
+    assert (whole["status"], whole["output"][2]["content"][0]["text"]) == ("incomplete", "It is")
 
 
 def test_an_answer_cut_by_its_limit_says_so():

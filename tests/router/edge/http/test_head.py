@@ -38,6 +38,15 @@ def test_both_say_the_same_of_one_request():
     assert (from_bytes.headers["x-a"], from_bytes.origins) == ("two", 2)
 
 
+def test_a_list_that_comes_in_several_lines_is_joined():
+    lines = [(b"host", b"a"), (b"Anthropic-Beta", b"one, two"), (b"x-a", b"1"), (b"anthropic-beta", b"three"), (b"x-a", b"2")]
+    raw = b"GET / HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % line for line in lines) + b"\r\n"
+    scope = {"method": "GET", "path": "/", "raw_path": b"/", "query_string": b"", "headers": lines}
+
+    for head in (parse_head(raw), ScopeHead(scope)):
+        assert (head.headers["anthropic-beta"], head.headers["x-a"], head.count) == ("one, two,three", "2", 5)
+
+
 def test_a_scope_without_a_query_has_the_size_of_its_bytes():
     raw = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
     scope = {"method": "GET", "path": "/", "raw_path": b"/", "query_string": b"", "headers": [(b"host", b"a")]}

@@ -1,0 +1,76 @@
+"""Which of a target's headers a caller may see: a fixed list, without the target's key, and no more than clients take."""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import chain, compress
+from operator import itemgetter
+
+from router.contract.relay import Headers
+from router.dialects.headers import sdk_id_headers, with_both_ids
+from router.dispatch.keys import NO_KEY, KeyGuard
+
+_PASSED_HEADERS = frozenset(
+    """
+    content-type retry-after retry-after-ms x-request-id request-id openai-processing-ms openai-version
+    anthropic-organization-id x-reasoning-included
+    """.split()
+)
+_PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+_MAX_PASSED, _MAX_PASSED_BYTES = 40, 6_000
+"""The hosts that send most send half as many."""
+
+_name_of = itemgetter(0)
+
+
+# Both are asked of every header of every answer, but of few different names.
+
+
+@lru_cache(maxsize=1024)
+def _is_passed(name: str) -> bool:
+    return name in _PASSED_HEADERS or name.startswith(_PASSED_PREFIXES)
+
+
+@lru_cache(maxsize=1024)
+def _is_passed_by_stream(name: str) -> bool:
+    return name != "content-type" and _is_passed(name)
+
+
+def passed_headers(
+    headers: Headers, request_id: str, guard: KeyGuard = NO_KEY, is_passed: Callable[[str], bool] = _is_passed
+) -> Headers:
+    """The target's headers that a caller may see. A fixed list: `openai-model` and its like never leave us.
+
+    With them goes an id for the request by the names that SDKs read: the target's own, or ours where it gave none.
+    """
+    passed = tuple(compress(headers, map(is_passed, map(_name_of, headers))))
+    text = "\n".join(chain.from_iterable(passed))
+    if guard.mark_text in text:
+        passed = guard.clean_headers(passed)
+    if len(passed) > _MAX_PASSED or len(text) > _MAX_PASSED_BYTES:
+        passed = tuple(_bounded(passed))
+    return with_both_ids(passed, request_id) if "request-id" in text else passed + sdk_id_headers(request_id)
+
+
+def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
+    """As many as there is room for, first those that are named one by one: some clients take no more than a hundred."""
+    room, count = _MAX_PASSED_BYTES, _MAX_PASSED
+    for name, value in sorted(headers, key=lambda header: header[0] not in _PASSED_HEADERS):
+        size = len(name) + len(value)
+        if count and size <= room:
+            room, count = room - size, count - 1
+            yield name, value
+
+
+def without_type(headers: Headers) -> Headers:
+    """The rest, for a body that is written anew."""
+    return tuple(header for header in headers if header[0] not in ("content-type", "content-length"))
+
+
+def stream_headers(headers: Headers, request_id: str, guard: KeyGuard) -> Headers:
+    """A stream's own headers. Its type is set again, and proxies on the way must not buffer or cache it."""
+    return (
+        ("content-type", "text/event-stream; charset=utf-8"),
+        ("cache-control", "no-cache"),
+        ("x-accel-buffering", "no"),
+        *passed_headers(headers, request_id, guard, _is_passed_by_stream),
+    )

@@ -1,0 +1,22 @@
+"""What a target's refusal means: whose fault it is, and how long to wait before it is asked again."""
+
+from router.contract.errors import UpstreamAuth, UpstreamError, UpstreamMalformed, UpstreamModel, UpstreamRefused
+from router.contract.relay import Headers
+from router.dispatch.outgoing import Reachable
+from router.dispatch.waits import read_retry_after
+
+
+def read_refusal(reachable: Reachable, status: int, headers: Headers, body: bytes) -> UpstreamError:
+    """The error for an answer that is none, by its status. What of it reaches a caller has no key of the target's in it."""
+    name = reachable.target.name
+    if 300 <= status < 400:
+        return UpstreamMalformed(name, f'target "{name}" answered {status}, a redirect; redirects are not followed')
+    if status in (401, 402, 403):
+        words = f'target "{name}" rejected the configured API key ({status}). Check api_key in the router\'s config'
+        return UpstreamAuth(name, words)
+    if status == 404:
+        return UpstreamModel(name, f'target "{name}" does not know the configured model or path (404)')
+    fields, clean = dict(headers), reachable.guard.clean
+    kind = clean(fields.get("content-type", "application/json").encode("latin-1", "replace")).decode("latin-1")
+    wait = read_retry_after(fields, reachable.fit.quirks.reset_headers if status == 429 else ())
+    return UpstreamRefused(name, status, clean(body), kind, retry_after_seconds=wait)

@@ -1,0 +1,79 @@
+"""By which a turn, and a conversation up to some message, are known again: marks of a few texts. No text is kept."""
+
+from functools import lru_cache
+from hashlib import blake2b
+from operator import attrgetter
+
+from router.contract.request import Conversation, RequestView
+from router.contract.session import SessionSnapshot
+from router.contract.signals import Turn
+from router.dialects.beginnings import learned_at
+from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
+from router.sessions.words import LAST_TWO, opening_words
+
+_KNOWN_WHOLE = 512
+"""A text of so many characters is known by all of them, a longer one by its ends."""
+_call_id, _result_id = attrgetter("id"), attrgetter("call_id")
+
+
+def mark_turn(turn: Turn) -> str:
+    """A turn is known by what was asked: every call of its tool loop repeats that."""
+    asked = turn.turn_id or turn.person_text or ""
+    return _mark(asked if len(asked) <= _KNOWN_WHOLE else _ends(asked))
+
+
+@lru_cache(maxsize=256)
+def _mark(text: str) -> str:
+    """The mark of a short text. Every call of a tool loop asks for the same one."""
+    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def mark_reached(view: RequestView, turn: Turn, session: SessionSnapshot) -> str:
+    """What the conversation came to with this request. One that was sent before has the mark by which it was found."""
+    state = session.state
+    was_sent = state.last and state.messages == session.messages
+    return state.last if was_sent else mark_at(view, turn, session.messages)
+
+
+def mark_at(view: RequestView, turn: Turn, count: int) -> str:
+    """What the conversation had come to after so many messages: the last of them, and the answer before it.
+
+    Where a beginning of just these messages is known, the mark is kept with what else they told: the next call of a tool loop
+    asks for it again.
+    """
+    conversation = view.conversation
+    if conversation.known is None:
+        return _mark_end(conversation, count, turn.client)
+    learned, name = learned_at(conversation.known, count), f"last {turn.client}"
+    mark: str | None = learned.get(name)
+    if mark is None:
+        mark = learned[name] = _mark_end(conversation, count, turn.client)
+    return mark
+
+
+def mark_place(view: RequestView, turn: Turn, place: int) -> str:
+    """The place of a message in the conversation, and what it follows; empty for the first one, which follows nothing."""
+    return f"{place} {mark_at(view, turn, place)}" if place > 0 else ""
+
+
+def _mark_end(conversation: Conversation, count: int, client_name: str) -> str:
+    """The mark itself. Only words count that a person typed."""
+    client, messages = BY_NAME.get(client_name, UNKNOWN_CLIENT), conversation.messages
+    parts: list[str] = []
+    for place in range(count)[LAST_TWO]:
+        message = messages[place]
+        role = message.role
+        if role == "user":
+            parts += (role, _ends(opening_words(message, client)))
+        else:
+            parts += (role, *map(_ends, message.texts))
+        if message.calls:
+            parts += map(_call_id, message.calls)
+        if message.results:
+            parts += map(_result_id, message.results)
+    return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _ends(text: str) -> str:
+    """Enough to know a text by."""
+    return text if len(text) <= _KNOWN_WHOLE else f"{text[:256]}{text[-256:]}{len(text)}"

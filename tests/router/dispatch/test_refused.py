@@ -1,0 +1,41 @@
+"""What a target's refusal means."""
+
+import pytest
+
+from router.contract.errors import UpstreamAuth, UpstreamMalformed, UpstreamModel, UpstreamRefused
+from router.dispatch.refused import read_refusal
+from tests.tools.scripted import reach
+from tests.tools.values import make_target
+
+SPARK = reach(make_target(), key="sk-canary-123456")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (302, UpstreamMalformed, "a redirect"),
+        (401, UpstreamAuth, "rejected the configured API key (401)"),
+        (402, UpstreamAuth, "(402)"),
+        (403, UpstreamAuth, "(403)"),
+        (404, UpstreamModel, "does not know the configured model"),
+    ],
+)
+def test_what_only_the_operator_can_mend_is_told_in_our_words_and_never_in_the_targets(status, kind, words):
+    error = read_refusal(SPARK, status, (("content-type", "text/plain"),), b"the upstream's own words")
+
+    assert type(error) is kind
+    assert words in error.message
+    assert "own words" not in error.message
+
+
+@pytest.mark.parametrize("status", [400, 413, 422, 429, 500, 503, 529])
+def test_any_other_status_keeps_the_targets_own_body_without_its_key(status):
+    error = read_refusal(SPARK, status, (("content-type", "text/plain"),), b"no sk-canary-123456 here")
+
+    assert isinstance(error, UpstreamRefused)
+    assert (error.status, error.body, error.content_type) == (status, b"no *** here", "text/plain")
+
+
+def test_the_wait_that_a_target_asks_for_is_read():
+    assert read_refusal(SPARK, 429, (("retry-after", "7"),), b"").retry_after_seconds == 7
+    assert read_refusal(SPARK, 503, (), b"").retry_after_seconds is None

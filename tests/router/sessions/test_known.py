@@ -1,0 +1,179 @@
+"""Which remembered session a request belongs to, and what is forgotten."""
+
+import pytest
+from msgspec.structs import replace
+
+from router.contract.request import Overrides
+from router.contract.session import SessionState
+from router.contract.words import Dialect, Tier
+from router.sense.models import ModelNames
+from router.sessions.memory import SessionMemory
+from router.sessions.turns import read_turn
+from router.stores.memory.sessions import NoSessions
+from router.stores.sqlite.migrate import LEDGER
+from router.stores.sqlite.sessions import SqliteSessions
+from router.stores.sqlite.writer import SqliteWriter
+from tests.tools.sessions import TARGETS, Clock, answer, ask_for_session, chat, finish, look, step, tool_loop
+from tests.tools.values import make_view
+
+
+async def test_a_history_that_does_not_extend_what_is_remembered_is_a_new_session():
+    memory = SessionMemory(NoSessions())
+    await step(memory, chat("hello"), Tier.DEEP)
+    await step(memory, chat("hello", "hi", "do it"), Tier.DEEP)
+
+    assert (await look(memory, chat("hello", "hi", "do it", "done", "more"))).position.tier is Tier.DEEP
+    assert (await look(memory, chat("hello"))).position.tier is None
+    assert (await look(memory, chat("hello", "another answer", "do that"))).position.tier is None
+
+
+@pytest.mark.parametrize("said", [("hello",), ("hello", "hi", "do it"), ("x" * 9_000,)], ids=["one", "three", "long"])
+async def test_a_request_that_is_sent_again_leaves_what_it_left_the_first_time(said):
+    memory = SessionMemory(NoSessions(), Clock())
+    await step(memory, chat(*said), Tier.DEEP)
+    first = (await look(memory, chat(*said))).state
+    await step(memory, chat(*said), Tier.DEEP)
+
+    again = await look(memory, chat(*said, "done", "more"))
+
+    assert first.last
+    assert again.state == first
+
+
+async def test_a_conversation_without_messages_is_one_session():
+    memory = SessionMemory(NoSessions())
+    empty = make_view({"input": [], "prompt": {"id": "p"}}, Dialect.RESPONSES)
+    assert (read_turn(empty).is_guessed, len(empty.conversation)) == (True, 0)
+
+    found = [await step(memory, replace(empty), Tier.DEEP) for _ in range(3)]
+
+    assert len({snapshot.key for snapshot in found}) == 1
+    assert (await look(memory, empty)).state.tier is Tier.DEEP
+
+
+async def test_a_session_that_was_not_used_for_a_week_is_forgotten():
+    clock = Clock()
+    memory = SessionMemory(NoSessions(), clock)
+    await step(memory, chat("hello", prompt_cache_key="s"), Tier.DEEP)
+
+    clock.now += 7 * 86_400 - 1
+    assert (await look(memory, chat("hello", prompt_cache_key="s"))).state.tier is Tier.DEEP
+    clock.now += 1
+    assert (await look(memory, chat("hello", prompt_cache_key="s"))).state == SessionState()
+
+
+async def test_of_sessions_that_begin_alike_the_oldest_gives_way():
+    clock = Clock()
+    memory = SessionMemory(NoSessions(), clock)
+    for number in range(8):
+        clock.now += 1
+        await step(memory, chat("hello", f"answer {number}", "go on"), Tier.DEEP)
+
+    taken = await step(memory, chat("hello", "a ninth", "go on"), Tier.FAST)
+
+    assert taken.replaces is not None
+    assert (await look(memory, chat("hello", "answer 0", "go on"))).state.tier is None
+    tiers = [(await look(memory, chat("hello", f"answer {number}", "go on"))).state.tier for number in range(1, 8)]
+    assert tiers == [Tier.DEEP] * 7
+    assert (await look(memory, chat("hello", "a ninth", "go on"))).state.tier is Tier.FAST
+
+
+async def test_two_callers_with_the_same_conversation_never_see_each_others_memory():
+    memory = SessionMemory(NoSessions())
+    await step(memory, chat("hello", prompt_cache_key="same", caller="ann"), Tier.DEEP)
+
+    assert (await look(memory, chat("hello", prompt_cache_key="same", caller="ann"))).position.tier is Tier.DEEP
+    assert (await look(memory, chat("hello", prompt_cache_key="same", caller="bob"))).position.tier is None
+
+
+async def test_memory_survives_a_restart_without_any_text(tmp_path):
+    path = tmp_path / "t.db"
+    memory = SessionMemory(SqliteSessions(SqliteWriter(path, LEDGER, on_failure=print)))
+    await step(memory, tool_loop(), Tier.DEEP)
+    await memory.close()
+
+    again = SessionMemory(SqliteSessions(SqliteWriter(path, LEDGER, on_failure=print)))
+    place = (await look(again, tool_loop("a"))).position
+    await again.close()
+
+    assert (place.tier, place.is_running) == (Tier.DEEP, True)
+    assert b"typo" not in path.read_bytes()
+
+
+async def test_the_longest_unused_session_is_forgotten_first():
+    memory = SessionMemory(NoSessions())
+    for number in range(4_100):
+        await step(memory, chat("x", prompt_cache_key=f"s{number}"))
+
+    assert (await look(memory, chat("x", prompt_cache_key="s0"))).position.tier is None
+    assert (await look(memory, chat("x", prompt_cache_key="s4099"))).position.tier is Tier.FAST
+
+
+async def test_a_guessed_session_keeps_a_tier_while_the_answer_to_the_request_that_set_it_is_in_the_history():
+    memory = SessionMemory(NoSessions())
+    await ask_for_session(memory, chat("hello"), "hi there")
+
+    assert (await look(memory, chat("hello", "hi there", "do it"))).override is Tier.DEEP
+    assert (await look(memory, chat("hello", "hi there", "do it", "done", "more"))).override is Tier.DEEP
+    for stranger in (("hello",), ("hello", "good morning", "do it"), ("hello", "good morning", "do it", "hi there", "more")):
+        assert (await look(memory, chat(*stranger))).override is None
+
+
+async def test_what_branches_off_after_the_answer_to_the_request_that_set_a_tier_keeps_it_and_nothing_else():
+    memory = SessionMemory(NoSessions())
+    await ask_for_session(memory, chat("hello"), "hi there")
+    await step(memory, chat("hello", "hi there", "do it"), Tier.DEEP)
+    await step(memory, chat("hello", "hi there", "do it", "done", "more"), Tier.DEEP)
+
+    edited = await step(memory, chat("hello", "hi there", "do that instead"), Tier.DEEP)
+
+    assert (edited.override, edited.state.tier, edited.state.target) == (Tier.DEEP, None, None)
+    assert (await look(memory, chat("hello", "hi there", "do that instead", "done", "more"))).override is Tier.DEEP
+    assert (await look(memory, chat("hello", "hi there", "do it", "done", "more", "ok", "x"))).state.tier is Tier.DEEP
+    assert (await look(memory, chat("hello", "good morning", "do that instead"))).override is None
+
+
+async def test_of_two_tiers_that_a_branch_was_set_to_the_newer_one_that_it_shares_counts():
+    memory = SessionMemory(NoSessions())
+    await ask_for_session(memory, chat("hello"), "hi there")
+    auto = Overrides(for_session=True, clears=True)
+    await ask_for_session(memory, chat("hello", "hi there", "now auto"), "as you like", auto)
+
+    assert (await look(memory, chat("hello", "hi there", "now auto", "as you like", "more"))).override is None
+    assert (await look(memory, chat("hello", "hi there", "now auto", "as you like", "other"))).override is None
+
+
+async def test_a_stranger_that_begins_alike_does_not_take_the_tier_of_a_guessed_session_away():
+    memory = SessionMemory(NoSessions())
+    await ask_for_session(memory, chat("hello"), "hi there")
+    await step(memory, chat("hello"))
+    await step(memory, chat("hello", "good morning", "do that"))
+    await step(memory, chat("hello", "hi there", "do it"))
+
+    assert (await look(memory, chat("hello", "hi there", "do it", "done", "more"))).override is Tier.DEEP
+    assert (await look(memory, chat("hello", "good morning", "do that", "done", "more"))).override is None
+
+
+async def test_two_guessed_sessions_that_begin_alike_under_other_names_stay_apart():
+    memory, names = SessionMemory(NoSessions()), ModelNames({}, ())
+
+    async def named(name: str, *said: str):
+        view = chat(*said)
+        turn = read_turn(view)
+        found = await memory.recall(view, turn, names.resolve(name))
+        finish(answer(memory, found, view, turn, Tier.FAST, TARGETS["spark"]), TARGETS["spark"], 9)
+        return found
+
+    await named("deep", "hello")
+    await named("auto", "hello")
+
+    assert (await named("auto", "hello", "x", "y")).name is None
+    assert (await named("deep", "hello", "z", "y")).name is None
+
+
+async def test_stored_state_that_makes_no_sense_is_no_memory():
+    class Broken(NoSessions):
+        async def load(self, key: str) -> bytes | None:
+            return b'{"tier": "medium", "at": 9e9}'
+
+    assert (await look(SessionMemory(Broken()), chat("x"))).position.tier is None

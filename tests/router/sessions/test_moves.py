@@ -1,0 +1,45 @@
+"""Where a turn belongs: it stays where it went, and is moved up once."""
+
+from router.contract.words import Tier
+from router.sessions.memory import SessionMemory
+from router.sessions.turns import read_turn
+from router.stores.memory.sessions import NoSessions
+from tests.tools.sessions import TARGETS, answer, chat, look, step, tool_loop
+
+
+async def test_a_tool_loop_is_running_where_its_ask_went_and_another_ask_is_not():
+    memory = SessionMemory(NoSessions())
+    await step(memory, tool_loop(), Tier.DEEP)
+
+    running = (await look(memory, tool_loop("a", "b"))).position
+    fresh = (await look(memory, chat("fix the typo in calc.py", "Done.", "and now the other one"))).position
+
+    assert (running.tier, running.is_running) == (Tier.DEEP, True)
+    assert (fresh.tier, fresh.is_running) == (Tier.DEEP, False)
+
+
+async def test_one_busy_moment_does_not_move_a_turn_down_and_a_stand_in_above_keeps_it():
+    memory = SessionMemory(NoSessions())
+    view = tool_loop()
+    snapshot = await memory.recall(view, read_turn(view))
+    answer(memory, snapshot, view, read_turn(view), Tier.DEEP, TARGETS["spark"])
+    assert (await look(memory, tool_loop("a"))).position.tier is Tier.DEEP
+
+    again = SessionMemory(NoSessions())
+    snapshot = await again.recall(view, read_turn(view))
+    answer(again, snapshot, view, read_turn(view), Tier.FAST, TARGETS["sage"])
+    assert (await look(again, tool_loop("a"))).position.tier is Tier.DEEP
+
+
+async def test_a_call_that_overlaps_the_one_that_moved_its_turn_up_does_not_move_it_down():
+    memory = SessionMemory(NoSessions())
+    await step(memory, tool_loop(), Tier.FAST)
+    view = tool_loop("a")
+    turn = read_turn(view)
+    up, beside = await memory.recall(view, turn), await memory.recall(view, turn)
+
+    answer(memory, up, view, turn, Tier.DEEP, TARGETS["sage"])
+    answer(memory, beside, view, turn, Tier.FAST, TARGETS["spark"])
+
+    position = (await look(memory, tool_loop("a", "b"))).position
+    assert (position.tier, position.has_escalated) == (Tier.DEEP, True)
