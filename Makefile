@@ -2,57 +2,89 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
 # Processes that share the tests: one for each core, up to eight. JOBS=0 keeps them in one process, for a debugger.
 JOBS ?= auto
 
+# What is installed, smallest first: each lock in requirements/ holds all of the one before it. A stamp in the environment
+# says which one it was made from. Serving needs the smallest, but an environment that has more is kept whole: .ready is
+# from before there were three.
+DEV := $(VENV)/.dev
+SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
+
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-clients bench table check wheel lock clean
+.PHONY: help setup setup-litellm serve demo demo-svg test test-clients bench table check docs wheel lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 21
 
-setup: $(READY)  ## Create .venv from the hash-locked requirements
+setup: $(DEV)  ## Install everything that working on Tandem needs (make serve installs less by itself)
 
-$(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "Tandem needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>&1)."; \
-	       echo "hint: make setup PYTHON=python3.12"; exit 1; }
-	@test -x $(BIN)/python || { echo "Creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@echo "Installing the locked packages into $(VENV) (about a minute the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+setup-litellm: $(if $(wildcard $(DEV) $(VENV)/.ready),$(DEV),$(VENV)/.litellm)  ## Install what serving through litellm needs
+
+$(VENV)/.serve $(VENV)/.litellm $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml
+	@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { $(call create_environment); }
+	@$(BIN)/python requirements/install.py $*
 	@$(BIN)/python -m compileall -q router policies adapters  # so that the first start is as quick as the next
-	@$(BIN)/python tests/bench/faster_python.py || true
-	@touch $@
+	@$(BIN)/python tests/bench/faster_python.py $(firstword $(MAKECMDGOALS)) || true
+	@rm -f $(VENV)/.ready && touch $@
 
-serve: $(READY)  ## Run the router (the simulated tiers, until config.yaml names others)
-	@$(BIN)/tandem serve
+# One line for whatever keeps an environment from being created: an interpreter that is missing or too old (then with one
+# that is here, if any), and Debian, which ships venv and pip apart from Python.
+define create_environment
+  if ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+    for other in python3.14 python3.13 python3.12 python3.11; do \
+      ! $$other -c '' 2>/dev/null || { hint=": make $(or $(MAKECMDGOALS),setup) PYTHON=$$other"; break; }; done; \
+    echo "Tandem needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) -V 2>/dev/null || echo 'not here')$$hint"; exit 1; \
+  elif ! $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null; then \
+    version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+    echo "$(PYTHON) cannot create environments. On Debian and Ubuntu: sudo apt install python$$version-venv"; exit 1; \
+  fi; \
+  echo "Creating $(VENV)"; $(PYTHON) -m venv --clear $(VENV)
+endef
 
-test: $(READY)  ## Run the tests, those of real clients apart; ARGS="--durations=20" or any of pytest's own
+serve: $(SERVING)  ## Run the router (the simulated tiers, until config.yaml names others); ARGS="--port 4001"
+	@$(BIN)/tandem serve $(ARGS)
+
+demo: $(SERVING)  ## Play a coding afternoon against the simulated tiers, in 40 seconds
+	@$(BIN)/tandem demo $(ARGS)
+
+demo-svg: $(DEV)  ## Record the demo and draw docs/demo.svg anew
+	@$(BIN)/python docs/record_demo.py
+
+test: $(DEV)  ## Run the tests, those of real clients apart; ARGS="--durations=20" or any of pytest's own
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients $(ARGS)
 
-test-clients: $(READY)  ## Install real clients (npm, 600 MB) and run them against the router
+test-clients: $(DEV)  ## Install real clients (npm, 600 MB) and run them against the router
 	@$(BIN)/python -m pytest tests/clients $(ARGS)
 
-bench: $(READY)  ## Measure against direct calls, or another version with ARGS="--against COMMIT"; JSON with "--json FILE"
+bench: $(DEV)  ## Measure against direct calls, or another version with ARGS="--against COMMIT"; JSON with "--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-table: $(READY)  ## Run every real client against one-dialect upstreams and write the page (needs ../shared)
+table: $(DEV)  ## Run every real client against one-dialect upstreams and write the page (needs ../shared)
 	@$(BIN)/python -m tests.clients.table $(ARGS)
 
-check: $(READY)  ## Lint, format and types
+check: $(DEV)  ## Lint, format and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-wheel: $(READY)  ## Build a wheel into dist/
+docs: $(DEV)  ## Build the docs site into site/, and fail on a broken link
+	@$(BIN)/zensical build --clean --strict
+
+wheel: $(DEV)  ## Build a wheel into dist/
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
-lock: $(READY)  ## Resolve pyproject.toml anew into requirements.lock (needs uv; nothing younger than seven days)
-	uv pip compile pyproject.toml --group dev --extra litellm --extra train --extra uvloop --universal --python-version 3.11 \
-	  --generate-hashes --no-header --no-emit-index-url --upgrade --exclude-newer "$$(date -u -d '7 days ago' +%F 2>/dev/null || date -u -v-7d +%F)" \
-	  --output-file requirements.lock
+COMPILE = uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --custom-compile-command "make lock" \
+  --exclude-newer "$$(date -u -d '7 days ago' +%FT%TZ 2>/dev/null || date -u -v-7d +%FT%TZ)"
+
+# The small locks begin as copies of the large one: uv keeps the versions that it finds in the file it writes.
+lock:  ## Resolve pyproject.toml anew into requirements/ (needs uv; nothing younger than seven days)
+	$(COMPILE) --upgrade --group dev --all-extras --output-file requirements/dev.txt
+	cp requirements/dev.txt requirements/litellm.txt
+	$(COMPILE) --group checkout --extra uvloop --extra litellm --output-file requirements/litellm.txt
+	cp requirements/dev.txt requirements/serve.txt
+	$(COMPILE) --group checkout --extra uvloop --output-file requirements/serve.txt
 
 clean:  ## Remove what the other targets made
-	rm -rf $(VENV) dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis tandem.db tandem.db-*
+	rm -rf $(VENV) dist site .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis tandem.db tandem.db-*

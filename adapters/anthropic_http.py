@@ -14,6 +14,7 @@ from router.contract.relay import (
     UpstreamCall,
     UpstreamRequest,
 )
+from router.contract.target import Timeouts
 from router.contract.words import Dialect, Operation
 
 _VERSION, _BETA = "anthropic-version", "anthropic-beta"
@@ -30,11 +31,17 @@ class AnthropicHttpAdapter(Adapter):
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
         self._endpoint, self._takes_callers_key = endpoint, endpoint.takes_callers_key
-        base = endpoint.base_url.rstrip("/")
-        # Its own SDK takes the address without the version and most other clients with it: both are right here.
-        self._base_url = base if base.endswith("/v1") else f"{base}/v1"
+        self._base_url = _versioned(endpoint.base_url)
         self._upstream = upstream
         self._prepared: dict[tuple[Operation, bool], PreparedRequest] = {}
+
+    @classmethod
+    def list_models(cls, endpoint: Endpoint, timeouts: Timeouts) -> UpstreamRequest:
+        """Ask for the models, all on one page, with the target's own key."""
+        key = endpoint.api_key.reveal() if endpoint.api_key else ""
+        headers = (("accept", "application/json"), *_USUAL_VERSION, *_key_header(key))
+        url = f"{_versioned(endpoint.base_url)}/models?limit=1000"
+        return UpstreamRequest("models", "GET", url, headers, b"", timeouts, tls=endpoint.tls)
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Send the body unchanged and relay the answer."""
@@ -70,6 +77,12 @@ class AnthropicHttpAdapter(Adapter):
         )
         prepared = self._prepared[view.operation, view.is_streaming] = self._upstream.prepare(constant)
         return prepared
+
+
+def _versioned(base_url: str) -> str:
+    """Its own SDK takes the address without the version and most other clients with it: both are right here."""
+    base = base_url.rstrip("/")
+    return base if base.endswith("/v1") else f"{base}/v1"
 
 
 def _key_header(key: str) -> Headers:

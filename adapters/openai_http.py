@@ -14,6 +14,7 @@ from router.contract.relay import (
     UpstreamCall,
     UpstreamRequest,
 )
+from router.contract.target import Timeouts
 from router.contract.words import Dialect, Operation
 from router.dialects.table import SPECS
 
@@ -32,6 +33,15 @@ class OpenAiHttpAdapter(Adapter):
         self._base_url = endpoint.base_url.rstrip("/")
         self._upstream = upstream
         self._prepared: dict[tuple[Dialect, bool], PreparedRequest] = {}
+
+    @classmethod
+    def list_models(cls, endpoint: Endpoint, timeouts: Timeouts) -> UpstreamRequest:
+        """Ask for the models with the target's own key."""
+        key = endpoint.api_key.reveal() if endpoint.api_key else ""
+        headers = (("accept", "application/json"), *_key_header(key))
+        return UpstreamRequest(
+            "models", "GET", f"{endpoint.base_url.rstrip('/')}/models", headers, b"", timeouts, tls=endpoint.tls
+        )
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Send the body unchanged and relay the answer."""

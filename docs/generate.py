@@ -2,7 +2,6 @@
 
 import argparse
 import ast
-import importlib
 import inspect
 import itertools
 import os
@@ -13,7 +12,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from router.cli import COMMANDS
+from router.cli import COMMANDS, fill_parser
 from router.config import models
 from router.contract import errors
 from router.contract.entry import Line
@@ -206,9 +205,9 @@ def cli_page() -> str:
         "In a checkout the command is `.venv/bin/tandem`.",
         "",
     ]
-    for name, summary in COMMANDS.items():
-        parser = argparse.ArgumentParser(prog=f"tandem {name}", description=summary[0].upper() + summary[1:] + ".")
-        importlib.import_module(f"router.cli.{name}").add_arguments(parser)
+    for name in COMMANDS:
+        parser = argparse.ArgumentParser(prog=f"tandem {name}")
+        fill_parser(parser, name)
         parts += [f"## `tandem {name}`", "", "```text", parser.format_help().rstrip(), "```", ""]
     return page("Command line", *parts)
 

@@ -105,13 +105,13 @@ class Built:
         await state.memory.close()
 
 
-def build_house(loaded: LoadedConfig, *, with_ledger: bool = True) -> Built:
-    """Build everything that a request passes."""
-    state = build_state(loaded, on_disk=with_ledger)
+def build_house(loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = ()) -> Built:
+    """Build everything that a request passes. `watchers` are told of it after all others."""
+    state = build_state(loaded, on_disk=with_ledger, watchers=watchers)
     return Built(House(build_plan(loaded, state.upstream), state), loaded.ledger_path)
 
 
-def build_state(loaded: LoadedConfig, *, on_disk: bool = True) -> State:
+def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[Observer, ...] = ()) -> State:
     """What outlives a plan. The observers are called in this order."""
     entries, sessions = _open_ledger(loaded, on_disk=on_disk)
     responses = _open_responses(loaded, on_disk=on_disk)
@@ -122,6 +122,7 @@ def build_state(loaded: LoadedConfig, *, on_disk: bool = True) -> State:
         ResponseKeeper(responses),
         Recorder(entries),
         RequestLog(),
+        *watchers,
     )
     return State(
         memory=memory,

@@ -1,14 +1,31 @@
-"""What is installed, and what a start costs: no unknown start-up code, no address in the lock, nothing heavy imported."""
+"""What is installed, and what a start costs: no unknown start-up code, no address in a lock, nothing heavy imported."""
 
 import re
 import subprocess
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 KNOWN_PTH = {"distutils-precedence.pth", "_editable_impl_tandem_router.pth"}
+
+
+LOCKS = ("serve", "litellm", "dev")
+
+
+def read_lock(name: str) -> tuple[str, dict[str, tuple[str, ...]]]:
+    """A lock's text, and its pins with their hashes."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text()
+    pins = re.findall(r"^([a-z0-9._-]+==\S+)((?:.*\\\n)+.*)$", text, re.MULTILINE)
+    return text, {pin: tuple(re.findall(r"--hash=(sha256:[0-9a-f]{64})", rest)) for pin, rest in pins}
+
+
+def names_of(requirements: Iterable[str]) -> set[str]:
+    return {re.match(r"[A-Za-z0-9._-]+", line).group() for line in requirements}
 
 
 def test_no_package_runs_code_at_start_that_nobody_knows():
@@ -17,29 +34,66 @@ def test_no_package_runs_code_at_start_that_nobody_knows():
     assert {path.name for path in folder.glob("*.pth")} <= KNOWN_PTH
 
 
-def test_the_lock_names_versions_and_hashes_and_no_address():
-    text = (ROOT / "requirements.lock").read_text()
-    pins = re.findall(r"^([a-z0-9._-]+)==(\S+)", text, re.MULTILINE)
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_names_versions_and_hashes_and_no_address(name):
+    text, pins = read_lock(name)
 
-    assert len(pins) > 40
-    assert text.count("--hash=sha256:") >= len(pins)
+    assert len(pins) > 20
+    assert all(pins.values())
     assert "://" not in text
-    assert not re.search(r"^(--|-i |-f )", text, re.MULTILINE)
+    assert not re.search(r"^(--|-i |-f |-e )", text, re.MULTILINE)
 
 
-def test_the_lock_holds_what_every_extra_needs():
-    """`make setup` installs the lock alone, and the tests use every extra."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    pins = set(re.findall(r"^([a-z0-9._-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+def test_each_lock_holds_the_smaller_one_with_the_same_versions_and_hashes():
+    """So an environment can be made larger, and never has to take back what serving was tested with."""
+    serve, litellm, dev = (read_lock(name)[1] for name in LOCKS)
 
-    needed = {re.match(r"[a-z0-9._-]+", entry).group() for entries in extras.values() for entry in entries}
+    assert serve.items() <= litellm.items()
+    assert litellm.items() <= dev.items()
+    assert len(serve) < len(litellm) < len(dev)
+
+
+def test_the_lock_for_serving_holds_what_the_package_needs_and_nothing_to_work_on_it_with():
+    pins = {line.partition("==")[0] for line in read_lock("serve")[1]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert names_of(project["dependencies"]) | {"uvloop"} <= pins
+    assert not pins & {
+        "litellm",
+        "openai",
+        "anthropic",
+        "pytest",
+        "mypy",
+        "ruff",
+        "hypothesis",
+        "zensical",
+        "scikit-learn",
+        "httpx",
+    }
+
+
+def test_the_large_lock_holds_what_every_extra_and_every_tool_needs():
+    """`make setup` installs that lock alone, and the tests use every extra."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    pins = {line.partition("==")[0] for line in read_lock("dev")[1]}
+
+    needed = {name for entries in settings["project"]["optional-dependencies"].values() for name in names_of(entries)}
+    tools = names_of(entry for entry in settings["dependency-groups"]["dev"] if isinstance(entry, str))
 
     assert {"litellm", "scikit-learn"} <= needed
-    assert needed <= pins
+    assert needed | tools <= pins
 
 
-def test_the_locked_litellm_is_none_of_the_compromised_ones():
-    versions = re.findall(r"^litellm==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+def test_the_project_names_the_libraries_that_are_fixed_for_it():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = names_of([*project["dependencies"], *project["optional-dependencies"]["litellm"]])
+
+    assert {"litellm", "pydantic", "fastapi", "tiktoken", "structlog"} <= named
+
+
+@pytest.mark.parametrize("name", ["litellm", "dev"])
+def test_the_locked_litellm_is_none_of_the_compromised_ones(name):
+    versions = [line.partition("==")[2] for line in read_lock(name)[1] if line.startswith("litellm==")]
 
     assert versions
     assert not set(versions) & {"1.82.7", "1.82.8"}

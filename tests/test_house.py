@@ -20,10 +20,26 @@ LEVELS = {
     "plan": ("contract", "dialects", "telemetry", *MIDDLE),
     "house": ("contract", "dialects", "telemetry", *MIDDLE, "settle", "plan"),
     "edge": ("contract", "dialects", "telemetry", *MIDDLE, "plan", "house"),
+    "screen": ("contract", "telemetry", "decide", "sessions"),
     "lab": ("contract", "dialects", "telemetry", *MIDDLE, "settle", "plan", "house"),
     "registry": ("contract",),
+    "connect": (),
     "wiring": ("contract", "dialects", "telemetry", *MIDDLE, "settle", "plan", "house", "edge", "lab", "registry"),
-    "cli": ("contract", "dialects", "telemetry", *MIDDLE, "settle", "plan", "house", "edge", "lab", "registry", "wiring"),
+    "cli": (
+        "contract",
+        "dialects",
+        "telemetry",
+        *MIDDLE,
+        "settle",
+        "plan",
+        "house",
+        "edge",
+        "lab",
+        "registry",
+        "wiring",
+        "screen",
+        "connect",
+    ),
 }
 
 
@@ -174,13 +190,14 @@ def test_the_road_fits_a_screen():
 
 def test_the_top_level_holds_nothing_but_the_plan_and_customary_files():
     allowed = {
-        *("router", "policies", "adapters", "tests", "docs", "config.yaml", "pyproject.toml", "requirements.lock", "Makefile"),
+        *("router", "policies", "adapters", "tests", "docs", "config.yaml", "pyproject.toml", "requirements", "Makefile"),
         *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", ".ci", ".git", ".gitignore"),
+        *("Dockerfile", ".dockerignore", "compose.yaml", "zensical.toml"),
     }
-    ignored = {".venv", "dist", ".ruff_cache", ".mypy_cache", ".pytest_cache", ".hypothesis", "__pycache__"}
+    ignored = {".venv", "dist", "site", ".cache", ".ruff_cache", ".mypy_cache", ".pytest_cache", ".hypothesis", "__pycache__"}
     found = {path.name for path in ROOT.iterdir()} - ignored
 
-    assert {name for name in found if not name.startswith("tandem.db")} <= allowed
+    assert {name for name in found if not name.startswith(("tandem.db", "config.yaml.bak", ".env"))} <= allowed
 
 
 def modules_of(room: Path) -> dict[str, Path]:

@@ -25,15 +25,15 @@ def wheel(tmp_path_factory) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def test_the_wheel_holds_the_default_config_and_no_tests(wheel):
-    names = zipfile.ZipFile(wheel).namelist()
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
+    folders = ("router", "policies", "adapters")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"]
 
-    assert "router/config/default.yaml" in names
-    assert "router/stores/sqlite/migrations/ledger/0001.sql" in names
-    assert "router/stores/sqlite/migrations/responses/0001.sql" in names
-    assert "policies/learned.weights" in names
-    assert not [name for name in names if name.startswith(("tests/", "docs/"))]
-    assert {name.split("/")[0] for name in names if "dist-info" not in name} == {"router", "policies", "adapters"}
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+    assert names == {str(path.relative_to(ROOT)) for path in files} | {"router/config/default.yaml"}
+    assert {"router/stores/sqlite/migrations/ledger/0001.sql", "policies/learned.weights"} <= names
+    assert not [name for name in names if "test" in Path(name).name]
 
 
 def test_what_training_needs_is_an_extra_that_nobody_else_must_install(wheel):
@@ -69,26 +69,32 @@ def lend(names: Iterable[str], folder: Path) -> None:
             (folder / top).symlink_to(installed.locate_file(top))
 
 
-def test_the_wheel_installs_alone_and_serves_from_another_folder(wheel, tmp_path):
-    """With what it says that it needs and nothing else: a dependency that it does not declare is not there."""
+@pytest.fixture(scope="module")
+def alone(wheel, tmp_path_factory) -> Path:
+    """The command of an environment that has what the wheel says that it needs, and nothing else."""
+    folder = tmp_path_factory.mktemp("alone")
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
         lines = archive.read(name).decode().splitlines()
     needs = read_needs(line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: "))
     assert {"fastapi", "starlette"} <= needs
     assert not {"litellm", "scikit-learn", "pytest", "openai"} & needs
-    lend(needs, tmp_path / "lent")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
-    (packages,) = (tmp_path / "venv").glob("lib/*/site-packages")
-    (packages / "lent.pth").write_text(str(tmp_path / "lent"))
-    pip = [sys.executable, "-m", "pip", "--python", str(tmp_path / "venv" / "bin" / "python"), "--disable-pip-version-check"]
+    lend(needs, folder / "lent")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    (packages,) = (folder / "venv").glob("lib/*/site-packages")
+    (packages / "lent.pth").write_text(str(folder / "lent"))
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "venv" / "bin" / "python"), "--disable-pip-version-check"]
     for step in (["install", "--quiet", "--no-compile", "--no-index", str(wheel)], ["check"]):
         done = subprocess.run([*pip, *step], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "venv" / "bin" / "tandem"
+
+
+def test_the_wheel_installs_alone_and_serves_from_another_folder(alone, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    command = [str(tmp_path / "venv" / "bin" / "tandem"), "serve", "--port", "0", "--log", "json"]
+    command = [str(alone), "serve", "--port", "0", "--log", "json"]
     server = subprocess.Popen(command, cwd=elsewhere, env=environment, stderr=subprocess.PIPE, text=True)
 
     try:
@@ -105,6 +111,29 @@ def test_the_wheel_installs_alone_and_serves_from_another_folder(wheel, tmp_path
         server.stderr.close()
     assert (tmp_path / ".local/state/tandem/tandem.db").stat().st_mode & 0o777 == 0o600
     assert list(elsewhere.iterdir()) == []
+
+
+def test_the_wheels_other_commands_work_outside_a_checkout_and_name_no_file_that_it_lacks(alone, tmp_path):
+    def tandem(*arguments: str, code: int = 0) -> str:
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GEMINI_API_KEY": "x", "GROQ_API_KEY": "x"}
+        done = subprocess.run([str(alone), *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "docs/" not in done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    assert tandem("explain", "fix the typo").startswith("fast ")
+    assert "found Google Gemini: GEMINI_API_KEY" in tandem("init", "--offline")
+    assert "docs/" not in (tmp_path / "config.yaml").read_text()
+    assert "groq" in tandem("check")
+    (tmp_path / "litellm.yaml").write_text(
+        (tmp_path / "config.yaml").read_text().replace("adapter: openai_http", "adapter: litellm")
+    )
+    assert "hint: pip install 'tandem-router[litellm]'" in tandem("check", "--config", "litellm.yaml", code=2)
+    assert "hint: pip install 'tandem-router[litellm]', or TIKTOKEN_CACHE_DIR" in tandem(
+        "doctor", "--no-calls", "--timeout", "1", code=1
+    )
+    (tmp_path / "config.yaml").write_text((tmp_path / "config.yaml").read_text() + "hots: 1\n")
+    assert "hots: no such setting\n  hint: did you mean host? known here: server, " in tandem("check", code=2)
 
 
 def test_a_start_takes_less_than_two_seconds_of_cpu_and_80_mb(tmp_path):

@@ -1,62 +1,149 @@
 """The `tandem` command. Each command is a module; only the one that runs is imported."""
 
 import argparse
+import contextlib
 import gc
 import importlib
+import os
 import sys
 from types import ModuleType
 
 COMMANDS = {
     "serve": "run the router",
+    "demo": "play a coding afternoon against simulated tiers, and show who serves each turn and why",
     "init": "write a config.yaml for the keys and local servers found here",
+    "connect": "point a coding client at the router, for good or for one run",
     "check": "check the config and print every problem at once",
+    "doctor": "look at everything the router needs, and say how to mend what is wrong",
     "explain": "say where a request would go, and why, without sending it",
+    "log": "show the newest turns",
+    "sessions": "show the newest sessions, a line each",
+    "stats": "sum up turns, tokens, money and time, also against all-deep and all-fast",
     "why": "say why the last turn went where it did",
     "wrong": "mark the last turn as misjudged, for tune to learn from",
     "replay": "decide your past turns again, and show what would change",
     "tune": "adjust the decision to your past turns",
     "eval": "measure the decision on labelled turns, here or on a running router",
     "train": "train the reading's weights on labelled turns",
+    "statusline": "print the tier of a Claude Code session, for its status line",
+    "completion": "print the completion script of a shell",
 }
+
+
+class Ended(Exception):
+    """A command cannot go on, and has said why. It ends with this status."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command. Exit codes: 0 well, 1 failed, 2 wrong usage or config."""
+    _open_streams()
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except Ended as end:
+        return end.code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _close_output()
+        return 1
+    except OSError as error:  # what a command did not foresee: a folder that is gone, a disk that is full
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"{place}{error.strerror or error}", file=sys.stderr)
+        _close_output()
+        return 1
+    return code
+
+
+def _run(given: list[str]) -> int:
+    chosen = next((argument for argument in given if not argument.startswith("-")), None)
+    if chosen is not None and chosen not in COMMANDS:
+        return _say_unknown(chosen)
+    parser, commands = build_parser({chosen} if chosen else set())
+    parsed, strange = parser.parse_known_args(given)
+    if parsed.command is None:
+        parser.print_help()
+        return 2
+    if strange:
+        _refuse_strange(commands[parsed.command], strange)
+    code: int = _load(parsed.command).run(parsed)
+    return code
+
+
+def build_parser(loaded: set[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser, and that of each command. Only those that are named know their arguments: the others are not imported."""
     parser = argparse.ArgumentParser(
         prog="tandem", description="One endpoint, two models: every coding turn goes to the tier that finishes it sooner."
     )
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show program's version number and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    given = sys.argv[1:] if arguments is None else arguments
-    chosen = next((argument for argument in given if argument in COMMANDS), None)
-    for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        if name == chosen:
-            _load(name).add_arguments(command)
-    parsed = parser.parse_args(given)
-    if parsed.command is None:
-        parser.print_help()
-        return 2
-    try:
-        code: int = _load(parsed.command).run(parsed)
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        return 1
-    return code
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands = {name: subparsers.add_parser(name, help=summary) for name, summary in COMMANDS.items()}
+    for name in loaded:
+        fill_parser(commands[name], name)
+    return parser, commands
+
+
+def fill_parser(parser: argparse.ArgumentParser, name: str) -> None:
+    """Give a command's parser its arguments, what it is for, and its examples."""
+    module, summary = _load(name), COMMANDS[name]
+    parser.description = summary[0].upper() + summary[1:] + "."
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "\n".join(["examples:", *(f"  tandem {example}" for example in module.EXAMPLES)])
+    module.add_arguments(parser)
 
 
 class ShowVersion(argparse.Action):
     """`--version`. The version is looked up when it is asked for: that takes as long as all the rest of `--help`."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(f"tandem {version('tandem-router')}")
-        except PackageNotFoundError:
-            print("tandem (not installed)")
+        print(f"tandem {installed_version() or '(not installed)'}")
         parser.exit()
+
+
+def installed_version() -> str:
+    """The version of the installed package; empty where it runs without being installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("tandem-router")
+    except PackageNotFoundError:
+        return ""
+
+
+def _say_unknown(name: str) -> int:
+    near = _close_to(name, COMMANDS)
+    print(f'tandem: unknown command "{name}"{f". Did you mean {near}?" if near else ""}', file=sys.stderr)
+    print("  hint: tandem --help lists the commands", file=sys.stderr)
+    return 2
+
+
+def _refuse_strange(parser: argparse.ArgumentParser, strange: list[str]) -> None:
+    options = [option for action in parser._actions for option in action.option_strings]  # argparse has no public list
+    near = next((near for word in strange if word.startswith("-") and (near := _close_to(word, options))), "")
+    parser.error(f"unrecognized arguments: {' '.join(strange)}{f'. Did you mean {near}?' if near else ''}")
+
+
+def _close_to(word: str, known: "list[str] | dict[str, str]") -> str:
+    import difflib  # only for those who mistype
+
+    return next(iter(difflib.get_close_matches(word.partition("=")[0], list(known), n=1)), "")
+
+
+def _open_streams() -> None:
+    """Put something in the place of standard streams that whoever started us had closed."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def _close_output() -> None:
+    """Let what nobody can take go nowhere, or the interpreter complains of it when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _load(name: str) -> ModuleType:

@@ -1,41 +1,63 @@
 """`tandem check`."""
 
 import argparse
+import sys
 
-from router.cli.common import add_config_argument, load_or_report, say
+from router.cli.common import add_config_argument, add_timeout_argument, say, say_faults
+from router.cli.setup.findings import MEND, look_at_targets, say_findings
+from router.cli.setup.host import all_faults, find_host_fault
+from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import SHIPPED_MODELS
-from router.edge.server import CannotListen, check_host
 from router.sense.models import ModelNames
+from router.telemetry.colour import GREEN, YELLOW, paint, paint_tier
+from router.wiring import known_names
+
+EXAMPLES = ("check", "check --live", "check --config work.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
+    parser.add_argument("--live", action="store_true", help="also ask every target for its models: costs no tokens")
+    add_timeout_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every fault, or a summary of the config."""
-    loaded = load_or_report(arguments.config)
-    if loaded is None:
-        return 2
+    """Print every fault, or a summary of the config. With `--live`, 1: a target needs mending."""
     try:
-        check_host(loaded.config.server.host)
-    except CannotListen as error:
-        say(f"{loaded.source}: 1 problem\n{error}")
+        loaded = load_config(find_config(arguments.config), known_names())
+    except ConfigError as error:
+        say_faults(error.source, all_faults(error))
+        return 2
+    fault = find_host_fault(loaded.config.server.host)
+    if fault is not None:
+        say_faults(loaded.source, [fault])
         return 2
     for warning in loaded.warnings:
-        say(f"warning: {warning}")
-    print(f"{loaded.source}: valid ({loaded.fingerprint})")
+        say(f"{paint('warning', YELLOW, sys.stderr)}: {warning}")
+    _print_summary(loaded)
+    return _look_live(loaded, arguments.timeout) if arguments.live else 0
+
+
+def _look_live(loaded: LoadedConfig, within_seconds: float) -> int:
+    findings = look_at_targets(loaded, within_seconds, calls=False)
+    say_findings(findings)
+    return 1 if any(finding.state == MEND for finding in findings) else 0
+
+
+def _print_summary(loaded: LoadedConfig) -> None:
+    print(f"{loaded.source}: {paint('valid', GREEN, sys.stdout)} ({loaded.fingerprint})")
     for plan in loaded.targets:
         target, endpoint = plan.target, plan.endpoint
-        key = f", key {endpoint.api_key}" if endpoint.api_key else ""
+        origin = " from .env" if endpoint.api_key is not None and endpoint.api_key.is_from_file else ""
+        key = f", key {endpoint.api_key}{origin}" if endpoint.api_key else ""
         where = endpoint.base_url or plan.adapter
         facts = f"; {', '.join(plan.looked_up)} from litellm's table" if plan.looked_up else ""
         spoken = "/".join(sorted(target.speaks))
-        print(f"  {target.tier:<5} {target.name:<18} {endpoint.model} at {where}{key}; {spoken}{facts}")
+        tier = paint_tier(f"{target.tier:<5}", sys.stdout)
+        print(f"  {tier} {target.name:<18} {endpoint.model} at {where}{key}; {spoken}{facts}")
     print(f"  preference {loaded.config.preference}; policies: {', '.join(name for name, _ in loaded.policies)}")
     _print_models(ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS))
-    return 0
 
 
 def _print_models(names: ModelNames) -> None:

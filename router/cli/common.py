@@ -4,13 +4,20 @@ import argparse
 import itertools
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from router.config.faults import Fault, Known
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.contract.words import DEFAULT_DIALECT, Dialect, Tier
-from router.stores.sqlite.files import StoreUnusable
-from router.stores.sqlite.turns import RecordedTurn, find_turn
-from router.wiring import known_names
+from router.telemetry.colour import RED, paint
+
+
+def known_names() -> Known:
+    """What a config may name."""
+    from router import wiring  # it brings every room: 0.2 s that a command which only reads the ledger need not wait for
+
+    return wiring.known_names()
 
 
 def add_config_argument(parser: argparse.ArgumentParser) -> None:
@@ -22,15 +29,51 @@ def add_config_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
+    """`--timeout`."""
+    parser.add_argument(
+        "--timeout",
+        type=number_between(0.1, 600),
+        default=10.0,
+        metavar="SECONDS",
+        help="how long each target may take (default: %(default)g)",
+    )
+
+
+def number_between(least: float, most: float) -> Callable[[str], float]:
+    """A type for `argparse`: a number in this range."""
+    return lambda text: _read_number(text, float, least, most)
+
+
+def whole_number_between(least: int, most: int) -> Callable[[str], int]:
+    """The same without a fraction."""
+    return lambda text: int(_read_number(text, int, least, most))
+
+
+def _read_number(text: str, kind: Callable[[str], float], least: float, most: float) -> float:
+    try:
+        if text.isascii() and "_" not in text and least <= (found := kind(text)) <= most:
+            return found
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f'"{text}" is not a number from {least:,g} to {most:,g}'.replace(",", ""))
+
+
 def load_or_report(path: str | None) -> LoadedConfig | None:
     """The config, or None after every fault was printed."""
     try:
         return load_config(find_config(path), known_names())
     except ConfigError as error:
-        say(f"{error}")
-        for fault in error.faults:
-            say(str(fault))
+        say_faults(error.source, error.faults)
         return None
+
+
+def say_faults(source: str, faults: Sequence[Fault]) -> None:
+    """Every fault of a config, with its hint."""
+    say(f"{source}: {len(faults)} problem{'s' if len(faults) != 1 else ''}")
+    for fault in faults:
+        place, _, rest = str(fault).partition(": ")
+        say(f"{paint(place, RED, sys.stderr)}: {rest}")
 
 
 def common_dialect(loaded: LoadedConfig) -> Dialect:
@@ -40,29 +83,27 @@ def common_dialect(loaded: LoadedConfig) -> Dialect:
     return DEFAULT_DIALECT if DEFAULT_DIALECT in shared else min(shared, default=DEFAULT_DIALECT)
 
 
-def find_recorded_turn(loaded: LoadedConfig, request_id: str | None) -> RecordedTurn | None:
-    """A turn of the config's ledger, or None after saying why there is none."""
-    path = loaded.ledger_path
-    if path is None:
-        say("no ledger is configured\n  hint: set ledger.path")
-        return None
-    try:
-        turn = find_turn(path, request_id)
-    except StoreUnusable as error:
-        say(str(error))
-        return None
-    if turn is None:
-        say(f"no request {request_id} in {path}" if request_id else f"no turn in {path} yet")
-    return turn
-
-
 def command_name() -> str:
     """How this command was called, so that hints can be pasted."""
     path = sys.argv[0]
     if os.path.basename(path) not in ("tandem", "__main__.py"):
         return "tandem"
     nearby = os.path.relpath(path)
-    return nearby if os.sep in path and not nearby.startswith("..") and nearby.endswith("tandem") else "tandem"
+    # Deeper than `.venv/bin/tandem` is a tool's own cache (uvx, pipx), which is no path to type.
+    is_near = os.sep in path and not nearby.startswith("..") and nearby.count(os.sep) <= 2
+    return nearby if is_near and nearby.endswith("tandem") else "tandem"
+
+
+def init_command() -> str:
+    """How to write a config here: over the file that is there, if one is."""
+    return f"{command_name()} init{' --force' if Path('config.yaml').exists() else ''}"
+
+
+def print_json(value: object) -> None:
+    """Data for a program, on standard output."""
+    import orjson  # only where it is asked for
+
+    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def say(text: str) -> None:

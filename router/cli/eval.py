@@ -12,7 +12,9 @@ from pathlib import Path
 
 import orjson
 
-from router.cli.common import add_config_argument, load_or_report, say
+from router.cli.common import add_config_argument, load_or_report, print_json, say
+from router.cli.progress import Progress
+from router.cli.tables import style_here, write_table
 from router.config.load import LoadedConfig
 from router.contract.decision import Decision
 from router.contract.errors import BadRequest, RequestError, TandemError
@@ -64,6 +66,13 @@ class Verdicts:
 
     judged: list[Judged] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
+
+
+EXAMPLES = (
+    "eval turns.jsonl",
+    "eval turns.jsonl --all",
+    "eval turns.jsonl --url http://127.0.0.1:4000",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -136,13 +145,15 @@ def _choose(decision: Decision) -> tuple[float, bool]:
 def _collect(items: list[Item], judge: Callable[[Item], tuple[float, bool]]) -> Verdicts:
     """Every item with its score and whether it goes to fast. A request that is refused is told, and the others go on."""
     found = Verdicts()
-    for item in items:
-        try:
-            score, is_fast = judge(item)
-        except RequestError as error:
-            found.refusals.append(str(error))
-        else:
-            found.judged.append(Judged(item.set_name, item.repo, item.is_long, score, is_fast, len(item.prompt)))
+    with Progress("measuring", len(items)) as progress:
+        for item in items:
+            try:
+                score, is_fast = judge(item)
+            except RequestError as error:
+                found.refusals.append(str(error))
+            else:
+                found.judged.append(Judged(item.set_name, item.repo, item.is_long, score, is_fast, len(item.prompt)))
+            progress.advance(1)
     return found
 
 
@@ -197,7 +208,7 @@ def _tell(arguments: argparse.Namespace, verdicts: Verdicts, preferences: dict[P
         _draw(arguments.plots, sets, preferences)
     if arguments.json:
         told = {**_as_json(sets, preferences), "left_out": len(refusals)}
-        print(orjson.dumps(told, option=orjson.OPT_INDENT_2).decode())
+        print_json(told)
     else:
         _print(sets, preferences, shows_all=arguments.all)
     if refusals:
@@ -207,11 +218,9 @@ def _tell(arguments: argparse.Namespace, verdicts: Verdicts, preferences: dict[P
 
 def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]], *, shows_all: bool) -> None:
     columns = _ALL_COLUMNS if shows_all else _COLUMNS
-    print(_row("", [title for title, _, _ in columns], columns))
-    for name, judged in sets.items():
-        print(_row(name, _cells(measure(judged), columns), columns))
-    for preference, judged in preferences.items():
-        print(_row(f"preference: {preference}", _cells(measure(judged), columns), columns))
+    groups = {**sets, **{f"preference: {preference}": judged for preference, judged in preferences.items()}}
+    rows = [[name, *_cells(measure(judged), columns)] for name, judged in groups.items()]
+    print("\n".join(write_table(("", *(title for title, _, _ in columns)), rows, style_here())))
     say((_WHOLE_LEGEND if shows_all else _LEGEND).rstrip())
 
 
@@ -221,11 +230,6 @@ _Columns = tuple[tuple[str, str, str], ...]
 def _cells(figures: Figures, columns: _Columns) -> list[str]:
     found = asdict(figures)
     return ["-" if found[field] is None else form.format(found[field]) for _, field, form in columns]
-
-
-def _row(name: str, cells: list[str], columns: _Columns) -> str:
-    widths = [max(10, len(title) + 2) for title, _, _ in columns]
-    return f"{name:<32}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
 
 
 def _as_json(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]]) -> JsonObject:

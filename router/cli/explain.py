@@ -9,8 +9,8 @@ from pathlib import Path
 import orjson
 from msgspec.structs import replace
 
-from router.cli.common import add_config_argument, common_dialect, load_or_report, say
-from router.cli.explanation import write_explanation
+from router.cli.common import add_config_argument, common_dialect, load_or_report, print_json, say
+from router.cli.past.explanation import print_explanation
 from router.config.load import LoadedConfig
 from router.contract.errors import BadRequest, TandemError
 from router.contract.exchange import Arrival
@@ -26,6 +26,12 @@ from router.wiring import Built, build_house
 _LOOKS_LONG = 0.3
 _QUICK_CALLS = ("shell", "edit_file")
 _LONG_CALLS = ("shell",) * 14 + ("edit_file",) * 8
+
+EXAMPLES = (
+    "explain fix the typo in the readme",
+    'explain --as codex --after "fix the typo" "now migrate the whole project"',
+    "explain --file request.json --json",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +84,10 @@ def run(arguments: argparse.Namespace) -> int:
     except TandemError as error:
         say(f"refused with {error.status} {error.code}: {error.message}")
         return 1
-    print(orjson.dumps(decision, option=orjson.OPT_INDENT_2).decode() if arguments.json else write_explanation(decision))
+    if arguments.json:
+        print_json(decision)
+    else:
+        print_explanation(decision)
     return 0
 
 

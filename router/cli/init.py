@@ -1,38 +1,33 @@
-"""`tandem init`: a config for what is here. The ready blocks of the default config are its only source of names."""
+"""`tandem init`: a config for the keys and local servers that are here. The presets are its only source of names."""
 
 import argparse
-import json
+import contextlib
 import os
 import re
-import urllib.error
-import urllib.request
-from dataclasses import dataclass
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from router.cli.common import command_name, free_backup, say
-from router.config.faults import missing_extra
+from router.cli.setup.around import Found, look_around
+from router.cli.setup.interview import Interview
+from router.config.env_file import EnvFileUnreadable, read_env_file
+from router.config.faults import close_to
 from router.config.load import ConfigError, check_config, default_text
+from router.config.presets import Offer, Presets, Provider, read_presets
+from router.connect import KEY
+from router.connect.recipe import installed_clients, load_recipe
 from router.contract.words import Tier
 from router.wiring import known_names
 
-_PROBE_SECONDS = 0.5
-_BLOCK = re.compile(r"^      # - name: .*\n(?:      #   .*\n)+", re.MULTILINE)
-_SIMULATED = re.compile(r"^      - name: simulated-.*\n(?:        .*\n)+", re.MULTILINE)
-_ADVICE = re.compile(r"^      # (?!- name: )(?!  ).*\n", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A ready block of the default config, uncommented."""
-
-    name: str
-    text: str
-    variable: str
-    base_url: str
-
-    @property
-    def is_local(self) -> bool:
-        return "127.0.0.1" in self.base_url
+EXAMPLES = (
+    "init",
+    "init --yes",
+    "init --yes --fast groq --deep anthropic --deep openai",
+    "init --print --offline",
+)
+_TARGETS = {tier: re.compile(rf"(?<=^  {tier}:\n    targets:\n)(?:      .*\n|\n(?=      ))+", re.MULTILINE) for tier in Tier}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,148 +35,168 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", default="config.yaml", help="where to write (default: config.yaml here)")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file (a copy is kept)")
     parser.add_argument("--print", action="store_true", help="print it instead of writing")
+    parser.add_argument("--yes", action="store_true", help="ask nothing: take what Enter would give")
+    for tier in Tier:
+        parser.add_argument(
+            f"--{tier}",
+            action="append",
+            metavar="PROVIDER[:MODEL]",
+            help=f"who serves {tier}; may be repeated",
+        )
+    parser.add_argument("--offline", action="store_true", help="ask no provider and no local server for its models")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look around, choose, write."""
-    output = Path(arguments.output)
-    if output.exists() and not arguments.force and not arguments.print:
-        say(f"{output} already exists and was not changed")
-        say("  hint: --force overwrites it; --output FILE writes to another file (then: tandem serve --config FILE)")
+    """Look around, ask on a terminal, write."""
+    output, presets = Path(arguments.output), read_presets()
+    if problem := _find_usage_problem(arguments, output, presets):
+        say(problem)
         return 2
-    text = default_text()
-    fast, deep = (_find_usable(_section(text, tier)) for tier in Tier)
-    for ready in (*fast, *deep):
-        say(f"found {ready.name}: {'a server on this machine' if ready.is_local else ready.variable}")
-    if not fast and not deep and output.exists() and not arguments.print:
+    try:
+        values = {**read_env_file(output.parent), **{name: value for name, value in os.environ.items() if value.strip()}}
+        # What `tandem connect env` gave to clients is no key.
+        values = {name: value for name, value in values.items() if value.strip() != KEY}
+    except EnvFileUnreadable as error:
+        say(f"{output.parent / '.env'}: {error}")
+        return 2
+    found = look_around(presets, values, is_offline=arguments.offline)
+    if not found and output.exists() and not arguments.print:
         say(f"found no key and no local server: {output} was not changed")
         return 1
-    for tier, own, other in ((Tier.FAST, fast, deep), (Tier.DEEP, deep, fast)):
-        if not own and other:
-            say(f"found no target for {tier}: both tiers use the same models, so the choice makes no difference")
-    if not fast and not deep:
-        variables = sorted({ready.variable for tier in Tier for ready in _ready_blocks(_section(text, tier)) if ready.variable})
-        say("found no key and no local server: the simulated tiers stay")
-        say(f"  hint: set one of {', '.join(variables)}, and run tandem init again")
-    written = _compose(text, fast, deep)
+    asks = sys.stdin.isatty() and sys.stderr.isatty() and not arguments.yes and not arguments.print
+    chosen = _choose(arguments, presets, found, values, Interview(asks=asks))
+    if chosen is None:
+        return 2
+    written = _compose(default_text(), chosen, found)
     try:
         check_config(written, str(output), output.parent, known_names())
     except ConfigError as error:
-        say(f"the resulting config is not valid: {'; '.join(str(fault) for fault in error.faults)}")
+        say("the resulting config is not valid:")
+        for fault in error.faults:
+            say(str(fault))
         return 1
     if arguments.print:
         print(written, end="")
         return 0
-    if not output.parent.is_dir():
-        say(f"{output.parent} is not a folder")
-        return 2
-    if output.exists():
-        backup = free_backup(output)
-        output.replace(backup)
-        say(f"kept the old file as {backup}")
-    output.write_text(written, encoding="utf-8")
-    say(f"wrote {output}. Next: {command_name()} check, {command_name()} serve")
-    return 0
+    return _write(output, written, is_simulated=not any(chosen.values()))
 
 
-def _section(text: str, tier: Tier) -> str:
-    """The part of the file that lists one tier's targets."""
-    start = text.index(f"\n  {tier}:\n    targets:\n")
-    end = text.index("\n  deep:\n", start) if tier is Tier.FAST else text.index("\n# The economics", start)
-    return text[start:end]
-
-
-def _ready_blocks(section: str) -> list[Ready]:
-    blocks = []
-    for match in _BLOCK.finditer(section):
-        text = re.sub(r"^      # ", "      ", match.group(), flags=re.MULTILINE)
-        key = _value(text, "api_key")
-        variable = key.removeprefix("env:") if key.startswith("env:") else ""
-        blocks.append(Ready(_value(text, "name"), text, variable, _value(text, "base_url")))
-    return blocks
-
-
-def _value(text: str, key: str) -> str:
-    found = re.search(rf"^\s+(?:- )?{key}: (.+)$", text, re.MULTILINE)
-    return found.group(1).strip() if found else ""
-
-
-def _find_usable(section: str) -> list[Ready]:
-    """The blocks whose key is set, or whose server answers; a server's first model replaces the block's."""
-    usable = []
-    adapters = known_names().adapters
-    for ready in _ready_blocks(section):
-        extra = missing_extra(adapters[_value(ready.text, "adapter")])
-        if extra and _read_variable(ready.variable):
-            say(f"{ready.variable} is set; {ready.name} needs pip install 'tandem-router[{extra}]'")
-            continue
-        if ready.is_local:
-            model = _probe(ready.base_url)
-            if model:
-                text = ready.text.replace(f"model: {_value(ready.text, 'model')}\n", f"model: {json.dumps(model)}\n")
-                usable.append(Ready(ready.name, text, "", ready.base_url))
-        elif _read_variable(ready.variable) and "YOUR-" not in ready.text:
-            usable.append(ready)
-        elif _read_variable(ready.variable) and (filled := _fill_azure(ready)):
-            usable.append(filled)
-    return usable
-
-
-def _read_variable(name: str) -> str:
-    """A variable's value, as a key is read: without what is around it."""
-    return os.environ.get(name, "").strip()
-
-
-def _fill_azure(ready: Ready) -> Ready | None:
-    endpoint, deployment = _read_variable("AZURE_OPENAI_ENDPOINT"), _read_variable("AZURE_OPENAI_DEPLOYMENT")
-    if not endpoint or not deployment:
-        say(f"{ready.variable} is set; AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT are needed too")
-        return None
-    address = f"{endpoint.rstrip('/')}/openai/v1"
-    text = ready.text.replace(ready.base_url, address).replace("YOUR-DEPLOYMENT", deployment)
-    return Ready(ready.name, text, ready.variable, address)
-
-
-def _probe(base_url: str) -> str:
-    """The first model of a local server that speaks this API; empty without an answer."""
-    try:
-        with urllib.request.urlopen(f"{base_url}/models", timeout=_PROBE_SECONDS) as answer:  # noqa: S310  loopback only
-            models = json.load(answer).get("data") or []
-            return str(models[0]["id"]) if models else ""
-    except (OSError, ValueError, KeyError, AttributeError, TypeError, urllib.error.URLError):
-        return ""
-
-
-def _compose(text: str, fast: list[Ready], deep: list[Ready]) -> str:
-    """The default file with the usable blocks in, and the rest of the ready blocks left as they are."""
-    if not fast and not deep:
-        return text
-    found = {Tier.FAST: fast, Tier.DEEP: deep}
+def _find_usage_problem(arguments: argparse.Namespace, output: Path, presets: Presets) -> str:
+    if output.is_dir():
+        return f"{output} is a folder\n  hint: --output {output / 'config.yaml'}"
+    if output.exists() and not arguments.force and not arguments.print:
+        return (
+            f"{output} already exists and was not changed"
+            "\n  hint: --force overwrites it; --output FILE writes to another file (then: tandem serve --config FILE)"
+        )
     for tier in Tier:
-        section = _section(text, tier)
-        blocks, note = [ready.text for ready in found[tier]], ""
-        if not blocks:
-            note = f"      # No target was found for {tier}, so it uses the other tier's models.\n"
-            blocks = [ready.text.replace(f"name: {ready.name}", f"name: {ready.name}-{tier}", 1) for ready in found[tier.other]]
-        rest = _SIMULATED.sub("", section)
-        for ready in found[tier]:
-            rest = re.sub(rf"^      # - name: {re.escape(ready.name)}\n(?:      #   .*\n)+\n?", "", rest, flags=re.MULTILINE)
-        head, _, tail = rest.partition("    targets:\n")
-        text = text.replace(section, f"{head}    targets:\n{note}{''.join(blocks)}{_tidy(tail)}")
+        for given in getattr(arguments, tier) or ():
+            name = given.partition(":")[0]
+            if name not in presets.providers:
+                known = ", ".join(presets.providers)
+                return f'--{tier} {given}: unknown provider "{name}"\n  hint: {close_to(name, presets.providers)}known: {known}'
+    return "" if output.parent.is_dir() else f"{output.parent} is not a folder"
+
+
+def _choose(
+    arguments: argparse.Namespace, presets: Presets, found: Mapping[str, Found], values: Mapping[str, str], interview: Interview
+) -> dict[Tier, list[Offer]] | None:
+    """What serves each tier: as the flags say, else as somebody answers, else all that was found."""
+    chosen: dict[Tier, list[Offer]] = {}
+    for tier in Tier:
+        offers = [offer for offer in presets.offers[tier] if offer.provider.name in found]
+        named = [given.partition(":") for given in getattr(arguments, tier) or ()]
+        if named:
+            absent = next((name for name, _, _ in named if name not in found), "")
+            if absent:
+                say(_say_absent(presets.providers[absent], tier))
+                return None
+            wanted = [(presets.find(tier, name), model) for name, _, model in named]
+            chosen[tier] = [_name_model(offer, model, found) for offer, model in wanted if offer is not None]
+        else:
+            titles = [f"{offer.provider.title}, {_pick(offer, found)}" for offer in offers]
+            question = f"Who serves {tier}? The first is preferred, the others step in when it fails."
+            picked = interview.choose_many(question, titles, range(len(offers)))
+            chosen[tier] = [_ask_model(offers[index], found, interview) for index in picked]
+        chosen[tier] = [offer.filled(values) for offer in chosen[tier]]
+    _share(chosen, presets)
+    return chosen
+
+
+def _say_absent(provider: Provider, tier: Tier) -> str:
+    how = f"set {' or '.join(provider.keys)}" if provider.keys else f"start it at {provider.base_url}"
+    return f"--{tier} {provider.name}: {provider.title} was not found here\n  hint: {how}"
+
+
+def _pick(offer: Offer, found: Mapping[str, Found]) -> str:
+    """The model to propose: one that its provider has, where that is known."""
+    return offer.choose(found[offer.provider.name].reached.models or ()) or offer.model
+
+
+def _ask_model(offer: Offer, found: Mapping[str, Found], interview: Interview) -> Offer:
+    listed = found[offer.provider.name].reached.models or ()
+    usual = _pick(offer, found)
+    if listed and usual not in listed:
+        say(f"{offer.provider.title} does not list {usual}, nor anything like it: set its model by hand")
+    return offer.with_model(interview.choose_model(f"{offer.provider.title} for {offer.tier}", usual, listed))
+
+
+def _name_model(offer: Offer, model: str, found: Mapping[str, Found]) -> Offer:
+    listed = found[offer.provider.name].reached.models or ()
+    if model and listed and model not in listed:
+        say(f"{offer.provider.title} does not list {model}; {close_to(model, listed)}it is written as you gave it")
+    return offer.with_model(model or _pick(offer, found))
+
+
+def _share(chosen: dict[Tier, list[Offer]], presets: Presets) -> None:
+    """Let a tier that nobody serves use the other's models."""
+    for tier in Tier:
+        if not chosen[tier] and chosen[tier.other]:
+            say(f"found no target for {tier}: both tiers use the same models, so the choice makes no difference")
+            chosen[tier] = list(chosen[tier.other])
+    if not any(chosen.values()):
+        variables = [name for provider in presets.providers.values() for name in provider.keys[:1]]
+        say("found no key and no local server: the simulated tiers stay")
+        say(f"  hint: set one of {', '.join(variables)}, in the environment or in .env, and run tandem init again")
+
+
+def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Found]) -> str:
+    """The default file with the chosen targets in place of the simulated ones."""
+    if not any(chosen.values()):
+        return text
+    names = Counter(offer.provider.name for offers in chosen.values() for offer in offers)
+    for tier in Tier:
+        blocks = []
+        for offer in chosen[tier]:
+            name = offer.provider.name
+            blocks.append(offer.write(f"{name}-{tier}" if names[name] > 1 else name, found[name].variable))
+        text = _TARGETS[tier].sub(lambda _, blocks=blocks: "\n".join(blocks), text, count=1)  # type: ignore[misc]
     return text.replace(
         "# Tandem's settings. Two simulated tiers answer, so no key is needed.",
         "# Tandem's settings, written by `tandem init` for the keys and local servers that it found.",
     )
 
 
-def _tidy(tail: str) -> str:
-    """Take out comments whose ready blocks are gone, and double empty lines."""
-    kept = []
-    lines = tail.splitlines(keepends=True)
-    for index, line in enumerate(lines):
-        following = next((entry for entry in lines[index + 1 :] if entry.strip()), "")
-        if _ADVICE.match(line) and not following.startswith("      # - name:"):
-            continue
-        kept.append(line)
-    tidy = re.sub(r"\n{3,}", "\n\n", "".join(kept))
-    return tidy if tidy.startswith("\n") or not tidy.strip() else f"\n{tidy}"
+def _write(output: Path, text: str, *, is_simulated: bool) -> int:
+    fresh = output.with_name(f".{output.name}.new")
+    try:
+        fresh.write_text(text, encoding="utf-8")  # first: an old file is moved only when the new one is whole
+        if output.exists():
+            backup = free_backup(output)
+            output.replace(backup)
+            say(f"kept the old file as {backup}")
+        fresh.replace(output)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        say(f"cannot write {output}: {error.strerror}\n  hint: --output FILE writes to another file")
+        return 1
+    clients = installed_clients() or (load_recipe("codex"),)
+    steps = [("serve", "runs the router"), *((f"connect {recipe.client}", f"points {recipe.name} at it") for recipe in clients)]
+    if not is_simulated:
+        steps.insert(0, ("doctor", "asks every target whether it answers"))
+    say(f"wrote {output}. Next:")
+    width = max(len(step) for step, _ in steps)
+    for step, what in steps:
+        say(f"  {command_name()} {step:<{width}}  {what}")
+    return 0

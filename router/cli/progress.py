@@ -1,17 +1,16 @@
 """A progress bar: one line on a terminal, a plain line now and then elsewhere. Always beside the data, on standard error."""
 
-import os
 import shutil
 import sys
 import time
 from types import TracebackType
 
 from router.cli.common import say
+from router.telemetry.colour import CLEAR_LINE, GREEN, can_redraw, paint
 
 _REDRAW_SECONDS = 0.1
 _PLAIN_SECONDS = 10.0
 _BAR_WIDTH = 24
-_GREEN, _PLAIN = "\x1b[32m", "\x1b[0m"
 
 
 class Progress:
@@ -19,8 +18,7 @@ class Progress:
 
     def __init__(self, name: str, total: int) -> None:
         self._name, self._total, self._done = name, max(total, 1), 0
-        self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._has_colour = self._is_live and not os.environ.get("NO_COLOR")
+        self._is_live = can_redraw(sys.stderr)
         self._drawn = time.monotonic() if not self._is_live else 0.0
         self.note = ""
 
@@ -37,7 +35,7 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._is_live:
-            sys.stderr.write("\r\x1b[K")
+            sys.stderr.write(CLEAR_LINE)
             sys.stderr.flush()
 
     def _draw(self) -> None:
@@ -49,7 +47,5 @@ class Progress:
         bar = "█" * full + "░" * (_BAR_WIDTH - full)
         room = shutil.get_terminal_size().columns - 1
         line = f"{self._name} {bar} {share:>4.0%} {self.note}"[:room]
-        if self._has_colour:
-            line = line.replace(bar, f"{_GREEN}{bar}{_PLAIN}")
-        sys.stderr.write(f"\r\x1b[K{line}")
+        sys.stderr.write(CLEAR_LINE + line.replace(bar, paint(bar, GREEN, sys.stderr)))
         sys.stderr.flush()

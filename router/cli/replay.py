@@ -6,10 +6,9 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Mapping
 
-import orjson
-
-from router.cli.common import add_config_argument, load_or_report
-from router.cli.past import PastFiles, add_history_arguments, find_history
+from router.cli.common import add_config_argument, load_or_report, print_json
+from router.cli.past.history import PastFiles, add_history_arguments, find_history
+from router.cli.tables import style_here, write_table
 from router.config.load import LoadedConfig
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
@@ -17,11 +16,19 @@ from router.house import House
 from router.lab.cases import Case
 from router.lab.replay import choose_again, measure, quiet
 from router.lab.report import Example, Report, Row
+from router.screen.figures import UNKNOWN, duration
 from router.telemetry import events
+from router.telemetry.colour import BOLD, GREEN, RED, paint
 from router.wiring import build_house
 
 _RECORDED, _ALL_DEEP = "as recorded", "everything on deep"
 _MAX_WORDS = 100
+
+EXAMPLES = (
+    "replay",
+    "replay --ledger --show 5",
+    "replay ~/.codex/sessions --against other.yaml",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     report = asyncio.run(_replay(history, present, other, arguments.show))
     history.say()
-    print(orjson.dumps(_as_json(report), option=orjson.OPT_INDENT_2).decode() if arguments.json else _readable(report))
+    if history.is_unknown():
+        return 2
+    if arguments.json:
+        print_json(_as_json(report))
+    else:
+        print(_readable(report))
     has_moved = report.total.to_fast or report.total.to_deep
     if arguments.show and has_moved and not report.examples:
         print("no text to show for the turns that change: the ledger keeps text only with ledger.keep_text", file=sys.stderr)
@@ -103,16 +115,16 @@ def _readable(report: Report) -> str:
     total = report.total
     if not total.turns:
         return "no turns"
-    lines = [f"{total.turns} turns: {report.before_name} → {report.after_name}", ""]
+    lines = [paint(f"{total.turns} turns: {report.before_name} → {report.after_name}", BOLD, sys.stdout), ""]
     lines.append(f"on fast        {_share(total.before.fast, total.turns)} → {_share(total.after.fast, total.turns)}")
     lines.append(f"moved          {total.to_fast} to fast, {total.to_deep} to deep")
     if total.timed:
         saved = total.before.seconds - total.after.seconds
         lines.append(
-            f"time to done   {_time(total.before.seconds)} → {_time(total.after.seconds)}: {_saved(saved)}"
+            f"time to done   {duration(total.before.seconds)} → {duration(total.after.seconds)}: {_saved(saved)}"
             f" over {total.timed} turns of known size"
         )
-        lines.append(f"redo included  {_time(total.before.redo_seconds)} → {_time(total.after.redo_seconds)}")
+        lines.append(f"redo included  {duration(total.before.redo_seconds)} → {duration(total.after.redo_seconds)}")
     if total.judged:
         lines.append(
             f"right          {_share(total.before.right, total.judged)} → {_share(total.after.right, total.judged)}"
@@ -147,16 +159,21 @@ def _notes(report: Report) -> list[str]:
 
 
 def _table(name: str, rows: Mapping[str, Row]) -> list[str]:
-    columns = (("turns", 6), ("fast before", 12), ("fast after", 11), ("saved", 9), ("redo", 9), ("right", 6), ("regret", 7))
-    lines = [f"{name:<14} " + " ".join(f"{column:>{width}}" for column, width in columns)]
-    for key, row in sorted(rows.items()):
-        right = _share(row.after.right, row.judged) if row.judged else "-"
-        regret = _regret(row, is_after=True) if row.judged else "-"
-        lines.append(
-            f"{key:<14} {row.turns:>6} {_share(row.before.fast, row.turns):>12} {_share(row.after.fast, row.turns):>11}"
-            f" {_time(row.before.seconds - row.after.seconds):>9} {_time(row.after.redo_seconds):>9} {right:>6} {regret:>7}"
-        )
-    return lines
+    titles = (name, "turns", "fast before", "fast after", "saved", "redo", "right", "regret")
+    cells = [
+        [
+            key,
+            str(row.turns),
+            _share(row.before.fast, row.turns),
+            _share(row.after.fast, row.turns),
+            _signed(row.before.seconds - row.after.seconds),
+            duration(row.after.redo_seconds),
+            _share(row.after.right, row.judged),
+            _regret(row, is_after=True) if row.judged else UNKNOWN,
+        ]
+        for key, row in sorted(rows.items())
+    ]
+    return write_table(titles, cells, style_here())
 
 
 def _example(example: Example) -> str:
@@ -169,7 +186,7 @@ def _example(example: Example) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.0%}" if whole else "-"
+    return f"{part / whole:.0%}" if whole else UNKNOWN
 
 
 def _regret(row: Row, *, is_after: bool) -> str:
@@ -178,11 +195,10 @@ def _regret(row: Row, *, is_after: bool) -> str:
 
 
 def _saved(seconds: float) -> str:
-    return f"{_time(seconds)} saved" if seconds >= 0 else f"{_time(-seconds)} more"
+    if seconds >= 0:
+        return paint(f"{duration(seconds)} saved", GREEN, sys.stdout)
+    return paint(f"{duration(-seconds)} more", RED, sys.stdout)
 
 
-def _time(seconds: float) -> str:
-    size = abs(seconds)
-    if size < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if size < 7_200 else f"{seconds / 3_600:.1f} h"
+def _signed(seconds: float) -> str:
+    return f"-{duration(-seconds)}" if seconds < 0 else duration(seconds)

@@ -4,45 +4,68 @@ import argparse
 import asyncio
 import gc
 import json
+import os
+import signal
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from router.cli.common import add_config_argument, command_name, common_dialect, load_or_report, say
+from router.cli import installed_version
+from router.cli.address import url_of
+from router.cli.common import (
+    add_config_argument,
+    command_name,
+    common_dialect,
+    init_command,
+    load_or_report,
+    say,
+    whole_number_between,
+)
 from router.config.load import LoadedConfig
+from router.config.targets import TargetPlan
 from router.contract.words import Dialect, Operation
 from router.dialects.table import SPECS
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
-from router.stores.sqlite.files import StoreUnusable
+from router.stores.sqlite.files import StoreUnusable, StoreUnwritable
 from router.telemetry import events
+from router.telemetry.colour import can_redraw
 from router.telemetry.tasks import spawn
-from router.wiring import build_edge, build_house
+from router.wiring import Built, build_edge, build_house
 
 if TYPE_CHECKING:
     import socket
 
+    from router.screen.head import Facts
+    from router.screen.screen import Screen
+
 _COLLECT_AFTER = 2_000
 QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
 LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
+
+EXAMPLES = (
+    "serve",
+    "serve --port 4001 --log json",
+    "serve --config work.yaml --ledger off",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("--host", help="the address to bind (default: server.host; loopback only)")
-    parser.add_argument("--port", type=_port, help="the port to bind (default: server.port; 0 picks a free one)")
     parser.add_argument(
-        "--log", choices=("text", "json"), help="how requests are shown (default: text on a terminal, else json)"
+        "--port", type=whole_number_between(0, 65_535), help="the port to bind (default: server.port; 0 picks a free one)"
     )
+    parser.add_argument(
+        "--log",
+        choices=("text", "json"),
+        help="one line for each request, for files (default: a screen of turns on a terminal, else json)",
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="on a terminal: a line for each call, with the estimate")
+    parser.add_argument("--words", action="store_true", help="on a terminal: show the first 40 characters of what was typed")
     parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no requests and no responses to disk")
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65_535:
-        raise argparse.ArgumentTypeError(f"{port} is not between 0 and 65535")
-    return port
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,26 +74,50 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_or_report(arguments.config)
     if loaded is None:
         return 2
-    as_json = arguments.log == "json" or (arguments.log is None and not sys.stderr.isatty())
-    events.set_up_logging(as_json=as_json)
+    has_screen = arguments.log is None and sys.stderr.isatty()
+    as_json = arguments.log == "json" or (arguments.log is None and not has_screen)
+    screen = _open_screen(arguments) if has_screen else None
+    events.set_up_logging(as_json=as_json, note=screen.note if screen else None)
     server = loaded.config.server
     try:
         with bind(arguments.host or server.host, server.port if arguments.port is None else arguments.port) as listener:
-            return _serve(loaded, listener, began, as_json=as_json, with_ledger=arguments.ledger == "on")
+            return _serve(loaded, listener, began, screen, as_json=as_json, with_ledger=arguments.ledger == "on")
     except CannotListen as error:
         say(str(error).replace("--port", f"{command_name()} serve --port"))
         return 2
     except StoreUnusable as error:
-        say(f"{error}\n  hint: move the file away, or start with --ledger=off")
+        say(f"{error}\n  hint: move {loaded.ledger_path} away, or start with --ledger=off")
         return 2
 
 
-def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_json: bool, with_ledger: bool) -> int:
+def _open_screen(arguments: argparse.Namespace) -> "Screen":
+    from router.screen.screen import Screen  # only a terminal needs it
+    from router.screen.terminal import Terminal, style_of
+
+    is_still = not can_redraw(sys.stderr)
+    return Screen(
+        Terminal(sys.stderr),
+        style_of(sys.stderr, os.environ),
+        is_each_call=arguments.verbose or is_still,
+        is_still=is_still,
+        shows_words=arguments.words,
+    )
+
+
+def _serve(
+    loaded: LoadedConfig,
+    listener: "socket.socket",
+    began: float,
+    screen: "Screen | None",
+    *,
+    as_json: bool,
+    with_ledger: bool,
+) -> int:
     host, port = listener.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    url = url_of(host, port)
 
     async def main() -> None:
-        built = build_house(loaded, with_ledger=with_ledger)
+        built, warnings, has_ledger = _build(loaded, screen, with_ledger=with_ledger)
         server: Server
 
         def announce() -> None:
@@ -79,11 +126,13 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
                 url=url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
             )
             built.warm()
-            if with_ledger:
+            if has_ledger:
                 spawn(built.keep_learning(), name="learn")
-            for warning in loaded.warnings:
+            for warning in warnings:
                 events.config_warned(warning=warning)
-            if not as_json:
+            if screen is not None:
+                _start_screen(screen, loaded, url, with_ledger=has_ledger)
+            elif not as_json:
                 say(_welcome(loaded, url))
 
         admission, app = build_edge(built.house, lambda: not server.should_exit)
@@ -92,7 +141,7 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
             app,
             drain_seconds=loaded.config.limits.drain_seconds,
             on_ready=announce,
-            on_stop=lambda: _say_draining(admission.in_flight, as_json=as_json),
+            on_stop=lambda: _say_draining(admission.in_flight, screen, as_json=as_json),
         )
         # What is built by now lives as long as the process: the collector need not look at it again, nor look so often.
         gc.collect()
@@ -105,14 +154,70 @@ def _serve(loaded: LoadedConfig, listener: "socket.socket", began: float, *, as_
         finally:
             await built.close()
             events.server_stopped()
+            if screen is not None:
+                screen.close()
 
     run_loop(main)
     return 0
 
 
-def _say_draining(running: int, *, as_json: bool) -> None:
+def _build(loaded: LoadedConfig, screen: "Screen | None", *, with_ledger: bool) -> tuple[Built, tuple[str, ...], bool]:
+    """The house, what to warn of, and whether there is a ledger: where its folder cannot be written to, there is none."""
+    watchers = (screen,) if screen else ()
+    try:
+        return build_house(loaded, with_ledger=with_ledger, watchers=watchers), loaded.warnings, with_ledger
+    except StoreUnwritable as error:
+        warning = f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off"
+        return build_house(loaded, with_ledger=False, watchers=watchers), (*loaded.warnings, warning), False
+
+
+def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledger: bool) -> None:
+    loop = asyncio.get_running_loop()
+    screen.open(loop, _facts(loaded, url, with_ledger=with_ledger))
+    loop.add_signal_handler(signal.SIGWINCH, screen.wake)
+    loop.add_signal_handler(signal.SIGCONT, screen.start_over)  # after Ctrl-Z the shell has written below our lines
+
+
+def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
+    from router.screen.head import Facts  # only a terminal needs it
+
+    path = loaded.ledger_path if with_ledger else None
+    return Facts(
+        version=installed_version(),
+        url=url,
+        targets=tuple((plan.target.tier, _name_of(plan)) for plan in loaded.targets),
+        preference=loaded.config.preference,
+        ledger=_short_path(path) if path is not None else "off",
+        connect=_connect_command(loaded, url),
+        init=init_command(),
+        is_simulated=loaded.is_simulated,
+    )
+
+
+def _connect_command(loaded: LoadedConfig, url: str) -> str:
+    """What points a client here; with the address where it is not the config's."""
+    server = loaded.config.server
+    if url == url_of(server.host, server.port):
+        return f"{command_name()} connect codex | claude-code | opencode"
+    return f"{command_name()} connect codex --url {url}"
+
+
+def _name_of(plan: TargetPlan) -> str:
+    name, model = plan.target.name, plan.endpoint.model
+    return name if not model or model == name else f"{name} {model}"
+
+
+def _short_path(path: Path) -> str:
+    """From here, or from home, if that is shorter."""
+    whole = str(path.absolute())
+    here, home = os.path.relpath(whole), whole.replace(str(Path.home()), "~", 1)
+    return min((whole, home) if here.startswith("..") else (whole, home, here), key=len)
+
+
+def _say_draining(running: int, screen: "Screen | None", *, as_json: bool) -> None:
     if running and not as_json:
-        say(f"finishing {running} request{'s' if running > 1 else ''}; Ctrl-C again stops at once")
+        words = f"finishing {running} request{'s' if running > 1 else ''}; Ctrl-C again stops at once"
+        (screen.note if screen else say)(words)
 
 
 def _welcome(loaded: LoadedConfig, url: str) -> str:
@@ -121,7 +226,7 @@ def _welcome(loaded: LoadedConfig, url: str) -> str:
     if loaded.is_simulated:
         lines += [
             f"No model is configured ({loaded.source}), so simulated tiers answer, with placeholder text at realistic speeds.",
-            f"`{command_name()} init --force` writes a config.yaml for the keys and local servers it finds here.",
+            f"`{init_command()}` writes a config.yaml for the keys and local servers it finds here.",
         ]
     else:
         names = ", ".join(f"{plan.target.tier} {plan.target.name}" for plan in loaded.targets)

@@ -7,16 +7,23 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from router.cli.common import free_backup, say
+from router.cli.tables import style_here, write_table
 from router.contract.reading import Weights, read_weights
 from router.lab.items import BadData, load_items
 from router.lab.measure import Judged, measure, split_by_set
 from router.lab.train import CannotFit, Row, fingerprint_of, fit, leave_out_fitted, read_rows
+from router.screen.figures import UNKNOWN
 
 _FAST_BELOW = 0.3
 """About where `preference: balanced` divides, so that two sets of weights are held to the same choice."""
 _MAX_OVERLAP = 0.01
 """The share of a development set that may be fitted too: short words ("fix typo") are written by many."""
 _DEFAULT_OUT = Path("learned.weights")
+
+EXAMPLES = (
+    "train turns.jsonl --dev held-out.jsonl",
+    "train turns.jsonl --out mine.weights",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -145,18 +152,15 @@ def _judge(rows: list[Row], odds: list[float]) -> list[Judged]:
 
 
 def _print(sets: dict[str, list[tuple[str, list[Judged]]]]) -> None:
-    print(f"{'':<34}{'items':>7}{'AUROC':>9}{'quick on fast':>15}{'long on deep':>14}")
+    rows = []
     for name, sides in sets.items():
         for side, judged in sides:
             figures = measure(judged)
-            cells = [
-                f"{figures.items:>7}",
-                _cell(figures.auroc, 9),
-                _cell(figures.quick_recall, 15),
-                _cell(figures.long_recall, 14),
-            ]
-            print(f"{f'{name} {side}'.rstrip():<34}{''.join(cells)}")
+            found = (figures.auroc, figures.quick_recall, figures.long_recall)
+            rows.append([f"{name} {side}".rstrip(), str(figures.items), *(_cell(value) for value in found)])
+    titles = ("", "items", "AUROC", "quick on fast", "long on deep")
+    print("\n".join(write_table(titles, rows, style_here())))
 
 
-def _cell(value: float | None, width: int) -> str:
-    return f"{'-' if value is None else f'{value:.3f}':>{width}}"
+def _cell(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.3f}"

@@ -4,10 +4,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
-import orjson
-
-from router.cli.common import add_config_argument, command_name, free_backup, load_or_report, say
-from router.cli.past import PastFiles, add_history_arguments, find_history
+from router.cli.common import add_config_argument, command_name, free_backup, load_or_report, print_json, say
+from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.config.edit import CannotEdit, set_values
 from router.config.load import ConfigError, LoadedConfig, check_config, find_config
 from router.contract.request import JsonObject
@@ -15,6 +13,12 @@ from router.lab.replay import choose_again, quiet
 from router.lab.tune import Change, Fit, Sample, Tuning, as_sample, say_what_lacks, tune
 from router.telemetry import events
 from router.wiring import build_house, known_names
+
+EXAMPLES = (
+    "tune",
+    "tune --apply",
+    "tune --ledger --json",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     samples = _read_samples(history, loaded)
     history.say()
+    if history.is_unknown():
+        return 2
     decision = loaded.config.decision
     present = Fit(decision.base_rate, decision.personal_log_odds)
     tuning = tune(samples, present)
@@ -44,10 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
         lacking = f"too little history: {say_what_lacks(samples)}"
         say(f"{lacking}. Nothing was changed")
         if arguments.json:
-            _print_json({"present": _fit_json(present), "fitted": None, "known_turns": len(samples), "because": lacking})
+            print_json({"present": _fit_json(present), "fitted": None, "known_turns": len(samples), "because": lacking})
         return 1 if arguments.apply else 0
     if arguments.json:
-        _print_json(_as_json(tuning))
+        print_json(_as_json(tuning))
     else:
         print(_readable(tuning))
     return _apply(arguments, tuning, loaded.weights_fingerprint) if arguments.apply else 0
@@ -124,10 +130,6 @@ def _write_private(path: Path, content: bytes, mode: int) -> None:
     path.touch(mode=0o600)
     path.write_bytes(content)
     path.chmod(mode)
-
-
-def _print_json(result: JsonObject) -> None:
-    print(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
 
 
 def _as_json(tuning: Tuning) -> JsonObject:

@@ -2,11 +2,15 @@
 
 import argparse
 
-import orjson
-
-from router.cli.common import add_config_argument, find_recorded_turn, load_or_report, say
-from router.cli.explanation import write_explanation
+from router.cli.common import add_config_argument, print_json, say
+from router.cli.past.explanation import print_explanation
+from router.cli.past.looking import find_ledger, find_recorded_turn
 from router.settle.kept import explain_row
+
+EXAMPLES = (
+    "why",
+    "why req_01J9 --json",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,21 +24,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the whole explanation of a turn out of the ledger."""
-    loaded = load_or_report(arguments.config)
-    if loaded is None:
-        return 2
-    turn = find_recorded_turn(loaded, arguments.request)
-    if turn is None:
-        return 1
+    turn = find_recorded_turn(find_ledger(arguments), arguments.request)
     decision = explain_row(turn.row)
     if decision is None:
         say(f"the decision of {turn.id} cannot be read")
         return 1
     if arguments.json:
-        print(orjson.dumps(decision, option=orjson.OPT_INDENT_2).decode())
+        print_json(decision)
         return 0
     try:
-        print(write_explanation(decision))
+        print_explanation(decision)
     except KeyError as error:
         say(f"the decision of {turn.id} has no {error}: it was written by another version\n  hint: --json prints it unchanged")
         return 1

@@ -2,10 +2,17 @@
 
 import argparse
 
-from router.cli.common import add_config_argument, find_recorded_turn, load_or_report, say
+from router.cli.common import add_config_argument, say
+from router.cli.past.looking import find_ledger, find_recorded_turn
 from router.contract.words import Tier
 from router.stores.sqlite.files import StoreUnusable
 from router.stores.sqlite.turns import find_beginning, mark_misjudged, unmark_misjudged
+
+EXAMPLES = (
+    "wrong",
+    "wrong fast",
+    "wrong deep req_01J9",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,28 +37,24 @@ def run(arguments: argparse.Namespace) -> int:
     if len(tiers) > 1 or len(requests) > 1:
         say("give at most one tier and one request, as in tandem wrong fast")
         return 2
-    loaded = load_or_report(arguments.config)
-    if loaded is None:
-        return 2
-    turn = find_recorded_turn(loaded, requests[0] if requests else None)
-    if turn is None:
-        return 1
-    assert loaded.ledger_path is not None
+    path = find_ledger(arguments)
+    turn = find_recorded_turn(path, requests[0] if requests else None)
     if requests:
-        turn = find_beginning(loaded.ledger_path, requests[0])
-        if turn is None:
+        beginning = find_beginning(path, requests[0])
+        if beginning is None:
             say(f"{requests[0]} does not belong to a turn that a person typed: nothing was marked")
             return 1
+        turn = beginning
     if not tiers and turn.tier is None:
         say(f"no tier served {turn.id}\n  hint: name the right one, as in tandem wrong fast {turn.id}")
         return 2
     should_be = tiers[0] if tiers else turn.tier.other if turn.tier else Tier.DEEP
     try:
         if should_be is turn.tier:
-            was_marked = unmark_misjudged(loaded.ledger_path, turn)
+            was_marked = unmark_misjudged(path, turn)
             say(f"{turn.id} already went to {should_be}: {'its mark was removed' if was_marked else 'nothing was marked'}")
             return 0 if was_marked else 1
-        migrated = mark_misjudged(loaded.ledger_path, turn, should_be)
+        migrated = mark_misjudged(path, turn, should_be)
     except StoreUnusable as error:
         say(str(error))
         return 1

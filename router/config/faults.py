@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -64,6 +65,12 @@ def missing_extra(adapter: KnownAdapter) -> str:
     return adapter.library if adapter.library and importlib.util.find_spec(adapter.library) is None else ""
 
 
+def how_to_install(extra: str) -> str:
+    """The command that brings an extra: of the locked versions in a checkout, of the package elsewhere."""
+    is_checkout = (Path(__file__).parents[2] / "requirements" / f"{extra}.txt").is_file()
+    return f"make setup-{extra}" if is_checkout else f"pip install 'tandem-router[{extra}]'"
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """The names that a config may use."""
@@ -80,9 +87,12 @@ def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> F
     kind, seen = entry["type"], entry.get("input")
     if kind == "extra_forbidden":
         near = close_to(str(entry["loc"][-1]), _setting_names(model))
-        return Fault(path, "no such setting", f"{near}docs/reference/config.md lists them all")
+        known = _names_at(model, entry["loc"][:-1])
+        return Fault(path, "no such setting", f"{near}known here: {', '.join(known)}" if known else near.strip())
     if kind == "missing":
         return Fault(path, "missing")
+    if kind == "too_short" and entry["loc"][-1] == "targets":
+        return Fault(path, "needs a target", "tandem init writes targets for the keys and local servers that it finds")
     if kind == "value_error":
         return Fault(path, entry["msg"].removeprefix("Value error, "))
     if seen is None:
@@ -113,14 +123,32 @@ def _show(seen: object, path: str) -> str:
     return f", not {shown}" if shown != "''" and len(shown) <= _MAX_SHOWN_CHARS else ""
 
 
+def _names_at(model: type[BaseModel], steps: Iterable[str | int]) -> tuple[str, ...]:
+    """The settings of the block that a path leads to; none where a path leads through names of the user's own."""
+    for step in steps:
+        if isinstance(step, str):
+            field = model.model_fields.get(step)
+            inner = _inner_model(field.annotation) if field else None
+            if inner is None:
+                return ()
+            model = inner
+    return tuple(model.model_fields)
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    """The class of settings in an annotation such as `tuple[TargetSettings, ...] | None`."""
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _inner_model(part))), None)
+
+
 @functools.cache
 def _setting_names(model: type[BaseModel]) -> set[str]:
     """Every name that a setting has, at any depth: enough to guess what a typo meant."""
     names = set(model.model_fields)
     for field in model.model_fields.values():
-        for inner in (field.annotation, *get_args(field.annotation)):
-            if inspect.isclass(inner) and issubclass(inner, BaseModel):
-                names |= _setting_names(inner)
+        if inner := _inner_model(field.annotation):
+            names |= _setting_names(inner)
     return names
 
 

@@ -1,8 +1,10 @@
 """Finding, reading and checking `config.yaml`. All faults are reported at once, each with its path and what would be right."""
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Hashable, Mapping, Sequence
+import re
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -11,9 +13,12 @@ from typing import Any, cast
 import yaml
 from pydantic import ValidationError
 
+from router.config.env_file import NAME as ENV_FILE
+from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_env_file
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
-from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, TargetSettings
-from router.config.targets import TargetBlock, TargetChecker, TargetPlan, check_targets
+from router.config.models import SHIPPED_MODELS, Config, DecisionSettings
+from router.config.salvage import path_of, salvage_targets
+from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets
 from router.contract.opinions import PolicyConfig
 from router.contract.secret import Secret
 from router.contract.words import Tier
@@ -24,6 +29,7 @@ _MAX_BYTES = 1 << 20
 _MAX_BRACKETS = 5_000
 """A parser's time grows with nesting; no config of a person's comes near this."""
 
+_REFERENCE = re.compile(r"\benv:([A-Za-z_][A-Za-z0-9_]*)")
 _MAX_FAULTS = 100
 """More are counted, and not looked at one by one: whoever has that many gave us another program's file."""
 
@@ -31,10 +37,12 @@ _MAX_FAULTS = 100
 class ConfigError(Exception):
     """The config cannot be used. Holds every fault that was found."""
 
-    def __init__(self, source: str, faults: list[Fault]) -> None:
+    def __init__(self, source: str, faults: list[Fault], content: Mapping[str, object] | None = None) -> None:
         super().__init__(f"{source}: {len(faults)} problem{'s' if len(faults) != 1 else ''}")
         self.source = source
         self.faults = faults
+        self.content = content or {}
+        """What the file says, where it could be parsed: for those who look at more than this room knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +70,13 @@ class LoadedConfig:
     @property
     def ledger_path(self) -> Path | None:
         """Where the ledger is, if there is one."""
-        path = self.config.ledger.path
-        return self.folder / Path(path).expanduser() if path else None
+        return _ledger_path(self.config, self.folder)
 
     @property
     def store_path(self) -> Path | None:
         """Where responses are stored, if anywhere but in memory."""
         path = self.config.store.path
-        return self.folder / Path(path).expanduser() if path else None
+        return self.folder / _expand(path) if path else None
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -91,21 +98,42 @@ class _PlainLoader(yaml.SafeLoader):
 
 
 def user_folder() -> Path:
-    """The user's config folder."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tandem"
+    """The user's config folder. Raises `NoHome`."""
+    return _below_home("XDG_CONFIG_HOME", ".config") / "tandem"
 
 
 def state_folder() -> Path:
-    """The user's folder for what a program remembers."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "tandem"
+    """The user's folder for what a program remembers. Raises `NoHome`."""
+    return _below_home("XDG_STATE_HOME", ".local/state") / "tandem"
+
+
+class NoHome(Exception):
+    """Nobody says where the user's folders are."""
+
+
+def _below_home(variable: str, usual: str) -> Path:
+    if named := os.environ.get(variable):
+        return Path(named)
+    try:
+        return Path.home() / usual
+    except RuntimeError as error:
+        raise NoHome(variable) from error
+
+
+def _expand(path: str) -> Path:
+    """A path with `~` as the user's home; as it is where nobody knows whose home is meant."""
+    return Path(os.path.expanduser(path))
 
 
 def find_config(explicit: str | None) -> Path | None:
     """`--config`, `$TANDEM_CONFIG`, `./config.yaml`, the user's config folder; None for the default with simulated tiers."""
     named = explicit or os.environ.get("TANDEM_CONFIG")
     if named:
-        return Path(named).expanduser()
-    return next((path for path in (Path("config.yaml"), user_folder() / "config.yaml") if path.is_file()), None)
+        return _expand(named)
+    places = [Path("config.yaml")]
+    with contextlib.suppress(NoHome):
+        places.append(user_folder() / "config.yaml")
+    return next((path for path in places if path.is_file()), None)
 
 
 def default_text() -> str:
@@ -118,8 +146,31 @@ def default_text() -> str:
 
 def load_config(path: Path | None, known: Known) -> LoadedConfig:
     """Read and check a config. Raises `ConfigError` with every fault."""
+    return check_config(*_read(path), known)
+
+
+def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | None:
+    """Where the ledger of a config is. Whoever only looks back needs no key and no target: these are not checked here.
+
+    Raises `ConfigError`; only then is it asked what is known.
+    """
+    text, source, folder = _read(path)
+    try:
+        config = Config.model_validate(_parse(text, source))
+    except ValidationError:
+        return check_config(text, source, folder, known()).ledger_path  # which says all that is wrong
+    return _ledger_path(config, folder)
+
+
+def _read(path: Path | None) -> tuple[str, str, Path]:
+    """The text of a config, what to call it, and the folder that its paths begin at."""
     if path is None:
-        return check_config(default_text(), "the built-in default", state_folder(), known)
+        source = "the built-in default"
+        try:
+            return default_text(), source, state_folder()
+        except NoHome as error:
+            problem = Fault("home", "there is no home folder to keep the ledger in", f"set HOME or {error}, or use --config")
+            raise ConfigError(source, [problem]) from error
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -130,30 +181,40 @@ def load_config(path: Path | None, known: Known) -> LoadedConfig:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), [Fault("file", "is not UTF-8")]) from error
-    return check_config(text, str(path), path.resolve().parent, known)
+    return text, str(path), path.resolve().parent
+
+
+def _ledger_path(config: Config, folder: Path) -> Path | None:
+    path = config.ledger.path
+    return folder / _expand(path) if path else None
 
 
 def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedConfig:
     """Check the text of a config."""
     content = _parse(text, source)
     faults: list[Fault] = []
+    keys = _read_keys(text, folder, faults)
     try:
         config = Config.model_validate(content)
     except ValidationError as error:
         entries = _telling(error.errors())
-        faults = [as_fault(entry) for entry in entries[:_MAX_FAULTS]]
+        faults += [as_fault(entry) for entry in entries[:_MAX_FAULTS]]
         if len(entries) > _MAX_FAULTS:
-            raise ConfigError(source, [*faults, Fault("file", f"{len(entries) - _MAX_FAULTS} more problems")]) from error
-        _check_what_can_be(content, folder, known, faults)
-        raise ConfigError(source, faults) from error
+            more = Fault("file", f"{len(entries) - _MAX_FAULTS} more problems")
+            raise ConfigError(source, [*faults, more], content) from error
+        _check_what_can_be(content, folder, known, faults, keys)
+        raise ConfigError(source, faults, content) from error
     policies = _check_policies(config.policies, folder, known, faults)
     _check_rules(config.rules, policies, known, faults)
-    targets = check_targets(config, folder, known, faults)
-    _check_models(config, faults)
-    _check_store(config, folder, faults)
+    targets = check_targets(config, folder, known, faults, keys)
+    names = {settings.name for tier in (config.tiers.fast, config.tiers.deep) for settings in tier.targets}
+    _check_models(config.models, names, faults)
+    _check_store(config.store.path, config.ledger.path, folder, faults)
     if faults:
-        raise ConfigError(source, faults)
+        raise ConfigError(source, faults, content)
     warnings = _warnings(config)
+    if keys and is_open_to_others(folder):
+        warnings.append(f"{folder / ENV_FILE}: other users of this machine may read it; chmod 600 {folder / ENV_FILE}")
     if not _fits(config, policies):
         defaults = DecisionSettings()
         ours = {"base_rate": defaults.base_rate, "personal_log_odds": defaults.personal_log_odds}
@@ -203,7 +264,20 @@ def _telling(entries: list[Any]) -> list[Any]:
     ]
 
 
-def _check_what_can_be(content: Mapping[str, object], folder: Path, known: Known, faults: list[Fault]) -> None:
+def _read_keys(text: str, folder: Path, faults: list[Fault]) -> Mapping[str, str]:
+    """What `.env` has for the variables that the config names and the environment does not have."""
+    wanted = {name for name in _REFERENCE.findall(text) if not os.environ.get(name)}
+    try:
+        found = read_env_file(folder) if wanted else {}
+    except EnvFileUnreadable as error:
+        faults.append(Fault(ENV_FILE, str(error), f"mend or remove {folder / ENV_FILE}"))
+        return {}
+    return {name: value for name, value in found.items() if name in wanted}
+
+
+def _check_what_can_be(
+    content: Mapping[str, object], folder: Path, known: Known, faults: list[Fault], keys: Mapping[str, str]
+) -> None:
     """Check the parts of a faulty file that are well formed, so that all faults are reported at once."""
     policies = content.get("policies")
     if isinstance(policies, list):
@@ -211,17 +285,19 @@ def _check_what_can_be(content: Mapping[str, object], folder: Path, known: Known
     rules = content.get("rules")
     if isinstance(rules, list):
         _check_rules(rules[:_MAX_FAULTS], [], known, faults)
-    tiers = content.get("tiers")
-    checker = TargetChecker(known, folder, faults)
-    for tier in Tier:
-        block = tiers.get(str(tier)) if isinstance(tiers, dict) else None
-        targets = block.get("targets") if isinstance(block, dict) else None
-        for index, target in enumerate(targets[:_MAX_FAULTS] if isinstance(targets, list) else []):
-            try:
-                settings = TargetSettings.model_validate(target)
-            except ValidationError:
-                continue
-            checker.check(TargetBlock(tier, index, settings))
+    found: list[Fault] = []
+    checker = TargetChecker(known, folder, found, keys)
+    blocks = [block for tier in Tier for block in salvage_targets(content, tier)[:_MAX_FAULTS]]
+    check_names([block for block in blocks if block.settings.name], found)
+    for block in blocks:
+        checker.check(block)
+    models = content.get("models")
+    if isinstance(models, dict):
+        named = {name: meaning for name, meaning in models.items() if isinstance(name, str)}
+        _check_models(named, {block.settings.name for block in blocks}, found)
+    _check_store(path_of(content, "store"), path_of(content, "ledger"), folder, found)
+    faulty = tuple(fault.path for fault in faults)
+    faults += [fault for fault in found if not fault.path.startswith(faulty)]
 
 
 def _check_policies(entries: Sequence[Any], folder: Path, known: Known, faults: list[Fault]) -> list[tuple[str, PolicyConfig]]:
@@ -282,13 +358,12 @@ def _fingerprint_of(policies: Sequence[tuple[str, PolicyConfig]]) -> str:
     return next((settings.fingerprint for _, settings in policies if settings.fingerprint), "")
 
 
-def _check_models(config: Config, faults: list[Fault]) -> None:
-    names = {settings.name for tier in (config.tiers.fast, config.tiers.deep) for settings in tier.targets}
-    for name, meaning in config.models.items():
+def _check_models(models: Mapping[str, str | None], names: set[str], faults: list[Fault]) -> None:
+    for name, meaning in models.items():
         if meaning is None:
             _check_taken(name, faults)
         elif meaning not in ("auto", "fast", "deep") and meaning not in names:
-            known = ", ".join(("auto", "fast", "deep", *sorted(names)))
+            known = ", ".join(("auto", "fast", "deep", *sorted(names - {""})))
             faults.append(Fault(f"models.{name}", f'"{meaning}" is neither a tier nor a target', f"known: {known}"))
 
 
@@ -301,9 +376,8 @@ def _check_taken(name: str, faults: list[Fault]) -> None:
         faults.append(Fault(f"models.{name}", "null takes a shipped name away, and no shipped name is this one", hint))
 
 
-def _check_store(config: Config, folder: Path, faults: list[Fault]) -> None:
-    store, ledger = config.store.path, config.ledger.path
-    if store and ledger and (folder / Path(store).expanduser()).resolve() == (folder / Path(ledger).expanduser()).resolve():
+def _check_store(store: str | None, ledger: str | None, folder: Path, faults: list[Fault]) -> None:
+    if store and ledger and (folder / _expand(store)).resolve() == (folder / _expand(ledger)).resolve():
         faults.append(Fault("store.path", "is the same file as the ledger", "give it another name, such as responses.db"))
 
 

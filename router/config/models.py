@@ -152,8 +152,8 @@ class TargetSettings(Settings):
     model: str = Field(default="", max_length=200)
     """The provider's name for it. By default the target's name. For litellm, with the provider: gemini/gemini-3.5-flash."""
     api_key: str | None = None
-    """Its API key, as env:NAME; absent for a server without keys. `caller` passes on the caller's own key, only to it.
-    Spaces and line breaks around the variable's value are left out."""
+    """Its API key, as env:NAME, out of the environment or else of .env next to the config; absent for a server without keys.
+    `caller` passes on the caller's own key, only to it. Spaces and line breaks around the variable's value are left out."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
     """Its context window. When absent, it is looked up in litellm's table of models, if litellm is installed and knows the
     model."""

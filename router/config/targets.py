@@ -1,11 +1,12 @@
 """The targets of a config, checked and made ready to be built."""
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to, missing_extra
+from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to, how_to_install, missing_extra
 from router.config.model_facts import ModelFacts, read_facts
 from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, TargetSettings, fits_header
 from router.contract.relay import AdapterSettings, Endpoint, Tls
@@ -60,12 +61,12 @@ class TargetBlock:
         return self.settings.model or self.settings.name
 
 
-def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault]) -> list[TargetPlan]:
+def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault], keys: Mapping[str, str]) -> list[TargetPlan]:
     """Check every target of a config whose form is right. Adds to the faults; answers the plans of those without one."""
     blocks = _read_blocks(config)
-    _check_names(blocks, faults)
+    check_names(blocks, faults)
     facts = read_facts(block.model for block in blocks if _unstated(block, known.adapters.get(block.settings.adapter)))
-    checker = TargetChecker(known, folder, faults, config.limits, facts)
+    checker = TargetChecker(known, folder, faults, keys, config.limits, facts)
     return [plan for block in blocks if (plan := checker.check(block)) is not None]
 
 
@@ -77,7 +78,8 @@ def _read_blocks(config: Config) -> list[TargetBlock]:
     ]
 
 
-def _check_names(blocks: Iterable[TargetBlock], faults: list[Fault]) -> None:
+def check_names(blocks: Iterable[TargetBlock], faults: list[Fault]) -> None:
+    """A target's name is its own, and not a tier's."""
     seen: set[str] = set()
     for block in blocks:
         name = block.settings.name
@@ -96,6 +98,8 @@ class TargetChecker:
     folder: Path
     """What relative paths are relative to."""
     faults: list[Fault]
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """What the file next to the config has for variables that are not set."""
     limits: LimitsSettings = field(default_factory=LimitsSettings)
     facts: Mapping[str, ModelFacts] = field(default_factory=dict)
 
@@ -132,8 +136,7 @@ class TargetChecker:
         if adapter is None:
             self._add(block, "adapter", f'unknown adapter "{name}"', f"{close_to(name, adapters)}known: {', '.join(adapters)}")
         elif extra := missing_extra(adapter):
-            hint = f"pip install 'tandem-router[{extra}]'"
-            self._add(block, "adapter", f"{name} needs a library that is not installed", hint)
+            self._add(block, "adapter", f"{name} needs a library that is not installed", how_to_install(extra))
         return adapter
 
     def _check_address(self, block: TargetBlock, adapter: KnownAdapter) -> None:
@@ -149,10 +152,13 @@ class TargetChecker:
 
     def _check_key(self, block: TargetBlock) -> Secret | None:
         key = Secret(block.settings.api_key) if block.settings.api_key else None
+        if key is not None and key.is_reference:
+            key = Secret(key.source, self.keys.get(key.variable, ""))
         if key is not None and key.is_reference and not key.reveal():
-            problem = f"{key} is not set in the environment"
+            problem = f"{key} is not set in the environment, nor in .env next to the config"
             if not any(fault.problem == problem for fault in self.faults):
-                self._add(block, "api_key", problem, f"export {key.variable}=… before you start the router")
+                hint = f"export {key.variable}=… before you start the router, or write {key.variable}=… into .env"
+                self._add(block, "api_key", problem, hint)
         elif key is not None and not fits_header(key.reveal()):
             problem = "contains a line break, or a character that is not ASCII, and cannot be sent"
             self._add(block, "api_key", f"{key} {problem}", "copy the key again")
@@ -165,7 +171,7 @@ class TargetChecker:
             self._add(block, "tls", f"not supported by adapter: {adapter.name}", "set SSL_CERT_FILE instead")
         found: dict[str, str | None] = {}
         for name, value in block.settings.tls.model_dump().items():
-            file = self.folder / Path(value).expanduser() if value else None
+            file = self.folder / os.path.expanduser(value) if value else None
             if file is not None and not _is_file(file):
                 self._add(block, f"tls.{name}", "no such file")
             found[name] = str(file) if file else None

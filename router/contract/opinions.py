@@ -1,5 +1,6 @@
 """What a policy may answer, and what a policy is."""
 
+import os
 from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar, Protocol, Self
@@ -86,7 +87,7 @@ class PolicyConfig(BaseModel):
     def rooted(self, folder: Path) -> Self:
         """The same with its paths made whole: they are relative to the file that names them."""
         named = {name: getattr(self, name) for name in self.paths}
-        return self.model_copy(update={name: str(folder / Path(path).expanduser()) for name, path in named.items() if path})
+        return self.model_copy(update={name: str(folder / os.path.expanduser(path)) for name, path in named.items() if path})
 
     @property
     def fingerprint(self) -> str:

@@ -216,6 +216,11 @@ class Adapter(Protocol):
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None: ...
 
+    @classmethod
+    def list_models(cls, endpoint: Endpoint, timeouts: Timeouts) -> UpstreamRequest | None:
+        """The request that asks for the models of an endpoint; None where there is nobody to ask."""
+        return None
+
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Start a call, in the target's dialect. Only a key that the caller was to bring, and did not, may raise."""
         ...

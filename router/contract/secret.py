@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from router.contract.words import Dialect
 
@@ -20,6 +20,8 @@ class Secret:
     """
 
     source: str
+    kept: str = field(default="", compare=False)
+    """The value that a file next to the config has for its variable. The environment's own counts before it."""
 
     @property
     def is_reference(self) -> bool:
@@ -49,7 +51,15 @@ class Secret:
         return self.is_reference and self._read_variable() != self.reveal()
 
     def _read_variable(self) -> str:
+        return self._read_environment() or self.kept
+
+    def _read_environment(self) -> str:
         return os.environ.get(self.variable) or _withheld.get(self.variable, "")
+
+    @property
+    def is_from_file(self) -> bool:
+        """Whether its value comes out of the file next to the config."""
+        return self.is_reference and bool(self.kept) and not self._read_environment()
 
     def __repr__(self) -> str:
         return self.source if self.is_reference or self.is_callers else "***"

@@ -121,7 +121,7 @@ def _obey(
     if opinion.yields and others:
         return _Choice(tier.other, others, because, policy)
     if not request.overrides.other_on_misfit or not others:
-        raise _refusal(request, signals, ruled_out, wanted, opinion)
+        raise _refusal(request, signals, ruled_out, wanted, opinion, tier.other if others else None)
     return _Choice(tier.other, others, f"{because}; {tier.other} instead, as x-tandem-on-misfit allows", policy)
 
 
@@ -192,6 +192,7 @@ def _refusal(
     ruled_out: Mapping[str, RuleOut],
     names: Sequence[str],
     insist: Insist | None,
+    way_out: Tier | None = None,
 ) -> TandemError:
     """Why nothing can serve this: lasting reasons make a 4xx with the facts, passing ones a 429 with the wait."""
     reasons = [ruled_out[name] for name in names if name in ruled_out]
@@ -204,7 +205,8 @@ def _refusal(
         needed, window = max(by_length, key=lambda pair: pair[1])
         asked = f"{insist.because}, and no target there has a larger window" if insist else "no target has a larger window"
         return TooLong(f"prompt is too long: {needed} tokens > {window} maximum. {asked[:1].upper()}{asked[1:]}")
-    return Misfit(no_target_error(insist, reasons), param="model" if insist is None else None)
+    hint = f". Ask for {way_out} or auto, or send x-tandem-on-misfit: other" if way_out else ""
+    return Misfit(no_target_error(insist, reasons) + hint, param="model" if insist is None else None)
 
 
 def needs_exact_count(rules: Rules, request: RequestView, signals: Signals) -> bool:

@@ -24,6 +24,8 @@ from router.edge.responses import add_responses
 from router.edge.routes import EXPLAIN, dialect_of_path
 
 _WELCOME = b'Tandem is running. POST to /v1/chat/completions, /v1/responses or /v1/messages with model "auto".\n'
+_BROWSERS = ("/favicon", "/apple-touch-icon", "/.well-known/", "/robots.txt")
+"""What a browser asks for by itself."""
 
 
 def build_control(road: Road, is_ready: Callable[[], bool]) -> FastAPI:
@@ -154,7 +156,11 @@ def _methods_of(app: FastAPI, scope: Scope) -> set[str]:
 def _add_refusals(app: FastAPI) -> None:
     def answer(request: Request, error: TandemError) -> Response:
         closes = request.method not in ("GET", "HEAD")
-        return refusal_response(error, dialect_of_path(request.scope["path"]), request.state.request_id, closes=closes)
+        path = request.scope["path"]
+        is_browsers = path.startswith(_BROWSERS) and not closes
+        return refusal_response(
+            error, dialect_of_path(path), request.state.request_id, closes=closes, is_logged=not is_browsers
+        )
 
     @app.exception_handler(TandemError)
     async def refuse(request: Request, error: TandemError) -> Response:

@@ -17,7 +17,7 @@ _CLOSE = (("connection", "close"),)
 
 def reject(error: TandemError, dialect: Dialect, request_id: str) -> Refusal:
     """Refuse a request that never became an exchange, and log it: nothing else will."""
-    events.request_rejected(status=error.status, code=error.code)
+    events.request_rejected(status=error.status, code=error.code, message=error.message)
     return write_refusal(error, dialect, request_id)
 
 
@@ -38,9 +38,11 @@ async def send_refusal(
     await send({"type": "http.response.body", "body": refusal.body})
 
 
-def refusal_response(error: TandemError, dialect: Dialect, request_id: str, *, closes: bool) -> "Response":
+def refusal_response(
+    error: TandemError, dialect: Dialect, request_id: str, *, closes: bool, is_logged: bool = True
+) -> "Response":
     """A rejection for Starlette. `closes` is for a request whose body may not have been read."""
     from starlette.responses import Response  # costly (20 ms), and here by now: only the control plane calls this
 
-    refusal = reject(error, dialect, request_id)
+    refusal = (reject if is_logged else write_refusal)(error, dialect, request_id)
     return Response(refusal.body, refusal.status, dict(refusal.headers + _CLOSE if closes else refusal.headers))

@@ -30,7 +30,7 @@ def check_host(host: str) -> None:
         is_loopback = False
     if not is_loopback:
         raise CannotListen(
-            f"server.host {host} is not a loopback address, and without caller keys anyone who reaches it could spend yours\n"
+            f"server.host: {host} is not a loopback address, and without caller keys anyone who reaches it could spend yours\n"
             "  hint: use 127.0.0.1, and a tunnel (ssh -L) from other machines"
         )
 

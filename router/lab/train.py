@@ -248,7 +248,9 @@ def _libraries() -> tuple[Any, Any, Any]:
         from scipy import sparse
         from sklearn import linear_model
     except ImportError as error:
-        raise CannotFit("training needs scikit-learn\n  hint: pip install 'tandem-router[train]'") from error
+        raise CannotFit(
+            "training needs scikit-learn\n  hint: pip install 'tandem-router[train]', or make setup in a checkout"
+        ) from error
     return linear_model, sparse, numpy
 
 

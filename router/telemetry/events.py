@@ -1,8 +1,7 @@
 """One function for each fact that is logged. Names are `noun.verb_in_past`; no text of a prompt or answer, ever."""
 
-import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +10,7 @@ import orjson
 import structlog
 
 from router.contract.entry import Line
+from router.telemetry.colour import has_colour
 from router.telemetry.lines import entry_line
 
 
@@ -30,18 +30,36 @@ class _LineWriter:
     debug = info = warning = error = msg
 
 
+class _NoteTaker:
+    """Gives lines to a screen, which shows them above what it draws."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+
+    def msg(self, line: bytes) -> None:
+        self._note(line.decode("utf-8", "replace"))
+
+    debug = info = warning = error = msg
+
+
 _SETTLED = b'{"event":"request.settled","level":"info","timestamp":"%b",%b'
 _encode = msgspec.json.Encoder().encode
 _log: Any = structlog.get_logger()
 _writer = _LineWriter()
 _is_plain = False
+_has_screen = False
+_EXPECTED = ("upgrade_required",)
+"""Refusals that a client takes in its stride: Codex tries a WebSocket first. Programs that read the log see them."""
 
 
-def set_up_logging(*, as_json: bool) -> None:
-    """JSON lines for programs, or one readable line for each request for a person."""
-    global _is_plain, _writer
-    _is_plain, _writer = not as_json, _LineWriter()
-    colour = not as_json and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+def set_up_logging(*, as_json: bool, note: Callable[[str], None] | None = None) -> None:
+    """JSON lines for programs, or one readable line for each request for a person.
+
+    With a screen, which shows the requests itself, `note` takes the lines that are left.
+    """
+    global _is_plain, _has_screen, _writer
+    _is_plain, _has_screen, _writer = not as_json, note is not None, _LineWriter()
+    colour = not as_json and has_colour(sys.stderr)
     processors: list[Any] = [structlog.processors.add_log_level]
     if as_json:
         processors += [structlog.processors.TimeStamper(fmt="iso", utc=True), _to_json]
@@ -49,7 +67,7 @@ def set_up_logging(*, as_json: bool) -> None:
         processors += [structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), _to_line]
     structlog.configure(
         processors=processors,
-        logger_factory=_LineWriter,
+        logger_factory=_LineWriter if note is None else lambda *_: _NoteTaker(note),
         cache_logger_on_first_use=False,
     )
     entry_line.configure(colour=colour)
@@ -78,7 +96,8 @@ def server_started(*, url: str, config: str, targets: int, simulated: bool, took
 
 def server_stopped() -> None:
     """The router has stopped."""
-    _log.info("server.stopped")
+    if not _has_screen:
+        _log.info("server.stopped")
 
 
 def config_warned(*, warning: str) -> None:
@@ -88,6 +107,8 @@ def config_warned(*, warning: str) -> None:
 
 def request_settled(line: Line) -> None:
     """An admitted request has ended."""
+    if _has_screen:
+        return
     if _is_plain:
         _log.info("request.settled", line=entry_line(line))
         return
@@ -95,9 +116,17 @@ def request_settled(line: Line) -> None:
     _writer.msg(_SETTLED % (datetime.now(UTC).isoformat().encode(), _encode(line)[1:]))
 
 
-def request_rejected(*, status: int, code: str) -> None:
+def request_rejected(*, status: int, code: str, message: str = "") -> None:
     """A request was rejected before admission."""
-    _log.info("request.rejected", status=status, code=code)
+    if not _is_plain:
+        _log.info("request.rejected", status=status, code=code)
+    elif code not in _EXPECTED:
+        _log.info("request.rejected", line=f"{status} rejected  {code}  {_printable(message)}".rstrip())
+
+
+def _printable(text: str) -> str:
+    """A text that may hold what a caller sent, without anything that a terminal would obey."""
+    return "".join([letter if letter.isprintable() else "?" for letter in text])
 
 
 def policy_skipped(*, policy: str, reason: str) -> None:

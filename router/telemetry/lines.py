@@ -1,12 +1,8 @@
 """The line that a person reads for each request: tier, target, reason, first token, speed, overhead."""
 
-from collections.abc import Mapping
-
 from router.contract.entry import Line
-from router.contract.words import Outcome, Tier
-
-_COLOURS: Mapping[str, str] = {Tier.FAST: "\x1b[32m", Tier.DEEP: "\x1b[34m"}
-_RED, _DIM, _OFF = "\x1b[31m", "\x1b[2m", "\x1b[0m"
+from router.contract.words import Outcome
+from router.telemetry.colour import DIM, RED, TIER_COLOURS, wrap
 
 
 class EntryLine:
@@ -22,11 +18,11 @@ class EntryLine:
     def __call__(self, line: Line) -> str:
         tier = line.tier
         if tier is None:
-            return f"{self._paint(f'{line.status} refused', _RED)}  {line.error}  {line.dialect}  {line.id}"
+            return f"{self._paint(f'{line.status} refused', RED)}  {line.error}  {line.dialect}  {line.id}"
         served_by = f"{tier} → {line.target}" if line.target else str(tier)
-        parts = [self._paint(f"{served_by:<18}", _COLOURS[tier])]
+        parts = [self._paint(f"{served_by:<18}", TIER_COLOURS[tier])]
         if line.outcome != Outcome.SERVED:
-            parts.append(self._paint(f"{line.outcome} {line.error or ''}".rstrip(), _RED))
+            parts.append(self._paint(f"{line.outcome} {line.error or ''}".rstrip(), RED))
         parts.append(line.because or "")
         figures = [
             _figure("first token", line.ttft_ms, "ms"),
@@ -34,11 +30,11 @@ class EntryLine:
             _figure("took", line.duration_ms / 1000, "s"),
             _figure("overhead", line.overhead_ms, "ms"),
         ]
-        parts.append(self._paint(", ".join(figure for figure in figures if figure), _DIM))
+        parts.append(self._paint(", ".join(figure for figure in figures if figure), DIM))
         return "  ".join(parts)
 
     def _paint(self, text: str, colour: str) -> str:
-        return f"{colour}{text}{_OFF}" if self._colour else text
+        return wrap(text, colour) if self._colour else text
 
 
 def _figure(name: str, value: float | None, unit: str) -> str:

@@ -5,6 +5,7 @@ import pytest
 from adapters.anthropic_http import AnthropicHttpAdapter
 from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest
 from router.contract.secret import Secret
+from router.contract.target import Timeouts
 from router.contract.words import Dialect, Operation
 from tests.tools.values import make_target, make_view
 from tests.tools.wires import Wire
@@ -67,3 +68,11 @@ def test_a_key_that_each_caller_brings_is_never_prepared():
 
     (prepared,) = wire.prepared
     assert not {"authorization", "x-api-key"} & set(dict(prepared.headers))
+
+
+@pytest.mark.parametrize("base_url", ["https://models.example", "https://models.example/v1"])
+def test_the_models_of_an_endpoint_are_asked_for_with_its_key(base_url):
+    request = AnthropicHttpAdapter.list_models(Endpoint("m", base_url, Secret("k")), Timeouts(1, 1, 1))
+
+    assert (request.method, request.url) == ("GET", "https://models.example/v1/models?limit=1000")
+    assert {("x-api-key", "k"), ("anthropic-version", "2023-06-01")} <= set(request.headers)

@@ -5,6 +5,7 @@ import pytest
 from adapters.openai_http import OpenAiHttpAdapter
 from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Tls
 from router.contract.secret import Secret
+from router.contract.target import Timeouts
 from router.contract.words import Dialect
 from tests.tools.values import ask, make_target
 from tests.tools.wires import Wire
@@ -84,3 +85,13 @@ def test_a_key_that_each_caller_brings_is_never_prepared():
 
 def test_a_request_prints_without_its_key():
     assert "Bearer" not in f"{send()!r} {send()}"
+
+
+def test_the_models_of_an_endpoint_are_asked_for_with_its_key():
+    request = OpenAiHttpAdapter.list_models(Endpoint("m", "https://models.example/v1/", Secret("k")), Timeouts(1, 1, 1))
+
+    assert (request.method, request.url) == ("GET", "https://models.example/v1/models")
+    assert ("authorization", "Bearer k") in request.headers
+    assert OpenAiHttpAdapter.list_models(Endpoint("m", "https://h/v1"), Timeouts(1, 1, 1)).headers == (
+        ("accept", "application/json"),
+    )

@@ -1,4 +1,4 @@
-"""Whether another Python on this machine is a faster build than the one that runs this. `make setup` asks, and prints a hint.
+"""Whether another Python on this machine is a faster build than the one that runs this. `make` asks after installing.
 
 A build with profile guidance runs the router with 12 to 20 % less CPU. Most builds say so in their configuration; Debian's
 removes it, so what says nothing is timed. Runs with the standard library alone, and in less than half a second.
@@ -23,10 +23,11 @@ LEAST_GAIN = 0.15
 and do not in the router, so a build that says that it has none is never named."""
 
 
-def main() -> int:
+def main(goal: str = "setup") -> int:
+    """Print the hint, for the goal of `make` that was asked for."""
     mine = probe()
     if not mine["is_optimised"] and (found := find_faster(mine, others())):
-        print(f"hint: {found} is an optimised build, about 15 % faster: rm -rf .venv && make setup PYTHON={found}")
+        print(f"hint: {found} is an optimised build, about 15 % faster: rm -rf .venv && make {goal} PYTHON={found}")
     return 0
 
 
@@ -135,4 +136,4 @@ if __name__ == "__main__":
     if "--probe" in sys.argv:
         print(json.dumps(probe()))
     else:
-        sys.exit(main())
+        sys.exit(main(*sys.argv[1:2]))

@@ -1,9 +1,10 @@
-"""Real clients: installed once by npm, run in a scratch home and repository. Skipped, loudly, where npm cannot install them."""
+"""Real clients: installed once by npm or pip, run in a scratch home and repository. Skipped, loudly, where that fails."""
 
 import asyncio
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,13 @@ PACKAGES = {
     "codex": "@openai/codex@0.166.0",
     "claude": "@anthropic-ai/claude-code@2.1.325",
     "openai": "openai@7.53.0",
+    "opencode": "opencode-ai@1.18.18",
+    "qwen": "@qwen-code/qwen-code@0.24.4",
+    "continue": "@continuedev/cli@1.5.47",
+    "cline": "cline@2.18.0",
 }
+PYTHON_PACKAGES = {"aider": ("aider", "aider-chat==0.86.2"), "llm": ("sdk", "llm==0.36")}
+"""By command: the environment that it is in, and what is installed there."""
 
 
 def installed(name: str) -> Path:
@@ -34,6 +41,21 @@ def installed(name: str) -> Path:
 def command_of(name: str) -> str:
     """The command of an installed client."""
     return str(installed(name) / ".bin" / name)
+
+
+def folder_of_command(name: str) -> Path:
+    """The folder with the command of an installed client, for a PATH."""
+    if name not in PYTHON_PACKAGES:
+        return installed(name) / ".bin"
+    place, package = PYTHON_PACKAGES[name]
+    folder = CACHE / f"venv-{place}"
+    if not (folder / "bin" / name).exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        pip = [str(folder / "bin" / "pip"), "install", "--quiet", package]
+        done = subprocess.run(pip, capture_output=True, text=True, timeout=280)
+        if done.returncode:
+            pytest.skip(f"{name} cannot be installed here and was not tried: {done.stderr[-200:]}")
+    return folder / "bin"
 
 
 def make_scratch(folder: Path) -> Path:

@@ -36,7 +36,7 @@ class LogFile:
 
 def usual_places() -> tuple[Path, ...]:
     """Where clients leave their logs: in the home folder, and in the folder that we stand in."""
-    home = Path.home()
+    home = Path(os.path.expanduser("~"))  # unlike `Path.home`, this is an answer where there is no home, too
     return (home / ".codex" / "sessions", home / ".claude" / "projects", Path(".specstory/history"), Path(_AIDER_FILE))
 
 

@@ -16,6 +16,14 @@ class StoreUnusable(Exception):
     """The file cannot be used for what we keep. The message says why."""
 
 
+class StoreUnwritable(StoreUnusable):
+    """The file can be neither made nor written to, because of where it is."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path.name} cannot be opened: {reason}")
+        self.path, self.reason = path, reason
+
+
 FAILURES = (sqlite3.Error, OSError, StoreUnusable)
 """How working with a file fails."""
 
@@ -31,7 +39,7 @@ def create_private(path: Path) -> int:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, _PRIVATE))
         return path.stat().st_ino
     except (OSError, ValueError) as error:
-        raise StoreUnusable(f"{path.name} cannot be opened: {getattr(error, 'strerror', None) or error}") from error
+        raise StoreUnwritable(path, getattr(error, "strerror", None) or str(error)) from error
 
 
 def make_private(path: Path) -> None:

@@ -3,6 +3,8 @@
 import pytest
 
 from router.cli import main
+from tests.tools.model_server import ModelServer
+from tests.tools.running import two_targets
 
 SIMULATED_TIERS = """
 tiers:
@@ -68,3 +70,62 @@ def test_an_address_that_is_broken_is_a_fault_and_no_traceback(here, capsys):
 
     assert main(["check"]) == 2
     assert "tiers.fast.targets[0].base_url: is not an address" in capsys.readouterr().err
+
+
+def test_every_fault_is_told_in_one_round_that_of_the_address_too(here, capsys, monkeypatch):
+    monkeypatch.delenv("NOWHERE_KEY", raising=False)
+    (here / "config.yaml").write_text(
+        """
+server: {host: 0.0.0.0}
+tiers:
+  fast: {targets: [{name: a, base_url: http://h/v1, dialect: klingon, api_key: env:NOWHERE_KEY}, {name: a, adapter: telepathy}]}
+  deep: {targets: []}
+"""
+    )
+
+    assert main(["check"]) == 2
+
+    err = capsys.readouterr().err
+    assert "config.yaml: 6 problems" in err
+    for said in ("dialect: must be", "NOWHERE_KEY is not set", 'duplicate name "a"', 'unknown adapter "telepathy"'):
+        assert said in err
+    assert "tiers.deep.targets: needs a target" in err
+    assert "server.host: 0.0.0.0 is not a loopback address" in err
+
+
+def test_check_asks_nobody_unless_it_is_told_to(here, capsys):
+    with ModelServer() as server:
+        (here / "config.yaml").write_text(two_targets(server.base_url, server.base_url))
+
+        assert main(["check"]) == 0
+
+    assert server.seen == []
+
+
+def test_check_live_asks_every_target_for_its_models_and_spends_no_token(here, capsys):
+    with ModelServer(models=("fast-model", "deep-model")) as server:
+        (here / "config.yaml").write_text(two_targets(server.base_url, server.base_url))
+
+        assert main(["check", "--live"]) == 0
+
+    assert {method for method, _, _ in server.seen} == {"GET"}
+    assert "knows fast-model" in capsys.readouterr().out
+
+
+def test_check_live_says_what_is_not_reached(here, capsys):
+    (here / "config.yaml").write_text(two_targets("http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1"))
+
+    assert main(["check", "--live"]) == 1
+
+    out = capsys.readouterr().out
+    assert "could not be reached" in out
+    assert "hint: is a server running at http://127.0.0.1:1/v1?" in out
+
+
+def test_a_home_that_nobody_has_is_a_path_like_any_other(here, capsys):
+    tls = "tls: {ca_file: ~nobody-at-all/ca.pem}, base_url: 'https://h/v1'"
+    text = SIMULATED_TIERS.replace("{name: quick-one, adapter: simulated}", f"{{name: a, {tls}}}")
+    (here / "config.yaml").write_text(f"{text}ledger: {{path: ~nobody-at-all/t.db}}\n")
+
+    assert main(["check"]) == 2
+    assert "tls.ca_file: no such file" in capsys.readouterr().err

@@ -1,12 +1,16 @@
 """The command line as a person meets it."""
 
+import importlib
+import os
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 
-from router.cli import COMMANDS, main
+from router.cli import COMMANDS, build_parser, main
+from tests.conftest import SIMULATED
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
@@ -66,3 +70,177 @@ def test_no_command_prints_help_and_fails(capsys):
 def test_wrong_usage_is_said_plainly(here, capsys, arguments, code, said):
     assert main(arguments) == code
     assert said in capsys.readouterr().err
+
+
+def run(folder, *arguments: str, **more) -> subprocess.CompletedProcess:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **more.pop("env", {})}
+    code = "import sys; from router.cli import main; sys.exit(main())"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        env=environment,
+        timeout=30,
+        text=True,
+        **{"capture_output": True, **more},
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_examples_that_its_parser_takes(name, capsys):
+    examples = importlib.import_module(f"router.cli.{name}").EXAMPLES
+
+    assert examples
+    for example in examples:
+        words = shlex.split(example.partition(" > ")[0])
+        assert words[0] == name
+        build_parser({name})[0].parse_args(words)
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert f"examples:\n  tandem {examples[0]}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["serv"], 'unknown command "serv". Did you mean serve?'),
+        (["xyzzy"], 'unknown command "xyzzy"\n'),
+    ],
+)
+def test_a_command_that_is_mistyped_is_told_what_it_may_have_meant(arguments, said, capsys):
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["serve", "--prot", "1"], "Did you mean --port?"),
+        (["serve", "--port", "abc"], '"abc" is not a number from 0 to 65535'),
+        (["doctor", "--timeout", "soon"], '"soon" is not a number from 0.1 to 600'),
+    ],
+)
+def test_an_option_that_is_mistyped_is_told_what_would_be_right(arguments, said, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+COMMAND_LINES = [
+    ["check"],
+    ["doctor", "--no-calls"],
+    ["explain", "fix the typo"],
+    ["why"],
+    ["replay"],
+    ["tune"],
+    ["wrong"],
+    ["init", "--offline", "--force"],
+]
+
+
+@pytest.mark.parametrize("arguments", COMMAND_LINES, ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize("damage", ["a folder", "not UTF-8", "nothing", "no YAML"])
+def test_no_config_brings_a_traceback(folder, arguments, damage, capsys, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    config = folder / "config.yaml"
+    if damage == "a folder":
+        config.mkdir()
+    else:
+        config.write_bytes({"not UTF-8": b"\xff\xfe", "nothing": b"", "no YAML": b"{"}[damage])
+    named = [] if arguments[0] == "init" else ["--config", "config.yaml"]
+
+    assert main([*arguments, *named]) in (0, 1, 2)
+    assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", COMMAND_LINES, ids=lambda arguments: arguments[0])
+def test_no_home_brings_no_traceback(folder, arguments):
+    code = "import pwd\ndef nobody(_): raise KeyError\npwd.getpwuid = nobody\nimport sys; from router.cli import main; sys.exit(main())"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "HOME", "TANDEM_"))}
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=folder, env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    "arguments", [*COMMAND_LINES, ["serve", "--port", "0", "--config", "c.yaml"]], ids=lambda arguments: arguments[0]
+)
+def test_a_folder_that_was_deleted_brings_no_traceback(folder, arguments):
+    code = "import os, sys; gone = os.path.join(os.getcwd(), 'gone'); os.mkdir(gone); os.chdir(gone); os.rmdir(gone)\nfrom router.cli import main; sys.exit(main())"
+    environment = {**os.environ, "HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=30
+    )
+
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 1, 2)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize(
+    "arguments",
+    [["check"], ["explain", "x"], ["completion", "bash"], ["init", "--print", "--offline"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_disk_that_is_full_is_said_and_no_traceback(folder, arguments):
+    (folder / "config.yaml").write_text(SIMULATED)
+    with open("/dev/full", "w") as full:
+        done = run(folder, *arguments, stdout=full, stderr=subprocess.PIPE, capture_output=False)
+
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("closing", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_bring_no_traceback(folder, closing):
+    (folder / "config.yaml").write_text(SIMULATED)
+    command = f"{shlex.quote(sys.executable)} -m router.cli check {closing}"
+
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_a_reader_that_leaves_brings_no_traceback(folder):
+    (folder / "config.yaml").write_text(SIMULATED)
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    done = run(folder, "completion", "bash", stdout=writing, stderr=subprocess.PIPE, capture_output=False)
+
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("moment", ["import", "run"])
+def test_ctrl_c_ends_a_command_quietly_at_any_moment(folder, moment):
+    """A signal that comes while a command is imported, and one that comes while it runs."""
+    hook = {
+        "import": "import builtins; real = builtins.__import__\ndef stop(name, *a, **k):\n    if name == 'router.wiring': builtins.__import__ = real; os.kill(os.getpid(), signal.SIGINT)\n    return real(name, *a, **k)\nbuiltins.__import__ = stop",
+        "run": "import router.cli.check as check; check.run = lambda _: os.kill(os.getpid(), signal.SIGINT)",
+    }[moment]
+    code = f"import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n{hook}\nfrom router.cli import main; sys.exit(main())"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, "check"], cwd=folder, env=environment, capture_output=True, text=True, timeout=30
+    )
+
+    assert (done.returncode, done.stderr) == (130, "")

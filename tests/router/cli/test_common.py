@@ -9,15 +9,15 @@ from router.cli.common import (
     add_config_argument,
     command_name,
     common_dialect,
-    find_recorded_turn,
     free_backup,
     load_or_report,
+    number_between,
+    print_json,
+    whole_number_between,
 )
 from router.config.load import check_config
 from router.contract.words import Dialect
 from router.wiring import known_names
-from tests.conftest import SIMULATED
-from tests.router.cli.recorded import record_turns
 
 
 def loaded_with(fast: str, deep: str, folder):
@@ -63,20 +63,23 @@ def test_the_config_may_be_named(here):
     assert parser.parse_args([]).config is None
 
 
-def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here, capsys):
-    record_turns(here, "fix the typo")
-    loaded = load_or_report(None)
-
-    assert find_recorded_turn(loaded, None).id == "req_1"
-    assert find_recorded_turn(loaded, "req_9") is None
-    assert "no request req_9 in" in capsys.readouterr().err
+@pytest.mark.parametrize("text", ["x", "0", "601", "nan", "1_0", "٣", ""])
+def test_a_number_outside_its_range_is_refused_with_the_range(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a number from 0.1 to 600"):
+        number_between(0.1, 600)(text)
 
 
-def test_without_a_ledger_no_turn_is_looked_for(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED.replace("ledger: {path: test.db}", "ledger: {path: ''}"))
+def test_a_number_in_its_range_is_read():
+    assert number_between(0.1, 600)("2.5") == 2.5
+    assert whole_number_between(0, 65_535)("65535") == 65_535
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a number from 0 to 65535"):
+        whole_number_between(0, 65_535)("2.5")
 
-    assert find_recorded_turn(load_or_report(None), None) is None
-    assert "hint: set ledger.path" in capsys.readouterr().err
+
+def test_data_for_a_program_is_json(capsys):
+    print_json({"a": [1]})
+
+    assert capsys.readouterr().out == '{\n  "a": [\n    1\n  ]\n}\n'
 
 
 @pytest.mark.parametrize(
@@ -84,6 +87,7 @@ def test_without_a_ledger_no_turn_is_looked_for(here, capsys):
     [
         ("/usr/bin/pytest", "tandem"),
         (".venv/bin/tandem", ".venv/bin/tandem"),
+        (".cache/uv/archive/x/bin/tandem", "tandem"),
         ("tandem", "tandem"),
         ("/somewhere/else/bin/tandem", "tandem"),
         ("/x/router/cli/__main__.py", "tandem"),

@@ -1,11 +1,38 @@
 """`tandem init`."""
 
-import http.server
-import importlib.util
 import json
-import threading
+import os
+import pty
+import re
+import subprocess
+import sys
+from dataclasses import replace
 
-from router.cli import main
+import pytest
+
+from router.cli import init, main
+from router.config.presets import read_presets
+from tests.tools.model_server import ModelServer
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_asked(monkeypatch):
+    """No provider of the world, and no server that may run on this machine."""
+    point_presets(monkeypatch, {})
+
+
+def point_presets(monkeypatch, addresses: dict[str, str]) -> None:
+    """Presets at these addresses; all others where nobody listens."""
+    shipped = read_presets()
+    moved = {
+        name: replace(provider, base_url=addresses.get(name, "http://127.0.0.1:1/v1"))
+        for name, provider in shipped.providers.items()
+    }
+    offers = {
+        tier: tuple(replace(offer, provider=moved[offer.provider.name]) for offer in known)
+        for tier, known in shipped.offers.items()
+    }
+    monkeypatch.setattr(init, "read_presets", lambda: replace(shipped, providers=moved, offers=offers))
 
 
 def test_init_writes_a_config_for_the_keys_that_are_here_and_never_over_another(here, capsys, monkeypatch):
@@ -27,6 +54,14 @@ def test_init_writes_a_config_for_the_keys_that_are_here_and_never_over_another(
     assert (here / "config.yaml.bak.1").exists()
 
 
+def test_what_connect_env_gives_to_clients_is_no_key(here, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "tandem")
+
+    assert main(["init"]) == 0
+
+    assert "found no key and no local server" in capsys.readouterr().err
+
+
 def test_init_that_finds_nothing_leaves_an_existing_file_alone(here, capsys):
     (here / "config.yaml").write_text("mine: yes\n")
 
@@ -40,7 +75,7 @@ def test_examples_are_in_a_dialect_that_the_config_serves(here, capsys, monkeypa
     assert main(["init"]) == 0
 
     assert main(["explain", "fix the typo", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["targets"] == ["anthropic-small"]
+    assert json.loads(capsys.readouterr().out)["targets"] == ["anthropic-fast"]
 
 
 def test_init_with_one_key_gives_both_tiers_a_target(here, capsys, monkeypatch):
@@ -53,28 +88,22 @@ def test_init_with_one_key_gives_both_tiers_a_target(here, capsys, monkeypatch):
     assert "simulated" not in out
 
 
-def test_init_skips_a_provider_whose_extra_is_missing_and_names_the_extra(here, capsys, monkeypatch):
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "litellm" else find_spec(name, *more))
-    monkeypatch.setenv("GEMINI_API_KEY", "x")
-    monkeypatch.setenv("GROQ_API_KEY", "x")
+def test_azure_is_written_once_its_address_and_deployment_are_known(here, capsys, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "x")
+    for name in ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_DEPLOYMENT"):
+        monkeypatch.delenv(name, raising=False)
 
-    assert main(["init"]) == 0
+    assert main(["init", "--offline", "--print"]) == 0
+    assert "AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT must be set too" in capsys.readouterr().err
 
-    assert "tandem-router[litellm]" in capsys.readouterr().err
-    assert "groq" in (here / "config.yaml").read_text()
-
-
-def test_init_and_check_use_a_provider_behind_litellm(here, capsys, monkeypatch):
-    monkeypatch.setenv("GEMINI_API_KEY", "x")
-
-    assert main(["init"]) == 0
-    assert main(["check"]) == 0
-
-    assert (
-        "gemini/gemini-3.5-flash at litellm, key env:GEMINI_API_KEY; chat; window_tokens, price, accepts from litellm's table"
-        in (capsys.readouterr().out)
-    )
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com/")
+    monkeypatch.setenv("AZURE_OPENAI_DEPLOYMENT", "work")
+    assert main(["init", "--offline", "--print"]) == 0
+    out = capsys.readouterr().out
+    assert "base_url: https://mine.openai.azure.com/openai/v1" in out
+    assert "model: work" in out
 
 
 def test_init_without_anything_keeps_the_simulated_tiers_and_says_so(here, capsys):
@@ -87,30 +116,137 @@ def test_init_without_anything_keeps_the_simulated_tiers_and_says_so(here, capsy
 
 
 def test_init_finds_a_local_server_and_its_model(here, capsys, monkeypatch):
-    class Models(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            body = b'{"data": [{"id": "my-local-model"}]}'
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    with ModelServer(models=("my-local-model",)) as server:
+        point_presets(monkeypatch, {"ollama": server.base_url})
 
-        def log_message(self, *_):
-            pass
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Models)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    from router.cli import init
-
-    text = init.default_text().replace("127.0.0.1:11434", f"127.0.0.1:{server.server_port}")
-    monkeypatch.setattr(init, "default_text", lambda: text)
-
-    try:
         assert main(["init"]) == 0
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
-    assert 'model: "my-local-model"' in (here / "config.yaml").read_text()
+    text = (here / "config.yaml").read_text()
+    assert "model: my-local-model" in text
+    assert f"base_url: {server.base_url}" in text
+    assert "found Ollama: a server on this machine, 1 model" in capsys.readouterr().err
+
+
+def test_a_model_that_is_gone_gives_way_to_the_newest_that_the_provider_lists(here, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    with ModelServer(models=("gpt-9-luna", "gpt-8-luna", "gpt-9.2-sol")) as server:
+        point_presets(monkeypatch, {"openai": server.base_url})
+
+        assert main(["init"]) == 0
+
+    assert server.seen == [("GET", "/v1/models", "Bearer sk-canary")]
+    assert re.findall(r"model: (.*)", (here / "config.yaml").read_text()) == ["gpt-9-luna", "gpt-9.2-sol"]
+    told = capsys.readouterr()
+    assert "sk-canary" not in told.err + told.out + (here / "config.yaml").read_text()
+
+
+def test_offline_the_names_that_ship_are_written_and_that_is_said(here, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+
+    assert main(["init"]) == 0
+    assert "could not be reached" in (told := capsys.readouterr().err)
+    assert "the names that ship with Tandem" in told
+    assert main(["init", "--offline", "--force"]) == 0
+    assert "not asked for its models" in capsys.readouterr().err
+
+
+def test_a_key_in_the_file_next_to_the_config_counts(here, capsys):
+    (here / ".env").write_text("export GROQ_API_KEY='gsk-canary'\n")
+    (here / ".env").chmod(0o600)
+
+    assert main(["init"]) == 0
+    assert main(["check"]) == 0
+
+    told = capsys.readouterr()
+    assert "key env:GROQ_API_KEY from .env" in told.out
+    assert "gsk-canary" not in told.out + told.err
+
+
+def test_flags_say_who_serves_a_tier(here, monkeypatch):
+    for name in ("GROQ_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "x")
+
+    assert main(["init", "--fast", "groq:small-one", "--deep", "anthropic", "--deep", "openai:big-one", "--yes"]) == 0
+
+    text = (here / "config.yaml").read_text()
+    assert re.findall(r"- name: (.*)", text) == ["groq", "anthropic", "openai"]
+    assert "model: small-one" in text
+    assert "model: big-one" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--fast", "grok"], "did you mean groq?"),
+        (["--deep", "kimi"], "hint: set MOONSHOT_API_KEY or KIMI_API_KEY"),
+        (["--fast", "lmstudio"], "LM Studio was not found here"),
+        (["--output", "nowhere/config.yaml"], "nowhere is not a folder"),
+        (["--output", "."], ". is a folder"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_the_way_out(here, capsys, arguments, said):
+    assert main(["init", *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert list(here.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_plainly(here, capsys):
+    assert main(["init", "--output", "/proc/config.yaml"]) == 1
+    assert "cannot write /proc/config.yaml: " in capsys.readouterr().err
+
+
+def talk(folder, answers: str, *arguments: str) -> str:
+    """Run the command on a terminal, type these answers, and hear what it says."""
+    controller, terminal = pty.openpty()
+    code = "import sys; from router.cli import main; sys.exit(main())"
+    environment = {
+        **os.environ,
+        "GROQ_API_KEY": "x",
+        "OPENAI_API_KEY": "y",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TERM": "dumb",
+    }
+    command = [sys.executable, "-c", code, "init", "--offline", *arguments]
+    process = subprocess.Popen(command, cwd=folder, stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
+    os.close(terminal)
+    os.write(controller, answers.encode())
+    said = b""
+    while True:
+        try:
+            piece = os.read(controller, 4096)
+        except OSError:  # what Linux answers when the other end of a terminal is closed
+            break
+        if not piece:
+            break
+        said += piece
+    os.close(controller)
+    assert process.wait(20) == 0
+    return said.decode()
+
+
+def test_on_a_terminal_it_asks_and_enter_takes_what_is_usual(here):
+    said = talk(here, "\n" * 10)
+
+    assert "Who serves fast?" in said
+    assert "numbers, the preferred first [1 2]:" in said
+    assert "model of Groq for fast" in said
+    assert re.findall(r"- name: (.*)", (here / "config.yaml").read_text()) == ["groq", "openai-fast", "openai-deep"]
+
+
+def test_answers_choose_the_targets_their_order_and_their_models(here):
+    talk(here, "9\n2 1\nmy-small\n\n\nmy-large\n")
+
+    text = (here / "config.yaml").read_text()
+    assert re.findall(r"- name: (.*)", text) == ["openai-fast", "groq", "openai-deep"]
+    assert re.findall(r"model: (.*)", text) == ["my-small", "openai/gpt-oss-120b", "my-large"]
+
+
+def test_yes_asks_nothing_on_a_terminal(here):
+    assert "Who serves" not in talk(here, "", "--yes")
+
+
+def test_an_unreadable_env_file_is_said(here, capsys):
+    (here / ".env").write_bytes(b"\xff")
+
+    assert main(["init"]) == 2
+    assert "is not UTF-8" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from router.cli import main
 from tests.conftest import SIMULATED
 from tests.router.cli.told import TURNS
@@ -53,3 +55,14 @@ def test_replay_of_the_ledger_says_what_it_could_not_read(home, capsys):
     told = capsys.readouterr()
     assert told.out == "no turns\n"
     assert "read 0 entries of 0 sessions" in told.err
+
+
+@pytest.mark.parametrize("command", ["replay", "tune"])
+def test_a_file_that_is_no_log_is_wrong_usage_and_what_can_be_read_is_told(home, capsys, command):
+    (home / "README.md").write_text("# A project\n\nHello.\n")
+
+    assert main([command, str(home / "README.md")]) == 2
+
+    told = capsys.readouterr()
+    assert "Codex, Claude Code, SpecStory and aider" in told.err
+    assert told.out == ""

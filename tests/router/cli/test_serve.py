@@ -11,7 +11,10 @@ import urllib.request
 import pytest
 
 from router.cli import main
+from router.cli.serve import _welcome
+from router.config.load import find_config, load_config
 from router.edge.server import bind
+from router.wiring import known_names
 from tests.conftest import SIMULATED
 from tests.tools.http import request_bytes
 from tests.tools.running import read_entries
@@ -166,3 +169,26 @@ def test_a_file_that_is_no_ledger_stops_the_start_with_a_way_out(here):
 
     assert server.returncode == 2
     assert "--ledger=off" in said
+
+
+def test_a_ledger_whose_folder_cannot_be_written_to_is_told_with_its_whole_path_and_requests_are_served(here):
+    server = start_server(here, "--log", "json", config=f"{SIMULATED.replace('path: test.db', 'path: /proc/nowhere/test.db')}")
+    url = json.loads(server.stderr.readline())["url"]
+    warned = json.loads(read_until(server, "config.warned"))
+
+    with urllib.request.urlopen(f"{url}/v1/models", timeout=20) as answer:
+        assert answer.status == 200
+    server.terminate()
+    assert server.wait(20) == 0
+    server.stderr.close()
+    assert warned["warning"].startswith("/proc/nowhere/test.db cannot be written to (")
+    assert "--ledger off" in warned["warning"]
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_force_is_named_only_where_there_is_a_file_to_overwrite(here, has_file):
+    if has_file:
+        (here / "config.yaml").write_text(SIMULATED)
+    loaded = load_config(find_config(None), known_names())
+
+    assert ("init --force`" in _welcome(loaded, "http://x")) is has_file

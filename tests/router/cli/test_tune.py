@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from router.cli import main
-from router.cli.past import PastFiles
+from router.cli.past.history import PastFiles
 from router.config.load import default_text, load_config
 from router.config.models import DecisionSettings
 from router.wiring import known_names

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from router.config.faults import Fault, as_fault, check_block, close_to, missing_extra
+from router.config.faults import Fault, as_fault, check_block, close_to, how_to_install, missing_extra
 from router.config.load import ConfigError, check_config
 from router.config.models import Config
 from router.contract.relay import Adapter, AdapterSettings
@@ -122,6 +122,30 @@ def test_a_typo_is_compared_with_the_names_of_the_block_it_is_in():
     assert "did you mean region?" in faults[0].hint
 
 
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        (("preferense",), "preference"),
+        (("server", "hots"), "host, port"),
+        (("tiers", "fast", "targets", 0, "urll"), "base_url"),
+    ],
+)
+def test_an_unknown_setting_is_answered_with_those_of_its_block(path, known):
+    (fault,) = every_fault(plant(yaml.safe_load(SIMULATED), path, 1))
+
+    assert fault.problem == "no such setting"
+    assert known in fault.hint.split("known here: ")[1]
+    assert "docs/" not in fault.hint
+
+
+def test_an_extra_comes_from_the_locks_in_a_checkout_and_from_the_package_elsewhere(monkeypatch):
+    assert how_to_install("litellm") == "make setup-litellm"
+
+    monkeypatch.setattr(Path, "is_file", lambda path: False)
+
+    assert how_to_install("litellm") == "pip install 'tandem-router[litellm]'"
+
+
 def test_a_place_that_has_a_fault_already_gets_no_second_one():
     faults = [Fault("here.ttft_seconds", "first")]
 
@@ -155,3 +179,25 @@ def test_an_adapter_names_the_extra_that_its_missing_library_comes_with():
 
     assert missing_extra(Missing) == "no_such_library"
     assert missing_extra(Present) == missing_extra(ADAPTERS["openai_http"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "hint"),
+    [
+        ("what: 1", "what", "known here: server, preference,"),
+        ("server: {prot: 1}", "server.prot", "did you mean port? known here: host, port"),
+        (
+            "tiers: {fast: {targets: [{name: a, price: {inptu: 1}}]}}",
+            "tiers.fast.targets[0].price.inptu",
+            "known here: input, output,",
+        ),
+        ("policies: [{window: {x: 1}}]", "policies[0].window.x", "known here: output_reserve_tokens"),
+    ],
+)
+def test_a_setting_that_does_not_exist_comes_with_those_that_do(text, path, hint):
+    with pytest.raises(ConfigError) as caught:
+        check_config(text, "test", Path("."), known_names())
+
+    (fault,) = [fault for fault in caught.value.faults if fault.path == path]
+    assert fault.problem == "no such setting"
+    assert hint in fault.hint

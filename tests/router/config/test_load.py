@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 import policies
-from router.config.load import ConfigError, check_config, default_text, find_config, load_config
+from router.config.load import ConfigError, check_config, default_text, find_config, load_config, load_ledger_path
 from router.config.models import SHIPPED_MODELS, DecisionSettings
 from router.wiring import known_names
 from tests.conftest import SIMULATED
@@ -24,22 +24,6 @@ def test_the_shipped_default_is_good_and_simulated():
 
     assert loaded.is_simulated
     assert loaded.warnings == ()
-
-
-def test_every_ready_block_of_the_default_is_a_good_target_once_uncommented(monkeypatch):
-    from router.cli.init import Tier, _ready_blocks, _section
-
-    text = default_text()
-    blocks = {tier: _ready_blocks(_section(text, tier)) for tier in Tier}
-    for ready in (*blocks[Tier.FAST], *blocks[Tier.DEEP]):
-        if ready.variable:
-            monkeypatch.setenv(ready.variable, "x")
-    config = "tiers:\n" + "".join(f"  {tier}:\n    targets:\n" + "".join(ready.text for ready in blocks[tier]) for tier in Tier)
-
-    loaded = check_config(config, "blocks", Path("."), known_names())
-
-    names = {plan.target.name for plan in loaded.targets}
-    assert {"cerebras", "groq", "ollama", "vllm", "llamacpp", "openai", "anthropic", "openrouter", "azure"} <= names
 
 
 def test_all_faults_are_reported_at_once_with_their_paths():
@@ -544,3 +528,20 @@ def test_a_file_with_thousands_of_faults_names_the_first_and_counts_the_rest():
 
     assert len(faults) == 101
     assert faults["file"].strip() == "1900 more problems"
+
+
+def test_the_ledger_is_found_without_any_key(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(SIMULATED.replace("adapter: simulated", "adapter: openai_http", 1))
+
+    assert load_ledger_path(config, known_names) == tmp_path / "test.db"
+    with pytest.raises(ConfigError):
+        load_config(config, known_names())
+
+
+def test_a_config_of_a_wrong_shape_has_no_ledger_to_find(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("nonsense: 1")
+
+    with pytest.raises(ConfigError, match="problem"):
+        load_ledger_path(config, known_names)

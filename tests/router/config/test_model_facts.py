@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from router.config.faults import how_to_install
 from router.config.load import ConfigError, check_config
 from router.config.model_facts import read_facts
 from router.contract.target import Price
@@ -109,10 +110,10 @@ def test_tls_of_its_own_is_a_fault_where_another_library_dials():
 
 
 @pytest.mark.usefixtures("without_litellm")
-def test_a_litellm_target_without_litellm_is_a_fault_that_names_the_extra():
+def test_a_litellm_target_without_litellm_is_a_fault_that_says_how_to_get_it():
     with pytest.raises(ConfigError) as caught:
         plan_of("adapter: litellm, model: gemini/gemini-3.5-flash")
 
     (fault,) = caught.value.faults
     assert fault.path == "tiers.fast.targets[0].adapter"
-    assert "tandem-router[litellm]" in fault.hint
+    assert fault.hint == how_to_install("litellm")

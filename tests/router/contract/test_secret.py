@@ -45,3 +45,13 @@ def test_a_withheld_variable_is_found_by_its_secret_and_by_nobody_else(monkeypat
 
     assert "WITHHELD_TEST_KEY" not in os.environ
     assert Secret("env:WITHHELD_TEST_KEY").reveal() == "canary"
+
+
+def test_a_key_out_of_the_file_next_to_the_config_counts_where_the_environment_has_none(monkeypatch):
+    monkeypatch.delenv("FILE_TEST_KEY", raising=False)
+    key = Secret("env:FILE_TEST_KEY", "canary")
+
+    assert (key.reveal(), key.is_from_file) == ("canary", True)
+    assert "canary" not in repr(key) + str(key)
+    monkeypatch.setenv("FILE_TEST_KEY", "theirs")
+    assert (key.reveal(), key.is_from_file) == ("theirs", False)

@@ -5,6 +5,7 @@ import pytest
 from router.contract.caller import LOCAL, Caller
 from router.contract.words import Dialect, Tier
 from router.edge.control import CurrentCatalogue
+from router.telemetry import events
 from tests.tools.edge import FakePlan, FakeRoad, running_edge
 from tests.tools.http import call, chat
 from tests.tools.values import make_target
@@ -198,3 +199,15 @@ async def test_readiness_ends_when_the_router_is_shutting_down():
         alive = await call(port, "/healthz")
 
     assert (ready.status, stopping.status, alive.status) == (200, 503, 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_logged"), [("/favicon.ico", False), ("/.well-known/appspecific/x.json", False), ("/x", True)]
+)
+async def test_what_a_browser_asks_for_by_itself_is_refused_and_not_logged(port, monkeypatch, path, is_logged):
+    logged = []
+    monkeypatch.setattr(events, "request_rejected", lambda **fields: logged.append(fields))
+
+    reply = await call(port, path)
+
+    assert (reply.status, reply.json["error"]["code"], bool(logged)) == (404, "not_found", is_logged)

@@ -110,7 +110,7 @@ def test_a_rejection_is_logged_by_status_and_code(monkeypatch):
 
     reject(BadRequest("wrong"), Dialect.CHAT, "req_1")
 
-    assert logged == [{"status": 400, "code": "invalid_request"}]
+    assert logged == [{"status": 400, "code": "invalid_request", "message": "wrong"}]
 
 
 def test_an_answer_that_need_not_close_does_not():

@@ -84,7 +84,7 @@ def test_for_a_person_an_event_is_a_sentence_and_a_warning_is_marked(logged):
     events.policy_skipped(policy="mine", reason="ValueError")
 
     rejected, skipped = (line.split("  ", 1)[1] for line in lines())
-    assert rejected == "request rejected  status=413  code=body_too_large"
+    assert rejected == "413 rejected  body_too_large"
     assert skipped == "warning: policy skipped  policy=mine  reason=ValueError"
 
 
@@ -124,3 +124,34 @@ def test_where_an_error_came_from_is_its_innermost_line_and_never_a_value():
 
 def test_an_error_that_was_never_raised_came_from_nowhere():
     assert events.place_of(ValueError("x")) == ""
+
+
+def test_a_screen_shows_the_requests_itself_and_takes_the_other_lines(capsys):
+    taken: list[str] = []
+    events.set_up_logging(as_json=False, note=taken.append)
+
+    events.request_settled(SETTLED)
+    events.server_stopped()
+    events.policy_skipped(policy="mine", reason="ValueError")
+    events.set_up_logging(as_json=True)
+
+    assert [line.split("  ", 1)[1] for line in taken] == ["warning: policy skipped  policy=mine  reason=ValueError"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_person_does_not_read_of_codex_trying_a_websocket_first_and_a_program_does(logged):
+    lines = logged(as_json=False)
+    events.request_rejected(status=426, code="upgrade_required")
+    assert lines() == []
+
+    lines = logged(as_json=True)
+    events.request_rejected(status=426, code="upgrade_required")
+    assert json.loads(lines()[0])["status"] == 426
+
+
+def test_what_a_caller_sent_cannot_steer_the_terminal(logged):
+    lines = logged(as_json=False)
+
+    events.request_rejected(status=404, code="not_found", message="no route /\x1b[2J")
+
+    assert lines()[0].endswith("404 rejected  not_found  no route /?[2J")

@@ -2,10 +2,19 @@
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from router.stores.sqlite.files import StoreUnusable, connect, connect_to_read, create_private, inode_of, make_private
+from router.stores.sqlite.files import (
+    StoreUnusable,
+    StoreUnwritable,
+    connect,
+    connect_to_read,
+    create_private,
+    inode_of,
+    make_private,
+)
 
 
 def test_a_file_is_its_owners_alone_with_all_that_sqlite_puts_next_to_it(tmp_path):
@@ -58,3 +67,13 @@ def test_a_connection_to_read_cannot_write(tmp_path):
     create_private(tmp_path / "a.db")
     with closing(connect_to_read(tmp_path / "a.db")) as database, pytest.raises(sqlite3.OperationalError, match="readonly"):
         database.execute("CREATE TABLE a (x)")
+
+
+def test_a_file_that_cannot_be_made_is_told_with_its_path_to_those_who_may_know_it():
+    path = Path("/proc/nowhere/a.db")
+
+    with pytest.raises(StoreUnwritable) as caught:
+        create_private(path)
+
+    assert caught.value.path == path
+    assert "/proc" not in str(caught.value)

@@ -1,6 +1,10 @@
 """A decision as readable text: what `explain` and `why` print."""
 
+import sys
+
 from router.contract.request import Json, JsonObject
+from router.screen.figures import duration, money
+from router.telemetry.colour import paint_tier
 
 _DRY_RUN_SESSION = "x:replay-"
 """The start of the session id of a request that was only written to be explained."""
@@ -27,6 +31,12 @@ def write_explanation(decision: JsonObject) -> str:
     return "\n".join(lines)
 
 
+def print_explanation(decision: JsonObject) -> None:
+    """The same on standard output, with the tier in its colour."""
+    tier, gap, rest = write_explanation(decision).partition("  ")
+    print(f"{paint_tier(tier, sys.stdout)}{gap}{rest}")
+
+
 def _turn(decision: JsonObject) -> str:
     """The kind of turn; client and session where they have a name."""
     parts = [str(decision["turn_kind"])]
@@ -46,10 +56,10 @@ def _evidence(item: Json) -> str:
 
 def _estimate(estimate: JsonObject) -> str:
     redo = _number(estimate["redo_seconds"])
-    again = f", including {redo:.1f} s for a possible redo on deep" if redo else ""
-    money = estimate["money_usd"]
-    price = "" if money is None else f", {_number(money):.4f} USD"
-    return f"{_number(estimate['seconds']):.1f} s{again}{price} ({estimate['target']}{_ratio(estimate)})"
+    again = f", including {duration(redo)} for a possible redo on deep" if redo else ""
+    usd = estimate["money_usd"]
+    price = "" if usd is None else f", {money(_number(usd))}"
+    return f"{duration(_number(estimate['seconds']))}{again}{price} ({estimate['target']}{_ratio(estimate)})"
 
 
 def _ratio(estimate: JsonObject) -> str:
@@ -70,7 +80,7 @@ def _flip(flip: JsonObject, decided_by: str) -> str:
         parts.append(f"the long-task chance were {_number(flip['score']):.0%}")
     if flip.get("fast_wait_seconds") is not None:
         were = "" if parts else " were"
-        parts.append(f"the wait on fast{were} {_number(flip['fast_wait_seconds']):.1f} s")
+        parts.append(f"the wait on fast{were} {duration(_number(flip['fast_wait_seconds']))}")
     return f"if {', or '.join(parts)}" if parts else "only with a different override"
 
 

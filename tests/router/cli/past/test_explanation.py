@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.cli.explanation import write_explanation
+from router.cli.past.explanation import write_explanation
 
 DECISION = {
     "tier": "fast",
@@ -56,9 +56,9 @@ def test_a_decision_is_told_from_its_reason_to_what_would_change_it():
         "  -1.50     learned: looks like a quick edit",
         "  rule_out  window: too long (spark)",
         "estimates",
-        "  fast  4.3 s, including 1.5 s for a possible redo on deep, 0.0123 USD (spark)",
-        "  deep  9.0 s (sage; its turns take 1.25 times the expected calls, 0.80 times the expected output)",
-        "would flip  if the long-task chance were 30%, or the wait on fast 7.9 s",
+        "  fast  4.3s, including 1.5s for a possible redo on deep, $0.012 (spark)",
+        "  deep  9.0s (sage; its turns take 1.25 times the expected calls, 0.80 times the expected output)",
+        "would flip  if the long-task chance were 30%, or the wait on fast 7.9s",
     ]
 
 
@@ -80,7 +80,7 @@ def test_without_evidence_there_is_none():
     ("flip", "decided_by", "said"),
     [
         ({"score": 0.3, "fast_wait_seconds": None}, "estimate", "if the long-task chance were 30%"),
-        ({"score": None, "fast_wait_seconds": 2.0}, "estimate", "if the wait on fast were 2.0 s"),
+        ({"score": None, "fast_wait_seconds": 2.0}, "estimate", "if the wait on fast were 2.0s"),
         ({"score": None, "fast_wait_seconds": None}, "insist", "only with a different override"),
         ({"score": None, "fast_wait_seconds": None}, "rule_out", "never: no other tier can serve this"),
     ],
@@ -98,4 +98,4 @@ def test_what_a_target_would_not_be_sent_and_who_was_not_heard_are_told():
 def test_an_estimate_from_before_ratios_were_learnt_is_told_without_them():
     old = {"target": "sage", "seconds": 9.0, "money_usd": None, "redo_seconds": 0.0}
 
-    assert "  deep  9.0 s (sage)" in lines_of(estimates={"deep": old})
+    assert "  deep  9.0s (sage)" in lines_of(estimates={"deep": old})

@@ -1,6 +1,7 @@
 """What `replay` and `tune` share: which history is meant, and going through it with a progress bar."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,13 @@ class PastFiles:
         if self.logs:
             self._say_logs()
 
+    def is_unknown(self) -> bool:
+        """Whether files were given and none of them is a log that can be read. Says so."""
+        is_unknown = bool(self.logs) and not self.tally.files and self.ledger is None and not self.tally.unreadable_files
+        if is_unknown:
+            say("no session log among these files\n  hint: Codex, Claude Code, SpecStory and aider write logs that can be read")
+        return is_unknown
+
     def _say_logs(self) -> None:
         found = ", ".join(f"{count} of {name}" for name, count in sorted(self.tally.files.items())) or "none"
         say(f"read {sum(self.tally.files.values())} logs ({found}), {self.tally.sessions} sessions")
@@ -99,7 +107,7 @@ def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: 
 
 
 def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> bool:
-    path = Path(named).expanduser() if named else loaded.ledger_path
+    path = Path(os.path.expanduser(named)) if named else loaded.ledger_path
     if path is None:
         say("no ledger is configured\n  hint: name one with --ledger FILE, or set ledger.path")
         return False
@@ -113,7 +121,7 @@ def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> bool:
 
 
 def _find_logs(named: list[str], found: PastFiles) -> bool:
-    places = [Path(log).expanduser() for log in named]
+    places = [Path(os.path.expanduser(log)) for log in named]
     missing = [str(place) for place in places if not place.exists()]
     if missing:
         say(f"no such file or folder: {', '.join(missing)}")

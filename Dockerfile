@@ -1,0 +1,32 @@
+# Tandem in a container, as a user without rights. See docs/how-to/run-as-a-service.md.
+#
+#   docker build -t tandem .
+#   docker run --rm --network host -v tandem:/var/lib/tandem tandem
+#
+# It listens on loopback alone, since no key keeps callers out: whoever reaches it could spend yours. So it shares the host's
+# network (--network host) instead of publishing a port, and is reached at 127.0.0.1 as without a container.
+ARG PYTHON=3.11
+
+FROM python:${PYTHON}-slim AS build
+WORKDIR /src
+RUN python -m venv --without-pip /opt/tandem
+COPY requirements/serve.txt requirements/
+RUN python -m pip --python /opt/tandem/bin/python install --no-cache-dir --require-hashes -r requirements/serve.txt
+COPY pyproject.toml README.md LICENSE config.yaml ./
+COPY adapters adapters
+COPY policies policies
+COPY router router
+RUN python -m pip --python /opt/tandem/bin/python install --no-cache-dir --no-deps --no-build-isolation .
+
+FROM python:${PYTHON}-slim
+COPY --from=build /opt/tandem /opt/tandem
+RUN useradd --system --uid 10001 --home-dir /var/lib/tandem --create-home --shell /usr/sbin/nologin tandem
+# The config is looked for in this folder, and the ledger is next to the config. Without a config it is here all the same.
+WORKDIR /var/lib/tandem
+ENV PATH=/opt/tandem/bin:$PATH XDG_STATE_HOME=/var/lib PYTHONDONTWRITEBYTECODE=1
+VOLUME /var/lib/tandem
+USER 10001
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
+  CMD ["python", "-c", "import http.client as h; c = h.HTTPConnection('127.0.0.1', 4000, timeout=3); c.request('GET', '/healthz'); raise SystemExit(c.getresponse().status != 200)"]
+ENTRYPOINT ["tandem"]
+CMD ["serve", "--log", "json"]

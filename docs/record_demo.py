@@ -1,0 +1,178 @@
+"""Draws docs/demo.svg from a real run of `tandem demo`: `make demo-svg`.
+
+The run happens in a pseudo-terminal, and the picture plays at the pace of what was printed there, once, and stays as it ended.
+It is words in the reader's own monospace font on a dark ground, so that it can be read on light and dark pages. Whoever wants
+no motion, or has a viewer without it, sees the end.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURE = ROOT / "docs" / "demo.svg"
+COMMAND = "tandem demo"
+COLUMNS, ROWS = 80, 50
+_CHAR_WIDTH, _LINE_HEIGHT, _MARGIN, _FONT_SIZE = 8.43, 19, 16, 14
+_LEAD_SECONDS = 0.8
+"""Between the command and the first turn. What the routers need to start is left out: it says more of the machine."""
+_TICK_SECONDS = 0.45
+"""The running clock is drawn this often; ten times a second would only make the file larger."""
+_CLASSES = {"1": "b", "2": "d", "32": "f", "34": "p"}
+_CODES = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
+_STYLE = """
+text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono","Liberation Mono",monospace;fill:#e6edf3}
+.b{font-weight:bold}.d{fill:#9198a1}.f{fill:#3fb950}.p{fill:#58a6ff}.t{visibility:hidden}
+@media (prefers-reduced-motion:no-preference){
+.l{animation:come 1ms backwards}.t{animation:pass 1s}
+@keyframes come{from,to{visibility:hidden}}@keyframes pass{from,to{visibility:visible}}}
+"""
+
+Run = tuple[str, str]
+"""A class of the style sheet, and the words that are drawn in it."""
+
+
+@dataclass
+class Shown:
+    """What one line of the screen held, and from when on."""
+
+    at: float
+    runs: list[Run] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(words for _, words in self.runs).rstrip()
+
+
+class Terminal:
+    """As much of a terminal as the demo uses: colours, new lines, and clearing the line that it is on."""
+
+    def __init__(self) -> None:
+        self.lines: list[list[Shown]] = [[]]
+        self._style = ""
+
+    def feed(self, text: str, at: float) -> None:
+        """Take what was printed at one moment."""
+        place = 0
+        for code in _CODES.finditer(text):
+            self._write(text[place : code.start()], at)
+            place = code.end()
+            if code[2] == "m":
+                self._style = _CLASSES.get(code[1], "")
+            elif code[2] == "K":
+                self.lines[-1].append(Shown(at))
+        self._write(text[place:], at)
+
+    def _write(self, text: str, at: float) -> None:
+        for number, words in enumerate(text.replace("\r", "").split("\n")):
+            if number:
+                self.lines.append([])
+            if words:
+                if not self.lines[-1]:
+                    self.lines[-1].append(Shown(at))
+                self.lines[-1][-1].runs.append((self._style, words))
+
+
+def record(command: list[str]) -> Iterator[tuple[float, str]]:
+    """Run a command in a pseudo-terminal: what it prints, and when. Raises `CalledProcessError` where it fails."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
+    began = time.monotonic()
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment, cwd=ROOT) as process:  # noqa: S603
+        os.close(its)
+        rest = b""
+        while piece := _read(ours):
+            *whole, rest = re.split(rb"(?<=\n)|(?=\r\x1b\[K)", rest + piece)
+            for part in whole:
+                yield time.monotonic() - began, part.decode()
+            if rest and not rest.endswith(b"\x1b"):
+                yield time.monotonic() - began, rest.decode()
+                rest = b""
+    os.close(ours)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+
+
+def _read(ours: int) -> bytes:
+    try:
+        return os.read(ours, 65_536)
+    except OSError:
+        return b""  # so Linux says that nobody writes there any more
+
+
+def draw(lines: list[list[Shown]]) -> str:
+    """The picture of what was on the screen."""
+    while lines and not any(shown.text for shown in lines[-1]):
+        lines = lines[:-1]
+    width = round(COLUMNS * _CHAR_WIDTH + 2 * _MARGIN)
+    height = (len(lines) + 1) * _LINE_HEIGHT + 2 * _MARGIN
+    elements = [_text(0, f'<tspan class="d">$ </tspan><tspan class="b">{COMMAND}</tspan>', "")]
+    skipped = max(0.0, _first_turn_at(lines) - _LEAD_SECONDS)
+    for number, shown in enumerate(lines, 1):
+        elements += _draw_line(number, shown, skipped)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" width="{width}" height="{height}"'
+    ground = '<rect width="100%" height="100%" rx="8" fill="#161b22"/>'
+    title = f"<title>{COMMAND}: each turn of a coding afternoon, the tier that served it, and why</title>"
+    return (
+        f'{head} viewBox="0 0 {width} {height}">{title}<style>{_STYLE}</style>{ground}\n' + "\n".join(elements) + "\n</svg>\n"
+    )
+
+
+def _first_turn_at(lines: list[list[Shown]]) -> float:
+    return next((line[-1].at for line in lines if line and line[-1].text.startswith(">")), 0.0)
+
+
+def _draw_line(number: int, shown: list[Shown], skipped: float) -> Iterable[str]:
+    """The passing states of a line, a few a second, and the one that stays."""
+    if not shown:
+        return
+    *passing, last = shown
+    passing = [one for one in passing if one.text]
+    kept: list[Shown] = []
+    for one in passing:
+        if not kept or (one.text != kept[-1].text and one.at - kept[-1].at >= _TICK_SECONDS):
+            kept.append(one)
+    for one, after in pairwise([*kept, last]):
+        begins = max(0.0, one.at - skipped)
+        lasts = after.at - skipped - begins
+        if lasts > 0:
+            yield _text(number, _spans(one), f'class="t" style="animation-delay:{begins:.2f}s;animation-duration:{lasts:.2f}s"')
+    if last.text:
+        yield _text(number, _spans(last), f'class="l" style="animation-delay:{max(0.0, last.at - skipped):.2f}s"')
+
+
+def _spans(shown: Shown) -> str:
+    return "".join(
+        f'<tspan class="{style}">{escape(words)}</tspan>' if style else escape(words, quote=False)
+        for style, words in shown.runs
+    )
+
+
+def _text(number: int, words: str, attributes: str) -> str:
+    y = _MARGIN + number * _LINE_HEIGHT + _FONT_SIZE
+    return f'<text x="{_MARGIN}" y="{y}" {attributes}>{words}</text>'.replace(" >", ">")
+
+
+def main() -> None:
+    """Run the demo and write its picture."""
+    terminal = Terminal()
+    for at, text in record([sys.executable, "-m", "router.cli", "demo"]):
+        terminal.feed(text, at)
+    PICTURE.write_text(draw(terminal.lines), encoding="utf-8")
+    print(f"wrote {PICTURE.relative_to(ROOT)}, {PICTURE.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

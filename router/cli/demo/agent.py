@@ -1,0 +1,199 @@
+"""The developer's coding agent: a client like any other, which speaks plain Chat Completions over HTTP."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import orjson
+
+from router.cli.demo.afternoon import Turn
+from router.contract.errors import TandemError
+from router.contract.relay import Flow, Headers, UpstreamRequest
+from router.contract.request import Json, JsonObject
+from router.contract.target import Timeouts
+from router.contract.words import Tier
+from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.headers import REQUEST_ID
+from router.upstream.pool import Pool
+
+_TIMEOUTS = Timeouts(connect_seconds=5.0, first_byte_seconds=30.0, stall_seconds=30.0)
+_MAX_TRIES = 3
+_MAX_RED_RUNS = 4
+"""After so many the agent gives up and says so."""
+_LOOK, _EDIT, _TEST = "read_file", "edit_file", "run_tests"
+_DONE, _GREEN, _RED = "done", "42 passed", "1 failed, 41 passed"
+_TOOLS: list[Json] = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": description,
+            "parameters": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+        },
+    }
+    for name, description in ((_LOOK, "Read a file."), (_EDIT, "Change a file."), (_TEST, "Run the tests."))
+]
+
+
+class Refused(Exception):
+    """The router refused for good, or could not be reached. The message says why."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One request and its answer, as far as it came."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def id(self) -> str:
+        return self.headers.get(REQUEST_ID, "")
+
+    @property
+    def tier(self) -> str:
+        return self.headers.get("x-tandem-tier", "")
+
+    @property
+    def because(self) -> str:
+        return self.headers.get("x-tandem-because", "")
+
+
+@dataclass(slots=True)
+class PlayedTurn:
+    """A turn and its calls in order, refused ones too."""
+
+    turn: Turn
+    calls: list[Call] = field(default_factory=list)
+    has_failed: bool = False
+    """Whether its tests were red when the agent gave up."""
+
+
+class _Listener:
+    """Takes an answer as it comes."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.has_begun, self.has_ended = asyncio.Event(), asyncio.Event()
+        self.error: TandemError | None = None
+
+    def feed_from(self, flow: Flow) -> None:
+        pass
+
+    def start(self, status: int, headers: Headers) -> None:
+        self._call.status, self._call.headers = status, dict(headers)
+
+    def write(self, data: bytes) -> None:
+        self._call.body += data
+        self.has_begun.set()
+
+    def end(self) -> None:
+        self.has_begun.set()
+        self.has_ended.set()
+
+    def fail(self, error: TandemError) -> None:
+        self.error = error
+        self.end()
+
+
+@dataclass(slots=True)
+class Agent:
+    """One conversation: it keeps the messages, calls the tools that the model names, and comes again after a 429.
+
+    `headers` go out with every request, as a client's config has them.
+    """
+
+    pool: Pool
+    url: str
+    session: str
+    headers: Headers = ()
+    speed: float = 1.0
+    on_progress: Callable[[PlayedTurn], None] = lambda _: None
+    """Called when a call has begun, and when its answer has."""
+    _messages: list[Json] = field(default_factory=list)
+
+    async def take(self, turn: Turn) -> PlayedTurn:
+        """One turn, from what is typed to the last word. Raises `Refused`."""
+        played = PlayedTurn(turn)
+        self._messages.append({"role": "user", "content": turn.words})
+        work = [_LOOK] * turn.looks + [_EDIT] * turn.edits + [_TEST] * turn.is_tested
+        red_runs, has_deep_edit = 0, False
+        while work:
+            tool = work.pop(0)
+            call = await self._ask(played, {"type": "function", "function": {"name": tool}})
+            has_deep_edit |= tool == _EDIT and call.tier == Tier.DEEP
+            is_red = turn.is_hard and not has_deep_edit
+            self._run_tools(_DONE if tool != _TEST else _RED if is_red else _GREEN)
+            if tool == _TEST and is_red:
+                red_runs += 1
+                played.has_failed = red_runs == _MAX_RED_RUNS
+                work += [] if played.has_failed else [_EDIT, _TEST]
+        await self._ask(played, "none", turn.hangs_up_after_seconds)
+        return played
+
+    def _run_tools(self, result: str) -> None:
+        calls = as_list(as_object(self._messages[-1]).get("tool_calls"))
+        for call in calls:
+            self._messages.append({"role": "tool", "tool_call_id": as_object(call)["id"], "content": result})
+
+    async def _ask(self, played: PlayedTurn, tool_choice: Json, hang_up_after: float | None = None) -> Call:
+        """Send the conversation and take in the answer. A simulated model calls what it is told to, so the choice is told."""
+        body = {"model": "auto", "stream": True, "messages": self._messages, "tools": _TOOLS, "tool_choice": tool_choice}
+        for _ in range(_MAX_TRIES):
+            call = Call()
+            played.calls.append(call)
+            await self._send(played, call, orjson.dumps(body), hang_up_after)
+            if call.status == 200:
+                self._messages.append(read_answer(call.body))
+                return call
+            if call.status != 429:
+                break
+            await asyncio.sleep(float(call.headers.get("retry-after", 1)))
+        raise Refused(f"{call.status} {call.body.decode(errors='replace')}")
+
+    async def _send(self, played: PlayedTurn, call: Call, body: bytes, hang_up_after: float | None) -> None:
+        """One request. The answer is taken in as it comes, and its rest left where the caller hangs up."""
+        listener = _Listener(call)
+        headers = (("content-type", "application/json"), ("x-tandem-session", self.session), *self.headers)
+        url = f"{self.url}/v1/chat/completions"
+        sent = self.pool.open(UpstreamRequest("router", "POST", url, headers, body, _TIMEOUTS), listener)
+        self.on_progress(played)
+        try:
+            await listener.has_begun.wait()
+            self.on_progress(played)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if hang_up_after is None else hang_up_after / self.speed):
+                    await listener.has_ended.wait()
+        finally:
+            sent.cancel()
+        if listener.error is not None:
+            raise Refused(str(listener.error))
+
+
+def read_answer(stream: bytes) -> JsonObject:
+    """The assistant's message out of a stream, as far as it came."""
+    texts: list[str] = []
+    calls: list[Json] = []
+    for delta in _deltas(stream):
+        texts.append(as_text(delta.get("content")))
+        for piece in as_list(delta.get("tool_calls")):
+            _add_piece(calls, as_object(piece))
+    return {"role": "assistant", "content": "".join(texts), **({"tool_calls": calls} if calls else {})}
+
+
+def _deltas(stream: bytes) -> Iterator[JsonObject]:
+    for line in stream.split(b"\n"):
+        if line.startswith(b"data: {"):
+            for choice in as_list(as_object(orjson.loads(line[6:])).get("choices")):
+                yield as_object(as_object(choice).get("delta"))
+
+
+def _add_piece(calls: list[Json], piece: JsonObject) -> None:
+    """A call comes with its name first, then its arguments bit by bit."""
+    function = as_object(piece.get("function"))
+    if piece.get("id"):
+        calls.append({"id": piece["id"], "type": "function", "function": {"name": function.get("name"), "arguments": ""}})
+    told = as_object(as_object(calls[-1])["function"])
+    told["arguments"] = as_text(told["arguments"]) + as_text(function.get("arguments"))

@@ -1,0 +1,82 @@
+"""`tandem doctor`."""
+
+import argparse
+
+from router.cli.common import add_config_argument, add_timeout_argument, init_command, print_json, say
+from router.cli.setup.findings import (
+    GOOD,
+    MEND,
+    NOTE,
+    Finding,
+    as_json,
+    look_at_clients,
+    look_at_keys,
+    look_at_ledger,
+    look_at_port,
+    look_at_python,
+    look_at_targets,
+    look_at_tokenizer,
+    say_findings,
+)
+from router.cli.setup.host import all_faults
+from router.config.faults import Fault
+from router.config.load import ConfigError, LoadedConfig, find_config, load_config
+from router.config.models import ServerSettings
+from router.wiring import known_names
+
+EXAMPLES = ("doctor", "doctor --no-calls", "doctor --json --timeout 5")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_config_argument(parser)
+    parser.add_argument("--no-calls", action="store_true", help="do not let targets answer a word, which costs a few tokens")
+    add_timeout_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look at everything that a router needs, and say how to mend what is wrong. 0: nothing to mend."""
+    loaded: LoadedConfig | None = None
+    try:
+        loaded = load_config(find_config(arguments.config), known_names())
+        findings = [Finding("config", GOOD, f"{loaded.source} ({loaded.fingerprint})")]
+        findings += [Finding("config", NOTE, warning) for warning in loaded.warnings]
+        if loaded.is_simulated:
+            hint = f"{init_command()} writes a config for your keys and local servers"
+            findings.append(Finding("config", NOTE, "no model is configured: simulated tiers answer", hint))
+    except ConfigError as error:
+        findings = [_tell_fault(error.source, fault) for fault in all_faults(error)]
+    server = loaded.config.server if loaded is not None else ServerSettings()
+    findings += [look_at_python(), look_at_tokenizer(), look_at_port(server.host, server.port)]
+    if loaded is not None:
+        findings += [
+            *look_at_clients(loaded),
+            *look_at_ledger(loaded.ledger_path),
+            *look_at_keys(loaded),
+            *_look_at_targets(arguments, loaded),
+        ]
+    if arguments.json:
+        print_json(as_json(findings))
+    else:
+        say_findings(findings)
+    return _end(findings)
+
+
+def _tell_fault(source: str, fault: Fault) -> Finding:
+    place = source if fault.path == "file" else fault.place
+    return Finding("config", MEND, f"{place}: {fault.problem}", fault.hint)
+
+
+def _look_at_targets(arguments: argparse.Namespace, loaded: LoadedConfig) -> list[Finding]:
+    models = sum(plan.is_model for plan in loaded.targets)
+    if models and not arguments.no_calls:
+        targets = "1 target" if models == 1 else f"{models} targets"
+        say(f"asking {targets} for a word each, which costs a few tokens (--no-calls leaves that out)")
+    return look_at_targets(loaded, arguments.timeout, calls=not arguments.no_calls)
+
+
+def _end(findings: list[Finding]) -> int:
+    count = sum(finding.state == MEND for finding in findings)
+    say(f"{count} thing{'s' if count != 1 else ''} to mend" if count else "nothing to mend")
+    return 1 if count else 0

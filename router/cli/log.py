@@ -1,0 +1,112 @@
+"""`tandem log`."""
+
+import argparse
+import time
+from datetime import datetime
+from pathlib import Path
+
+from router.cli.common import print_json
+from router.cli.past.looking import (
+    add_count_argument,
+    add_looking_arguments,
+    find_ledger,
+    look,
+    say_nothing_found,
+)
+from router.cli.tables import columns_here, style_here, write_markdown
+from router.contract.request import JsonObject
+from router.screen.figures import count, day_and_clock, duration, money
+from router.screen.lines import Layout, short_name
+from router.screen.text import Style
+from router.screen.turns import Turn, Turns
+from router.stores.sqlite.past import read_newest
+
+_TITLES = ("time", "client", "turn", "tier", "calls", "first", "took", "in", "out", "cost", "why")
+_LEFT = ("time", "client", "tier", "why")
+
+EXAMPLES = (
+    "log",
+    "log --since 2h -n 50",
+    "log --json",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_looking_arguments(parser)
+    add_count_argument(parser, "turns")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the newest turns, the last one at the end."""
+    turns = look(find_ledger(arguments), lambda path: read_turns(path, arguments.since, arguments.count))
+    if not turns:
+        return say_nothing_found(arguments)
+    if arguments.json:
+        print_json([_as_json(turn) for turn in turns])
+        return 0
+    if arguments.markdown:
+        print("\n".join(write_markdown(_TITLES, [_row(turn) for turn in turns], left=_LEFT)))
+        return 0
+    now = time.time()
+    today = datetime.fromtimestamp(now).date()
+    is_dated = any(datetime.fromtimestamp(turn.at).date() != today for turn in turns)
+    layout = Layout(columns_here(), style_here(), is_dated=is_dated)
+    print(layout.head())
+    for turn in turns:
+        print(layout.line(turn, now))
+    return 0
+
+
+def read_turns(path: Path, since: float, most: int) -> list[Turn]:
+    """The newest turns out of the ledger, oldest first. Raises `StoreUnusable`."""
+    calls, before = read_newest(path, since, most)
+    turns = Turns()
+    for (caller, session), known in before.items():
+        turns.count_from(caller, session, known)
+    found: dict[int, Turn] = {}
+    for call in calls:
+        turn = turns.replay(call.line, decided=call.decided)
+        if turn is not None:
+            found[id(turn)] = turn
+    return list(found.values())[-most:]
+
+
+def _as_json(turn: Turn) -> JsonObject:
+    return {
+        "at": turn.at,
+        "client": turn.client or None,
+        "session": turn.session or None,
+        "turn": turn.number,
+        "kind": turn.kind or None,
+        "tier": turn.tier,
+        "moved_up": turn.has_moved_up,
+        "calls": turn.calls,
+        "first_seconds": turn.first_seconds,
+        "seconds": round(turn.seconds, 3),
+        "input_tokens": turn.input_tokens,
+        "output_tokens": turn.output_tokens,
+        "cost_usd": turn.cost_usd,
+        "cost_is_partial": turn.lacks_cost,
+        "outcome": turn.outcome,
+        "status": turn.status,
+        "trouble": turn.trouble or None,
+        "why": turn.why or None,
+    }
+
+
+def _row(turn: Turn) -> list[str]:
+    has_tier = turn.tier is not None
+    return [
+        day_and_clock(turn.at),
+        short_name(turn, Style()),
+        str(turn.number or "-"),
+        f"{turn.tier}{' ↑' if turn.has_moved_up else ''}" if has_tier else str(turn.status),
+        str(turn.calls or ""),
+        duration(turn.first_seconds) if has_tier else "",
+        duration(turn.seconds) if has_tier else "",
+        count(turn.input_tokens) if has_tier else "",
+        count(turn.output_tokens) if has_tier else "",
+        money(turn.cost_usd) if has_tier else "",
+        "; ".join(part for part in (turn.trouble, turn.why) if part),
+    ]

@@ -1,0 +1,70 @@
+"""What the commands that look back share: which ledger, since when, in which form, and what to say where there is nothing."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from router.cli import Ended
+from router.cli.common import add_config_argument, known_names, say, say_faults, whole_number_between
+from router.cli.past.since import add_since_argument
+from router.config.load import ConfigError, find_config, load_ledger_path
+from router.stores.sqlite.files import StoreUnusable
+from router.stores.sqlite.past import wait_for_writer
+from router.stores.sqlite.turns import RecordedTurn, find_turn
+
+Found = TypeVar("Found")
+
+
+def add_looking_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `log`, `sessions` and `stats`."""
+    add_config_argument(parser)
+    add_since_argument(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--markdown", action="store_true", help="print Markdown")
+
+
+def add_count_argument(parser: argparse.ArgumentParser, what: str) -> None:
+    """`-n`."""
+    parser.add_argument(
+        "-n", "--count", type=whole_number_between(1, 100_000), default=20, metavar="N", help=f"how many {what} (default: 20)"
+    )
+
+
+def find_ledger(arguments: argparse.Namespace) -> Path:
+    """The config's ledger. Raises `Ended` after saying why there is none."""
+    try:
+        path = load_ledger_path(find_config(arguments.config), known_names)
+    except ConfigError as error:
+        say_faults(error.source, error.faults)
+        raise Ended(2) from error
+    if path is None:
+        say("no ledger is configured\n  hint: set ledger.path")
+        raise Ended(1)
+    return path
+
+
+def look(path: Path, read: Callable[[Path], Found]) -> Found:
+    """What a ledger tells. Raises `Ended` after saying why it tells nothing."""
+    try:
+        wait_for_writer(path)
+        return read(path)
+    except StoreUnusable as error:
+        say(str(error))
+        raise Ended(1) from error
+
+
+def find_recorded_turn(path: Path, request_id: str | None) -> RecordedTurn:
+    """A turn of a ledger. Raises `Ended` after saying why there is none."""
+    turn = look(path, lambda path: find_turn(path, request_id))
+    if turn is None:
+        say(f"no request {request_id} in {path}" if request_id else f"no turn in {path} yet")
+        raise Ended(1)
+    return turn
+
+
+def say_nothing_found(arguments: argparse.Namespace) -> int:
+    """The ledger holds nothing of what was asked for."""
+    say("no turns in that time" if arguments.since else "no turns in the ledger yet")
+    return 1

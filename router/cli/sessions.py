@@ -1,0 +1,55 @@
+"""`tandem sessions`."""
+
+import argparse
+
+from router.cli.common import print_json
+from router.cli.past.looking import add_count_argument, add_looking_arguments, find_ledger, look, say_nothing_found
+from router.cli.tables import style_here, write_markdown, write_table
+from router.screen.figures import count, day_and_clock, duration, money
+from router.screen.lines import short_name
+from router.screen.text import Style
+from router.screen.turns import Turn
+from router.stores.sqlite.past import SessionSums, read_sessions
+
+_TITLES = ("client", "first", "last", "turns", "fast", "deep", "moved", "calls", "in", "out", "cost", "took")
+_LEFT = ("client", "first", "last")
+
+EXAMPLES = (
+    "sessions",
+    "sessions --since 7d --markdown",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_looking_arguments(parser)
+    add_count_argument(parser, "sessions")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the newest sessions, the last one at the end."""
+    found = look(find_ledger(arguments), lambda path: read_sessions(path, arguments.since, arguments.count))
+    if not found:
+        return say_nothing_found(arguments)
+    found.reverse()
+    if arguments.json:
+        print_json([session._asdict() for session in found])
+        return 0
+    rows = [_row(session) for session in found]
+    is_markdown = arguments.markdown
+    lines = write_markdown(_TITLES, rows, left=_LEFT) if is_markdown else write_table(_TITLES, rows, style_here(), left=_LEFT)
+    print("\n".join(lines))
+    return 0
+
+
+def _row(session: SessionSums) -> list[str]:
+    return [
+        short_name(Turn(0.0, session.client or "", session.session), Style()),
+        day_and_clock(session.first_at),
+        day_and_clock(session.last_at),
+        *(str(figure) for figure in (session.turns, session.fast, session.deep, session.moved_up, session.calls)),
+        count(session.input_tokens),
+        count(session.output_tokens),
+        f"{money(session.cost_usd)}{'+' if session.unpriced and session.cost_usd is not None else ''}",
+        duration(session.seconds),
+    ]

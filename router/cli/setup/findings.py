@@ -1,0 +1,219 @@
+"""What `doctor` looks at on this machine, and the form in which it and `check --live` tell what they found."""
+
+import asyncio
+import platform
+import shutil
+import sqlite3
+import sys
+import sysconfig
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from textwrap import wrap
+
+from router.cli.address import is_tandem, url_of
+from router.cli.common import command_name
+from router.cli.setup.facts import open_store, read_facts, shell_here
+from router.cli.setup.live import Reached, ask_models, ask_target, gather, judge_model
+from router.cli.tables import columns_here
+from router.config.faults import how_to_install
+from router.config.load import LoadedConfig
+from router.config.targets import TargetPlan
+from router.connect.pointing import Pointing, where_it_points
+from router.connect.recipe import installed_clients
+from router.contract.request import Json
+from router.edge.server import CannotListen, bind
+from router.screen.figures import duration
+from router.sense.exact import find_vocabulary
+from router.stores.sqlite.files import connect
+from router.telemetry.colour import GREEN, RED, YELLOW, paint
+from router.wiring import build_house, known_names
+
+GOOD, NOTE, MEND = "good", "note", "mend"
+_COLOURS = {GOOD: GREEN, NOTE: YELLOW, MEND: RED}
+_SKEW_SECONDS = 120.0
+_SLOW_SECONDS = 5.0
+_FEW_BYTES, _SCARCE_BYTES = 20 << 20, 500 << 20
+_LOCAL_SECONDS = 1.0
+_INDENT, _LEAST_COLUMNS = 17, 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: `good`, a `note`, or something to `mend`, then with a hint."""
+
+    about: str
+    state: str
+    text: str
+    hint: str = ""
+
+
+def say_findings(findings: list[Finding]) -> None:
+    """A line for each, with how to mend it below."""
+    for finding in findings:
+        mark = paint(f"{finding.state:<5}", _COLOURS[finding.state], sys.stdout)
+        first, *more = [*_wrap(finding.text), *_wrap(f"hint: {finding.hint}" if finding.hint else "")]
+        print(f"{mark} {finding.about:<10} {first}")
+        for line in more:
+            print(f"{'':<{_INDENT}}{line}")
+
+
+def _wrap(text: str) -> list[str]:
+    """As many lines as the terminal needs, broken between words. A command or a path stays whole, for pasting."""
+    room = max(columns_here() - _INDENT, _LEAST_COLUMNS)
+    return wrap(text, room, break_long_words=False, break_on_hyphens=False)
+
+
+def as_json(findings: list[Finding]) -> list[Json]:
+    """The same for a program."""
+    return [dict(asdict(finding)) for finding in findings]
+
+
+def look_at_keys(loaded: LoadedConfig) -> list[Finding]:
+    """Where each key comes from. Never what it is."""
+    found = []
+    for key in dict.fromkeys(plan.endpoint.api_key for plan in loaded.targets if plan.endpoint.api_key is not None):
+        if key.is_reference:
+            found.append(Finding("key", GOOD, f"{key}, from {'.env' if key.is_from_file else 'the environment'}"))
+        elif key.is_callers:
+            found.append(Finding("key", GOOD, "each caller brings its own"))
+        else:
+            found.append(Finding("key", NOTE, "a key is written in the config", "keep it out of the file with env:NAME"))
+    return found
+
+
+def look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls: bool) -> list[Finding]:
+    """Ask every target for its models and, with `calls`, for a few words. All at once."""
+    return asyncio.run(_look_at_targets(loaded, within_seconds, calls=calls))
+
+
+async def _look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls: bool) -> list[Finding]:
+    built = build_house(loaded, with_ledger=False)
+    adapters, pool = known_names().adapters, built.house.state.upstream
+
+    async def look(plan: TargetPlan) -> list[Finding]:
+        name = f"{plan.target.tier} {plan.target.name}"
+        if not plan.is_model:
+            return [Finding("target", GOOD, f"{name}: simulated, answers here")]
+        listed = await ask_models(pool, adapters[plan.adapter], plan.endpoint, within_seconds)
+        judged = judge_model(listed, plan.endpoint.model)
+        if judged.problem or not calls or plan.endpoint.takes_callers_key:
+            return [_tell_target(name, plan, judged), *_tell_clock(name, judged)]
+        asked = await ask_target(built.house, plan, within_seconds)
+        told = Reached(asked.problem, asked.hint, judged.models, judged.skew_seconds, asked.ttft_seconds)
+        return [_tell_target(name, plan, told), *_tell_clock(name, told)]
+
+    try:
+        found = await gather("asking the targets", [look(plan) for plan in loaded.targets])
+    finally:
+        await built.close()
+    return [finding for findings in found for finding in findings]
+
+
+def _tell_target(name: str, plan: TargetPlan, reached: Reached) -> Finding:
+    if reached.problem:
+        return Finding("target", MEND, f"{name}: {reached.problem}", reached.hint)
+    parts = [f"knows {plan.endpoint.model}" if reached.models else "has no list of models"]
+    if plan.endpoint.takes_callers_key:
+        parts.append("not called, since callers bring the key")
+    if reached.ttft_seconds is None:
+        return Finding("target", GOOD, f"{name}: {', '.join(parts)}")
+    parts.append(f"first token after {duration(reached.ttft_seconds)}")
+    if reached.ttft_seconds > max(_SLOW_SECONDS, 5 * plan.target.typical.ttft_seconds):
+        hint = f"its typical.ttft_seconds is {plan.target.typical.ttft_seconds:g}; a model that is being loaded is slow once"
+        return Finding("target", NOTE, f"{name}: {', '.join(parts)}", hint)
+    return Finding("target", GOOD, f"{name}: {', '.join(parts)}")
+
+
+def _tell_clock(name: str, reached: Reached) -> list[Finding]:
+    skew = reached.skew_seconds
+    if skew is None or abs(skew) < _SKEW_SECONDS:
+        return []
+    way = "ahead of" if skew > 0 else "behind"
+    return [Finding("clock", NOTE, f"{duration(abs(skew))} {way} that of {name}", "set this machine's clock (NTP)")]
+
+
+def look_at_ledger(path: Path | None) -> list[Finding]:
+    """Whether the ledger can be written, and how much room is left for it."""
+    if path is None:
+        return [Finding("ledger", NOTE, "no ledger is kept", "set ledger.path: tandem why and tandem tune read it")]
+    folder = next((parent for parent in path.parents if parent.exists()), Path("/"))
+    problem = _find_ledger_problem(path, folder)
+    if problem:
+        hint = "set ledger.path to a file in a folder of yours, or start with --ledger off"
+        return [Finding("ledger", MEND, f"{path}: {problem}", hint)]
+    free = shutil.disk_usage(folder).free
+    if free < _SCARCE_BYTES:
+        state = MEND if free < _FEW_BYTES else NOTE
+        return [Finding("ledger", state, f"{path}: {free >> 20} MB free", "make room on this disk, or set ledger.path")]
+    return [Finding("ledger", GOOD, f"{path}, {free >> 30} GB free")]
+
+
+def _find_ledger_problem(path: Path, folder: Path) -> str:
+    if not folder.is_dir():
+        return f"{folder} is not a folder"
+    if not path.exists():
+        return _find_write_problem(folder)
+    try:
+        database = connect(path, _LOCAL_SECONDS)
+        try:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("ROLLBACK")
+        finally:
+            database.close()
+    except (sqlite3.Error, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _find_write_problem(folder: Path) -> str:
+    """Why no file can be made there. Only trying tells: rights are not all that may be in the way."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return f"{folder} cannot be written to ({error.strerror})"
+
+
+def look_at_port(host: str, port: int) -> Finding:
+    """Whether the port is free, or this router's already."""
+    try:
+        bind(host, port).close()
+    except CannotListen as error:
+        if is_tandem(url_of(host, port), _LOCAL_SECONDS):
+            return Finding("port", GOOD, f"{host}:{port}: a Tandem router is running there")
+        first, _, hint = str(error).partition("\n  hint: ")
+        return Finding("port", MEND, first, hint.replace("--port", f"{command_name()} serve --port"))
+    return Finding("port", GOOD, f"{host}:{port} is free" if port else "any free port")
+
+
+def look_at_tokenizer() -> Finding:
+    """Whether tokens can be counted without the network."""
+    folder = find_vocabulary()
+    if folder is not None:
+        return Finding("tokenizer", GOOD, "its vocabulary is here, so tokens are counted offline")
+    hint = f"{how_to_install('litellm')}, or TIKTOKEN_CACHE_DIR with the o200k_base file"
+    return Finding("tokenizer", NOTE, "no vocabulary here: token counts near a limit are estimates", hint)
+
+
+def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
+    """The clients that are here, and whether they come to this router."""
+    if loaded.config.server.port == 0:
+        return [Finding("client", NOTE, "server.port is 0: every start has another address", "set server.port for clients")]
+    found = []
+    for recipe in installed_clients():
+        pointing = where_it_points(recipe, read_facts(loaded, None) or {}, open_store(), shell_here())
+        is_good = pointing in (Pointing.HERE, Pointing.BY_HAND)
+        hint = "" if is_good else f"{command_name()} connect {recipe.client}"
+        found.append(Finding("client", GOOD if is_good else NOTE, f"{recipe.name} {pointing}", hint))
+    return found or [Finding("client", GOOD, "no known coding client on the path")]
+
+
+def look_at_python() -> Finding:
+    """The interpreter, and whether its build is the quick one."""
+    text = f"{platform.python_implementation()} {platform.python_version()}"
+    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    if arguments and "--enable-optimizations" not in arguments:
+        hint = "one from your distribution or python.org takes 12 to 20 % less CPU"
+        return Finding("python", NOTE, f"{text}, built without optimizations", hint)
+    return Finding("python", GOOD, text)

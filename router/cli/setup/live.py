@@ -1,0 +1,221 @@
+"""Asking providers and targets, over the router's own client: what is reached here is reached by `tandem serve`."""
+
+import asyncio
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import orjson
+
+from router.cli.progress import Progress
+from router.config.faults import KnownAdapter, close_to
+from router.config.targets import TargetPlan
+from router.contract.errors import TandemError, UpstreamAuth, UpstreamCut, UpstreamMalformed, UpstreamModel, UpstreamTimeout
+from router.contract.exchange import Arrival
+from router.contract.relay import Endpoint, Flow, Headers, Upstream
+from router.contract.target import Timeouts
+from router.contract.words import DEFAULT_DIALECT, Operation
+from router.dialects.table import SPECS
+from router.house import House
+from router.telemetry.observers import ObserverTable
+from router.telemetry.tasks import spawn
+
+_QUIET_SECONDS = 2.0
+_MAX_BYTES = 8 << 20
+_REQUEST = "req_doctor"
+_HINTS = {
+    UpstreamAuth.code: "check api_key: it may be of another provider, or withdrawn",
+    UpstreamModel.code: "set model to a name that its provider knows",
+    UpstreamCut.code: "check dialect: it may speak another one",
+    UpstreamMalformed.code: "check dialect and base_url: it may speak another dialect there",
+    UpstreamTimeout.code: "try again, or raise --timeout",
+}
+_WORDS = "Answer with the word ok."
+_MAX_ANSWER_TOKENS = 16
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What asking somebody came to. Without a problem it went well."""
+
+    problem: str = ""
+    hint: str = ""
+    models: tuple[str, ...] | None = None
+    """The models that were listed; None where there is no list."""
+    skew_seconds: float | None = None
+    """How far this machine's clock is ahead of theirs."""
+    ttft_seconds: float | None = None
+
+
+class Collected:
+    """A sink that keeps an answer, and when its first token came."""
+
+    def __init__(self, first_token_mark: bytes = b"") -> None:
+        self.status, self.headers, self.body = 0, dict[str, str](), bytearray()
+        self.error: TandemError | None = None
+        self.over = asyncio.Event()
+        self.first_at: float | None = None
+        self._mark = first_token_mark
+        self._flow: Flow | None = None
+
+    def feed_from(self, flow: Flow) -> None:
+        self._flow = flow
+
+    def start(self, status: int, headers: Headers) -> None:
+        self.status, self.headers = status, dict(headers)
+
+    def write(self, data: bytes) -> None:
+        if len(self.body) < _MAX_BYTES:
+            self.body += data
+        if self.first_at is None and self._mark in data:
+            self.first_at = time.perf_counter()
+
+    def end(self) -> None:
+        self.over.set()
+
+    def fail(self, error: TandemError) -> None:
+        self.error = error
+        self.over.set()
+
+
+async def ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, within_seconds: float) -> Reached:
+    """Ask an endpoint for its models."""
+    request = adapter.list_models(endpoint, Timeouts(within_seconds, within_seconds, within_seconds))
+    if request is None:
+        return Reached()
+    sink = Collected()
+    call = upstream.open(request, sink)
+    try:
+        async with asyncio.timeout(within_seconds):
+            await sink.over.wait()
+    except TimeoutError:
+        call.cancel()
+        return Reached(f"did not answer in {within_seconds:g} s", "try again, or raise --timeout")
+    if sink.error is not None:
+        problem = sink.error.message.removeprefix(f'target "{request.target}" ')
+        return Reached(problem, _hint_for(problem, endpoint))
+    return replace(_read_listing(sink, endpoint), skew_seconds=_skew(sink.headers.get("date", "")))
+
+
+def _hint_for(problem: str, endpoint: Endpoint) -> str:
+    host = urlsplit(endpoint.base_url).hostname or ""
+    if "TLS" in problem:
+        return "set tls.ca_file for a certificate of your own, or http:// for a server without TLS"
+    if "resolve" in problem:
+        return f"check the spelling of {host}, and the connection to the network"
+    return f"is a server running at {endpoint.base_url}?"
+
+
+def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
+    status = sink.status
+    if status in (401, 403):
+        if endpoint.takes_callers_key:
+            return Reached()
+        key = f"{endpoint.api_key}" if endpoint.api_key else ""
+        hint = f"check {key}: it may be of another provider, or withdrawn" if key else "set api_key: env:NAME"
+        return Reached(f"refused the key ({status})" if key else f"wants a key ({status})", hint)
+    if 300 <= status < 400:
+        where = sink.headers.get("location", "").partition("?")[0].removesuffix("/models")
+        return Reached(f"answers with a redirect ({status}), and redirects are not followed", f"set base_url to {where}")
+    if status in (404, 405, 501):
+        return Reached()  # not everyone has a list, and a base_url that is wrong shows with the first call
+    if status != 200:
+        return Reached(f"answered {status}", "try again later")
+    models = _read_models(bytes(sink.body))
+    if models is None:
+        kind = "a web page" if b"<html" in sink.body[:2_000].lower() else "something other than a list of models"
+        return Reached(f"answered with {kind}", "check base_url: it usually ends in /v1")
+    return Reached(models=models)
+
+
+def _read_models(body: bytes) -> tuple[str, ...] | None:
+    try:
+        content = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    listed = content.get("data", content.get("models")) if isinstance(content, dict) else content
+    if not isinstance(listed, list):
+        return None
+    names = [entry.get("id") or entry.get("name") for entry in listed if isinstance(entry, dict)]
+    return tuple(name.removeprefix("models/") for name in names if isinstance(name, str))
+
+
+def _skew(date: str) -> float | None:
+    try:
+        return (datetime.now(UTC) - parsedate_to_datetime(date)).total_seconds()
+    except (ValueError, TypeError):
+        return None
+
+
+def judge_model(reached: Reached, model: str) -> Reached:
+    """The same, with a problem where a list does not have the model."""
+    if reached.problem or not reached.models or model in reached.models or f"{model}:latest" in reached.models:
+        return reached
+    near = close_to(model, reached.models) or f"it lists {', '.join(reached.models[:5])} … "
+    return replace(reached, problem=f"does not list the model {model}", hint=f"{near}set model in its block".strip())
+
+
+async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> Reached:
+    """Let a target answer a few words, on the road that every request takes, and see when its first token comes."""
+    spec = SPECS[DEFAULT_DIALECT]
+    limit = dict.fromkeys(spec.limit_fields[:1], _MAX_ANSWER_TOKENS)
+    body = {**spec.write_example(_WORDS), **spec.stream_fields, **limit, "model": plan.target.name}
+    arrival = Arrival(_REQUEST, spec.name, Operation.CREATE, {}, orjson.dumps(body))
+    sink = Collected(spec.first_token_mark)
+    quiet = House(house.plan, replace(house.state, observers=ObserverTable(())), house.clock)
+    began = time.perf_counter()
+    try:
+        async with asyncio.timeout(within_seconds):
+            await quiet.serve(quiet.begin(arrival), sink)
+    except TimeoutError:
+        return Reached(f"did not finish a short answer in {within_seconds:g} s", "try again, or raise --timeout")
+    if sink.error is not None or sink.status != 200:
+        code, message = _read_error(sink)
+        said = message.replace(f" (request {_REQUEST})", "").replace(f'target "{plan.target.name}" ', "")
+        return Reached(f"does not answer: {said}", _HINTS.get(code, "look at its provider's console: balance, limits, terms"))
+    first = sink.first_at if sink.first_at is not None else time.perf_counter()
+    return Reached(ttft_seconds=first - began)
+
+
+def _read_error(sink: Collected) -> tuple[str, str]:
+    """The code and the message of a refusal, or of an answer that broke."""
+    if sink.error is not None:
+        return sink.error.code, sink.error.message
+    try:
+        error = orjson.loads(bytes(sink.body))["error"]
+        code, message = str(error.get("code")), str(error["message"])
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        code, message = "", ""
+    return code, f"{sink.status} {message}".strip()[:300]
+
+
+async def gather(name: str, jobs: Sequence[Coroutine[None, None, _T]]) -> list[_T]:
+    """Do all at once. What takes over two seconds shows how far it is."""
+    found: dict[int, _T] = {}
+
+    async def keep(index: int, job: Coroutine[None, None, _T]) -> None:
+        found[index] = await job
+
+    waiting = {spawn(keep(index, job), name=name) for index, job in enumerate(jobs)}
+    if not waiting:
+        return []
+    tasks = tuple(waiting)
+    try:
+        _, waiting = await asyncio.wait(waiting, timeout=_QUIET_SECONDS)
+        if waiting:
+            with Progress(name, len(tasks)) as progress:
+                progress.advance(len(tasks) - len(waiting))
+                while waiting:
+                    done, waiting = await asyncio.wait(waiting, timeout=0.2)
+                    progress.advance(len(done))
+    finally:
+        for task in tasks:
+            task.cancel()
+    for task in tasks:
+        task.result()
+    return [found[index] for index in range(len(tasks))]

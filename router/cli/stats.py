@@ -1,0 +1,192 @@
+"""`tandem stats`."""
+
+import argparse
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+
+from router.cli.common import print_json
+from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
+from router.cli.tables import style_here, write_markdown, write_table
+from router.contract.words import Tier
+from router.screen.against import Side, TierSums, all_deep, all_fast
+from router.screen.figures import UNKNOWN, count, duration, money, plural
+from router.screen.text import Style
+from router.stores.sqlite.past import CallSums, Sums, read_sums
+
+_TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
+_NOTE = (
+    "All on deep and all on fast are estimates: what was measured, times the ratio of what was expected of both tiers."
+    "\nThe upper end for fast adds the redos on deep that were expected."
+)
+
+EXAMPLES = (
+    "stats",
+    "stats --since 2026-11-01 --markdown",
+)
+
+
+@dataclass(slots=True)
+class Group:
+    """Some of the calls, summed up."""
+
+    turns: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    unpriced: int = 0
+    """Calls whose cost is not known."""
+    seconds: float = 0.0
+    first_seconds: float = 0.0
+    firsts: int = field(default=0)
+
+    def add(self, sums: CallSums) -> None:
+        """Count one row in."""
+        self.turns += sums.turns
+        self.calls += sums.calls
+        self.input_tokens += sums.input_tokens or 0
+        self.output_tokens += sums.output_tokens or 0
+        if sums.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + sums.cost_usd
+        self.unpriced += sums.unpriced
+        self.seconds += sums.seconds
+        self.first_seconds += sums.first_seconds or 0.0
+        self.firsts += sums.firsts
+
+    def cells(self) -> list[str]:
+        """The figures of a row, as `_TITLES` names them."""
+        cost = f"{money(self.cost_usd)}{'+' if self.unpriced and self.cost_usd is not None else ''}"
+        first = duration(self.first_seconds / self.firsts) if self.firsts else UNKNOWN
+        tokens = (count(self.input_tokens), count(self.output_tokens))
+        return [f"{self.turns:,}", f"{self.calls:,}", *tokens, cost, duration(self.seconds), first]
+
+
+@dataclass(slots=True)
+class Stats:
+    """All that the command says."""
+
+    by_day: dict[str, Group]
+    by_client: dict[str, Group]
+    by_tier: dict[str, Group]
+    total: Group
+    deep: Side
+    fast: Side
+    compared: int
+    """Turns whose decision expected something of both tiers."""
+    regrets: dict[str, int]
+    failed: int
+    refused: int
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_looking_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the sums, the conclusion at the end."""
+    sums = look(find_ledger(arguments), lambda path: read_sums(path, arguments.since))
+    if not sums.calls:
+        return say_nothing_found(arguments)
+    stats = sum_up(sums)
+    if arguments.json:
+        print_json(_as_json(stats))
+    else:
+        print("\n".join(_readable(stats, style_here(), is_markdown=arguments.markdown)))
+    return 0
+
+
+def sum_up(sums: Sums) -> Stats:
+    """The ledger's rows in groups, and compared."""
+    served = [row for row in sums.calls if row.tier is not None]
+    tiers = {tier: TierSums() for tier in Tier}
+    for row in served:
+        if row.tier in tuple(Tier):
+            of_tier = tiers[Tier(row.tier)]
+            of_tier.seconds += row.seconds
+            of_tier.usd += row.cost_usd or 0.0
+            of_tier.unpriced += row.unpriced
+    for expected in sums.expected:
+        if expected.tier in tuple(Tier):
+            of_tier = tiers[Tier(expected.tier)]
+            of_tier.turns, of_tier.priced = expected.turns, expected.priced or 0
+            of_tier.fast_seconds, of_tier.deep_seconds = expected.fast_seconds, expected.deep_seconds
+            of_tier.redo_seconds = expected.redo_seconds
+            of_tier.fast_usd, of_tier.deep_usd = expected.fast_usd or 0.0, expected.deep_usd or 0.0
+            of_tier.redo_usd = expected.redo_usd or 0.0
+    regrets = {
+        "interrupted": sum(row.interrupted for row in sums.calls),
+        "moved_up": sums.moved_up,
+        "marked_wrong": sums.marked_wrong,
+        "asked_for_a_tier": sum(expected.asked_for or 0 for expected in sums.expected),
+    }
+    return Stats(
+        by_day=_group(served, lambda row: row.day),
+        by_client=_group(served, lambda row: row.client or "unknown"),
+        by_tier=_group(served, lambda row: row.tier or ""),
+        total=_group(served, lambda _: "total").get("total", Group()),
+        deep=all_deep(tiers),
+        fast=all_fast(tiers),
+        compared=sum(expected.turns for expected in sums.expected),
+        regrets=regrets,
+        failed=sum(row.failed for row in sums.calls),
+        refused=sum(row.refused for row in sums.calls),
+    )
+
+
+def _group(rows: Iterable[CallSums], key: Callable[[CallSums], str]) -> dict[str, Group]:
+    groups: dict[str, Group] = {}
+    for row in rows:
+        groups.setdefault(key(row), Group()).add(row)
+    return dict(sorted(groups.items()))
+
+
+def _readable(stats: Stats, style: Style, *, is_markdown: bool) -> list[str]:
+    def table(titles: tuple[str, ...], rows: list[list[str]]) -> list[str]:
+        return [*(write_markdown(titles, rows) if is_markdown else write_table(titles, rows, style)), ""]
+
+    if is_markdown:
+        lines = []
+        for title, groups in (("day", stats.by_day), ("client", stats.by_client), ("tier", stats.by_tier)):
+            lines += table((title, *_TITLES), [[name, *group.cells()] for name, group in groups.items()])
+    else:
+        rows = []
+        for groups in (stats.by_day, stats.by_client, stats.by_tier):
+            rows += [[name, *group.cells()] for name, group in groups.items()] + [[""] * (len(_TITLES) + 1)]
+        lines = table(("", *_TITLES), [*rows, ["total", *stats.total.cells()]])
+    total = stats.total
+    rows = [
+        ["as it was", money(total.cost_usd), duration(total.seconds)],
+        ["all on deep, about", money(stats.deep.usd), duration(stats.deep.seconds)],
+        ["all on fast, about", *_band(stats.fast)],
+    ]
+    lines += table(("", "cost", "waited"), rows) if stats.compared else []
+    signs = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in stats.regrets.items())
+    lines += [f"signs of regret: {signs}", f"{plural(stats.failed, 'call')} failed, {stats.refused} refused"]
+    return [*lines, *(["", _NOTE] if stats.compared else [])]
+
+
+def _band(side: Side) -> tuple[str, str]:
+    """From no redo to as many as were expected."""
+    usd = money(side.usd)
+    if side.usd is not None and side.redo_usd:
+        usd = f"{usd} to {money(side.usd + side.redo_usd)}"
+    if not side.redo_seconds:
+        return usd, duration(side.seconds)
+    return usd, f"{duration(side.seconds)} to {duration(side.seconds + side.redo_seconds)}"
+
+
+def _as_json(stats: Stats) -> object:
+    def groups(of: dict[str, Group]) -> dict[str, object]:
+        return {name: asdict(group) for name, group in of.items()}
+
+    return {
+        "total": asdict(stats.total),
+        "by_tier": groups(stats.by_tier),
+        "by_client": groups(stats.by_client),
+        "by_day": groups(stats.by_day),
+        "estimates": {"compared_turns": stats.compared, "all_deep": stats.deep._asdict(), "all_fast": stats.fast._asdict()},
+        "regrets": stats.regrets,
+        "failed": stats.failed,
+        "refused": stats.refused,
+    }

@@ -1,0 +1,96 @@
+"""`tandem statusline`: one line for Claude Code's status line.
+
+It asks the ledger, by the session's id: one read, no request to a router that may be busy, and what it says outlives a restart.
+A connection that is opened and closed tells whether the router runs. Nothing heavy is imported: Claude Code calls it all the
+time.
+"""
+
+import argparse
+import json
+import os
+import sqlite3
+import sys
+from pathlib import Path
+
+from router.cli.address import is_listening, url_of
+
+EXAMPLES = ("statusline", "statusline --url http://127.0.0.1:4000 --ledger tandem.db")
+_CLIENT = "claude-code"
+_NEWEST = 5_000
+"""So many of the newest requests are looked through: the ledger has no index by session, and may hold years."""
+_CONNECT_SECONDS = 0.2
+_READ_SECONDS = 0.05
+_MAX_CHARS = 60
+_ROWS = (
+    "SELECT turn_kind, tier, because FROM entries WHERE sequence > (SELECT max(sequence) FROM entries) - ? AND session = ?"
+    " AND turn_kind IN ('ask', 'follow_up', 'tool_loop') AND tier IS NOT NULL ORDER BY sequence"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("--config", metavar="FILE", help="the config file, for what is not given here; reading it takes longer")
+    parser.add_argument("--url", help="where the router is")
+    parser.add_argument("--ledger", metavar="FILE", help="where its ledger is")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the line. Whatever is wrong, it is one line and no error: it stands in somebody's screen."""
+    url, ledger = arguments.url, arguments.ledger
+    if url is None:
+        url, ledger = _look_up(arguments.config, ledger)
+    print(f"tandem: {_say(url, ledger, _session_of(sys.stdin.read() if not sys.stdin.isatty() else ''))}")
+    return 0
+
+
+def _look_up(config: str | None, ledger: str | None) -> tuple[str, str | None]:
+    """What the config says. Its reader takes longer than all the rest, so it is imported only here."""
+    from router.config.load import ConfigError, find_config, load_config
+    from router.wiring import known_names
+
+    try:
+        loaded = load_config(find_config(config), known_names())
+    except ConfigError:
+        return "", ledger
+    server = loaded.config.server
+    return url_of(server.host, server.port), ledger or (str(loaded.ledger_path) if loaded.ledger_path else None)
+
+
+def _session_of(text: str) -> str:
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return ""
+    session = told.get("session_id") if isinstance(told, dict) else None
+    return session if isinstance(session, str) else ""
+
+
+def _say(url: str, ledger: str | None, session: str) -> str:
+    if not is_listening(url, _CONNECT_SECONDS):
+        return "not running"
+    if ledger is None or not os.path.isfile(ledger):
+        return "running, without a ledger"
+    rows = _read(ledger, f"{_CLIENT}:{session}") if session else []
+    return describe(rows) if rows else "running, no turn yet"
+
+
+def _read(ledger: str, session: str) -> list[tuple[str, str, str]]:
+    try:
+        database = sqlite3.connect(f"{Path(ledger).absolute().as_uri()}?mode=ro", uri=True, timeout=_READ_SECONDS)
+        try:
+            return database.execute(_ROWS, (_NEWEST, session)).fetchall()
+        finally:
+            database.close()
+    except sqlite3.Error:
+        return []
+
+
+def describe(rows: list[tuple[str, str, str]]) -> str:
+    """The tier that serves now, why, and which turn it is. Why is what began the turn, unless the tier changed since."""
+    asks = [row for row in rows if row[0] != "tool_loop"]
+    _, tier, because = rows[-1]
+    if asks and asks[-1][1] == tier:
+        because = asks[-1][2]
+    because = (because or "").removeprefix("looks like a ").removeprefix("looks like ")
+    because = because if len(because) <= _MAX_CHARS else because[: _MAX_CHARS - 1].rstrip(" ,;:") + "…"
+    return " · ".join(part for part in (tier, because, f"turn {len(asks)}" if asks else "") if part)

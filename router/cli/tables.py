@@ -1,0 +1,45 @@
+"""One writer for every table: aligned text for a person, or Markdown."""
+
+import os
+import sys
+from collections.abc import Collection, Sequence
+
+from router.screen.terminal import size_of, style_of
+from router.screen.text import Style, clean, pad, width_of
+from router.telemetry.colour import DIM
+
+_GAP = "  "
+_UNCUT = 1_000
+"""Columns where nobody's terminal is: a program that reads lines wants all of them."""
+
+
+def style_here() -> Style:
+    """What standard output can show."""
+    return style_of(sys.stdout, os.environ)
+
+
+def columns_here() -> int:
+    """How wide a line on standard output may be."""
+    return size_of(sys.stdout)[0] if sys.stdout.isatty() else _UNCUT
+
+
+def write_table(titles: Sequence[str], rows: Sequence[Sequence[str]], style: Style, *, left: Collection[str] = ()) -> list[str]:
+    """Lines of text. The columns of these titles are aligned left, as is the first; the others right."""
+    cells = [[clean(cell, style) for cell in row] for row in (titles, *rows)]
+    widths = [max(width_of(row[index]) for row in cells) for index in range(len(titles))]
+    columns = [(width, _is_right(index, title, left)) for index, (title, width) in enumerate(zip(titles, widths, strict=True))]
+    padded = ([pad(cell, width, is_right=right) for cell, (width, right) in zip(row, columns, strict=True)] for row in cells)
+    head, *lines = (_GAP.join(row).rstrip() for row in padded)
+    return [style.paint(head, DIM), *lines]
+
+
+def write_markdown(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str] = ()) -> list[str]:
+    """The same as a table of a Markdown page."""
+    style = Style()
+    marks = ["---:" if _is_right(index, title, left) else "---" for index, title in enumerate(titles)]
+    body = [[clean(cell, style).replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in (list(titles), marks, *body)]
+
+
+def _is_right(index: int, title: str, left: Collection[str]) -> bool:
+    return index > 0 and title not in left

@@ -1,0 +1,187 @@
+"""Connecting and undoing: first every change is worked out, then all of them are made, or none."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from router.connect import files, flag_file, json_file, own_file, shell_file, toml_file, yaml_file
+from router.connect.formats import CannotEdit, Format, Memo
+from router.connect.recipe import Facts, Recipe, RecipeFile, fill
+from router.connect.store import Entry, Record, Store
+
+FORMATS: Mapping[str, Format] = {
+    "toml": cast(Format, toml_file),
+    "yaml": cast(Format, yaml_file),
+    "json": cast(Format, json_file),
+    "shell": cast(Format, shell_file),
+    "own": cast(Format, own_file),
+    "flag": cast(Format, flag_file),
+}
+
+
+class CannotConnect(Exception):
+    """A file stands in the way. Nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file as it is, and as it will be. None stands for a file that is absent."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    format: str = ""
+    base: bytes | None = None
+    """The file without anything of ours."""
+    memo: Memo | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_needed(self) -> bool:
+        return self.before != self.after
+
+
+def with_paths(recipe: Recipe, facts: Facts, shell: str) -> Facts:
+    """The facts, and where the recipe's own files are."""
+    named = {file.fact: str(file.find()) for file in recipe.files_here(shell) if file.fact}
+    return {**facts, **named}
+
+
+def pieces(recipe: Recipe, facts: Facts, shell: str) -> list[tuple[RecipeFile, dict[str, str]]]:
+    """What each file should hold, with the facts in it."""
+    facts = with_paths(recipe, facts, shell)
+    return [(file, {key: fill(value, facts) for key, value in file.piece.items()}) for file in recipe.files_here(shell)]
+
+
+def write_for_run(recipe: Recipe, facts: Facts, folder: Path) -> Facts:
+    """Write the files that a run needs into a folder of ours; answers the facts with their places."""
+    needed = [file for file in recipe.files if file.run_as]
+    facts = {**facts, "folder": str(folder), **{file.fact: str(folder / file.run_as) for file in needed if file.fact}}
+    for file in needed:
+        piece = {key: fill(value, facts) for key, value in file.piece.items()}
+        files.write(folder / file.run_as, FORMATS[file.format].put(None, piece).text.encode())
+    return facts
+
+
+def plan_connection(recipe: Recipe, facts: Facts, store: Store, shell: str) -> list[Change]:
+    """The changes that point a client here. Raises `CannotConnect`."""
+    record = store.load(recipe.client)
+    return [_plan_file(file, piece, record, recipe.tiers) for file, piece in pieces(recipe, facts, shell)]
+
+
+def _plan_file(file: RecipeFile, piece: Mapping[str, str], record: Record, tiers: frozenset[str]) -> Change:
+    path, form = file.find(), FORMATS[file.format]
+    try:
+        content = files.read(path)
+        if content.text is not None and _is_ours(path, content.text, record) and form.holds(content.text, piece, tiers):
+            return Change(path, content.raw, content.raw, file.format)
+        base, _ = _without_ours(path, content.text, file.format, record, tiers)
+        new = form.put(base, piece)
+    except (CannotEdit, OSError) as error:
+        raise CannotConnect(_explain(path, error)) from error
+    return Change(path, content.raw, content.with_text(new.text), file.format, content.with_text(base), new.memo)
+
+
+def _is_ours(path: Path, text: str, record: Record) -> bool:
+    """Whether something in a file may be ours. What happens to say the same is the person's own, and is left to them."""
+    return str(path) in record.entries or "tandem connect" in text
+
+
+def _without_ours(
+    path: Path, text: str | None, form: str, record: Record, tiers: frozenset[str]
+) -> tuple[str | None, tuple[str, ...]]:
+    """A file's text without anything of ours, by our record, or else by the marks in it."""
+    entry = record.entries.get(str(path))
+    if text is None:
+        return None, ()
+    left, notes = FORMATS[entry.format if entry else form].take(text, entry.memo if entry else [], tiers)
+    return (None if left == "" and entry is not None and not entry.existed else left), notes
+
+
+def plan_undo(recipe: Recipe, store: Store, shell: str) -> list[Change]:
+    """The changes that take everything of ours out of a client's files. Raises `CannotConnect`."""
+    record = store.load(recipe.client)
+    forms = {str(file.find()): file.format for file in recipe.files_here(shell)}
+    forms |= {path: entry.format for path, entry in record.entries.items()}
+    changes = []
+    for name, form in forms.items():
+        path = Path(name)
+        try:
+            content = files.read(path)
+            left, notes = _without_ours(path, content.text, form, record, recipe.tiers)
+        except (CannotEdit, OSError) as error:
+            raise CannotConnect(_explain(path, error)) from error
+        changes.append(Change(path, content.raw, content.with_text(left), form, notes=notes))
+    return changes
+
+
+def connect(recipe: Recipe, changes: Iterable[Change], store: Store) -> None:
+    """Make the changes and note how to undo them. Raises `CannotConnect`, and then nothing was changed."""
+    needed = [change for change in changes if change.is_needed]
+    record = store.load(recipe.client)
+    for change in needed:
+        known = record.entries.get(str(change.path))
+        copy = known.backup if known else ""
+        if change.base is not None and store.read_copy(recipe.client, copy) != change.base:
+            copy = store.keep_copy(recipe.client, change.path.name, change.base)
+        record.entries[str(change.path)] = Entry(change.format, change.base is not None, change.memo or [], copy)
+    # Noted first: should we be interrupted now, undo finds nothing of ours in the files and only forgets.
+    before = store.load(recipe.client)
+    store.save(recipe.client, record)
+    try:
+        made = _make(needed)
+    except CannotConnect:
+        if before.entries:
+            store.save(recipe.client, before)
+        else:
+            store.forget(recipe.client, [])
+        raise
+    record.folders = [*map(str, made), *record.folders]
+    store.save(recipe.client, record)
+
+
+def undo(recipe: Recipe, changes: Iterable[Change], store: Store) -> list[Path]:
+    """Make the changes and forget the client. Answers the copies that are kept, of files that others changed since."""
+    changes, record = list(changes), store.load(recipe.client)
+    _make([change for change in changes if change.is_needed])
+    files.remove_folders([Path(folder) for folder in record.folders])
+    kept = []
+    for change in changes:
+        entry = record.entries.get(str(change.path))
+        copy = store.read_copy(recipe.client, entry.backup) if entry else None
+        if entry is not None and copy is not None and copy != change.after:
+            kept.append(entry.backup)
+    store.forget(recipe.client, kept)
+    return [store.path_of(recipe.client, copy) for copy in kept]
+
+
+def _make(changes: list[Change]) -> list[Path]:
+    """Write every file; if one cannot be written, those before it are set back."""
+    made: list[Path] = []
+    done: list[Change] = []
+    for change in changes:
+        try:
+            if files.read(change.path).raw != change.before:
+                raise CannotEdit("it was changed just now: try again")
+            made = [*_write(change.path, change.after), *made]
+        except (CannotEdit, OSError) as error:
+            for earlier in reversed(done):
+                _write(earlier.path, earlier.before)
+            files.remove_folders(made)
+            raise CannotConnect(_explain(change.path, error)) from error
+        done.append(change)
+    return made
+
+
+def _write(path: Path, raw: bytes | None) -> list[Path]:
+    if raw is not None:
+        return files.write(path, raw)
+    files.remove(path)
+    return []
+
+
+def _explain(path: Path, error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{path} cannot be changed: {error.strerror or error}"
+    return f"{path}: {error}"

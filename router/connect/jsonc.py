@@ -1,0 +1,123 @@
+"""Reading JSON with comments, and where everything in it is. For files of which only a few values are changed, in place."""
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from router.connect.formats import CannotEdit, line_of
+
+_GAP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_PLAIN = re.compile(r"true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_MAX_DEPTH = 200
+
+
+@dataclass(slots=True)
+class Node:
+    """A value: where it begins and ends, and what it is. An object has members, an array items."""
+
+    start: int
+    end: int
+    value: object = None
+    members: "list[Member]" = field(default_factory=list)
+    items: "list[Node]" = field(default_factory=list)
+
+    def find(self, key: str) -> "Member | None":
+        """A member by its key. Of two alike the last counts, as for every reader of JSON."""
+        return next((member for member in reversed(self.members) if member.key == key), None)
+
+
+@dataclass(slots=True)
+class Member:
+    """A key and its value; `start` is where the key begins."""
+
+    start: int
+    key: str
+    node: Node
+
+
+def parse(text: str) -> Node:
+    """The value of a whole text. Raises `CannotEdit` with the line."""
+    reader = _Reader(text)
+    node = reader.read_value(reader.skip(0), 0)
+    if (rest := reader.skip(node.end)) < len(text):
+        raise reader.fault(rest, "something follows the end of the JSON")
+    return node
+
+
+def comma_after(text: str, place: int) -> int | None:
+    """Where the comma is that follows a value, past blanks and comments."""
+    found = _GAP.match(text, place)
+    at = found.end() if found else place
+    return at if text[at : at + 1] == "," else None
+
+
+class _Reader:
+    """One text. Every method takes a place and answers where it came to."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def fault(self, place: int, reason: str) -> CannotEdit:
+        return CannotEdit(f"{reason}: this is not valid JSON", line_of(self._text, place))
+
+    def skip(self, place: int) -> int:
+        """Past blanks and comments."""
+        found = _GAP.match(self._text, place)
+        return found.end() if found else place
+
+    def read_value(self, place: int, depth: int) -> Node:
+        if depth > _MAX_DEPTH:
+            raise self.fault(place, "too deeply nested")
+        first = self._text[place : place + 1]
+        if first == "{":
+            return self._read_object(place, depth)
+        if first == "[":
+            return self._read_array(place, depth)
+        found = _STRING.match(self._text, place) or _PLAIN.match(self._text, place)
+        if found is None:
+            raise self.fault(place, "the file ends too soon" if not first else f"unexpected {first!r}")
+        return Node(place, found.end(), self._load(found.group(), place))
+
+    def _load(self, raw: str, place: int) -> object:
+        try:
+            return json.loads(raw)
+        except ValueError:
+            raise self.fault(place, "a string with a wrong escape") from None
+
+    def _read_object(self, place: int, depth: int) -> Node:
+        node, values = Node(place, place), {}
+        at = self.skip(place + 1)
+        while self._text[at : at + 1] != "}":
+            found = _STRING.match(self._text, at)
+            if found is None:
+                raise self.fault(at, "a key in double quotes is missing")
+            key = str(self._load(found.group(), at))
+            colon = self.skip(found.end())
+            if self._text[colon : colon + 1] != ":":
+                raise self.fault(colon, f'":" is missing after "{key}"')
+            inner = self.read_value(self.skip(colon + 1), depth + 1)
+            node.members.append(Member(at, key, inner))
+            values[key] = inner.value
+            at = self._next(inner.end, "}")
+        node.end, node.value = at + 1, values
+        return node
+
+    def _read_array(self, place: int, depth: int) -> Node:
+        node = Node(place, place)
+        at = self.skip(place + 1)
+        while self._text[at : at + 1] != "]":
+            inner = self.read_value(at, depth + 1)
+            node.items.append(inner)
+            at = self._next(inner.end, "]")
+        node.end, node.value = at + 1, [item.value for item in node.items]
+        return node
+
+    def _next(self, place: int, closing: str) -> int:
+        """After a member or item: the next one, or the closing bracket, with or without a comma before it."""
+        at = self.skip(place)
+        if self._text[at : at + 1] == ",":
+            return self.skip(at + 1)
+        if self._text[at : at + 1] != closing:
+            raise self.fault(at, f'"," or "{closing}" is missing')
+        return at

@@ -1,0 +1,103 @@
+"""Marked blocks in files that have comments with `#`: TOML, YAML, shell.
+
+A block of ours lies between two marks. A line of the person's that ours replaces is kept as a comment, and comes back when the
+block goes. All of it can be undone by the text alone, whatever was written around it.
+"""
+
+import re
+
+from router.connect.formats import CannotEdit, Memo, line_end, line_of
+
+_BEGIN = "# >>> tandem connect"
+_FINISH = "# <<< tandem connect"
+_KEPT = "# kept by tandem connect: "
+_BLOCK = re.compile(rf"^[ \t]*{_BEGIN}.*?^[ \t]*{_FINISH}[^\n]*(?:\n|\Z)", re.MULTILINE | re.DOTALL)
+_MARK = re.compile(rf"^[ \t]*(?:{_BEGIN}|{_FINISH})", re.MULTILINE)
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_KEPT_LINE = re.compile(rf"^{_KEPT}", re.MULTILINE)
+
+
+def has_block(text: str) -> bool:
+    """Whether a text has a block of ours."""
+    return _BLOCK.search(text) is not None
+
+
+def wrap(lines: str, indent: str, end: str) -> str:
+    """A block with its marks, each line with this indent, and without the last line's end."""
+    inner = lines.strip("\n").splitlines()
+    marked = [f"{_BEGIN} (tandem connect --undo removes it)", *inner, _FINISH]
+    return end.join(indent + line if line else line for line in marked)
+
+
+def check(text: str) -> None:
+    """Refuse a text that has marks of ours, but no whole block. Raises `CannotEdit`."""
+    found = _MARK.search(text) or _KEPT_LINE.search(text)
+    if found is not None:
+        raise CannotEdit("a mark of tandem connect without its block: remove this line", line_of(text, found.start()))
+
+
+def add_first(text: str, lines: str) -> str:
+    """Put a block at the top."""
+    end = line_end(text)
+    return wrap(lines, "", end) + end + text
+
+
+def add_last(text: str, lines: str) -> str:
+    """Put a block at the end. Where the last line has no end, the block has none either: so it leaves no trace."""
+    end = line_end(text)
+    block = wrap(lines, "", end)
+    return text + end + block if text and not text.endswith("\n") else text + block + end
+
+
+def add_at(text: str, place: int, lines: str, indent: str) -> str:
+    """Put a block before the line that begins at a place."""
+    end = line_end(text)
+    return text[:place] + wrap(lines, indent, end) + end + text[place:]
+
+
+def keep(text: str, start: int, stop: int) -> str:
+    """Turn the lines between two places into comments."""
+    return text[:start] + _LINE.sub(rf"{_KEPT}\g<0>", text[start:stop]) + text[stop:]
+
+
+def note(*pieces: str) -> Memo:
+    """What is remembered of blocks: their lines, so that others' lines between the marks can be told from ours."""
+    return [{"lines": [line.strip() for piece in pieces for line in piece.splitlines() if line.strip()]}]
+
+
+def remove(text: str, memo: Memo | None = None, sign: str = "") -> str:
+    """The text without our blocks, and with the lines that they replaced.
+
+    Clients write between our marks, too: what is not ours stays. `sign` is what follows a setting's name, where a setting of
+    ours with another value is still ours. Without the memo, only tables after the first one are known to be others'.
+    """
+    lines = memo[0].get("lines") if memo else None
+    ours = frozenset(map(str, lines)) if isinstance(lines, list) else None
+    while (found := _BLOCK.search(text)) is not None:
+        start = found.start()
+        if theirs := _theirs(found.group(), ours, sign):
+            text = text[:start] + theirs + text[found.end() :]
+            continue
+        if not found.group().endswith("\n") and start:
+            start -= len(line_end(found.group()))
+        text = text[:start] + text[found.end() :]
+    return _KEPT_LINE.sub("", text)
+
+
+def _theirs(block: str, ours: frozenset[str] | None, sign: str) -> str:
+    """The lines of a block that others wrote. A table's header that is not ours begins what is theirs to the end."""
+    lines = _LINE.findall(block)[1:-1]
+    if ours is None:
+        first = next((place for place, line in enumerate(lines) if line.startswith("[")), len(lines))
+        second = next((place for place, line in enumerate(lines) if place > first and line.startswith("[")), len(lines))
+        return "".join(lines[second:])
+    names = {line.partition(sign)[0].strip() for line in ours if sign and sign in line}
+    kept: list[str] = []
+    is_theirs = False
+    for line in lines:
+        bare = line.strip()
+        is_theirs = is_theirs or (bare.startswith("[") and bare not in ours)
+        is_ours = not bare or bare in ours or (bool(sign) and sign in bare and bare.partition(sign)[0].strip() in names)
+        if is_theirs or not is_ours:
+            kept.append(line)
+    return "".join(kept)

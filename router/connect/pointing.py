@@ -1,0 +1,62 @@
+"""Where a client points now: by its files and variables as they are, whoever wrote them."""
+
+import os
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from router.connect import files
+from router.connect.change import CannotConnect, plan_connection
+from router.connect.formats import CannotEdit
+from router.connect.recipe import Facts, Recipe
+from router.connect.store import Store
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Pointing(StrEnum):
+    """Where a client points, in the words that a person reads."""
+
+    HERE = "points here"
+    BY_HAND = "points here, by settings of your own"
+    OUTDATED = "points here, with older settings"
+    ELSEWHERE = "was connected, and now points elsewhere"
+    NOT_HERE = "does not point here"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the client's requests come here."""
+        return self in (Pointing.HERE, Pointing.BY_HAND, Pointing.OUTDATED)
+
+
+def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> Pointing:
+    """Where a client points. `HERE` is as `tandem connect` would write it today."""
+    try:
+        if not any(change.is_needed for change in plan_connection(recipe, facts, store, shell)):
+            return Pointing.HERE
+    except CannotConnect:
+        pass
+    was_connected = bool(store.load(recipe.client).entries)
+    address = _pattern_of(facts["url"])
+    if any(address.search(told) for told in _tellings(recipe, shell)):
+        return Pointing.OUTDATED if was_connected else Pointing.BY_HAND
+    return Pointing.ELSEWHERE if was_connected else Pointing.NOT_HERE
+
+
+def _pattern_of(url: str) -> re.Pattern[str]:
+    """An address in the ways in which it may be written: this machine has three names."""
+    host, _, port = urlsplit(url).netloc.rpartition(":")
+    names = "|".join(map(re.escape, _LOOPBACK if host in _LOOPBACK else (host,)))
+    return re.compile(rf"//(?:{names}):{port}(?!\d)")
+
+
+def _tellings(recipe: Recipe, shell: str) -> Iterator[str]:
+    """What a client is told: by its variables, and in its files."""
+    for variable in recipe.variables:
+        yield os.environ.get(variable, "")
+    for file in recipe.files_here(shell):
+        try:
+            yield files.read(file.find()).text or ""
+        except (CannotEdit, OSError):
+            continue

@@ -1,0 +1,144 @@
+"""What is known of a client: which files hold its settings, what we want in them, how it is run without them.
+
+One TOML file each in `clients/`. `{{name}}` in it stands for a fact of the router, `{{name|json}}` for the same as a quoted
+string, and `${NAME:-path}` in a path for an environment variable with what counts where it is not set.
+"""
+
+import json
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+Facts = Mapping[str, str]
+"""The router as a client must know it: its address, its models' windows and so on."""
+_FACT = re.compile(r"\{\{(\w+)(\|json)?\}\}")
+_VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
+_ABOUT_FILE = ("path", "or_else", "format", "fact", "shells", "run_as")
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeFile:
+    """A file of the client's, its format, and what we want in it."""
+
+    paths: tuple[str, ...]
+    """The first of these that is there counts, or else the first."""
+    format: str
+    piece: Mapping[str, str]
+    fact: str = ""
+    """By this name other files may speak of the file's path."""
+    shells: tuple[str, ...] = ()
+    """Only for people with one of these shells."""
+    run_as: str = ""
+    """The file's name in the temporary folder of a run; empty where a run does without it."""
+
+    def find(self) -> Path:
+        """Where the file is, or would be."""
+        places = [expand(path) for path in self.paths]
+        return next((place for place in places if os.path.lexists(place)), places[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How to start the client without a file of the person's. Files of ours are in a temporary `{{folder}}`."""
+
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One client."""
+
+    client: str
+    name: str
+    command: str
+    install: str
+    files: tuple[RecipeFile, ...]
+    run: Run | None
+    tiers: frozenset[str]
+    """The client's names for auto, fast and deep."""
+    choose: str
+    """How a person chooses a tier from inside the client."""
+    after: str
+    """What else a person must know, or do."""
+    variables: tuple[str, ...] = ()
+    """The environment variables that may hold the address it asks."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its command is on the path."""
+        return bool(self.command) and shutil.which(self.command) is not None
+
+    def files_here(self, shell: str) -> tuple[RecipeFile, ...]:
+        """The files that count for a person with this shell."""
+        matching = tuple(file for file in self.files if shell in file.shells)
+        return matching or tuple(file for file in self.files if not file.shells)
+
+
+def known_clients() -> tuple[str, ...]:
+    """The clients that there is a recipe for."""
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in _folder()))
+
+
+def installed_clients() -> tuple[Recipe, ...]:
+    """The clients whose command is on the path."""
+    return tuple(recipe for recipe in map(load_recipe, known_clients()) if recipe.is_installed)
+
+
+def load_recipe(client: str) -> Recipe:
+    """One client's recipe. Raises `KeyError` for a client that is not known."""
+    found = next((entry for entry in _folder() if entry.name == f"{client}.toml"), None)
+    if found is None:
+        raise KeyError(client)
+    return read_recipe(client, found.read_text(encoding="utf-8"))
+
+
+def read_recipe(client: str, text: str) -> Recipe:
+    """A recipe out of its text."""
+    told = tomllib.loads(text)
+    run = told.get("run")
+    return Recipe(
+        client=client,
+        name=told["name"],
+        command=told.get("command", ""),
+        install=told.get("install", ""),
+        files=tuple(_read_file(file) for file in told["files"]),
+        run=Run(tuple(run.get("arguments", ())), run.get("environment", {})) if run else None,
+        tiers=frozenset(told.get("tiers", ())),
+        choose=told["choose"].strip(),
+        after=told.get("after", "").strip(),
+        variables=tuple(told.get("variables", ())),
+    )
+
+
+def _read_file(told: Mapping[str, object]) -> RecipeFile:
+    others = told.get("or_else", [])
+    shells = told.get("shells", [])
+    return RecipeFile(
+        paths=(str(told["path"]), *map(str, others if isinstance(others, list) else ())),
+        format=str(told["format"]),
+        piece={key: str(value) for key, value in told.items() if key not in _ABOUT_FILE},
+        fact=str(told.get("fact", "")),
+        shells=tuple(map(str, shells if isinstance(shells, list) else ())),
+        run_as=str(told.get("run_as", "")),
+    )
+
+
+def _folder() -> Iterator["resources.abc.Traversable"]:
+    folder = resources.files("router.connect") / "clients"
+    return (entry for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def expand(path: str) -> Path:
+    """A path with its variables and the person's home."""
+    return Path(_VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2], path)).expanduser()
+
+
+def fill(text: str, facts: Facts) -> str:
+    """A text of a recipe with the facts in it."""
+    return _FACT.sub(lambda found: json.dumps(facts[found[1]]) if found[2] else facts[found[1]], text)

@@ -1,0 +1,40 @@
+"""Starting a client that points here, without touching a file of the person's."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from router.connect.change import write_for_run
+from router.connect.recipe import Facts, Recipe, Run, fill
+
+
+def run_client(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
+    """Run a client to its end; answers its exit status, as a shell would tell it. Raises `FileNotFoundError`."""
+    program, run = shutil.which(recipe.command), recipe.run or Run()
+    if program is None:
+        raise FileNotFoundError(recipe.command)
+    with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
+        known = write_for_run(recipe, facts, Path(folder))
+        given = [fill(argument, known) for argument in run.arguments]
+        added = {name: fill(value, known) for name, value in run.environment.items()}
+        return _wait_for([program, *given, *arguments], {**os.environ, **added})
+
+
+def _wait_for(command: list[str], environment: Mapping[str, str]) -> int:
+    """The terminal sends Ctrl-C to both of us: it is the client that decides what it means.
+
+    A handler that does nothing, rather than none: the client would inherit that the signal is ignored.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, lambda *_: None) if is_main else None
+    try:
+        code = subprocess.Popen(command, env=environment).wait()  # noqa: S603  what the person asked for
+    finally:
+        if is_main:
+            signal.signal(signal.SIGINT, before)
+    return 128 - code if code < 0 else code

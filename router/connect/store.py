@@ -1,0 +1,111 @@
+"""Our own record of what was changed for a client, with copies of the files as they were. It goes when the change is undone."""
+
+import contextlib
+import fcntl
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from router.connect import files
+from router.connect.formats import Memo
+
+
+class Busy(Exception):
+    """Another `tandem connect` is at work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was done to one file."""
+
+    format: str
+    existed: bool
+    memo: Memo
+    backup: str = ""
+    """The name of the copy, in the record's folder."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What was done for one client: by path, and the folders that were made."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
+
+
+class Store:
+    """The folder of all records: one folder for each client that points here."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, client: str) -> Record:
+        """A client's record; an empty one where there is none, or none that can be read."""
+        try:
+            told = json.loads((self._folder / client / "record.json").read_bytes())
+            return Record({path: Entry(**entry) for path, entry in told["files"].items()}, list(told["folders"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return Record()
+
+    def keep_copy(self, client: str, name: str, raw: bytes) -> str:
+        """Keep a file as it was; answers the copy's name."""
+        folder = self._folder / client
+        taken = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+        copy = next(free for free in (f"{number}-{name}" for number in range(len(taken) + 1)) if free not in taken)
+        files.write(folder / copy, raw)
+        return copy
+
+    def read_copy(self, client: str, name: str) -> bytes | None:
+        """A copy, if it is still there."""
+        with contextlib.suppress(OSError):
+            return (self._folder / client / name).read_bytes() if name else None
+        return None
+
+    def save(self, client: str, record: Record) -> None:
+        """Write a client's record."""
+        entries = {
+            path: {"format": entry.format, "existed": entry.existed, "memo": entry.memo, "backup": entry.backup}
+            for path, entry in record.entries.items()
+        }
+        told = {"files": entries, "folders": record.folders}
+        files.write(self._folder / client / "record.json", json.dumps(told, indent=1, ensure_ascii=False).encode())
+
+    def forget(self, client: str, kept: list[str]) -> None:
+        """Remove a client's record, with its copies but for some; and the folders above, as far as they are empty."""
+        folder = self._folder / client
+        if kept:
+            (folder / "record.json").unlink(missing_ok=True)
+            for copy in folder.iterdir():
+                if copy.name not in kept:
+                    copy.unlink()
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def path_of(self, client: str, copy: str) -> Path:
+        """Where a copy is."""
+        return self._folder / client / copy
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the store alone. Raises `Busy` at once if somebody else does, and `OSError`.
+
+        The lock's file lists the folders that were made for the store: once it is empty, they go.
+        """
+        made = files.make_folders(self._folder)
+        lock = self._folder / "lock"
+        with lock.open("a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise Busy("another tandem connect is running") from error
+            file.writelines(f"{folder}\n" for folder in made)
+            try:
+                yield
+            finally:
+                if [entry.name for entry in self._folder.iterdir()] == ["lock"]:
+                    file.seek(0)
+                    folders = [Path(line) for line in file.read().splitlines()]
+                    lock.unlink()
+                    files.remove_folders(folders)

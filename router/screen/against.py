@@ -1,0 +1,125 @@
+"""What the same turns would have taken on deep alone, and on fast alone: estimates, and how far they can be trusted.
+
+Every decision keeps what its turn was expected to take on each tier. What was measured on one tier, times the ratio of the two
+expectations over the turns that went there, is what the other would have taken. On fast alone some long tasks would come out
+wrong and be done again on deep: how many is a chance, so that all-fast is a band from none to as many as were expected.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from router.contract.decision import Projection
+from router.contract.words import Tier
+
+
+class _Kept(Struct):
+    """The part of a kept decision that is read here."""
+
+    fast: Projection | None = None
+    deep: Projection | None = None
+    redo_factor: float = 0.0
+
+
+_decode = msgspec.json.Decoder(_Kept).decode
+
+
+@dataclass(slots=True)
+class TierSums:
+    """One tier: what was measured there, and what its turns were expected to take here and there."""
+
+    seconds: float = 0.0
+    usd: float = 0.0
+    unpriced: int = 0
+    """Calls whose cost is not known."""
+    fast_seconds: float = 0.0
+    deep_seconds: float = 0.0
+    redo_seconds: float = 0.0
+    turns: int = 0
+    """Turns with an expectation for both tiers, and those of them with a price for both."""
+    priced: int = 0
+    fast_usd: float = 0.0
+    deep_usd: float = 0.0
+    redo_usd: float = 0.0
+
+    def measure(self, seconds: float, usd: float | None) -> None:
+        """A call took this."""
+        self.seconds += seconds
+        self.usd += usd or 0.0
+        self.unpriced += usd is None
+
+    def expect(self, decision: str | None, score: float | None, *, has_cost: bool) -> None:
+        """A turn began with this decision. The ledger's sums are made alike, in SQL."""
+        try:
+            kept = _decode(decision) if decision else None
+        except msgspec.MsgspecError:
+            return
+        if kept is None or kept.fast is None or kept.deep is None:
+            return
+        p, fast, deep = score or 0.0, kept.fast, kept.deep
+        deep_seconds, deep_usd = deep.seconds + deep.seconds_slope * p, deep.usd + deep.usd_slope * p
+        self.turns += 1
+        self.fast_seconds += fast.seconds + fast.seconds_slope * p
+        self.deep_seconds += deep_seconds
+        self.redo_seconds += p * kept.redo_factor * deep_seconds
+        if fast.has_price and deep.has_price and has_cost:
+            self.priced += 1
+            self.fast_usd += fast.usd + fast.usd_slope * p
+            self.deep_usd += deep_usd
+            self.redo_usd += p * deep_usd
+
+
+class Side(NamedTuple):
+    """All turns on one tier. Money is None where prices are missing. `redo` is what doing tasks again may add."""
+
+    seconds: float
+    usd: float | None
+    redo_seconds: float = 0.0
+    redo_usd: float | None = 0.0
+
+
+def all_deep(sums: dict[Tier, TierSums]) -> Side:
+    """Everything on deep."""
+    fast, deep = sums[Tier.FAST], sums[Tier.DEEP]
+    seconds = deep.seconds + fast.seconds * _ratio(fast.deep_seconds, fast.fast_seconds)
+    return Side(seconds, _add(_known(deep), _scale(fast, fast.fast_usd, fast.deep_usd, fast.fast_seconds)))
+
+
+def all_fast(sums: dict[Tier, TierSums]) -> Side:
+    """Everything on fast."""
+    fast, deep = sums[Tier.FAST], sums[Tier.DEEP]
+    seconds = fast.seconds + deep.seconds * _ratio(deep.fast_seconds, deep.deep_seconds)
+    redo = deep.seconds * deep.redo_seconds / deep.deep_seconds if deep.deep_seconds else 0.0
+    usd = _add(_known(fast), _scale(deep, deep.deep_usd, deep.fast_usd, deep.deep_seconds))
+    return Side(seconds, usd, redo, None if usd is None else _share(deep, deep.deep_usd, deep.deep_seconds) * deep.redo_usd)
+
+
+def _ratio(other: float, own: float) -> float:
+    """Without any expectation, a tier counts as it was."""
+    return other / own if own > 0 else 1.0
+
+
+def _known(sums: TierSums) -> float | None:
+    return None if sums.unpriced else sums.usd
+
+
+def _share(sums: TierSums, own_usd: float, own_seconds: float) -> float:
+    """How much of the expected work was done. A model that costs nothing tells it by its time."""
+    if own_usd > 0:
+        return sums.usd / own_usd
+    return sums.seconds / own_seconds if own_seconds > 0 else 0.0
+
+
+def _scale(sums: TierSums, own_usd: float, other_usd: float, own_seconds: float) -> float | None:
+    """What was paid on one tier, as the other would have cost. Not known where a price is missing."""
+    if not sums.seconds:
+        return 0.0
+    if sums.unpriced or sums.priced < sums.turns:
+        return None
+    return _share(sums, own_usd, own_seconds) * other_usd if sums.turns else sums.usd
+
+
+def _add(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one + other

@@ -1,0 +1,120 @@
+"""Which lines may still change, and which stand: the text for the terminal, without a terminal.
+
+The lines that may change are the block at the bottom, drawn anew in place. A line leaves it upwards, for good, once nothing
+more can come and nothing above it is open; or when the block is full. A turn that goes on after that is shown again below.
+"""
+
+import math
+from collections import deque
+
+from router.screen.lines import Layout
+from router.screen.text import Style, fit, width_of
+from router.screen.turns import Turn
+from router.telemetry.colour import DIM
+
+_MOST_LINES = 12
+_MOST_AT_ONCE = 100
+"""Lines that are written in one go: under load nobody reads more, and each takes its time."""
+_QUIET_SECONDS = 60.0
+"""A turn without a call for so long stands: its tools are slow, or it is over."""
+_HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
+
+
+class Board:
+    """The lines on one terminal."""
+
+    def __init__(self, style: Style, *, is_still: bool = False) -> None:
+        self._style, self._is_still = style, is_still
+        """On a terminal that cannot go back (`TERM=dumb`) a line is written once, when it stands."""
+        self._block: list[Turn] = []
+        self._drawn: list[int] = []
+        """The widths of the lines that are drawn and may change."""
+        self._layout: Layout | None = None
+        self._titles: tuple[str, ...] = ()
+        self._notes: deque[str] = deque()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a call is under way: then the clocks tick."""
+        return any(turn.running for turn in self._block)
+
+    def show(self, turn: Turn) -> None:
+        """Have a line on the screen, if it is not there."""
+        if not turn.is_shown:
+            turn.is_shown = True
+            self._block.append(turn)
+
+    def note(self, line: str) -> None:
+        """Say something above the lines that may change."""
+        self._notes.append(line)
+
+    def start_over(self) -> None:
+        """Somebody else has written to the terminal: what is drawn there is no longer ours to change."""
+        self._drawn = []
+
+    def draw(self, now: float, columns: int, rows: int, *, is_last: bool = False) -> str:
+        """What brings the terminal up to date. With `is_last`, every line stands."""
+        layout, above = self._lay_out(columns), self._climb(columns)
+        most = max(1, min(_MOST_LINES, rows - 3))
+        if is_last:
+            standing, self._block = self._block, []
+        else:
+            standing = self._take_standing(now, most)
+        lines = [*self._notes]
+        self._notes.clear()
+        if (standing or (self._block and not self._is_still)) and layout.names != self._titles:
+            self._titles = layout.names
+            lines.append(layout.head())
+        for turn in standing:
+            turn.is_shown = False
+        if len(standing) > _MOST_AT_ONCE:
+            lines.append(f"{self._style.cut} {len(standing) - _MOST_AT_ONCE} turns before these")
+        lines += [layout.line(turn, now) for turn in standing[-_MOST_AT_ONCE:]]
+        if self._is_still:
+            return "".join(f"{line}\r\n" for line in lines)
+        shown, hidden = self._block[-most:], len(self._block) - most
+        changing = [layout.line(turn, now) for turn in shown]
+        if hidden > 0:
+            more = fit(f"{self._style.cut} and {hidden} more that run", columns, self._style)
+            changing.insert(0, self._style.paint(more, DIM))
+        self._drawn = [_columns_of(line) for line in changing]
+        body = "".join(_end_line(line, columns) for line in [*lines, *changing])
+        return f"{_HIDE}\r{above}{body}\x1b[J{_SHOW}"
+
+    def _lay_out(self, columns: int) -> Layout:
+        if self._layout is None or self._layout.columns != columns:
+            self._layout = Layout(columns, self._style)
+        return self._layout
+
+    def _climb(self, columns: int) -> str:
+        """Up to the first line of the block. A terminal that became narrower has broken long lines into several."""
+        rows = sum(max(1, math.ceil(width / columns)) for width in self._drawn)
+        return f"\x1b[{rows}A" if rows else ""
+
+    def _take_standing(self, now: float, most: int) -> list[Turn]:
+        """Take lines out of the block that stand from now on."""
+        block, standing = self._block, []
+        if self._is_still:
+            standing = [turn for turn in block if not turn.running]
+            self._block = [turn for turn in block if turn.running]
+            return standing
+        while block and not block[0].running and (block[0].is_closed or now - block[0].last_at > _QUIET_SECONDS):
+            standing.append(block.pop(0))
+        while len(block) > most and (resting := next((turn for turn in block if not turn.running), None)) is not None:
+            block.remove(resting)
+            standing.append(resting)
+        return standing
+
+
+def _end_line(line: str, columns: int) -> str:
+    """Erase what was there before, unless the line ends in the last column: there some terminals would erase its end."""
+    width = _columns_of(line)
+    return f"{line}\r\n" if width and width % columns == 0 else f"{line}\x1b[K\r\n"
+
+
+def _columns_of(line: str) -> int:
+    """The width of a line that may have colours."""
+    if "\x1b" not in line:
+        return width_of(line)
+    parts = line.split("\x1b[")
+    return sum(width_of(part.partition("m")[2] if index else part) for index, part in enumerate(parts))

@@ -1,0 +1,59 @@
+"""Times, money and counts as Tandem prints them: 0.9s, 2m04, $0.004, 84k. One style for the screen and for every table."""
+
+import time
+
+UNKNOWN = "-"
+
+
+def duration(seconds: float | None) -> str:
+    """A time that something took, in at most five characters: 0.9s, 41s, 2m04, 1h07, 3d02."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f}s"
+    if seconds < 59.5:
+        return f"{seconds:.0f}s"
+    minutes = round(seconds) // 60
+    if minutes < 60:
+        return f"{minutes}m{round(seconds) % 60:02d}"
+    hours = minutes // 60
+    return f"{hours}h{minutes % 60:02d}" if hours < 24 else f"{hours // 24}d{hours % 24:02d}"
+
+
+def money(usd: float | None) -> str:
+    """An amount: more digits for a small one, since most turns cost less than a cent."""
+    if usd is None:
+        return UNKNOWN
+    if usd < 0.0995:
+        return f"${usd:.3f}"
+    return f"${usd:.2f}" if usd < 99.995 else f"${usd:,.0f}"
+
+
+def count(number: float | None) -> str:
+    """A number of tokens, in at most four characters: 140, 9.9k, 84k, 1.2M."""
+    if number is None:
+        return UNKNOWN
+    if number < 1_000:
+        return f"{number:.0f}"
+    for unit, size in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
+        scaled = number / size
+        if scaled < 9.95:
+            return f"{scaled:.1f}{unit}"
+        if scaled < 999.5 or unit == "G":
+            return f"{scaled:.0f}{unit}"
+    raise AssertionError("the last unit takes every number")
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 turn`, `2 turns`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def clock(at: float) -> str:
+    """The time of day here: 11:23."""
+    return time.strftime("%H:%M", time.localtime(at))
+
+
+def day_and_clock(at: float) -> str:
+    """The same with its day: 11-14 11:23."""
+    return time.strftime("%m-%d %H:%M", time.localtime(at))

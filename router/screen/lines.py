@@ -1,0 +1,144 @@
+"""A turn → one line of a terminal, cut to its width: the reason is last, so that it is what is cut."""
+
+from typing import NamedTuple
+
+from router.contract.words import Outcome, TurnKind
+from router.screen.figures import clock, count, day_and_clock, duration, money
+from router.screen.text import Style, clean, fit, pad, width_of
+from router.screen.turns import Turn
+from router.telemetry.colour import DIM, RED, TIER_COLOURS
+
+_WIDE = 120
+"""From here on every column has room."""
+_LEAST_WHY = 20
+_DROPPED = ("first", "tokens", "calls", "cost", "turn", "took", "time")
+"""What a narrow terminal does without, in this order, until the reason has some room."""
+_SHOWN_WORDS = 40
+
+
+class Column(NamedTuple):
+    """One column, as wide as on a wide terminal and as on a narrow one."""
+
+    name: str
+    title: str
+    wide: int
+    narrow: int
+    is_right: bool = False
+
+
+_COLUMNS = (
+    Column("time", "time", 5, 5),
+    Column("client", "client", 13, 13),
+    Column("turn", "turn", 4, 4, is_right=True),
+    Column("tier", "tier", 6, 5),
+    Column("calls", "calls", 5, 5, is_right=True),
+    Column("first", "first", 5, 5, is_right=True),
+    Column("took", "took", 5, 5, is_right=True),
+    Column("tokens", "in → out", 11, 9, is_right=True),
+    Column("cost", "cost", 7, 6, is_right=True),
+)
+_DATED = Column("time", "time", 11, 11)
+
+
+class Layout:
+    """Which columns a terminal of some width has room for."""
+
+    def __init__(self, columns: int, style: Style, *, is_dated: bool = False) -> None:
+        self.columns, self.style = columns, style
+        self._is_dated = is_dated
+        """Whether the time has its day, where lines are of several."""
+        self._is_wide = columns >= _WIDE
+        self._gap = "  " if self._is_wide else " "
+        shown = [_DATED, *_COLUMNS[1:]] if is_dated else list(_COLUMNS)
+        for name in _DROPPED:
+            if self._room(shown) >= min(_LEAST_WHY, columns // 2):
+                break
+            shown = [column for column in shown if column.name != name]
+        self._shown = shown
+        self._why = self._room(shown)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are shown, before the reason."""
+        return tuple(column.name for column in self._shown)
+
+    def _room(self, shown: list[Column]) -> int:
+        return self.columns - sum(self._width(column) + len(self._gap) for column in shown)
+
+    def _width(self, column: Column) -> int:
+        return column.wide if self._is_wide else column.narrow
+
+    def head(self) -> str:
+        """The titles."""
+        titles = {column.name: column.title.replace("→", self.style.arrow) for column in self._shown}
+        if not self._is_wide:
+            titles = {name: title.replace(f" {self.style.arrow} ", self.style.arrow) for name, title in titles.items()}
+        cells = [pad(titles[c.name], self._width(c), is_right=c.is_right) for c in self._shown]
+        return self.style.paint(self._gap.join([*cells, "why"]).rstrip(), DIM)
+
+    def line(self, turn: Turn, now: float) -> str:
+        """One turn as it is now."""
+        style, texts = self.style, self._cells(turn, now)
+        is_dim = not turn.is_persons and turn.tier is not None
+        cells = []
+        for column in self._shown:
+            width = self._width(column)
+            cell = pad(fit(texts[column.name], width, style), width, is_right=column.is_right)
+            cells.append(style.paint(cell, _colour(turn)) if column.name == "tier" and not is_dim else cell)
+        line = self._gap.join([*cells, fit(self._why_text(turn), self._why, style)]).rstrip()
+        return style.paint(line, DIM) if is_dim else line
+
+    def _cells(self, turn: Turn, now: float) -> dict[str, str]:
+        texts = {
+            "time": day_and_clock(turn.at) if self._is_dated else clock(turn.at),
+            "client": short_name(turn, self.style),
+            "turn": "sub" if turn.kind == TurnKind.SUBAGENT else str(turn.number or "-"),
+            "tier": self._tier(turn),
+            "calls": f"#{turn.call}" if turn.call else str(turn.calls or ""),
+            **dict.fromkeys(("first", "took", "tokens", "cost"), ""),
+        }
+        if turn.tier is None:
+            return texts
+        texts |= {"first": duration(turn.first_seconds), "took": duration(turn.took(now))}
+        if not turn.running:
+            return texts | {"tokens": self._tokens(turn), "cost": self._cost(turn)}
+        return texts | {"tokens": "running", "first": self.style.cut if turn.first_seconds is None else texts["first"]}
+
+    def _tier(self, turn: Turn) -> str:
+        if turn.tier is None:
+            return str(turn.status)
+        name = turn.tier.upper() if turn.is_persons else turn.tier
+        return f"{name}{' ' if self._is_wide else ''}{self.style.up}" if turn.has_moved_up else name
+
+    def _tokens(self, turn: Turn) -> str:
+        if turn.input_tokens is None and turn.output_tokens is None:
+            return "-"
+        gap = " " if self._is_wide else ""
+        return f"{count(turn.input_tokens)}{gap}{self.style.arrow}{gap}{count(turn.output_tokens)}"
+
+    def _cost(self, turn: Turn) -> str:
+        text = money(turn.cost_usd)
+        return f"{text}+" if turn.lacks_cost and turn.cost_usd is not None else text
+
+    def _why_text(self, turn: Turn) -> str:
+        style = self.style
+        parts = [part for part in (turn.trouble, turn.estimate, turn.why) if part]
+        why = clean("; ".join(parts), style)
+        if not turn.words:
+            return why
+        words = clean(turn.words[: 4 * _SHOWN_WORDS], style)
+        return f'"{fit(words, _SHOWN_WORDS, style)}" {why}'
+
+
+def short_name(turn: Turn, style: Style) -> str:
+    """The client, and the end of its session's name: many ids begin with the time, and so alike."""
+    client = clean(turn.client, style).removesuffix("-code") or "-"
+    tail = "".join([letter for letter in clean(turn.session, style) if letter.isalnum()])[-4:]
+    name = fit(client, 8, style)
+    return f"{name} {tail}" if tail and width_of(tail) <= 4 else name
+
+
+def _colour(turn: Turn) -> str:
+    if turn.outcome not in ("", Outcome.SERVED) and not turn.running:
+        return RED
+    return TIER_COLOURS.get(turn.tier or "", "")

@@ -1,0 +1,198 @@
+"""`serve`'s screen, as an observer of requests. A request appends what happened; drawing is done in ticks."""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from textwrap import wrap
+from typing import Any, Protocol
+
+from router.contract.decision import Decision
+from router.contract.exchange import Exchange, Handler
+from router.contract.facts import Decided, Fact, FirstToken, Read, Recorded, Settled
+from router.contract.words import Operation
+from router.decide.estimate import estimates_of, weighing_of
+from router.screen.board import Board
+from router.screen.figures import duration
+from router.screen.head import Facts, write_head
+from router.screen.text import Style, clean
+from router.screen.totals import Totals
+from router.screen.turns import Begun, Turns
+from router.screen.turns import Turn as ShownTurn
+from router.sessions.turns import read_turn
+
+_SOON_SECONDS = 0.08
+"""After something happened: soon enough to be at once, and many requests are drawn in one go."""
+_TICK_SECONDS = 0.25
+_FORGET_SECONDS, _FORGET_EVERY_SECONDS = 3_600.0, 60.0
+_WORDS = 160
+"""Of what was typed, more than any line shows."""
+
+
+class Output(Protocol):
+    """Where to draw."""
+
+    @property
+    def is_busy(self) -> bool: ...
+    @property
+    def size(self) -> tuple[int, int]: ...
+    def give(self, text: str) -> None: ...
+    def close(self, text: str) -> None: ...
+
+
+class Screen:
+    """Gathers turns and draws them. All of it runs in the loop's thread but for `note`, which any thread may call."""
+
+    def __init__(
+        self,
+        output: Output,
+        style: Style,
+        *,
+        is_each_call: bool = False,
+        is_still: bool = False,
+        shows_words: bool = False,
+        wall: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._output, self._style, self._board = output, style, Board(style, is_still=is_still)
+        self._turns = Turns()
+        self._calls = Turns(is_each_call=True) if is_each_call else None
+        self.totals = Totals()
+        self._shows_words, self._wall, self._clock = shows_words, wall, clock
+        self._facts: deque[tuple[Exchange, Any]] = deque()
+        self._notes: deque[str] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tick: asyncio.TimerHandle | None = None
+        self._forget_at = 0.0
+        self._lock = threading.Lock()
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {Decided: self._take, FirstToken: self._take, Recorded: self._take}
+
+    def open(self, loop: asyncio.AbstractEventLoop, facts: Facts) -> None:
+        """Begin to draw, with the head first."""
+        self._loop = loop
+        for line in write_head(facts, self._output.size[0], self._style):
+            self._board.note(line)
+        self.wake()
+
+    def note(self, text: str) -> None:
+        """Say something above the lines that may change."""
+        self._notes.append(clean(text, self._style))
+        with self._lock:
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self.wake)
+
+    def wake(self) -> None:
+        """Draw soon."""
+        self._schedule(_SOON_SECONDS)
+
+    def start_over(self) -> None:
+        """Draw the lines again below what somebody else has written, as after Ctrl-Z."""
+        self._board.start_over()
+        self.wake()
+
+    def close(self) -> None:
+        """Draw for the last time, and say how it went."""
+        with self._lock:
+            self._loop = None
+        if self._tick is not None:
+            self._tick.cancel()
+        self._gather()
+        columns, rows = self._output.size
+        frame = self._board.draw(self._wall(), columns, rows, is_last=True)
+        self._output.close("\r\n".join([frame, *wrap(self.totals.sentence(), columns), ""]))
+
+    def _take(self, exchange: Exchange, fact: Any) -> None:
+        self._facts.append((exchange, fact))
+        if len(self._facts) == 1:
+            self._schedule(_SOON_SECONDS)
+
+    def _schedule(self, seconds: float) -> None:
+        if self._loop is None:
+            return
+        if self._tick is not None:
+            if self._tick.when() <= self._loop.time() + seconds:
+                return
+            self._tick.cancel()
+        self._tick = self._loop.call_later(seconds, self._draw)
+
+    def _draw(self) -> None:
+        self._tick = None
+        self._gather()
+        if self._output.is_busy:
+            self._schedule(_TICK_SECONDS)
+            return
+        self._output.give(self._board.draw(self._wall(), *self._output.size))
+        if self._board.is_running:
+            self._schedule(_TICK_SECONDS)
+
+    def _gather(self) -> None:
+        while self._notes:
+            self._board.note(self._notes.popleft())
+        while self._facts:
+            exchange, fact = self._facts.popleft()
+            if isinstance(fact, Decided):
+                self._begin(exchange, fact)
+            elif isinstance(fact, FirstToken):
+                for turns in self._both():
+                    turns.first_token(exchange.id, fact.at - exchange.began)
+            elif exchange.arrival.operation is not Operation.COUNT_TOKENS:
+                self._end(exchange, fact)
+        now = self._wall()
+        if now >= self._forget_at:
+            self._forget_at = now + _FORGET_EVERY_SECONDS
+            for turns in self._both():
+                turns.forget_before(now - _FORGET_SECONDS)
+
+    def _both(self) -> tuple[Turns, ...]:
+        return (self._turns,) if self._calls is None else (self._turns, self._calls)
+
+    def _begin(self, exchange: Exchange, decided: Decided) -> None:
+        decision, turn = decided.decision, decided.decision.turn
+        call = Begun(
+            id=exchange.id,
+            at=self._wall() - (self._clock() - exchange.began),
+            kind=turn.kind,
+            tier=decision.tier,
+            because=decision.because,
+            caller=exchange.caller.name,
+            session=turn.session,
+            client=turn.client,
+            number=turn.history.turns + 1,
+            words=(turn.person_text or "")[:_WORDS] if self._shows_words and not turn.goes_on else "",
+            estimate=_say_estimate(decision) if self._calls is not None else "",
+        )
+        had_moved_up = self._turns.has_moved_up(call)
+        counted = self._turns.begin(call)
+        self.totals.count_begin(counted, had_moved_up=had_moved_up)
+        self._board.show(counted if self._calls is None else self._calls.begin(call))
+
+    def _end(self, exchange: Exchange, recorded: Recorded) -> None:
+        line, settled = recorded.entry.line, exchange.last(Settled)
+        error = settled.ending.error if settled is not None else None
+        message = error.message if error is not None else ""
+        had_failed = self._turns.has_failed(line.id)
+        shown = counted = self._turns.end(line, message)
+        if counted is not None:
+            self.totals.count_end(counted, recorded.entry, had_failed=had_failed)
+        if self._calls is not None:
+            shown = self._calls.end(line, message)
+        if shown is not None:
+            self._name_client(shown, exchange)
+            self._board.show(shown)
+
+    def _name_client(self, turn: ShownTurn, exchange: Exchange) -> None:
+        """Whose request it was that was refused before anybody looked: rare, so that it is looked for here."""
+        read = exchange.last(Read)
+        if not turn.client and read is not None:
+            asked = read_turn(read.view)
+            turn.client, turn.session = asked.client, asked.session
+
+
+def _say_estimate(decision: Decision) -> str:
+    """The chance of a long task, and what was expected of each tier."""
+    estimates = estimates_of(weighing_of(decision), decision.score, decision.economics)
+    times = ", ".join(f"{tier} {duration(estimate.seconds)}" for tier, estimate in estimates.items())
+    return f"{decision.score:.0%} long: {times}" if times else f"{decision.score:.0%} long"

@@ -1,0 +1,76 @@
+"""The terminal itself. A thread writes, so that one that is held (Ctrl-S, a sleeping connection) holds up no request."""
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import TextIO
+
+from router.screen.text import Style
+from router.telemetry.colour import has_colour
+
+_COLUMNS, _ROWS = 80, 24
+_CLOSE_SECONDS = 1.0
+
+
+def style_of(stream: TextIO, environment: Mapping[str, str]) -> Style:
+    """What the terminal can show."""
+    return Style(stream.encoding or "ascii", has_colour(stream, environment))
+
+
+def size_of(stream: TextIO) -> tuple[int, int]:
+    """Its columns and rows now; 80 and 24 where it does not say."""
+    try:
+        columns, rows = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return _COLUMNS, _ROWS
+    return columns or _COLUMNS, rows or _ROWS
+
+
+class Terminal:
+    """Takes text, writes it in its own thread, and says whether it is still at it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._text = ""
+        self._wake = threading.Event()
+        self._is_done = threading.Event()
+        self._is_done.set()
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether what was given last is not written yet: then nothing may be given."""
+        return not self._is_done.is_set()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows."""
+        return size_of(self._stream)
+
+    def give(self, text: str) -> None:
+        """Write this."""
+        self._text = text
+        self._is_done.clear()
+        self._wake.set()
+
+    def close(self, text: str) -> None:
+        """Write the last words, unless the terminal takes none."""
+        if self._is_done.wait(_CLOSE_SECONDS):
+            self._is_closing = True
+            self.give(text)
+            self._is_done.wait(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        is_last = False
+        while not is_last:
+            self._wake.wait()
+            self._wake.clear()
+            is_last = self._is_closing
+            try:
+                self._stream.buffer.write(self._text.encode(self._stream.encoding or "ascii", "replace"))
+                self._stream.buffer.flush()
+            except (OSError, ValueError):
+                pass  # a terminal that is gone must not end the router
+            self._is_done.set()

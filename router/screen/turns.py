@@ -1,0 +1,233 @@
+"""Calls → turns: what a person typed is one line, however many calls the client makes for it.
+
+Pure, and the same for both who use it: the screen tells a call when it begins and when it ends, `tandem log` tells the rows of
+the ledger. A turn of a person begins with an ask or a follow-up and takes the tool calls after it. A subagent is one line;
+what a client asks for by itself (a title, a compaction) is a line for each request.
+"""
+
+from dataclasses import dataclass, field
+
+from router.contract.entry import Line
+from router.contract.words import Outcome, Tier, TurnKind
+
+BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
+_NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
+_LOOKS = "looks like a "
+_MOVED = "moved up"
+_WORDS = {Outcome.ABANDONED: "interrupted", Outcome.CUT_SHORT: "cut short", Outcome.FAILED: "failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A call whose tier is decided."""
+
+    id: str
+    at: float
+    """When it arrived, in seconds since 1970."""
+    kind: str
+    tier: str
+    because: str
+    caller: str = ""
+    session: str = ""
+    client: str = ""
+    number: int = 0
+    """Which turn of its session this is, as far as its history tells; 0 where it does not."""
+    words: str = ""
+    estimate: str = ""
+
+
+@dataclass(slots=True)
+class Turn:
+    """One line of the screen."""
+
+    at: float
+    client: str = ""
+    session: str = ""
+    number: int | None = None
+    """Which turn of the session; None for what nobody typed."""
+    kind: str = ""
+    tier: str | None = None
+    has_moved_up: bool = False
+    calls: int = 0
+    call: int | None = None
+    """Where a line is one call of a turn: which one."""
+    first_seconds: float | None = None
+    """Until the first token of the first call."""
+    seconds: float = 0.0
+    """What the calls took that are over, without the tools between them."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    lacks_cost: bool = False
+    """Whether the cost of some call is not known."""
+    why: str = ""
+    trouble: str = ""
+    """What went wrong in the last call, in words."""
+    words: str = ""
+    estimate: str = ""
+    status: int = 200
+    """Of the last call."""
+    outcome: str = ""
+    last_at: float = 0.0
+    """When something was last heard of it."""
+    running: dict[str, float] = field(default_factory=dict)
+    """The calls under way, and when each began."""
+    is_closed: bool = False
+    """Whether no further call can belong to it."""
+    is_shown: bool = False
+    """Whether it is among the lines of a screen that may change."""
+
+    @property
+    def is_persons(self) -> bool:
+        """Whether somebody typed it."""
+        return self.number is not None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether no target served its last call."""
+        return self.outcome == Outcome.FAILED
+
+    def took(self, now: float) -> float:
+        """What its calls have taken so far."""
+        return self.seconds + sum(max(0.0, now - began) for began in self.running.values())
+
+
+class Turns:
+    """Takes calls as they come."""
+
+    def __init__(self, *, is_each_call: bool = False) -> None:
+        self._is_each_call = is_each_call
+        """Whether every call is a line of its own (`-v`)."""
+        self._last: dict[tuple[str, str], Turn] = {}
+        self._of_call: dict[str, Turn] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._calls: dict[tuple[str, str], int] = {}
+
+    def count_from(self, caller: str, session: str, turns: int) -> None:
+        """So many turns of a session are known before the first that is told."""
+        self._counts[caller, session] = turns
+
+    def begin(self, call: Begun) -> Turn:
+        """A call goes to a tier. Answers the line that it belongs to, which may be new."""
+        turn = self._find(call)
+        turn.calls += 1
+        turn.last_at = call.at
+        turn.running[call.id] = call.at
+        moves_up = turn.tier == Tier.FAST and call.tier == Tier.DEEP and call.kind == TurnKind.TOOL_LOOP
+        turn.has_moved_up |= moves_up
+        if turn.calls == 1:
+            turn.why, turn.words = _shorten(call.because), call.words
+        elif moves_up:
+            turn.why = call.because if call.because.startswith(_MOVED) else f"{_MOVED} at call {turn.calls}: {call.because}"
+        turn.tier = call.tier
+        turn.estimate = turn.estimate or call.estimate
+        self._of_call[call.id] = turn
+        return turn
+
+    def has_moved_up(self, call: Begun) -> bool:
+        """Whether the running turn of a call's session was moved up before it."""
+        last = self._last.get((call.caller, call.session))
+        return last is not None and last.has_moved_up and call.kind == TurnKind.TOOL_LOOP
+
+    def has_failed(self, call_id: str) -> bool:
+        """Whether a call's turn counts as failed before the call is over."""
+        turn = self._of_call.get(call_id)
+        return turn is not None and turn.has_failed
+
+    def first_token(self, call_id: str, seconds: float) -> None:
+        """The first token of a call has gone to its caller."""
+        turn = self._of_call.get(call_id)
+        if turn is not None and turn.calls == 1:
+            turn.first_seconds = seconds
+
+    def end(self, line: Line, message: str = "") -> Turn | None:
+        """A request is over. Answers its line; None for what is no call of a model, such as a count of tokens."""
+        turn = self._of_call.pop(line.id, None)
+        if turn is None:
+            if line.outcome == Outcome.SERVED and line.tier is None:
+                return None
+            turn = Turn(line.at, line.client or "", line.session or "", kind=line.turn_kind or "", is_closed=True)
+        turn.running.pop(line.id, None)
+        turn.last_at = line.at + line.duration_ms / 1000
+        turn.seconds += line.duration_ms / 1000
+        if turn.first_seconds is None and turn.calls == 1 and line.ttft_ms is not None:
+            turn.first_seconds = line.ttft_ms / 1000
+        turn.tier = line.tier or turn.tier
+        turn.input_tokens = _add(turn.input_tokens, line.input_tokens)
+        turn.output_tokens = _add(turn.output_tokens, line.output_tokens)
+        turn.cost_usd = _add(turn.cost_usd, line.cost_usd)
+        turn.lacks_cost |= line.cost_usd is None and line.outcome not in _NOBODY_SERVED
+        turn.status, turn.outcome = line.status, line.outcome
+        turn.trouble = "" if line.outcome == Outcome.SERVED else _say_trouble(line, message)
+        if line.attempts > 1 and turn.calls == 1 and line.because:
+            turn.why = _shorten(line.because)  # with who failed before
+        return turn
+
+    def replay(self, line: Line, *, decided: str | None = None) -> Turn | None:
+        """A request that is over already, as the ledger tells it. `decided` is the tier that was decided on."""
+        if line.tier is not None and line.because is not None:
+            tier = decided or line.tier
+            names = (line.caller, line.session or "", line.client or "")
+            self.begin(Begun(line.id, line.at, line.turn_kind or "", tier, line.because, *names))
+        return self.end(line)
+
+    def _find(self, call: Begun) -> Turn:
+        key, kind = (call.caller, call.session), call.kind
+        if kind == TurnKind.SUBAGENT:
+            key = (call.caller, f"{call.session}\0{kind}")
+        elif kind not in (*BEGINS, TurnKind.TOOL_LOOP):
+            return Turn(call.at, call.client, call.session, kind=kind, is_closed=True)
+        last = self._last.get(key)
+        goes_on = last is not None and (kind not in BEGINS or _is_tried_again(last))
+        if goes_on and last is not None and not self._is_each_call:
+            return last
+        turn = Turn(call.at, call.client, call.session, kind=kind, is_closed=self._is_each_call)
+        if kind != TurnKind.SUBAGENT:
+            turn.number = self._number(key, call, goes_on=goes_on)
+        if self._is_each_call:
+            turn.call = self._calls[key] = self._calls.get(key, 0) + 1 if goes_on else 1
+            if goes_on and last is not None:
+                turn.tier, turn.has_moved_up = last.tier, last.has_moved_up
+        if last is not None:
+            last.is_closed = True
+        self._last[key] = turn
+        return turn
+
+    def _number(self, key: tuple[str, str], call: Begun, *, goes_on: bool) -> int:
+        known = self._counts.get(key)
+        if known is None:
+            known = max(0, call.number - 1)
+        if not goes_on or not known:
+            known += 1
+        self._counts[key] = known
+        return known
+
+    def forget_before(self, at: float) -> None:
+        """Let go of sessions that were silent since. One that goes on is counted by its own history."""
+        old = [key for key, turn in self._last.items() if turn.last_at < at and not turn.running]
+        for key in old:
+            self._last.pop(key).is_closed = True
+            self._counts.pop(key, None)
+            self._calls.pop(key, None)
+
+
+def _is_tried_again(last: Turn) -> bool:
+    """Whether an ask after this turn is the same one, sent again by its client: nobody had served it."""
+    return last.outcome in _NOBODY_SERVED and last.output_tokens is None and not last.running
+
+
+def _shorten(because: str) -> str:
+    return because.removeprefix(_LOOKS)
+
+
+def _add(known: int | float | None, more: int | float | None):  # type: ignore[no-untyped-def]  # of either kind
+    return more if known is None else known if more is None else known + more
+
+
+def _say_trouble(line: Line, message: str) -> str:
+    if line.error == "model_not_found" and line.tier is None:
+        return f'model "{line.model[:60]}" is not in models:'
+    if line.outcome == Outcome.REFUSED:
+        return message or (line.error or "refused").replace("_", " ")
+    words = _WORDS.get(Outcome(line.outcome), line.outcome.lower())
+    return f"{words}: {line.error}" if line.error else words

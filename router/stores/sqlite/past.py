@@ -1,0 +1,258 @@
+"""The ledger for a person who looks back: its newest turns, sessions and sums. Read only, also while a router writes.
+
+SQL does the sums. A ledger of any schema will do: these columns are as old as the ledger.
+"""
+
+import contextlib
+import re
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from router.contract.entry import COLUMNS, Line
+from router.contract.words import Outcome, Tier, TurnKind
+from router.stores.sqlite.files import StoreUnusable, connect_to_read
+
+_LOCK_SECONDS = 5.0
+_WRITTEN_SECONDS = 0.3
+"""A router writes what it holds every 0.2 s."""
+_BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
+_PERSONS = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}', '{TurnKind.TOOL_LOOP}')"
+_MOST_ROWS = 20_000
+"""How far back to look for the beginning of the newest turns."""
+_NEWEST = (
+    f"SELECT {', '.join(COLUMNS)}, CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 1 END,"  # noqa: S608  fixed names
+    " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.tier') END, sequence"
+    " FROM entries WHERE at >= ? ORDER BY sequence DESC LIMIT ?"
+)
+_BEGINNINGS = (
+    f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {_BEGIN} AND session"  # noqa: S608  fixed names
+    " IN ({marks})"
+)
+_WAYS = f"""
+    SELECT session, group_concat(letter, '') FROM (
+        SELECT session,
+            CASE WHEN turn_kind = '{TurnKind.TOOL_LOOP}' THEN CASE tier WHEN '{Tier.DEEP}' THEN 'D' ELSE 'F' END
+            ELSE CASE tier WHEN '{Tier.DEEP}' THEN 'd' ELSE 'f' END END AS letter
+        FROM entries WHERE at >= ? AND session {{sessions}} AND turn_kind IN {_PERSONS} ORDER BY session, sequence
+    ) GROUP BY session
+"""  # noqa: S608  fixed names
+_MOVED = re.compile("fF*D")
+"""A turn that began on fast and was taken to deep by one of its calls."""
+_NAMES = "SELECT session FROM entries WHERE at >= ? AND session IS NOT NULL ORDER BY sequence DESC"
+_SESSIONS = f"""
+    SELECT caller, session, max(client), min(at), max(at + duration_ms / 1000), count(*), sum(turn_kind IN {_BEGIN}),
+        sum(turn_kind IN {_BEGIN} AND tier = '{Tier.FAST}'), sum(turn_kind IN {_BEGIN} AND tier = '{Tier.DEEP}'),
+        sum(input_tokens), sum(output_tokens), sum(cost_usd), sum(cost_usd IS NULL AND outcome = '{Outcome.SERVED}'),
+        sum(duration_ms) / 1000
+    FROM entries WHERE at >= ? AND session IN ({{marks}}) GROUP BY caller, session ORDER BY max(sequence) DESC LIMIT ?
+"""  # noqa: S608  fixed names
+_SUMS = f"""
+    SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum(turn_kind IN {_BEGIN}), count(*), sum(input_tokens),
+        sum(output_tokens), sum(cost_usd), sum(cost_usd IS NULL AND outcome = '{Outcome.SERVED}'), sum(duration_ms) / 1000,
+        sum(ttft_ms) / 1000, count(ttft_ms), sum(outcome = '{Outcome.ABANDONED}'), sum(outcome = '{Outcome.FAILED}'),
+        sum(outcome = '{Outcome.REFUSED}')
+    FROM entries WHERE at >= ? AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3
+"""  # noqa: S608  fixed names
+
+
+def _projected(tier: Tier, place: int, old: str) -> str:
+    """A figure of a tier's projection at the row's own score; in a row of an older Tandem, its estimate."""
+    new = f"json_extract(decision, '$.{tier}[{place}]') + json_extract(decision, '$.{tier}[{place + 1}]') * score"
+    return f"coalesce({new}, {old})"
+
+
+_FAST_REDO = "json_extract(decision, '$.estimates.fast.redo_seconds')"
+_MOST_EXPECTED = 10_000
+"""A ratio over so many of the newest turns is as good as one over all of them, and JSON takes its time."""
+_EXPECTED = f"""
+    SELECT tier, count(*), sum(fast_seconds), sum(deep_seconds),
+        sum(score * redo_factor * deep_seconds), sum(has_price), sum(has_price * fast_usd), sum(has_price * deep_usd),
+        sum(has_price * score * deep_usd), sum(is_asked_for)
+    FROM (
+        SELECT tier, score, coalesce(json_extract(decision, '$.redo_factor'), 0) AS redo_factor,
+            json_extract(decision, '$.decided_by') = 'override' AS is_asked_for,
+            {_projected(Tier.FAST, 2, f"json_extract(decision, '$.estimates.fast.seconds') - {_FAST_REDO}")} AS fast_seconds,
+            {_projected(Tier.DEEP, 2, "json_extract(decision, '$.estimates.deep.seconds')")} AS deep_seconds,
+            json_extract(decision, '$.fast[4]') + json_extract(decision, '$.fast[5]') * score AS fast_usd,
+            json_extract(decision, '$.deep[4]') + json_extract(decision, '$.deep[5]') * score AS deep_usd,
+            json_extract(decision, '$.fast[6]') AND json_extract(decision, '$.deep[6]') AND cost_usd IS NOT NULL AS has_price
+        FROM entries WHERE at >= ? AND turn_kind IN {_BEGIN} AND tier IS NOT NULL AND score IS NOT NULL AND json_valid(decision)
+        ORDER BY sequence DESC LIMIT {_MOST_EXPECTED}
+    ) WHERE fast_seconds > 0 AND deep_seconds > 0 GROUP BY tier
+"""  # noqa: S608  fixed names
+
+
+class PastCall(NamedTuple):
+    """One row, with the tier that was decided on."""
+
+    line: Line
+    decided: str | None
+
+
+class SessionSums(NamedTuple):
+    """One session."""
+
+    caller: str
+    session: str
+    client: str | None
+    first_at: float
+    last_at: float
+    calls: int
+    turns: int
+    fast: int
+    deep: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    unpriced: int
+    """Calls whose cost is not known."""
+    seconds: float
+    moved_up: int = 0
+
+
+class CallSums(NamedTuple):
+    """The calls of one day, client and tier. Without a tier they were refused, or failed before any was chosen."""
+
+    day: str
+    client: str | None
+    tier: str | None
+    turns: int
+    calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    unpriced: int
+    seconds: float
+    first_seconds: float | None
+    """The sum of times to a first token, and how many there were."""
+    firsts: int
+    interrupted: int
+    failed: int
+    refused: int
+
+
+class ExpectedSums(NamedTuple):
+    """What the decisions for one tier expected of both; only those where both could have served, and the newest of them."""
+
+    tier: str
+    turns: int
+    fast_seconds: float
+    deep_seconds: float
+    redo_seconds: float
+    """What fast's chance of failing would add."""
+    priced: int | None
+    """How many of them have prices on both tiers: the money is theirs alone."""
+    fast_usd: float | None
+    deep_usd: float | None
+    redo_usd: float | None
+    asked_for: int | None
+
+
+class Sums(NamedTuple):
+    """A ledger, summed up."""
+
+    calls: list[CallSums]
+    expected: list[ExpectedSums]
+    moved_up: int
+    marked_wrong: int
+
+
+def wait_for_writer(path: Path) -> None:
+    """Where a router is at work, let it write what it has just answered. Nothing else tells whether it holds something."""
+    if path.with_name(f"{path.name}-wal").exists():
+        time.sleep(_WRITTEN_SECONDS)
+
+
+def read_newest(path: Path, since: float, turns: int) -> tuple[list[PastCall], Mapping[tuple[str, str], int]]:
+    """The calls of at least the newest turns, oldest first, and how many turns each session had before them.
+
+    Raises `StoreUnusable`.
+    """
+    calls: list[PastCall] = []
+    oldest: dict[tuple[str, str], int] = {}
+    with _open(path) as database:
+        begun, waiting = 0, set[tuple[str, str]]()
+        for *values, decided, sequence in database.execute(_NEWEST, (since, _MOST_ROWS)):
+            line = Line(*values)
+            key = (line.caller, line.session or "")
+            if begun >= turns and not waiting:
+                break
+            if line.turn_kind == TurnKind.TOOL_LOOP:
+                if begun >= turns and key not in waiting:
+                    continue  # of a turn that is older than those asked for
+                waiting.add(key)
+            elif begun < turns or key in waiting:
+                begun += 1
+                waiting.discard(key)
+            else:
+                continue
+            calls.append(PastCall(line, decided))
+            oldest[key] = sequence
+        sessions = sorted({session for _, session in oldest})
+        rows = database.execute(_BEGINNINGS.format(marks=", ".join("?" * len(sessions))), sessions)
+        before = Counter((caller, session) for caller, session, place in rows if place < oldest.get((caller, session), 0))
+    return calls[::-1], before
+
+
+def read_sessions(path: Path, since: float, most: int) -> list[SessionSums]:
+    """The newest sessions, newest first. Raises `StoreUnusable`."""
+    with _open(path) as database:
+        names: dict[str, None] = {}
+        for (name,) in database.execute(_NAMES, (since,)):
+            names[name] = None
+            if len(names) >= most:
+                break
+        marks = ", ".join("?" * len(names))
+        rows = database.execute(_SESSIONS.format(marks=marks), (since, *names, most)).fetchall()
+        ways = database.execute(_WAYS.format(sessions=f"IN ({marks})"), (since, *names))
+        moved = {session: _count_moved(way) for session, way in ways}
+    return [SessionSums._make((*row, moved.get(row[1], 0))) for row in rows]
+
+
+def read_sums(path: Path, since: float) -> Sums:
+    """Everything, by day, client and tier. Raises `StoreUnusable`."""
+    queries = (_SUMS, _EXPECTED, _WAYS.format(sessions="IS NOT NULL"))
+    calls, expected, ways = _read_beside(path, queries, (since,))
+    with _open(path) as database:
+        marked = _count_marks(database, since)
+    moved = sum(_count_moved(way) for _, way in ways)
+    return Sums([CallSums(*row) for row in calls], [ExpectedSums(*row) for row in expected], moved, marked)
+
+
+def _count_moved(way: str) -> int:
+    return len(_MOVED.findall(way))
+
+
+def _count_marks(database: sqlite3.Connection, since: float) -> int:
+    try:
+        return int(database.execute("SELECT count(*) FROM misjudged WHERE at >= ?", (since,)).fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0  # a ledger that an older Tandem began has no such table yet
+
+
+def _read_beside(path: Path, queries: Sequence[str], values: tuple[object, ...]) -> list[list[tuple[Any, ...]]]:
+    """Several queries at once: SQLite lets go of Python while it works, so that each may have a processor."""
+
+    def read(query: str) -> list[tuple[Any, ...]]:
+        with _open(path) as database:
+            return database.execute(query, values).fetchall()
+
+    with ThreadPoolExecutor(len(queries)) as threads:
+        return list(threads.map(read, queries))
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[sqlite3.Connection]:
+    if not path.is_file():
+        raise StoreUnusable(f"{path}: there is no ledger yet")
+    try:
+        with contextlib.closing(connect_to_read(path, _LOCK_SECONDS)) as database:
+            database.text_factory = lambda text: text.decode("utf-8", "replace")
+            yield database
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error

@@ -1,0 +1,66 @@
+"""What the commands that look back share."""
+
+import argparse
+
+import pytest
+
+from router.cli import Ended, main
+from router.cli.past.looking import find_ledger, find_recorded_turn
+from tests.conftest import SIMULATED
+from tests.router.cli.recorded import record_turns
+
+COMMANDS = ("log", "sessions", "stats")
+ALL = (*COMMANDS, "why", "wrong")
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_no_ledger_in_the_config_is_said_with_a_hint(here, capsys, command):
+    (here / "config.yaml").write_text(SIMULATED.replace("path: test.db", "path: null"))
+
+    assert main([command]) == 1
+    assert "set ledger.path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_a_file_that_is_no_ledger_is_said_and_left_alone(here, capsys, command):
+    (here / "config.yaml").write_text(SIMULATED)
+    (here / "test.db").write_text("something else")
+
+    assert main([command]) == 1
+    assert "not a usable ledger" in capsys.readouterr().err
+    assert (here / "test.db").read_text() == "something else"
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_a_wrong_config_is_reported(here, capsys, command):
+    (here / "config.yaml").write_text("nonsense: 1")
+
+    assert main([command]) == 2
+    assert "nonsense" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_json_and_markdown_exclude_each_other(here, capsys, command):
+    with pytest.raises(SystemExit):
+        main([command, "--json", "--markdown"])
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_whoever_looks_back_needs_no_key(here, capsys, command):
+    record_turns(here, "fix the typo")
+    target = "{name: t, adapter: openai_http, base_url: 'http://127.0.0.1:9/v1', model: m, api_key: 'env:NO_SUCH_KEY'}"
+    tiers = f"{{fast: {{targets: [{target}]}}, deep: {{targets: [{target.replace('t,', 'u,', 1)}]}}}}"
+    (here / "config.yaml").write_text(f"tiers: {tiers}\nledger: {{path: test.db}}\n")
+
+    assert main([command]) == 0
+    assert "quick edit" in capsys.readouterr().out or command in ("sessions", "stats")
+
+
+def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here, capsys):
+    record_turns(here, "fix the typo")
+    path = find_ledger(argparse.Namespace(config=None))
+
+    assert find_recorded_turn(path, None).id == "req_1"
+    with pytest.raises(Ended):
+        find_recorded_turn(path, "req_9")
+    assert "no request req_9 in" in capsys.readouterr().err

@@ -1,0 +1,59 @@
+from dataclasses import replace
+
+from router.cli.setup.around import look_around
+from router.config.presets import Presets, read_presets
+from tests.tools.model_server import ModelServer
+
+
+def presets_at(addresses: dict[str, str]) -> Presets:
+    """Only these providers, at these addresses."""
+    shipped = read_presets()
+    return replace(shipped, providers={name: replace(shipped.providers[name], base_url=url) for name, url in addresses.items()})
+
+
+def test_keys_and_servers_are_found_with_their_models(capsys):
+    with ModelServer(models=("a", "b")) as server:
+        found = look_around(
+            presets_at(dict.fromkeys(("groq", "ollama", "kimi"), server.base_url)), {"GROQ_API_KEY": "sk"}, is_offline=False
+        )
+
+    assert {name: (entry.variable, entry.reached.models) for name, entry in found.items()} == {
+        "groq": ("GROQ_API_KEY", ("a", "b")),
+        "ollama": ("", ("a", "b")),
+    }
+    assert "found Groq: GROQ_API_KEY, 2 models" in capsys.readouterr().err
+
+
+def test_the_second_name_of_a_key_counts_where_the_first_is_not_set():
+    with ModelServer() as server:
+        found = look_around(
+            presets_at({"gemini": server.base_url}), {"GEMINI_API_KEY": " ", "GOOGLE_API_KEY": "g"}, is_offline=False
+        )
+
+    assert found["gemini"].variable == "GOOGLE_API_KEY"
+    assert [key for _, _, key in server.seen] == ["Bearer g"]
+
+
+def test_offline_nobody_is_asked_and_no_local_server_is_found():
+    with ModelServer() as server:
+        found = look_around(
+            presets_at(dict.fromkeys(("groq", "ollama"), server.base_url)), {"GROQ_API_KEY": "sk"}, is_offline=True
+        )
+
+    assert list(found) == ["groq"]
+    assert server.seen == []
+
+
+def test_a_local_server_without_a_model_is_not_found():
+    with ModelServer(models=()) as server:
+        assert look_around(presets_at({"ollama": server.base_url}), {}, is_offline=False) == {}
+
+
+def test_a_provider_that_refuses_the_key_is_found_and_that_is_told(capsys):
+    with ModelServer(status=401) as server:
+        found = look_around(presets_at({"groq": server.base_url}), {"GROQ_API_KEY": "sk-canary"}, is_offline=False)
+
+    assert found["groq"].reached.models is None
+    said = capsys.readouterr().err
+    assert "it refused the key (401), so its models go by the names that ship with Tandem" in said
+    assert "sk-canary" not in said

@@ -1,0 +1,80 @@
+"""What a client is told of the router."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from router.cli.address import is_listening
+from router.cli.setup import facts
+from router.cli.setup.facts import read_facts
+from router.config.load import check_config
+from router.dialects.table import SPECS
+from router.wiring import known_names
+from tests.conftest import SIMULATED
+
+
+def load(tmp_path, more: str = ""):
+    return check_config(f"{more}\n{SIMULATED}", "test", tmp_path, known_names())
+
+
+@pytest.mark.parametrize(
+    ("server", "url", "address"),
+    [
+        ("", None, "http://127.0.0.1:4000"),
+        ('server: {host: "::1", port: 4321}', None, "http://[::1]:4321"),
+        ("server: {port: 0}", "http://127.0.0.1:1/v1/", "http://127.0.0.1:1"),
+    ],
+)
+def test_the_address_is_that_of_the_config_or_of_the_flag(tmp_path, server, url, address):
+    told = read_facts(load(tmp_path, server), url)
+
+    assert (told["url"], told["base"]) == (address, f"{address}/v1")
+
+
+def test_a_port_that_the_system_picks_needs_the_flag(tmp_path, capsys):
+    assert read_facts(load(tmp_path, "server: {port: 0}"), None) is None
+    assert "hint: --url http://127.0.0.1:PORT" in capsys.readouterr().err
+    assert read_facts(load(tmp_path), "nonsense") is None
+    assert "should be like http://127.0.0.1:4000" in capsys.readouterr().err
+
+
+def test_windows_and_models_are_those_of_the_config(tmp_path):
+    told = read_facts(load(tmp_path), None)
+
+    windows = {model["slug"]: str(model["context_window"]) for model in json.loads(told["catalogue"])["models"]}
+    assert windows == {"auto": told["window"], "fast": told["window_fast"], "deep": told["window_deep"]}
+
+
+async def test_a_router_that_runs_is_asked_for_its_own(start, tmp_path):
+    tandem = await start(SIMULATED.replace("window_tokens: 400000", "window_tokens: 300000"))
+
+    told = await asyncio.to_thread(read_facts, load(tmp_path), tandem.url)
+
+    served = {model["slug"]: model["context_window"] for model in json.loads(told["catalogue"])["models"]}
+    assert served["deep"] == max(plan.target.window_tokens for plan in tandem.loaded.targets if plan.target.tier == "deep")
+    assert await asyncio.to_thread(is_listening, tandem.url)
+
+
+def test_where_no_router_answers_the_config_counts_and_that_is_said(tmp_path, capsys):
+    told = read_facts(load(tmp_path), "http://127.0.0.1:1")
+
+    assert int(told["window"]) > 0
+    assert "no router answers at http://127.0.0.1:1" in capsys.readouterr().err
+    assert not is_listening("http://127.0.0.1:1")
+
+
+def test_a_websocket_is_promised_as_soon_as_the_dialects_spec_serves_it(tmp_path, monkeypatch):
+    assert read_facts(load(tmp_path), None)["websockets"] == "false"
+
+    monkeypatch.setattr(facts, "SPECS", {dialect: replace(spec, upgrade_refusal=None) for dialect, spec in SPECS.items()})
+
+    assert read_facts(load(tmp_path), None)["websockets"] == "true"
+
+
+def test_the_status_line_is_asked_for_with_the_address_and_the_ledger(tmp_path):
+    told = read_facts(load(tmp_path), None)["statusline"]
+
+    assert "statusline --url http://127.0.0.1:4000 --ledger" in told
+    assert told.endswith("test.db")

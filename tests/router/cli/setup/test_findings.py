@@ -1,0 +1,143 @@
+import asyncio
+import socket
+import sqlite3
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from router.cli.setup import findings
+from router.cli.setup.findings import (
+    Finding,
+    as_json,
+    look_at_clients,
+    look_at_keys,
+    look_at_ledger,
+    look_at_port,
+    say_findings,
+)
+from router.config.load import check_config
+from router.wiring import known_names
+from tests.conftest import SIMULATED
+from tests.tools.running import two_targets
+
+
+def test_a_finding_is_a_line_with_its_hint_below(capsys):
+    say_findings([Finding("port", "mend", "taken", "use another"), Finding("x", "good", "fine")])
+
+    assert capsys.readouterr().out == "mend  port       taken\n                 hint: use another\ngood  x          fine\n"
+    assert as_json([Finding("x", "good", "fine")]) == [{"about": "x", "state": "good", "text": "fine", "hint": ""}]
+
+
+def test_a_ledger_that_can_be_written_is_good_whether_it_is_there_or_not(tmp_path):
+    assert look_at_ledger(tmp_path / "new" / "t.db")[0].state == "good"
+    assert not (tmp_path / "new").exists()
+    sqlite3.connect(tmp_path / "old.db").close()
+    assert look_at_ledger(tmp_path / "old.db")[0].state == "good"
+
+
+def test_a_ledger_that_cannot_be_written_is_to_be_mended_with_its_whole_path(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "text.db").write_text("this is no database, and long enough for SQLite to look at it" * 20)
+    (below_file,) = look_at_ledger(tmp_path / "file" / "t.db")
+    (no_database,) = look_at_ledger(tmp_path / "text.db")
+    (nowhere,) = look_at_ledger(findings.Path("/proc/nowhere/t.db"))
+
+    assert [found.state for found in (below_file, no_database, nowhere)] == ["mend"] * 3
+    assert str(tmp_path / "file" / "t.db") in below_file.text
+    assert "is not a folder" in below_file.text
+    assert "not a database" in no_database.text
+    assert "cannot be written to" in nowhere.text
+    assert "--ledger off" in nowhere.hint
+
+
+@pytest.mark.parametrize(("free", "state"), [(1 << 20, "mend"), (100 << 20, "note"), (10 << 30, "good")])
+def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
+    monkeypatch.setattr(findings.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+
+    assert look_at_ledger(tmp_path / "t.db")[0].state == state
+
+
+def test_no_ledger_is_noted():
+    assert look_at_ledger(None)[0].state == "note"
+
+
+def test_a_port_is_free_taken_by_a_stranger_or_by_tandem():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        listener.listen()
+
+        taken = look_at_port("127.0.0.1", port)
+    free = look_at_port("127.0.0.1", port)
+
+    assert (taken.state, free.state) == ("mend", "good")
+    assert "serve --port" in taken.hint
+    assert "is free" in free.text
+    assert look_at_port("0.0.0.0", 1).state == "mend"
+
+
+async def test_a_router_that_runs_already_is_recognised(simulated):
+    found = await asyncio.to_thread(look_at_port, "127.0.0.1", simulated.port)
+
+    assert found == Finding("port", "good", f"127.0.0.1:{simulated.port}: a Tandem router is running there")
+
+
+def test_a_key_is_told_by_where_it_comes_from(tmp_path, monkeypatch):
+    monkeypatch.setenv("A_TEST_KEY", "sk-canary")
+    (tmp_path / ".env").write_text("B_TEST_KEY=sk-canary\n")
+    text = two_targets(
+        "http://h/v1", "http://h/v1", fast_extra="api_key: env:A_TEST_KEY,", deep_extra="api_key: env:B_TEST_KEY,"
+    )
+
+    found = look_at_keys(check_config(text, "test", tmp_path, known_names()))
+
+    assert [finding.text for finding in found] == ["env:A_TEST_KEY, from the environment", "env:B_TEST_KEY, from .env"]
+
+
+def test_clients_that_do_not_point_here_come_with_the_command_that_makes_them(tmp_path, monkeypatch):
+    for name in ("codex", "claude"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
+    (tmp_path / "config.toml").write_text('openai_base_url = "http://localhost:4000/v1"')
+
+    found = look_at_clients(check_config(SIMULATED, "test", tmp_path, known_names()))
+
+    assert [(finding.state, finding.text, finding.hint) for finding in found] == [
+        ("note", "Claude Code does not point here", "tandem connect claude-code"),
+        ("good", "Codex CLI points here, by settings of your own", ""),
+    ]
+
+
+def test_where_every_start_has_another_address_no_client_is_looked_at(tmp_path):
+    (found,) = look_at_clients(check_config(f"server: {{port: 0}}\n{SIMULATED}", "test", tmp_path, known_names()))
+
+    assert (found.state, found.hint) == ("note", "set server.port for clients")
+
+
+def test_the_interpreter_and_the_tokenizer_are_told(monkeypatch):
+    assert ".".join(map(str, sys.version_info[:2])) in findings.look_at_python().text
+    monkeypatch.setattr(findings, "find_vocabulary", lambda: None)
+    assert findings.look_at_tokenizer().state == "note"
+    monkeypatch.setattr(findings.sysconfig, "get_config_var", lambda _: "--with-pydebug")
+    assert findings.look_at_python().state == "note"
+    monkeypatch.setattr(findings.sysconfig, "get_config_var", lambda _: "'--enable-optimizations'")
+    assert findings.look_at_python().state == "good"
+
+
+def test_a_long_hint_is_broken_between_words_on_a_narrow_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(findings, "columns_here", lambda: 60)
+
+    say_findings([Finding("port", "mend", "127.0.0.1:4000 is taken", "start with another one, as in tandem serve --port 4001")])
+
+    assert capsys.readouterr().out.splitlines() == [
+        "mend  port       127.0.0.1:4000 is taken",
+        "                 hint: start with another one, as in tandem",
+        "                 serve --port 4001",
+    ]

@@ -1,0 +1,190 @@
+"""Asking providers and targets, against servers on loopback that behave in every way that matters."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from router.cli.setup.live import Reached, ask_models, ask_target, gather, judge_model
+from router.config.load import check_config
+from router.contract.relay import Endpoint
+from router.contract.secret import Secret
+from router.upstream.pool import Pool
+from router.wiring import build_house, known_names
+from tests.tools.model_server import ModelServer
+from tests.tools.running import two_targets
+
+ADAPTERS = known_names().adapters
+
+
+def ask(base_url: str, *, key: str = "", adapter: str = "openai_http", within_seconds: float = 5.0) -> Reached:
+    async def main() -> Reached:
+        pool = Pool()
+        try:
+            endpoint = Endpoint("m", base_url, Secret(key) if key else None)
+            return await ask_models(pool, ADAPTERS[adapter], endpoint, within_seconds)
+        finally:
+            await pool.close()
+
+    return asyncio.run(main())
+
+
+def test_the_models_of_a_provider_are_listed_and_its_key_is_sent():
+    with ModelServer(models=("a", "models/b")) as server:
+        reached = ask(server.base_url, key="sk-1")
+
+    assert reached.models == ("a", "b")
+    assert reached.problem == ""
+    assert abs(reached.skew_seconds) < 60
+    assert server.seen == [("GET", "/v1/models", "Bearer sk-1")]
+
+
+def test_anthropics_list_is_asked_for_in_its_own_way():
+    with ModelServer(models=("claude-x",)) as server:
+        reached = ask(server.base_url.removesuffix("/v1"), key="sk-2", adapter="anthropic_http")
+
+    assert reached.models == ("claude-x",)
+    assert server.seen == [("GET", "/v1/models?limit=1000", "sk-2")]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "problem", "hint"),
+    [
+        ({"status": 401}, "refused the key (401)", "check ***"),
+        ({"status": 403}, "refused the key (403)", "withdrawn"),
+        ({"status": 500}, "answered 500", "later"),
+        ({"status": 429}, "answered 429", "later"),
+        ({"body": b"<!doctype html><html>hello</html>"}, "answered with a web page", "/v1"),
+        ({"body": b"[1, 2"}, "something other than a list of models", "/v1"),
+        ({"body": b'{"data": 3}'}, "something other than a list of models", "/v1"),
+        (
+            {"status": 308, "headers": {"location": "https://other.example/v1/models?x=1"}},
+            "a redirect (308)",
+            "https://other.example/v1",
+        ),
+        ({"hangs": True}, "did not answer in 0.3 s", "--timeout"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_way_to_mend_it(behaviour, problem, hint):
+    with ModelServer(**behaviour) as server:
+        reached = ask(server.base_url, key="sk-canary", within_seconds=0.3 if behaviour.get("hangs") else 5.0)
+
+    assert problem in reached.problem
+    assert hint in reached.hint
+    assert "sk-canary" not in reached.problem + reached.hint
+
+
+def test_a_server_that_wants_a_key_and_gets_none_says_so():
+    with ModelServer(status=401) as server:
+        assert ask(server.base_url).problem == "wants a key (401)"
+
+
+def test_a_target_of_callers_keys_is_reached_though_it_refuses_us():
+    with ModelServer(status=401) as server:
+        assert ask(server.base_url, key="caller").problem == ""
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_a_server_without_a_list_is_not_at_fault(status):
+    with ModelServer(status=status) as server:
+        assert ask(server.base_url) == Reached(skew_seconds=pytest.approx(0, abs=60))
+
+
+def test_nobody_at_the_port_and_no_such_host_are_told_apart():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = ask(f"http://127.0.0.1:{free.getsockname()[1]}/v1")
+    nowhere = ask("http://nowhere.invalid/v1")
+
+    assert nobody.problem == "could not be reached: connection failed"
+    assert "is a server running at" in nobody.hint
+    assert "does not resolve" in nowhere.problem
+    assert "nowhere.invalid" in nowhere.hint
+
+
+def test_plain_text_where_tls_was_expected_is_told():
+    with ModelServer() as server:
+        reached = ask(server.base_url.replace("http://", "https://"))
+
+    assert "TLS failed" in reached.problem
+    assert "tls.ca_file" in reached.hint
+
+
+def test_a_model_that_is_not_listed_comes_with_what_it_may_have_meant():
+    reached = judge_model(Reached(models=("gpt-6.1-sol", "gpt-6-luna")), "gpt-6.1-soll")
+
+    assert reached.problem == "does not list the model gpt-6.1-soll"
+    assert "did you mean gpt-6.1-sol?" in reached.hint
+
+
+@pytest.mark.parametrize("model", ["a", "b"])
+def test_a_model_that_is_listed_or_of_which_nothing_is_known_is_no_problem(model):
+    assert judge_model(Reached(models=("a", "b:latest")), model).problem == ""
+    assert judge_model(Reached(), model).problem == ""
+
+
+def answer_of(server: ModelServer, within_seconds: float = 5.0, dialect: str = "chat") -> Reached:
+    config = two_targets(server.base_url, server.base_url).replace("dialect: chat", f"dialect: {dialect}")
+    loaded = check_config(config, "test", Path("."), known_names())
+
+    async def main() -> Reached:
+        built = build_house(loaded, with_ledger=False)
+        try:
+            return await ask_target(built.house, loaded.targets[0], within_seconds)
+        finally:
+            await built.close()
+
+    return asyncio.run(main())
+
+
+def test_a_target_answers_a_word_and_its_first_token_is_timed(capfd):
+    with ModelServer() as server:
+        reached = answer_of(server)
+
+    assert reached.problem == ""
+    assert 0 < reached.ttft_seconds < 5
+    assert [path for _, path, _ in server.seen] == ["/v1/chat/completions"]
+    assert capfd.readouterr().err == "", "a look is not a request of anybody's, so it is not logged"
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        (400, "does not answer: 400 no money left"),
+        (401, "does not answer: 502 rejected the configured API key (401). Check api_key in the router's config."),
+    ],
+)
+def test_a_target_that_refuses_a_word_says_why(status, problem):
+    with ModelServer(answer_status=status) as server:
+        assert answer_of(server).problem == problem
+
+
+def test_a_target_of_another_dialect_is_told_where_to_look():
+    with ModelServer() as server:
+        reached = answer_of(server, dialect="responses")
+
+    assert "without the terminal event" in reached.problem
+    assert reached.hint == "check dialect: it may speak another one"
+
+
+def test_work_is_done_at_once_and_answered_in_order():
+    async def main() -> list[int]:
+        both = asyncio.Barrier(3)
+
+        async def wait(number: int) -> int:
+            await both.wait()
+            return number
+
+        return await gather("x", [wait(3), wait(1), wait(2)])
+
+    assert asyncio.run(main()) == [3, 1, 2]
+    assert asyncio.run(gather("x", [])) == []
+
+
+def test_what_fails_while_it_is_gathered_is_raised():
+    async def fail() -> None:
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        asyncio.run(gather("x", [fail()]))

@@ -1,0 +1,169 @@
+"""`tandem connect`, as it is typed."""
+
+import io
+import json
+import socket
+import sys
+import tomllib
+from contextlib import closing
+
+import pytest
+
+from router.cli import main
+from router.cli.address import is_listening
+from router.connect.recipe import known_clients
+from router.connect.store import Store
+from tests.conftest import SIMULATED
+
+VARIABLES = ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "LLM_USER_PATH", "ZDOTDIR", "OPENAI_API_KEY")
+
+
+@pytest.fixture
+def home(home, monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    monkeypatch.setenv("PATH", "/nowhere")
+    return home
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def read_codex(home) -> dict:
+    return tomllib.loads((home / ".codex" / "config.toml").read_text())
+
+
+def test_codex_gets_a_provider_without_a_key_and_the_catalogue_of_the_config(home, capsys):
+    assert main(["connect", "codex", "--yes"]) == 0
+
+    told, said = read_codex(home), capsys.readouterr().err
+    assert told["model"] == "auto"
+    assert told["model_providers"]["tandem"] == {
+        "name": "Tandem",
+        "base_url": "http://127.0.0.1:4000/v1",
+        "wire_api": "responses",
+        "supports_websockets": False,
+        "env_http_headers": {"x-tandem-tier": "TANDEM_TIER"},
+    }
+    catalogue = json.loads((home / ".codex" / "tandem-models.json").read_text())
+    assert [model["slug"] for model in catalogue["models"]] == ["auto", "fast", "deep"]
+    assert told["model_catalog_json"] == str(home / ".codex" / "tandem-models.json")
+    assert '+model = "auto"' in said
+    assert "To undo: tandem connect codex --undo" in said
+    assert "codex is not installed: npm i -g @openai/codex" in said
+    assert "the router is not running: tandem serve" in said
+
+
+def test_claude_code_gets_the_window_its_models_and_a_status_line(home):
+    assert main(["connect", "claude", "--yes"]) == 0
+
+    told = json.loads((home / ".claude" / "settings.json").read_text())
+    assert told["env"]["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:4000"
+    assert int(told["env"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"]) > 100_000
+    assert [option["model"] for option in told["modelPicker"]["options"]] == ["auto", "fast", "deep"]
+    assert "statusline --url http://127.0.0.1:4000 --ledger" in told["statusLine"]["command"]
+
+
+def test_a_second_run_says_so_and_an_undo_leaves_what_was(home, capsys):
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text('model = "gpt-5.5"')
+    main(["connect", "codex", "--yes"])
+    capsys.readouterr()
+
+    assert main(["connect", "codex", "--yes"]) == 0
+    assert capsys.readouterr().err == "Codex CLI already points here (http://127.0.0.1:4000)\n"
+    assert main(["connect", "codex", "--undo", "--yes"]) == 0
+    assert "Codex CLI no longer points here" in capsys.readouterr().err
+    assert (home / ".codex" / "config.toml").read_text() == 'model = "gpt-5.5"'
+    assert sorted(entry.name for entry in home.iterdir()) == [".codex", "config.yaml"]
+    assert main(["connect", "codex", "--undo", "--yes"]) == 0
+    assert "nothing to undo" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 0), ("n\n", 1), ("", 1)])
+def test_on_a_terminal_it_asks(home, monkeypatch, capsys, answer, code):
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+
+    assert main(["connect", "codex"]) == code
+
+    assert (home / ".codex").exists() == (code == 0)
+    assert "Point Codex CLI at http://127.0.0.1:4000? [Y/n] " in capsys.readouterr().err
+
+
+def test_without_a_terminal_a_script_must_say_yes(home, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+
+    assert main(["connect", "codex"]) == 1
+
+    assert "hint: --yes changes the files without asking" in capsys.readouterr().err
+    assert not (home / ".codex").exists()
+
+
+def test_print_only_prints(home, capsys):
+    assert main(["connect", "env", "--print"]) == 0
+
+    assert 'export OPENAI_BASE_URL="http://127.0.0.1:4000/v1"' in capsys.readouterr().out
+    assert [entry.name for entry in home.iterdir()] == ["config.yaml"]
+
+
+def test_a_broken_file_is_refused_with_its_line(home, capsys):
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text('{\n  "a": 1\n  "b": 2\n}')
+
+    assert main(["connect", "claude-code", "--yes"]) == 1
+
+    said = capsys.readouterr().err
+    assert 'settings.json: line 3: "," or "}" is missing: this is not valid JSON\nnothing was changed' in said
+
+
+def test_a_run_that_is_under_way_elsewhere_is_told(home, capsys):
+    store = Store(home / ".local" / "state" / "tandem" / "connect")
+    with store.locked():
+        assert main(["connect", "codex", "--yes"]) == 1
+
+    assert "another tandem connect is running" in capsys.readouterr().err
+
+
+def test_alone_it_lists_every_client(home, capsys):
+    main(["connect", "codex", "--yes"])
+    capsys.readouterr()
+
+    assert main(["connect"]) == 0
+
+    rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert tuple(rows) == known_clients()
+    assert rows["codex"] == "not installed  points here"
+    assert rows["aider"] == "not installed  does not point here"
+
+
+def test_a_run_needs_the_router_and_the_client(home, capsys):
+    assert main(["connect", "--run", "codex", "--", "exec", "hi"]) == 1
+    assert "the router is not running at http://127.0.0.1:4000: tandem serve" in capsys.readouterr().err
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        (home / "config.yaml").write_text(f"server: {{port: {server.getsockname()[1]}}}\n{SIMULATED}")
+        assert is_listening(url)
+        assert main(["connect", "--run", "codex", "--", "exec", "-m", "deep"]) == 127
+    assert "codex is not installed: npm i -g @openai/codex" in capsys.readouterr().err
+    assert main(["connect", "--run", "env"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["codx"], 'unknown client "codx"\n  hint: did you mean codex? known: aider'),
+        (["emacs"], "hint: known: aider, claude-code"),
+        (["codex", "exec"], "only --run takes arguments"),
+        (["codex", "--undo", "--print"], "give one of --undo, --print and --run"),
+        (["--undo"], "name a client, as in tandem connect codex"),
+    ],
+)
+def test_wrong_usage_is_told(home, capsys, arguments, words):
+    assert main(["connect", *arguments]) == 2
+
+    assert words in capsys.readouterr().err

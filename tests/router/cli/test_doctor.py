@@ -1,0 +1,115 @@
+"""`tandem doctor`."""
+
+import json
+
+import pytest
+
+from router.cli import doctor, main
+from router.cli.setup import findings
+from tests.conftest import SIMULATED
+from tests.tools.model_server import ModelServer
+from tests.tools.running import two_targets
+
+
+@pytest.fixture(autouse=True)
+def _calm(monkeypatch):
+    """Not what happens to run or be installed on this machine."""
+    monkeypatch.setattr(findings, "installed_clients", tuple)
+
+
+def config_for(server: ModelServer, *, model: str = "m", key: str = "") -> str:
+    text = two_targets(
+        server.base_url, server.base_url, fast_extra=f"api_key: '{key}'," if key else "", extra="server: {port: 0}"
+    )
+    return text.replace("fast-model", model).replace("deep-model", "m")
+
+
+def states_of(out: str, about: str) -> list[str]:
+    return [line.split()[0] for line in out.splitlines() if line.split()[1:2] == [about]]
+
+
+def test_a_router_in_good_order_has_nothing_to_mend(here, capsys, monkeypatch):
+    monkeypatch.setenv("SPARK_TEST_KEY", "sk-canary")
+    with ModelServer() as server:
+        (here / "config.yaml").write_text(config_for(server, key="env:SPARK_TEST_KEY"))
+
+        assert main(["doctor"]) == 0
+
+    told = capsys.readouterr()
+    assert states_of(told.out, "target") == ["good", "good"]
+    assert "knows m, first token after" in told.out
+    assert "env:SPARK_TEST_KEY, from the environment" in told.out
+    assert "costs a few tokens" in told.err
+    assert "nothing to mend" in told.err
+    assert "sk-canary" not in told.out + told.err
+
+
+def test_without_calls_nobody_writes_a_word(here, capsys):
+    with ModelServer() as server:
+        (here / "config.yaml").write_text(config_for(server))
+
+        assert main(["doctor", "--no-calls"]) == 0
+
+    assert {method for method, _, _ in server.seen} == {"GET"}
+    assert "costs" not in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_a_target_ends_in_how_to_mend_it(here, capsys):
+    with ModelServer(models=("right-model", "m")) as server:
+        (here / "config.yaml").write_text(config_for(server, model="rihgt-model"))
+
+        assert main(["doctor", "--no-calls"]) == 1
+
+    told = capsys.readouterr()
+    assert "does not list the model rihgt-model" in told.out
+    assert "hint: did you mean right-model?" in told.out
+    assert "1 thing to mend" in told.err
+
+
+def test_a_clock_that_is_off_is_noted(here, capsys):
+    with ModelServer(headers={"date": "Sun, 01 Jan 2006 00:00:00 GMT"}) as server:
+        (here / "config.yaml").write_text(config_for(server))
+
+        assert main(["doctor", "--no-calls"]) == 0
+
+    assert states_of(capsys.readouterr().out, "clock") == ["note", "note"]
+
+
+def test_a_config_with_faults_does_not_keep_the_rest_from_being_looked_at(here, capsys):
+    (here / "config.yaml").write_text("tiers: {fast: {targets: []}}\nserver: {host: 0.0.0.0}\n")
+
+    assert main(["doctor"]) == 1
+
+    out = capsys.readouterr().out
+    assert states_of(out, "config") == ["mend", "mend", "mend"]
+    assert "server.host: 0.0.0.0 is not a loopback address" in out
+    assert states_of(out, "python") != []
+
+
+def test_a_program_gets_the_same_as_json(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED)
+
+    assert main(["doctor", "--json"]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert {"config", "python", "tokenizer", "port", "ledger", "target"} <= {entry["about"] for entry in told}
+    assert all(set(entry) == {"about", "state", "text", "hint"} for entry in told)
+
+
+def test_a_target_that_hangs_is_told_within_the_time_that_it_has(here, capsys):
+    with ModelServer(hangs=True) as server:
+        (here / "config.yaml").write_text(config_for(server))
+
+        assert main(["doctor", "--timeout", "0.3"]) == 1
+
+    assert capsys.readouterr().out.count("did not answer in 0.3 s") == 2
+
+
+def test_every_example_is_a_command_of_its_own():
+    assert all(example.split()[0] == "doctor" for example in doctor.EXAMPLES)
+
+
+def test_a_config_that_is_not_there_is_told_by_its_path(here, capsys):
+    assert main(["doctor", "--config", "nowhere.yaml"]) == 1
+
+    assert "mend  config     nowhere.yaml: No such file or directory" in capsys.readouterr().out

@@ -1,0 +1,136 @@
+"""`tandem log`."""
+
+import json
+import time
+import urllib.request
+
+import pytest
+
+from router.cli import main
+from router.contract.words import Outcome, Tier, TurnKind
+from tests.conftest import SIMULATED
+from tests.router.cli.test_serve import start_server
+from tests.tools.kept import make_entry
+from tests.tools.ledgers import write_ledger
+
+AT = 1_700_000_000.0
+CLOCK = time.strftime("%H:%M", time.localtime(AT))
+LOOP = TurnKind.TOOL_LOOP
+QUICK = make_entry(
+    "1", at=AT, session="codex:0199-3f2a", because="looks like a quick edit: rename", ttft_ms=200.0, cost_usd=0.004
+)
+CALL = make_entry("2", at=AT, session="codex:0199-3f2a", turn_kind=LOOP, because="call 1", cost_usd=0.0, duration_ms=800.0)
+UP = make_entry("3", at=AT, session="codex:0199-3f2a", turn_kind=LOOP, because="2 calls failed", tier=Tier.DEEP, cost_usd=0.1)
+REFUSED = make_entry(
+    "4", at=AT, session=None, client=None, tier=None, because=None, turn_kind=None, outcome=Outcome.REFUSED, status=404,
+    error="model_not_found", model="gpt-9\x1b[2J",
+)  # fmt: skip
+
+
+@pytest.fixture
+def _then(monkeypatch):
+    """A minute after those turns: a line has its day where that is another one than today."""
+    monkeypatch.setattr(time, "time", lambda: AT + 60)
+
+
+@pytest.fixture
+def ledger(here, _then):
+    (here / "config.yaml").write_text(SIMULATED)
+    return write_ledger(here / "test.db", QUICK, CALL, UP, REFUSED)
+
+
+def test_a_turn_is_a_line_like_the_screens(ledger, capsys):
+    assert main(["log"]) == 0
+
+    title, quick, refused = capsys.readouterr().out.splitlines()
+    assert title.split() == ["time", "client", "turn", "tier", "calls", "first", "took", "in", "→", "out", "cost", "why"]
+    assert quick == (
+        f"{CLOCK}  codex 3f2a        1  DEEP ↑      3   0.2s   1.0s      30 → 15    $0.10  moved up at call 3: 2 calls failed"
+    )
+    assert (
+        refused
+        == f'{CLOCK}  -                 -  404                                                model "gpt-9?[2J" is not in models:'
+    )
+
+
+def test_so_many_turns_are_shown_as_were_asked_for(ledger, capsys):
+    assert main(["log", "-n", "1"]) == 0
+
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_json_holds_every_figure(ledger, capsys):
+    assert main(["log", "--json"]) == 0
+
+    turn, refused = json.loads(capsys.readouterr().out)
+    assert (turn["session"], turn["turn"], turn["tier"], turn["moved_up"], turn["calls"]) == (
+        "codex:0199-3f2a",
+        1,
+        "deep",
+        True,
+        3,
+    )
+    assert turn["cost_usd"] == pytest.approx(0.104)
+    assert (refused["status"], refused["tier"], refused["outcome"]) == (404, None, "REFUSED")
+
+
+def test_markdown_is_a_table(ledger, capsys):
+    assert main(["log", "--markdown"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("| time | client | turn | tier |")
+    assert "deep ↑" in lines[2]
+    assert len({line.count(" | ") for line in lines}) == 1
+
+
+@pytest.mark.usefixtures("_then")
+def test_turns_of_other_days_have_their_date(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED)
+    write_ledger(here / "test.db", make_entry("1", at=AT - 3 * 86_400), make_entry("2", at=AT))
+
+    assert main(["log"]) == 0
+    assert all(line[2] == "-" for line in capsys.readouterr().out.splitlines()[1:])
+    assert main(["log", "--since", "2h"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_without_a_ledger_it_says_so_with_its_exit_status(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED)
+
+    assert main(["log"]) == 1
+    assert "there is no ledger yet" in capsys.readouterr().err
+
+
+def test_an_empty_ledger_and_an_empty_time_say_so(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED)
+    write_ledger(here / "test.db")
+
+    assert main(["log"]) == 1
+    assert "no turns in the ledger yet" in capsys.readouterr().err
+    assert main(["log", "--since", "1h"]) == 1
+    assert "no turns in that time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "words"), [(["-n", "0"], "a number from 1"), (["--since", "tuesday"], "30m, 2h, 7d")])
+def test_an_option_that_cannot_be_is_refused_with_what_can(here, capsys, option, words):
+    with pytest.raises(SystemExit) as caught:
+        main(["log", *option])
+
+    assert caught.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_turn_is_there_as_soon_as_its_answer_is(here, capsys):
+    server = start_server(here)
+    url = json.loads(server.stderr.readline())["url"]
+    for number in (1, 2, 3):
+        body = json.dumps({"model": "auto", "messages": [{"role": "user", "content": "rename divide to div"}]}).encode()
+        request = urllib.request.Request(f"{url}/v1/chat/completions", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            answer.read()
+
+        assert main(["log"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 1 + number
+    server.terminate()
+    assert server.wait(20) == 0
+    server.stderr.close()

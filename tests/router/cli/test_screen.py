@@ -1,0 +1,196 @@
+"""`tandem serve` in a terminal, as a person sees it."""
+
+import json
+import re
+import sys
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tests.conftest import SIMULATED
+from tests.tools.terminal import Terminal, run_in_terminal
+
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c", "type": "function", "function": {"name": "shell", "arguments": "{}"}}],
+}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
+QUICK = {"role": "user", "content": "rename divide to div"}
+LONG = {"role": "user", "content": "migrate the whole codebase to async, with tests"}
+CODEX = {"user-agent": "codex_cli_rs/1", "session-id": "0199-3f2a"}
+CLAUDE = {"user-agent": "claude-cli/2", "x-claude-code-session-id": "77-b81c"}
+SLOW = re.sub(r"\btokens_per_second: \d+", "tokens_per_second: 25", SIMULATED)
+
+
+def serve_here(folder, *more: str, columns: int = 80, config: str = SIMULATED, **environment: str):
+    (folder / "config.yaml").write_text(config)
+    command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", *more]
+    return run_in_terminal(command, folder, columns=columns, environment=environment)
+
+
+def find_url(terminal: Terminal) -> str:
+    lines = terminal.wait_for(lambda lines: any("Ctrl-C stops" in line for line in lines))
+    return re.search(r"http://127\.0\.0\.1:\d+", "\n".join(lines))[0]
+
+
+def ask(url: str, headers: dict[str, str], *messages: dict, model: str = "auto") -> int:
+    body = json.dumps({"model": model, "stream": True, "messages": list(messages)}).encode()
+    request = urllib.request.Request(f"{url}/v1/chat/completions", body, {"content-type": "application/json", **headers})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            answer.read()
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def rows(lines: list[str]) -> list[str]:
+    """The lines of turns, without their times."""
+    return [re.sub(r"\d+\.\ds", "0.0s", line[5:].strip()) for line in lines if re.match(r"\d\d:\d\d ", line)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (
+            80,
+            [
+                "codex 3f2a       1 FAST      2  0.0s",
+                "claude b81c      1 DEEP      1  0.0s",
+                'codex 3f2a       - 404                                model "zz-9" is not…',
+                "codex 3f2a       - fast      1  0.0s",
+            ],
+        ),
+        (
+            140,
+            [
+                "codex 3f2a        1  FAST        2   0.0s   0.0s",
+                "claude b81c       1  DEEP        1   0.0s   0.0s",
+                'codex 3f2a        -  404                                                model "zz-9" is not in models:',
+                "codex 3f2a        -  fast        1   0.0s   0.0s",
+            ],
+        ),
+    ],
+)
+def test_two_clients_at_once_have_a_line_for_each_turn(here, columns, expected):
+    with serve_here(here, columns=columns) as terminal:
+        url = find_url(terminal)
+        ask(url, CODEX, QUICK)
+        ask(url, CLAUDE, LONG)
+        ask(url, CODEX, QUICK, CALL, RESULT)
+        assert ask(url, CODEX, QUICK, model="zz-9") == 404
+        ask(url, CODEX, {"role": "system", "content": "You are a title generator"}, QUICK)
+        terminal.wait_for(lambda lines: len(rows(lines)) == 4 and not any("running" in line for line in lines))
+        terminal.type(b"\x03")
+        lines = terminal.finish()
+
+    assert terminal.process.returncode == 0
+    assert [line[: len(start)] for line, start in zip(rows(lines), expected, strict=True)] == expected
+    assert max(map(len, lines)) <= columns
+    assert "2 turns, 1 fast 1 deep" in "\n".join(lines)
+    assert terminal.screen.strange == []
+
+
+def test_two_running_turns_tick_in_their_own_lines(here):
+    with serve_here(here, columns=140, config=SLOW) as terminal:
+        url = find_url(terminal)
+        threads = [
+            threading.Thread(target=ask, args=(url, headers, words)) for headers, words in ((CODEX, QUICK), (CLAUDE, LONG))
+        ]
+        for thread in threads:
+            thread.start()
+        lines = terminal.wait_for(lambda lines: sum("running" in line for line in lines) == 2)
+        assert len(rows(lines)) == 2
+        clocks = {line for frame in terminal.frames for line in frame if "running" in line}
+        for thread in threads:
+            while thread.is_alive():
+                terminal.read()
+        clocks |= {line for frame in terminal.frames for line in frame if "running" in line}
+        lines = terminal.wait_for(lambda lines: not any("running" in line for line in lines))
+
+    assert len(rows(lines)) == 2
+    assert len(clocks) > 3
+
+
+def test_a_favicon_and_a_websocket_are_no_lines(here):
+    with serve_here(here) as terminal:
+        url = find_url(terminal)
+        upgrade = {"upgrade": "websocket", "connection": "upgrade"}
+        for path, headers in (("/favicon.ico", {}), ("/v1/responses", upgrade), ("/nowhere", {})):
+            with pytest.raises(urllib.error.HTTPError):
+                urllib.request.urlopen(urllib.request.Request(f"{url}{path}", headers=headers), timeout=20)
+        lines = terminal.wait_for(lambda lines: any("nowhere" in line for line in lines))
+
+    assert not any("favicon" in line or "426" in line for line in lines)
+
+
+def test_a_terminal_that_became_wider_is_used(here):
+    with serve_here(here, columns=80) as terminal:
+        url = find_url(terminal)
+        ask(url, CODEX, QUICK)
+        terminal.wait_for(lambda lines: len(rows(lines)) == 1)
+        terminal.resize(140)
+        ask(url, CLAUDE, QUICK)
+        lines = terminal.wait_for(lambda lines: any("claude b81c       1  FAST" in line for line in lines))
+
+    assert len([line for line in lines if line.startswith("time")]) == 2
+
+
+def test_words_and_each_call_are_shown_only_on_request(here):
+    with serve_here(here, "-v", "--words", columns=140) as terminal:
+        url = find_url(terminal)
+        ask(url, CODEX, QUICK)
+        ask(url, CODEX, QUICK, CALL, RESULT)
+        lines = terminal.wait_for(lambda lines: len(rows(lines)) == 2 and not any("running" in line for line in lines))
+
+    first, second = rows(lines)
+    assert '"rename divide to div" ' in first
+    assert "% long: fast" in first
+    assert "#2" in second
+
+
+def test_a_dumb_terminal_gets_plain_lines(here):
+    with serve_here(here, TERM="dumb") as terminal:
+        url = find_url(terminal)
+        ask(url, CODEX, QUICK)
+        ask(url, CODEX, QUICK, CALL, RESULT)
+        terminal.wait_for(lambda lines: len(rows(lines)) == 2)
+        terminal.type(b"\x03")
+        lines = terminal.finish()
+
+    assert [row.split()[:5] for row in rows(lines)] == [["codex", "3f2a", "1", "FAST", f"#{number}"] for number in (1, 2)]
+
+
+def test_no_color_and_no_utf_8_are_obeyed(here):
+    with serve_here(here, NO_COLOR="1", PYTHONIOENCODING="ascii", LC_ALL="C") as terminal:
+        url = find_url(terminal)
+        ask(url, CODEX, LONG)
+        lines = terminal.wait_for(lambda lines: len(rows(lines)) == 1)
+
+    assert "".join(lines).isascii()
+
+
+def test_ctrl_c_says_what_still_runs_and_then_how_it_went(here):
+    with serve_here(here, config=f"{SLOW}limits: {{drain_seconds: 20}}\n") as terminal:
+        url = find_url(terminal)
+        thread = threading.Thread(target=ask, args=(url, CODEX, QUICK))
+        thread.start()
+        terminal.wait_for(lambda lines: any("running" in line for line in lines))
+        terminal.type(b"\x03")
+        lines = terminal.finish()
+        thread.join()
+
+    assert terminal.process.returncode == 0
+    assert any("finishing 1 request; Ctrl-C again stops at once" in line for line in lines)
+    assert any(line.startswith("1 turn, 1 fast") for line in lines)
+    assert not any("running" in line for line in lines)
+
+
+def test_a_port_that_the_config_does_not_have_is_in_the_command_that_connects(tmp_path):
+    with serve_here(tmp_path) as terminal:
+        url = find_url(terminal)
+
+        assert f"Connect a client: tandem connect codex --url {url}" in terminal.screen.text()

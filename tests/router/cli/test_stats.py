@@ -1,0 +1,92 @@
+"""`tandem stats`."""
+
+import json
+
+import pytest
+
+from router.cli import main
+from router.contract.words import Outcome, Tier, TurnKind
+from tests.conftest import SIMULATED
+from tests.router.screen.test_against import keep
+from tests.tools.kept import make_entry
+from tests.tools.ledgers import write_ledger
+
+
+def turn(name: str, tier: Tier, seconds: float, usd: float | None, **more):
+    values = {"session": name, "score": 0.5, "decision": keep(), **more}
+    return make_entry(name, tier=tier, duration_ms=seconds * 1000, cost_usd=usd, ttft_ms=500.0, **values)
+
+
+@pytest.fixture
+def ledger(here):
+    (here / "config.yaml").write_text(SIMULATED)
+    return write_ledger(
+        here / "test.db",
+        turn("1", Tier.FAST, 1.0, 0.002),
+        turn("2", Tier.FAST, 3.0, 0.006, client="aider"),
+        turn("3", Tier.DEEP, 30.0, 0.07),
+        turn("3b", Tier.DEEP, 10.0, 0.03, session="3", turn_kind=TurnKind.TOOL_LOOP, outcome=Outcome.ABANDONED),
+        make_entry("4", tier=None, because=None, session=None, outcome=Outcome.REFUSED),
+    )
+
+
+def test_turns_are_summed_by_day_client_and_tier_and_compared(ledger, capsys):
+    assert main(["stats"]) == 0
+
+    out = capsys.readouterr().out
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
+    assert rows["aider"] == ["1", "1", "10", "5", "$0.006", "3.0s", "0.5s"]
+    assert rows["fast"] == ["2", "2", "20", "10", "$0.008", "4.0s", "0.5s"]
+    assert rows["deep"] == ["1", "2", "20", "10", "$0.10", "40s", "0.5s"]
+    assert rows["total"] == ["3", "4", "40", "20", "$0.11", "44s", "0.5s"]
+    assert rows["as"] == ["it", "was", "$0.11", "44s"]
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "all on deep, about $0.14 1m20" in lines
+    assert "all on fast, about $0.028 to $0.078 8.0s to 28s" in lines
+    assert "signs of regret: 1 interrupted, 0 moved up, 0 marked wrong, 0 asked for a tier" in out
+    assert "0 calls failed, 1 refused" in out
+    assert "are estimates" in out
+
+
+def test_json_holds_the_same(ledger, capsys):
+    assert main(["stats", "--json"]) == 0
+
+    stats = json.loads(capsys.readouterr().out)
+    assert stats["total"]["turns"] == 3
+    assert stats["by_tier"]["deep"]["calls"] == 2
+    assert stats["estimates"]["compared_turns"] == 3
+    assert stats["estimates"]["all_deep"]["seconds"] == pytest.approx(80.0)
+    assert stats["estimates"]["all_fast"]["redo_seconds"] == pytest.approx(20.0)
+    assert stats["regrets"]["interrupted"] == 1
+
+
+def test_markdown_is_several_tables(ledger, capsys):
+    assert main(["stats", "--markdown"]) == 0
+
+    out = capsys.readouterr().out
+    assert [line.split(" | ")[0] for line in out.splitlines() if "| turns |" in line] == ["| day", "| client", "| tier"]
+
+
+def test_without_prices_the_money_is_unknown_and_nothing_is_made_up(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED)
+    write_ledger(here / "test.db", turn("1", Tier.FAST, 1.0, None, decision=keep(has_price=False)))
+
+    assert main(["stats", "--json"]) == 0
+    estimates = json.loads(capsys.readouterr().out)["estimates"]
+    assert (estimates["all_deep"]["usd"], estimates["all_fast"]["usd"]) == (None, None)
+
+
+def test_turns_that_expected_nothing_are_not_compared(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED)
+    write_ledger(here / "test.db", turn("1", Tier.FAST, 1.0, 0.1, decision="{}"))
+
+    assert main(["stats"]) == 0
+    assert "all on deep" not in capsys.readouterr().out
+
+
+def test_an_empty_ledger_says_so(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED)
+    write_ledger(here / "test.db")
+
+    assert main(["stats"]) == 1
+    assert "no turns in the ledger yet" in capsys.readouterr().err

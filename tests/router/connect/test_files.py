@@ -1,0 +1,85 @@
+"""Reading and writing a person's files."""
+
+import os
+
+import pytest
+
+from router.connect import files
+from router.connect.formats import CannotEdit
+
+
+def test_a_byte_order_mark_is_no_text_and_stays(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"\xef\xbb\xbfa = 1\n")
+
+    content = files.read(path)
+
+    assert content.text == "a = 1\n"
+    assert content.with_text("b") == b"\xef\xbb\xbfb"
+    assert content.with_text(None) is None
+
+
+def test_an_absent_file_has_no_text(tmp_path):
+    assert files.read(tmp_path / "none") == files.Content(None, None)
+    assert files.Content(None, None).with_text("a") == b"a"
+
+
+def test_what_is_no_text_is_refused_with_its_line(tmp_path):
+    (tmp_path / "a").write_bytes(b"a\nb\xff\n")
+
+    with pytest.raises(CannotEdit, match="line 2: this is not UTF-8 text"):
+        files.read(tmp_path / "a")
+
+
+def test_a_link_stays_a_link_and_permissions_stay(tmp_path):
+    real, link = tmp_path / "dotfiles" / "a", tmp_path / "a"
+    real.parent.mkdir()
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+
+    assert files.write(link, b"new") == []
+
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert [entry.name for entry in real.parent.iterdir()] == ["a"]
+
+
+def test_a_new_file_has_the_usual_permissions_and_its_folders_are_told(tmp_path):
+    path = tmp_path / "x" / "y" / "a"
+    mask = os.umask(0o027)
+    try:
+        made = files.write(path, b"new")
+    finally:
+        os.umask(mask)
+
+    assert made == [tmp_path / "x" / "y", tmp_path / "x"]
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path):
+    (tmp_path / "a").mkdir()
+
+    with pytest.raises(IsADirectoryError):
+        files.write(tmp_path / "a", b"new")
+
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
+
+
+def test_only_empty_folders_are_removed(tmp_path):
+    made = files.make_folders(tmp_path / "x" / "y")
+    (tmp_path / "x" / "theirs").touch()
+
+    files.remove_folders(made)
+
+    assert [entry.name for entry in (tmp_path / "x").iterdir()] == ["theirs"]
+
+
+def test_removing_what_a_link_leads_to_leaves_the_link(tmp_path):
+    (tmp_path / "real").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    files.remove(tmp_path / "link")
+
+    assert [entry.name for entry in tmp_path.iterdir()] == ["link"]

@@ -1,0 +1,78 @@
+"""What is known of each client."""
+
+import json
+import tomllib
+
+import pytest
+import yaml
+
+from router.connect.change import FORMATS
+from router.connect.recipe import expand, fill, installed_clients, known_clients, load_recipe, read_recipe
+
+FACTS = {
+    "url": "http://127.0.0.1:4000",
+    "base": "http://127.0.0.1:4000/v1",
+    "key": "tandem",
+    "window": "400000",
+    "window_fast": "128000",
+    "window_deep": "400000",
+    "catalogue": "{}",
+    "websockets": "false",
+    "statusline": 'a "b" \\c',
+    "folder": "/f",
+    "catalogue_file": "/f/m.json",
+}
+
+
+@pytest.mark.parametrize("client", known_clients())
+def test_every_recipe_is_whole_and_every_piece_is_valid_in_its_format(client):
+    recipe = load_recipe(client)
+
+    assert all((recipe.name, recipe.choose, recipe.files))
+    assert bool(recipe.command) == bool(recipe.install) == (recipe.run is not None)
+    for file in recipe.files:
+        text = FORMATS[file.format].put(None, {key: fill(value, FACTS) for key, value in file.piece.items()}).text
+        {"toml": tomllib.loads, "yaml": yaml.safe_load, "json": json.loads}.get(file.format, str)(text)
+    for text in [*recipe.run.arguments, *recipe.run.environment.values()] if recipe.run else []:
+        assert "{{" not in fill(text, FACTS)
+
+
+def test_a_client_without_a_recipe_is_not_known():
+    with pytest.raises(KeyError):
+        load_recipe("emacs")
+
+
+def test_a_client_is_here_when_its_command_is_on_the_path(tmp_path, monkeypatch):
+    (tmp_path / "codex").write_text("#!/bin/sh\n")
+    (tmp_path / "codex").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert [recipe.client for recipe in installed_clients()] == ["codex"]
+
+
+def test_a_path_heeds_a_variable_and_the_home(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    assert str(expand("${CODEX_HOME:-~/.codex}/config.toml")) == "/home/ann/.codex/config.toml"
+    monkeypatch.setenv("CODEX_HOME", "/elsewhere")
+    assert str(expand("${CODEX_HOME:-~/.codex}/config.toml")) == "/elsewhere/config.toml"
+
+
+def test_the_file_that_is_there_counts(tmp_path):
+    told = f'name = "a"\nchoose = "b"\n[[files]]\npath = "{tmp_path}/a.json"\nor_else = ["{tmp_path}/a.jsonc"]\nformat = "json"\nvalues = "{{}}"\n'
+    (file,) = read_recipe("a", told).files
+
+    assert file.find().name == "a.json"
+    (tmp_path / "a.jsonc").touch()
+    assert file.find().name == "a.jsonc"
+
+
+def test_a_shells_own_file_counts_and_else_the_common_one():
+    recipe = load_recipe("env")
+
+    assert [file.paths[0] for file in recipe.files_here("zsh")] == ["${ZDOTDIR:-~}/.zshrc"]
+    assert [file.paths[0] for file in recipe.files_here("tcsh")] == ["~/.profile"]
+
+
+def test_facts_are_filled_in_plain_or_quoted():
+    assert fill("x = {{statusline|json}} # {{key}}", FACTS) == 'x = "a \\"b\\" \\\\c" # tandem'

@@ -1,0 +1,59 @@
+"""The record of what was changed."""
+
+import pytest
+
+from router.connect.store import Busy, Entry, Record, Store
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    store = Store(tmp_path / "store")
+    record = Record({"/a": Entry("json", True, [{"kind": "replace", "before": "ü"}], "0-a")}, ["/b"])
+
+    store.save("codex", record)
+
+    assert store.load("codex") == record
+    assert store.load("aider") == Record()
+
+
+def test_a_record_that_cannot_be_read_counts_as_none(tmp_path):
+    (tmp_path / "codex").mkdir()
+    (tmp_path / "codex" / "record.json").write_text('{"files": 1}')
+
+    assert Store(tmp_path).load("codex") == Record()
+
+
+def test_no_copy_takes_anothers_place(tmp_path):
+    store = Store(tmp_path)
+
+    names = [store.keep_copy("codex", "a", content) for content in (b"1", b"2")]
+
+    assert [store.read_copy("codex", name) for name in names] == [b"1", b"2"]
+    assert store.read_copy("codex", "") is store.read_copy("codex", "none") is None
+
+
+def test_only_the_copies_that_are_asked_for_outlive_a_record(tmp_path):
+    store = Store(tmp_path)
+    store.save("codex", Record())
+    kept = store.keep_copy("codex", "a", b"1")
+    store.keep_copy("codex", "a", b"2")
+
+    store.forget("codex", [kept])
+
+    assert [entry.name for entry in (tmp_path / "codex").iterdir()] == [kept]
+    store.forget("codex", [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_store_goes_with_the_folders_that_were_made_for_it(tmp_path):
+    store = Store(tmp_path / "x" / "store")
+    with store.locked():
+        store.save("codex", Record())
+    with store.locked():
+        store.forget("codex", [])
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_at_once_are_refused(tmp_path):
+    with Store(tmp_path).locked(), pytest.raises(Busy, match="another tandem connect is running"), Store(tmp_path).locked():
+        pass

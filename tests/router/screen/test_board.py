@@ -1,0 +1,198 @@
+"""Which lines may change and which stand, seen through a terminal."""
+
+from router.contract.words import Outcome, Tier
+from router.screen.board import Board
+from router.screen.text import Style
+from router.screen.turns import Turn
+from tests.tools.terminal import Emulator
+
+NOW = 1_000.0
+
+
+class Shown:
+    """A board and a terminal that it is drawn on."""
+
+    def __init__(self, columns: int = 80, rows: int = 24, style: Style | None = None, **more) -> None:
+        self.board, self.terminal = Board(style or Style(), **more), Emulator(columns, rows)
+
+    def draw(self, now: float = NOW, **more) -> list[str]:
+        text = self.board.draw(now, self.terminal.columns, self.terminal.rows, **more)
+        self.terminal.feed(text)
+        return [line for line in self.terminal.text() if line]
+
+
+def make_turn(name: str, *, is_running: bool = True, is_closed: bool = False) -> Turn:
+    turn = Turn(NOW, name, "", 1, tier=Tier.FAST, calls=1, is_closed=is_closed, last_at=NOW)
+    if is_running:
+        turn.running[name] = NOW
+    return turn
+
+
+def clients(lines: list[str]) -> list[str]:
+    return [line.split()[1] for line in lines if line[0].isdigit()]
+
+
+def test_a_running_line_is_drawn_anew_in_place():
+    shown = Shown()
+    turn = make_turn("codex")
+    shown.board.show(turn)
+    shown.draw(NOW + 1.0)
+
+    lines = shown.draw(NOW + 2.25)
+
+    assert len(lines) == 2
+    assert "2.2s   running" in lines[1]
+
+
+def test_a_line_that_ended_stands_above_one_that_begins():
+    shown = Shown()
+    first = make_turn("one", is_running=False, is_closed=True)
+    shown.board.show(first)
+    shown.draw()
+    shown.board.show(make_turn("two"))
+
+    assert clients(shown.draw()) == ["one", "two"]
+    assert clients(shown.draw(NOW + 9)) == ["one", "two"]
+
+
+def test_several_turns_keep_their_lines_whichever_ends_first():
+    shown = Shown()
+    turns = [make_turn(name) for name in ("one", "two", "three")]
+    for turn in turns:
+        shown.board.show(turn)
+    shown.draw()
+    turns[1].running.clear()
+    turns[1].is_closed = True
+
+    assert clients(shown.draw()) == ["one", "two", "three"]
+    turns[0].running.clear()
+    turns[0].is_closed = True
+    assert clients(shown.draw()) == ["one", "two", "three"]
+
+
+def test_a_warning_comes_above_the_running_lines_and_tears_none():
+    shown = Shown()
+    shown.board.show(make_turn("codex"))
+    shown.draw()
+    shown.board.note("a target was skipped " * 8)
+
+    lines = shown.draw()
+
+    assert lines[1].startswith("a target was skipped")
+    assert lines[-1].split()[1] == "codex"
+    assert len([line for line in lines if "running" in line]) == 1
+
+
+def test_a_turn_that_goes_on_after_its_line_stood_is_shown_again():
+    shown = Shown()
+    turn = make_turn("codex", is_running=False)
+    shown.board.show(turn)
+    shown.draw(NOW + 120)
+    assert not shown.board.is_running
+
+    turn.running["again"] = NOW + 130
+    shown.board.show(turn)
+
+    assert clients(shown.draw(NOW + 131)) == ["codex", "codex"]
+
+
+def test_more_turns_than_fit_are_counted():
+    shown = Shown(rows=8)
+    for number in range(9):
+        shown.board.show(make_turn(f"c{number}"))
+
+    lines = shown.draw()
+
+    assert lines[1] == "… and 4 more that run"
+    assert clients(lines) == ["c4", "c5", "c6", "c7", "c8"]
+
+
+def test_a_full_block_lets_go_of_what_rests():
+    shown = Shown(rows=6)
+    for number in range(6):
+        shown.board.show(make_turn(f"c{number}", is_running=number % 2 == 0))
+
+    assert clients(shown.draw()) == ["c1", "c3", "c5", "c0", "c2", "c4"]
+
+
+def test_a_wider_terminal_gets_its_titles_again():
+    shown = Shown(columns=80)
+    shown.board.show(make_turn("codex"))
+    shown.draw()
+    shown.terminal.columns = 140
+
+    lines = shown.draw()
+
+    assert [line.split()[-1] for line in lines if line.startswith("time")] == ["why", "why"]
+    assert clients(lines) == ["codex"]
+
+
+def test_a_narrower_terminal_has_broken_the_lines_that_are_drawn_anew():
+    board = Board(Style())
+    turn = make_turn("codex")
+    turn.why = "x" * 200
+    board.show(turn)
+    board.draw(NOW, 140, 24)
+
+    assert board.draw(NOW, 60, 24).startswith("\x1b[?25l\r\x1b[3A")
+
+
+def test_after_another_program_has_written_nothing_of_it_is_touched():
+    shown = Shown()
+    shown.board.show(make_turn("codex"))
+    shown.draw()
+    shown.terminal.feed("[1]+  Stopped\r\n$ fg\r\n")
+    shown.board.start_over()
+
+    lines = shown.draw()
+
+    assert lines[2:4] == ["[1]+  Stopped", "$ fg"]
+    assert clients(lines) == ["codex", "codex"]
+
+
+def test_at_the_end_every_line_stands():
+    shown = Shown()
+    turn = make_turn("codex")
+    shown.board.show(turn)
+    shown.draw()
+    turn.running.clear()
+    turn.outcome = Outcome.SERVED
+
+    assert clients(shown.draw(is_last=True)) == ["codex"]
+    assert not shown.board.is_running
+
+
+def test_a_terminal_that_cannot_go_back_gets_each_line_once_and_no_escapes():
+    board = Board(Style(), is_still=True)
+    turn = make_turn("codex")
+    board.show(turn)
+    assert board.draw(NOW, 80, 24) == ""
+
+    turn.running.clear()
+    text = board.draw(NOW, 80, 24)
+
+    assert "\x1b" not in text
+    assert [line.split()[1] for line in text.splitlines()] == ["client", "codex"]
+    assert board.draw(NOW, 80, 24) == ""
+
+
+def test_colours_take_no_room():
+    shown = Shown(style=Style(has_colour=True))
+    for name in ("one", "two"):
+        shown.board.show(make_turn(name))
+
+    shown.draw()
+
+    assert clients(shown.draw()) == ["one", "two"]
+    assert shown.terminal.strange == []
+
+
+def test_under_load_the_newest_lines_are_written_and_the_others_counted():
+    shown = Shown()
+    for number in range(250):
+        shown.board.show(make_turn(f"c{number}", is_running=False, is_closed=True))
+
+    lines = shown.draw()
+
+    assert lines[1] == "… 150 turns before these"
+    assert clients(lines) == [f"c{number}" for number in range(150, 250)]

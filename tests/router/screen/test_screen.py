@@ -1,0 +1,196 @@
+"""The screen as an observer of requests."""
+
+import asyncio
+import threading
+
+import pytest
+from msgspec.structs import replace
+
+from router.contract.entry import Attempt
+from router.contract.errors import UnknownModel
+from router.contract.facts import AttemptEnded, Ending, FirstToken, Read, Recorded, Settled
+from router.contract.words import Operation, Outcome, Tier
+from router.screen.head import Facts
+from router.screen.screen import Screen
+from router.screen.text import Style
+from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.kept import LINE, make_entry
+from tests.tools.terminal import Emulator
+from tests.tools.values import ask, make_target
+from tests.tools.waiting import until
+
+FACTS = Facts("0.1.0", "http://127.0.0.1:4000", ((Tier.FAST, "spark"),), "balanced", "off", "tandem", "tandem init", False)
+
+
+class Paper:
+    """What was drawn, on a terminal that can be held."""
+
+    def __init__(self, columns: int = 140) -> None:
+        self.emulator, self.is_busy, self.given = Emulator(columns), False, 0
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.emulator.columns, self.emulator.rows
+
+    def give(self, text: str) -> None:
+        self.given += 1
+        self.emulator.feed(text)
+
+    close = give
+
+    def lines(self) -> list[str]:
+        return [line for line in self.emulator.text() if line]
+
+
+@pytest.fixture
+def paper() -> Paper:
+    return Paper()
+
+
+def make_screen(paper: Paper, **more) -> Screen:
+    return Screen(paper, Style(), wall=lambda: 1_000.0, clock=lambda: 1.0, **more)
+
+
+def end(exchange, name: str = "req_1", **more) -> None:
+    line = replace(LINE, **{"id": name, "at": 999.0, "duration_ms": 1_500.0, "tier": Tier.FAST, "because": "x", **more})
+    exchange.note(Recorded(replace(make_entry(), line=line)))
+
+
+async def test_a_call_is_shown_while_it_runs_and_when_it_is_over(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+    exchange = make_exchange(screen, name="req_1")
+
+    exchange.note(make_decided())
+    await until(lambda: any("running" in line for line in paper.lines()))
+    exchange.note(FirstToken(0.4, make_target()))
+    end(exchange)
+    await until(lambda: any("1.5s" in line for line in paper.lines()))
+
+    assert paper.lines()[0].startswith("Tandem 0.1.0")
+    assert "0.4s   1.5s" in paper.lines()[-1]
+    assert not any("running" in line for line in paper.lines())
+
+
+async def test_nothing_is_drawn_while_nothing_happens(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+    await until(lambda: paper.given == 1)
+
+    await asyncio.sleep(0.6)
+
+    assert paper.given == 1
+
+
+async def test_the_clock_of_a_running_call_ticks_about_four_times_a_second(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+    make_exchange(screen).note(make_decided())
+
+    await asyncio.sleep(1.2)
+
+    assert 3 <= paper.given <= 7
+
+
+async def test_many_facts_are_one_drawing(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+    for number in range(200):
+        exchange = make_exchange(screen, name=f"req_{number}")
+        exchange.note(make_decided())
+        end(exchange, f"req_{number}")
+
+    await until(lambda: paper.given > 0)
+
+    assert paper.given == 1
+
+
+async def test_a_terminal_that_is_held_is_not_given_more(paper):
+    screen = make_screen(paper)
+    paper.is_busy = True
+    screen.open(asyncio.get_running_loop(), FACTS)
+    make_exchange(screen).note(make_decided())
+
+    await asyncio.sleep(0.4)
+    assert paper.given == 0
+
+    paper.is_busy = False
+    await until(lambda: paper.given > 0)
+
+
+async def test_a_warning_of_another_thread_is_shown_without_its_escapes(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+
+    thread = threading.Thread(target=screen.note, args=("ledger failed\x1b[2J",))
+    thread.start()
+    thread.join()
+
+    await until(lambda: any(line == "ledger failed?[2J" for line in paper.lines()))
+
+
+async def test_a_refusal_names_its_client_and_the_model(paper):
+    screen = make_screen(paper)
+    exchange = make_exchange(screen, name="req_9")
+    exchange.note(Read(ask("hello", headers={"user-agent": "codex_cli_rs/1", "session-id": "0199-3f2a"})))
+    exchange.note(Settled(1.0, Ending(Outcome.REFUSED, 404, UnknownModel("model: unknown", param="model"))))
+    end(
+        exchange,
+        "req_9",
+        tier=None,
+        session=None,
+        client=None,
+        outcome=Outcome.REFUSED,
+        status=404,
+        error="model_not_found",
+        model="gpt-9",
+    )
+    screen.close()
+
+    assert any("codex 3f2a" in line and "404" in line and 'model "gpt-9" is not in models:' in line for line in paper.lines())
+    assert paper.lines()[-1] == "no turns, 1 refused"
+
+
+async def test_a_count_of_tokens_is_no_line(paper):
+    screen = make_screen(paper)
+    end(make_exchange(screen, operation=Operation.COUNT_TOKENS), tier=None)
+    screen.close()
+
+    assert paper.lines() == ["no turns"]
+
+
+async def test_words_are_shown_only_where_they_are_asked_for(paper):
+    quiet = Paper()
+    for where, shows in ((paper, True), (quiet, False)):
+        screen = make_screen(where, shows_words=shows)
+        make_exchange(screen).note(make_decided())
+        screen.close()
+
+    assert '"hello" quick edit' in "\n".join(paper.lines())
+    assert "hello" not in "\n".join(quiet.lines())
+
+
+async def test_each_call_is_told_with_its_estimate(paper):
+    screen = make_screen(paper, is_each_call=True)
+    exchange = make_exchange(screen, name="req_1")
+    exchange.note(make_decided(decision=make_decision(score=0.25)))
+    exchange.note(AttemptEnded(1.0, make_target(), Attempt("spark", 200, None, 0.1), None, None, None, False))
+    end(exchange)
+    screen.close()
+
+    assert "#1" in paper.lines()[1]
+    assert "25% long; quick edit" in paper.lines()[1]
+    assert paper.lines()[-1].startswith("1 turn, 1 fast")
+
+
+async def test_after_the_end_nothing_is_drawn(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+    make_exchange(screen).note(make_decided())
+    screen.close()
+    given = paper.given
+
+    screen.note("late")
+    await asyncio.sleep(0.4)
+
+    assert paper.given == given

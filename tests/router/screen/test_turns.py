@@ -1,0 +1,224 @@
+"""Calls gathered into turns."""
+
+import pytest
+from msgspec.structs import replace
+
+from router.contract.words import Outcome, Tier, TurnKind
+from router.screen.turns import Begun, Turns
+from tests.tools.kept import LINE
+
+ENDED = replace(
+    LINE,
+    at=100.0,
+    duration_ms=2_000.0,
+    ttft_ms=300.0,
+    input_tokens=1_000,
+    output_tokens=50,
+    cost_usd=0.01,
+    caller="",
+    session="s",
+)
+
+
+def begun(name: str, kind: TurnKind = TurnKind.ASK, tier: Tier = Tier.FAST, **more) -> Begun:
+    values = {"at": 100.0, "because": "looks like a quick edit: rename", "session": "s", "client": "codex", **more}
+    return Begun(name, kind=kind, tier=tier, **values)
+
+
+def ended(name: str, **more):
+    return replace(ENDED, id=name, **more)
+
+
+def test_a_turn_and_its_tool_calls_are_one_line():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.end(ended("1"))
+
+    again = turns.begin(begun("2", TurnKind.TOOL_LOOP, because="call 1 of a turn that began on fast"))
+    turns.end(ended("2"))
+
+    assert again is turn
+    assert (turn.calls, turn.seconds, turn.input_tokens, turn.output_tokens, turn.cost_usd) == (2, 4.0, 2_000, 100, 0.02)
+    assert (turn.first_seconds, turn.why, turn.number) == (0.3, "quick edit: rename", 1)
+
+
+def test_the_clock_runs_only_while_a_call_does():
+    turns = Turns()
+    turn = turns.begin(begun("1", at=100.0))
+    assert turn.took(103.5) == 3.5
+
+    turns.end(ended("1"))
+    assert turn.took(500.0) == 2.0
+
+    turns.begin(begun("2", TurnKind.TOOL_LOOP, at=600.0))
+    assert turn.took(601.0) == 3.0
+
+
+def test_the_next_ask_is_the_next_turn_and_closes_the_one_before():
+    turns = Turns()
+    first = turns.begin(begun("1"))
+    turns.end(ended("1"))
+    second = turns.begin(begun("2", TurnKind.FOLLOW_UP))
+
+    assert (first.number, second.number) == (1, 2)
+    assert first.is_closed
+    assert not second.is_closed
+
+
+def test_a_session_that_began_before_the_router_is_counted_by_its_history():
+    turns = Turns()
+
+    assert turns.begin(begun("1", number=7)).number == 7
+    assert turns.begin(begun("2", number=3)).number == 8  # a compaction has shortened the history
+
+
+def test_two_sessions_keep_their_lines():
+    turns = Turns()
+    one, other = turns.begin(begun("1")), turns.begin(begun("2", session="t"))
+
+    assert turns.begin(begun("3", TurnKind.TOOL_LOOP)) is one
+    assert turns.begin(begun("4", TurnKind.TOOL_LOOP, session="t")) is other
+
+
+def test_a_turn_that_is_moved_up_says_at_which_call_and_why():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="in this turn 2 test runs failed"))
+    turns.begin(begun("3", TurnKind.TOOL_LOOP, Tier.DEEP, because="this turn was moved up to deep and stays there"))
+
+    assert (turn.tier, turn.has_moved_up, turn.calls) == (Tier.DEEP, True, 3)
+    assert turn.why == "moved up at call 2: in this turn 2 test runs failed"
+
+
+def test_words_that_tell_the_move_are_not_told_twice():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="moved up at call 12: 6 edits, more than the ask promised"))
+
+    assert turn.why == "moved up at call 12: 6 edits, more than the ask promised"
+
+
+def test_a_spill_is_no_move_up():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.end(ended("1", tier=Tier.DEEP, attempts=2, because="spark failed (503); looks like a quick edit"))
+
+    assert (turn.tier, turn.has_moved_up) == (Tier.DEEP, False)
+    assert turn.why == "spark failed (503); looks like a quick edit"
+
+
+def test_an_ask_that_nobody_served_and_is_sent_again_is_the_same_turn():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.end(ended("1", outcome=Outcome.FAILED, status=503, error="upstream_timeout", output_tokens=None, cost_usd=None))
+    assert turn.has_failed
+    assert turn.trouble == "failed: upstream_timeout"
+
+    assert turns.begin(begun("2")) is turn
+    turns.end(ended("2"))
+    assert (turn.has_failed, turn.trouble, turn.calls, turn.cost_usd, turn.lacks_cost) == (False, "", 2, 0.01, False)
+
+
+@pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.COMPACTION, TurnKind.PREWARM])
+def test_what_a_client_asks_for_by_itself_is_a_line_without_a_number(kind):
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    side = turns.begin(begun("2", kind))
+
+    assert side.number is None
+    assert side.is_closed
+    assert turns.begin(begun("3", TurnKind.TOOL_LOOP)) is turn
+
+
+def test_a_subagent_is_one_line_whatever_it_calls():
+    turns = Turns()
+    first = turns.begin(begun("1", TurnKind.SUBAGENT, session="agent"))
+
+    assert turns.begin(begun("2", TurnKind.SUBAGENT, session="agent")) is first
+    assert first.number is None
+
+
+def test_a_refusal_names_the_model():
+    turn = Turns().end(ended("9", tier=None, outcome=Outcome.REFUSED, status=404, error="model_not_found", model="gpt-9"))
+
+    assert (turn.status, turn.trouble) == (404, 'model "gpt-9" is not in models:')
+
+
+def test_a_refusal_says_what_its_caller_was_told_or_else_the_code():
+    refused = ended("9", tier=None, outcome=Outcome.REFUSED, status=400, error="unknown_override")
+
+    assert Turns().end(refused, "x-tandem-tier: unknown tier").trouble == "x-tandem-tier: unknown tier"
+    assert Turns().end(refused).trouble == "unknown override"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"), [(Outcome.ABANDONED, "interrupted"), (Outcome.CUT_SHORT, "cut short: upstream_cut")]
+)
+def test_an_answer_that_broke_off_says_so(outcome, words):
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.end(ended("1", outcome=outcome, error="upstream_cut" if ":" in words else None))
+
+    assert turn.trouble == words
+    assert not turn.has_failed
+
+
+def test_a_count_of_tokens_is_no_line():
+    assert Turns().end(ended("1", tier=None, outcome=Outcome.SERVED)) is None
+
+
+def test_the_cost_is_marked_where_some_call_has_none():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.end(ended("1"))
+    turns.begin(begun("2", TurnKind.TOOL_LOOP))
+    turns.end(ended("2", cost_usd=None))
+
+    assert (turn.cost_usd, turn.lacks_cost) == (0.01, True)
+
+
+def test_the_first_token_shows_before_the_call_is_over():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.first_token("1", 0.25)
+    assert turn.first_seconds == 0.25
+
+    turns.begin(begun("2", TurnKind.TOOL_LOOP))
+    turns.first_token("2", 9.0)
+    assert turn.first_seconds == 0.25
+
+
+def test_each_call_can_be_a_line_of_its_own():
+    turns = Turns(is_each_call=True)
+    first = turns.begin(begun("1"))
+    second = turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP))
+    third = turns.begin(begun("3"))
+
+    assert [(turn.number, turn.call, turn.has_moved_up) for turn in (first, second, third)] == [
+        (1, 1, False),
+        (1, 2, True),
+        (2, 1, False),
+    ]
+
+
+def test_rows_of_the_ledger_give_the_same_line():
+    live, past = Turns(), Turns()
+    shown = live.begin(begun("1"))
+    live.end(ended("1", because="looks like a quick edit: rename"))
+
+    told = past.replay(ended("1", because="looks like a quick edit: rename"))
+
+    assert told == shown
+
+
+def test_a_session_that_was_silent_for_long_is_let_go():
+    turns = Turns()
+    old = turns.begin(begun("1"))
+    turns.end(ended("1"))
+    running = turns.begin(begun("2", session="t"))
+
+    turns.forget_before(1_000.0)
+
+    assert old.is_closed
+    assert turns.begin(begun("3", TurnKind.TOOL_LOOP, session="t")) is running
+    assert turns.begin(begun("4", TurnKind.TOOL_LOOP)) is not old

