@@ -14,7 +14,7 @@ from router.contract.relay import (
     UpstreamCall,
     UpstreamRequest,
 )
-from router.contract.target import Timeouts
+from router.contract.target import Target, Timeouts
 from router.contract.words import Dialect, Operation
 
 _VERSION, _BETA = "anthropic-version", "anthropic-beta"
@@ -56,6 +56,11 @@ class AnthropicHttpAdapter(Adapter):
         if self._takes_callers_key:
             more = (*more, *_key_header(self._endpoint.key_for(request)))
         return prepared.open(request.body, sink, more)
+
+    def connect_ahead(self, target: Target) -> None:
+        """Have a connection ready."""
+        request = UpstreamRequest(target.name, "POST", self._base_url, (), b"", target.timeouts, tls=self._endpoint.tls)
+        self._upstream.connect_ahead(request)
 
     def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
         """What does not change from one request of this operation to the next."""

@@ -14,7 +14,7 @@ from router.contract.relay import (
     UpstreamCall,
     UpstreamRequest,
 )
-from router.contract.target import Timeouts
+from router.contract.target import Target, Timeouts
 from router.contract.words import Dialect, Operation
 from router.dialects.table import SPECS
 
@@ -23,13 +23,18 @@ _FORWARDED = frozenset({"openai-beta", "x-client-request-id"})
 
 
 class OpenAiHttpAdapter(Adapter):
-    """One POST for each request, with the target's own key or, with `api_key: caller`, the caller's."""
+    """One POST for each request, with the target's own key or, with `api_key: caller`, the caller's.
+
+    With `upstream_transport: websocket` the client sends it over the session's socket instead, where there may be one.
+    """
 
     name: ClassVar[str] = "openai_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT, Dialect.RESPONSES})
+    has_sockets: ClassVar[bool] = True
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
         self._endpoint, self._takes_callers_key = endpoint, endpoint.takes_callers_key
+        self._varies = endpoint.takes_callers_key or endpoint.over_websocket
         self._base_url = endpoint.base_url.rstrip("/")
         self._upstream = upstream
         self._prepared: dict[tuple[Dialect, bool], PreparedRequest] = {}
@@ -47,32 +52,43 @@ class OpenAiHttpAdapter(Adapter):
         """Send the body unchanged and relay the answer."""
         view = request.view
         prepared = self._prepared.get((request.dialect, view.is_streaming)) or self._prepare(request)
-        if _FORWARDED.isdisjoint(view.headers) and not self._takes_callers_key:
+        if _FORWARDED.isdisjoint(view.headers) and not self._varies:
             return prepared.open(request.body, sink)
         more = tuple([(name, value) for name, value in view.headers.items() if name in _FORWARDED and value])
         if self._takes_callers_key:
             more = (*more, *_key_header(self._endpoint.key_for(request)))
-        return prepared.open(request.body, sink, more)
+        return prepared.open(request.body, sink, more, request.session)
+
+    def connect_ahead(self, target: Target) -> None:
+        """Have a connection ready. A socket needs the key, which only a request brings where it is the caller's."""
+        for spec in map(SPECS.__getitem__, target.speaks):
+            if not (spec.has_socket and self._endpoint.over_websocket and self._takes_callers_key):
+                self._upstream.connect_ahead(self._write_request(target, spec.name, is_streaming=True))
 
     def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
         """What does not change from one request of this dialect to the next."""
-        is_streaming, endpoint = request.view.is_streaming, self._endpoint
-        constant = UpstreamRequest(
-            target=request.target.name,
+        is_streaming = request.view.is_streaming
+        constant = self._write_request(request.target, request.dialect, is_streaming=is_streaming)
+        prepared = self._prepared[request.dialect, is_streaming] = self._upstream.prepare(constant)
+        return prepared
+
+    def _write_request(self, target: Target, dialect: Dialect, *, is_streaming: bool) -> UpstreamRequest:
+        spec, endpoint = SPECS[dialect], self._endpoint
+        return UpstreamRequest(
+            target=target.name,
             method="POST",
-            url=self._base_url + SPECS[request.dialect].paths[Operation.CREATE],
+            url=self._base_url + spec.paths[Operation.CREATE],
             headers=(
                 ("content-type", "application/json"),
                 ("accept", "text/event-stream" if is_streaming else "application/json"),
-                *(() if self._takes_callers_key else _key_header(endpoint.key_for(request))),
+                *_key_header(endpoint.own_key),
             ),
             body=b"",
-            timeouts=request.target.timeouts,
-            waits_for_first_byte=is_streaming or request.target.timeouts.bounds_whole_answers,
+            timeouts=target.timeouts,
+            waits_for_first_byte=is_streaming or target.timeouts.bounds_whole_answers,
             tls=endpoint.tls,
+            over_websocket=endpoint.over_websocket and spec.has_socket,
         )
-        prepared = self._prepared[request.dialect, is_streaming] = self._upstream.prepare(constant)
-        return prepared
 
 
 def _key_header(key: str) -> Headers:

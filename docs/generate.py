@@ -28,6 +28,7 @@ OVERRIDES = {
     "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
     "Without a session id it holds while the answer to this request is in the history.",
     "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
+    "x-tandem-supersede": "A name. A newer request of the session with the same one takes the place of this one.",
     "x-tandem-max-wait": "Seconds. A target whose queue is longer is ruled out for this request.",
     "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request.",
     "x-tandem-upstream-key": "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept.",

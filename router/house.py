@@ -62,25 +62,25 @@ class House:
             exchange.note(Settled(self.clock(), ending, recorder.body if recorder else None))
 
     async def _answer(self, plan: Plan, exchange: Exchange, caller: Sink) -> Ending:
-        arrival = exchange.arrival
+        state, arrival, own = self.state, exchange.arrival, exchange.arrival.responses
         given = await run_beside(read_request, arrival) if len(arrival.raw) > HEAVY_BYTES else read_request(arrival)
-        given = given if is_complete(given) else await complete(given, self.state.responses, plan.targets.values())
+        given = given if is_complete(given) else await complete(given, own or state.responses, plan.targets.values())
         exchange.note(Read(given))
         view = given if not plan.heeds_lines else await run_beside(heed_lines, given) if is_heavy(given) else heed_lines(given)
         if (line := view.overrides.line) is not None and line.is_alone:
             exchange.note(AnsweredHere(read_turn(given)))
-            words = await self.state.memory.set_tier(view, line, plan.models.resolve(view.model))
-            return say_here(given, words, self.state.responses, caller)
-        if is_one_of_many := len(self.state.running) > 1:
+            words = await state.memory.set_tier(view, line, plan.models.resolve(view.model))
+            return say_here(given, words, state.responses, caller, own)
+        if is_one_of_many := len(state.running) > 1:
             await let_others_catch_up()
-        if view.operation is Operation.COUNT_TOKENS and await answer_here(view, self.state.counter, caller):
+        if (own or view.operation is Operation.COUNT_TOKENS) and await answer_here(given, state, own, caller):
             return Ending(Outcome.SERVED, 200)
         exchange.note(decided := await self._decide(plan, view))
         if is_one_of_many:
             await let_others_catch_up()
         reply, decision, asked = reply_to(exchange, given, caller), decided.decision, view.overrides
         whole, carried = explain(decision) if asked.explain_fully else None, carried_headers(decided.session, view, decision)
-        sink = self.state.memory.listen(exchange, reply.sink) if asked.for_session else reply.sink
+        sink = state.memory.listen(exchange, reply.sink) if asked.for_session else reply.sink
         ending = await plan.dispatcher.send(exchange, decided, sink, explanation=whole, carried=carried)
         if ending.outcome is Outcome.SERVED:
             reply.finish()

@@ -12,11 +12,12 @@ from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS
 from router.contract.economics import Economics, TurnSize
 from router.contract.entry import FinishedWork
-from router.contract.exchange import Observer
+from router.contract.exchange import Exchange, Observer
 from router.contract.limits import Limits
 from router.contract.relay import Upstream, Warmable
 from router.contract.stores import EntryStore, ResponseStore, SessionStore
 from router.decide.choose import Rules
+from router.decide.estimate import find_rival
 from router.decide.ratios import learn_ratios
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live import LiveStatistics
@@ -33,6 +34,7 @@ from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames
 from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
+from router.sessions.supersede import Superseding
 from router.settle.kept import explain_row
 from router.settle.record import Recorder
 from router.stores.memory.entries import MemoryEntries
@@ -115,12 +117,14 @@ def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[O
     """What outlives a plan. The observers are called in this order."""
     entries, sessions = _open_ledger(loaded, on_disk=on_disk)
     responses = _open_responses(loaded, on_disk=on_disk)
-    memory, live = SessionMemory(sessions), LiveStatistics()
+    memory, live, recorder = SessionMemory(sessions), LiveStatistics(), Recorder(entries)
+    running: set[Exchange] = set()
     observers: tuple[Observer, ...] = (
         memory,
         live,
+        Superseding(running),
         ResponseKeeper(responses),
-        Recorder(entries),
+        recorder,
         RequestLog(),
         *watchers,
     )
@@ -128,12 +132,12 @@ def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[O
         memory=memory,
         live=live,
         responses=responses,
-        entries=entries,
+        entries=recorder,
         counter=ExactCounter(lambda reason: events.tokens_uncounted(reason=reason)),
         calibration=Calibration(),
         upstream=Pool(),
         observers=ObserverTable(observers),
-        running=set(),
+        running=running,
     )
 
 
@@ -151,6 +155,7 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream) -> Plan:
             plan.endpoint.model,
             plan.fit,
             plan.endpoint.api_key,
+            plan.endpoint.over_websocket,
         )
         for plan in loaded.targets
     }
@@ -164,7 +169,12 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream) -> Plan:
         ),
         models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS),
         targets=targets,
-        dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=time.perf_counter),
+        dispatcher=Dispatcher(
+            reachable,
+            max_response_bytes=config.limits.max_response_bytes,
+            clock=time.perf_counter,
+            find_rival=find_rival,
+        ),
         limits=limits_of(loaded),
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
@@ -196,6 +206,7 @@ def limits_of(loaded: LoadedConfig) -> Limits:
         body_timeout_seconds=limits.body_timeout_seconds,
         min_body_bytes_per_second=limits.min_body_bytes_per_second,
         write_idle_timeout_seconds=limits.write_idle_timeout_seconds,
+        max_sockets=limits.max_sockets,
     )
 
 

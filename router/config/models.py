@@ -149,6 +149,10 @@ class TargetSettings(Settings):
     """The dialect it speaks: chat, responses or messages. By default the first dialect of its adapter."""
     base_url: str = ""
     """Its address, with the version: https://host/v1. Not needed for litellm, which knows its providers' addresses."""
+    upstream_transport: Literal["http", "websocket"] = "http"
+    """How requests travel: `http`, one POST for each, or `websocket`, one socket for each session that is kept open, over which
+    a request sends only what is new. Only with dialect: responses and adapter: openai_http. A target that refuses the socket is
+    served over HTTP."""
     model: str = Field(default="", max_length=200)
     """The provider's name for it. By default the target's name. For litellm, with the provider: gemini/gemini-3.5-flash."""
     api_key: str | None = None
@@ -298,6 +302,8 @@ class LimitsSettings(Settings):
     """Larger headers are refused."""
     max_in_flight: int = Field(default=256, ge=1)
     """Requests at once; further ones are refused with 503 and `retry-after`."""
+    max_sockets: int = Field(default=1_000, ge=0)
+    """WebSockets open at once; a further one is refused with 426, on which clients go on over HTTP. 0: none."""
     max_response_bytes: int = Field(default=67_108_864, ge=1_024)
     """The largest answer that is not streamed; a larger one fails."""
 

@@ -15,6 +15,7 @@ from router.contract.target import Price, Speed, Target, Timeouts
 from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier
 from router.dialects.fitting import Fit
 from router.dialects.hosts import quirks_of
+from router.dialects.table import SPECS
 
 TYPICAL_SPEED = {
     Tier.FAST: Speed(ttft_seconds=0.3, tokens_per_second=600.0, prefill_tokens_per_second=20_000.0),
@@ -23,6 +24,7 @@ TYPICAL_SPEED = {
 """The assumed speed of a target before it is measured. The tiers must differ, or no turn would go to fast."""
 
 
+_TRANSPORT = "upstream_transport"
 _FACTS = ("window_tokens", "price", "accepts")
 """What the table of models may say of a target, where its block does not."""
 
@@ -113,6 +115,7 @@ class TargetChecker:
         dialect = self._check_dialect(block, adapter)
         key = self._check_key(block)
         tls = self._check_tls(block, adapter)
+        over_websocket = self._check_transport(block, adapter, dialect)
         options = self._check_options(block, adapter)
         if len(self.faults) > before or options is None:
             return None
@@ -120,7 +123,7 @@ class TargetChecker:
         return TargetPlan(
             target=_make_target(block, adapter, dialect, options, self.limits, looked_up),
             adapter=adapter.name,
-            endpoint=Endpoint(block.model, block.settings.base_url, key, tls),
+            endpoint=Endpoint(block.model, block.settings.base_url, key, tls, over_websocket),
             settings=options,
             fit=Fit(quirks_of(block.settings.base_url), block.settings.effort, block.instructions),
             looked_up=tuple(looked_up),
@@ -176,6 +179,18 @@ class TargetChecker:
                 self._add(block, f"tls.{name}", "no such file")
             found[name] = str(file) if file else None
         return Tls(**found)
+
+    def _check_transport(self, block: TargetBlock, adapter: KnownAdapter, dialect: Dialect | None) -> bool:
+        """Whether requests go over WebSockets."""
+        if block.settings.upstream_transport != "websocket":
+            return False
+        if not adapter.has_sockets:
+            able = ", ".join(name for name, known in self.known.adapters.items() if known.has_sockets)
+            self._add(block, _TRANSPORT, f"websocket is not supported by adapter: {adapter.name}", f"only by: {able}")
+        elif not all(SPECS[spoken].has_socket for spoken in _spoken(adapter, dialect)):
+            able = ", ".join(name for name in sorted(adapter.speaks) if SPECS[name].has_socket)
+            self._add(block, _TRANSPORT, "websocket does not go with this target's dialect", f"set dialect: {able}")
+        return True
 
     def _check_options(self, block: TargetBlock, adapter: KnownAdapter) -> AdapterSettings | None:
         """The adapter's own settings. One adapter's blocks may have them under an older name."""

@@ -7,6 +7,10 @@ TandemError
 │   │   ├── UnknownOverride      400 unknown_override   a typo in an x-tandem-* header
 │   │   ├── TooDeep              400 too_deep
 │   │   ├── ResponseForgotten    400 previous_response_not_found
+│   │   ├── InvalidStreamId      400 invalid_stream_id
+│   │   ├── TooManyLanes         400 websocket_stream_limit_reached
+│   │   ├── SocketTooOld         400 websocket_connection_limit_reached
+│   │   ├── Interrupted          400 interrupted        on a socket, before anything was said
 │   │   ├── ThreadUnsupported    400 thread_unsupported_request
 │   │   ├── ThreadMismatch       400 thread_fingerprint_mismatch
 │   │   ├── Misfit               400 misfit             no target can serve this request, ever
@@ -21,7 +25,8 @@ TandemError
 │   ├── BodyTooLarge             413 body_too_large
 │   ├── WrongMediaType           415 unsupported_media_type
 │   ├── UpgradeRequired          426 upgrade_required
-│   └── HeadersTooLarge          431 headers_too_large
+│   ├── HeadersTooLarge          431 headers_too_large
+│   └── Superseded               499 superseded         a newer request took its place
 ├── Unavailable                  503 unavailable        temporary: overload, shutting down
 │   └── TiersBusy                429 tiers_busy         temporary: every target that could serve has a wait
 ├── InternalFault                500 internal_error     ours
@@ -93,6 +98,30 @@ class ResponseForgotten(BadRequest):
     """`previous_response_id` names a response that is not kept for this caller. Send the whole conversation instead."""
 
     code = "previous_response_not_found"
+
+
+class InvalidStreamId(BadRequest):
+    """`stream_id` is not a name."""
+
+    code = "invalid_stream_id"
+
+
+class TooManyLanes(BadRequest):
+    """A WebSocket has as many named lanes as it may have in its life. Use one of them again."""
+
+    code = "websocket_stream_limit_reached"
+
+
+class SocketTooOld(BadRequest):
+    """A WebSocket is closed after an hour. Open another one, and send the whole conversation there."""
+
+    code = "websocket_connection_limit_reached"
+
+
+class Interrupted(BadRequest):
+    """Newer words of the person came on the same WebSocket before anything was said."""
+
+    code = "interrupted"
 
 
 class ThreadUnsupported(BadRequest):
@@ -185,7 +214,7 @@ class WrongMediaType(RequestError):
 
 
 class UpgradeRequired(RequestError):
-    """WebSocket is not supported on this route. Clients fall back to HTTP at once on this status."""
+    """No WebSocket can be had: too many are open, or the request is no handshake. Clients go on over HTTP at once."""
 
     status = 426
     code = "upgrade_required"
@@ -196,6 +225,13 @@ class HeadersTooLarge(RequestError):
 
     status = 431
     code = "headers_too_large"
+
+
+class Superseded(RequestError):
+    """A newer request with the same `x-tandem-supersede` took its place. Nothing more is generated for this one."""
+
+    status = 499
+    code = "superseded"
 
 
 class Unavailable(TandemError):

@@ -7,7 +7,9 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from router.contract.caller import LOCAL, Caller
+from router.contract.errors import Superseded, TandemError, Unavailable
 from router.contract.facts import Fact
+from router.contract.stores import ResponseStore
 from router.contract.words import Dialect, Operation, Word
 
 
@@ -20,6 +22,8 @@ class Arrival(Struct, frozen=True):
     headers: Mapping[str, str]
     raw: bytes
     caller: Caller = LOCAL
+    responses: ResponseStore | None = None
+    """Where responses are kept and found for it: a socket has its own. None: those of all."""
 
 
 class Deadline(Struct, frozen=True):
@@ -37,6 +41,19 @@ class CancelReason(Word):
 
     CALLER_LEFT = "caller_left"
     STOPPING = "stopping"
+    INTERRUPTED = "interrupted"
+    """The person said something else meanwhile."""
+    SUPERSEDED = "superseded"
+    """A newer request took its place."""
+
+
+def cancel_error(reason: CancelReason | None) -> TandemError | None:
+    """What a caller who is still there is told; None where nobody is, or where it was the caller's own doing."""
+    if reason is CancelReason.STOPPING:
+        return Unavailable("the router is shutting down")
+    if reason is CancelReason.SUPERSEDED:
+        return Superseded("a newer request with the same x-tandem-supersede took the place of this one")
+    return None
 
 
 Handler = Callable[["Exchange", Any], None]

@@ -3,7 +3,7 @@
 `Read, Decided, (AttemptOpened, FirstByte, FirstToken, ResponseCompleted, AttemptEnded, StateRefused)*, Settled, Recorded`. A
 request that is refused on its way skips what it never came to; one that the router answers has `AnsweredHere` after `Read`; a
 target that could only misunderstand it has an `AttemptEnded` alone. An answer in one piece is complete before its first byte
-has gone. `Settled` comes always, and `Recorded` right after it.
+has gone. `Settled` comes always, and `Recorded` a little later.
 """
 
 from msgspec import Struct

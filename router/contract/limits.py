@@ -15,4 +15,5 @@ class Limits:
     body_timeout_seconds: float
     min_body_bytes_per_second: int
     write_idle_timeout_seconds: float
+    max_sockets: int = 1_000
     keep_alive_seconds: float = 75.0

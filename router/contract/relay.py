@@ -109,6 +109,8 @@ class UpstreamRequest(Struct, frozen=True):
     timeouts: Timeouts
     waits_for_first_byte: bool = True
     tls: Tls | None = None
+    over_websocket: bool = False
+    """Whether requests of a session go over a WebSocket of its own, where the target takes one."""
 
     def __repr__(self) -> str:
         return f"UpstreamRequest({self.target!r})"
@@ -117,8 +119,11 @@ class UpstreamRequest(Struct, frozen=True):
 class PreparedRequest(Protocol):
     """What is the same for many requests, ready to be sent: the address is looked up, and the head is written."""
 
-    def open(self, body: bytes, sink: Sink, headers: Headers = ()) -> UpstreamCall:
-        """Start a call with this body and, after the headers that are prepared, these."""
+    def open(self, body: bytes, sink: Sink, headers: Headers = (), session: str = "") -> UpstreamCall:
+        """Start a call with this body and, after the headers that are prepared, these.
+
+        Only where requests go over WebSockets is the session asked for: each has one of its own.
+        """
         ...
 
 
@@ -131,6 +136,10 @@ class Upstream(Protocol):
 
     def prepare(self, request: UpstreamRequest) -> PreparedRequest:
         """Make a request ready to be sent any number of times. Its own body is not used: each call brings one."""
+        ...
+
+    def connect_ahead(self, request: UpstreamRequest) -> None:
+        """Open a connection in the background for requests like this one, unless one is idle. Nobody hears of a failure."""
         ...
 
     async def close(self) -> None:
@@ -149,6 +158,8 @@ class OutgoingRequest(Struct, frozen=True):
     dialect: Dialect
     body: bytes
     prompt_tokens: int
+    session: str = ""
+    """The session that it belongs to, where its target keeps one open. Empty for what a client asks on the side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +170,17 @@ class Endpoint:
     base_url: str = ""
     api_key: Secret | None = None
     tls: Tls | None = None
+    over_websocket: bool = False
 
     @property
     def takes_callers_key(self) -> bool:
         """Whether each request brings its own key, which can never be prepared."""
         return self.api_key is not None and self.api_key.is_callers
+
+    @property
+    def own_key(self) -> str:
+        """The target's own key; empty where it has none, or takes the caller's."""
+        return self.api_key.reveal() if self.api_key is not None else ""
 
     def key_for(self, request: OutgoingRequest) -> str:
         """The key for one request: the target's own or, where the config says so, the caller's. Empty for no key.
@@ -211,6 +228,8 @@ class Adapter(Protocol):
     """Whether a real model answers, at some address. Only of such are facts looked up, and only such can be unreachable."""
     relays_bytes: ClassVar[bool] = True
     """Whether bodies and answers pass byte for byte. One that goes through a library or answers itself cannot promise that."""
+    has_sockets: ClassVar[bool] = False
+    """Whether `upstream_transport: websocket` is possible, for a dialect that has such."""
     library: ClassVar[str] = ""
     """What must be installed for it, and the extra of the same name that brings it. Empty when the router itself dials."""
 
@@ -231,3 +250,12 @@ class Warmable(Protocol):
     """An adapter with something costly to load. It is called once the router serves, and loads in the background."""
 
     def warm(self) -> None: ...
+
+
+@runtime_checkable
+class Dialing(Protocol):
+    """An adapter that dials its target itself, and may do so before anybody asks."""
+
+    def connect_ahead(self, target: Target) -> None:
+        """Have a connection ready, in the background."""
+        ...

@@ -121,6 +121,8 @@ class Overrides(Struct, frozen=True):
     clears: bool = False
     for_session: bool = False
     session: str | None = None
+    supersede: str | None = None
+    """Requests with the same one take one another's place."""
     max_wait_seconds: float | None = None
     other_on_misfit: bool = False
     explain_fully: bool = False

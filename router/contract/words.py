@@ -78,6 +78,8 @@ class Outcome(Word):
     FAILED = "FAILED"
     CUT_SHORT = "CUT_SHORT"
     ABANDONED = "ABANDONED"
+    INTERRUPTED = "INTERRUPTED"
+    SUPERSEDED = "SUPERSEDED"
 
 
 class Preference(Word):

@@ -16,6 +16,8 @@ from router.contract.target import Price, TargetStatus, WorkRatio
 from router.contract.words import Tier
 
 _MILLION = 1_000_000.0
+_CLOSE = 1.25
+"""By so much more the other tier may cost to have been nearly chosen."""
 
 
 class Worth(Protocol):
@@ -118,6 +120,16 @@ def costs_of(fast: Projection, deep: Projection, p: float, worth: Worth) -> tupl
     deep_usd += deep_usd_slope * p
     fast_seconds += fast_slope * p + p * worth.redo_factor * deep_seconds
     return fast_seconds * rate + fast_usd + fast_usd_slope * p + p * deep_usd, deep_seconds * rate + deep_usd
+
+
+def find_rival(decision: Decision) -> str:
+    """The other tier's target, where it would have cost little more than the one that was chosen; empty where it would."""
+    weighing = decision.weighing
+    if weighing is None or weighing.fast is None or weighing.deep is None:
+        return ""
+    costs = costs_of(weighing.fast, weighing.deep, decision.score, decision.economics)
+    rival = weighing.deep if decision.tier is Tier.FAST else weighing.fast
+    return rival.target if max(costs) <= min(costs) * _CLOSE else ""
 
 
 def weighing_of(decision: Decision) -> Weighing:

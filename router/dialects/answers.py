@@ -63,7 +63,7 @@ def read_failed_frame(dialect: Dialect, frame: Frame) -> tuple[int, JsonObject] 
         return None
     found = body.get("error") or as_object(body.get("response")).get("error") or body
     error: JsonObject = found if isinstance(found, dict) else {"message": str(found)}
-    return _status_of(error), error
+    return status_of(error), error
 
 
 def _read_object(data: bytes) -> JsonObject:
@@ -76,8 +76,8 @@ def _read_object(data: bytes) -> JsonObject:
     return as_object(body)
 
 
-def _status_of(error: JsonObject) -> int:
-    """502 for what has no name."""
+def status_of(error: JsonObject) -> int:
+    """The status that an error would have had as a refusal: 502 for what has no name."""
     words = [str(error.get(name)) for name in ("code", "status", "type")]
     for word in words:
         if word.isascii() and word.isdigit() and 400 <= int(word[:4]) < 600:

@@ -15,7 +15,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "x-tandem-on-misfit": ("error", "other"),
     "x-tandem-explain": ("full",),
 }
-_FREE = ("x-tandem-session", "x-tandem-max-wait", UPSTREAM_KEY)
+SUPERSEDE = "x-tandem-supersede"
+_FREE = ("x-tandem-session", "x-tandem-max-wait", SUPERSEDE, UPSTREAM_KEY)
 KNOWN = tuple(sorted((*_CHOICES, *_FREE)))
 _NO_OVERRIDES = Overrides()
 
@@ -41,16 +42,18 @@ def read_overrides(headers: Mapping[str, str]) -> Overrides:
         tier=_TIERS.get(tier),
         clears=tier == "auto",
         for_session=for_session,
-        session=_read_session(given.get("x-tandem-session")),
+        session=_read_name("x-tandem-session", given),
+        supersede=_read_name(SUPERSEDE, given),
         max_wait_seconds=_read_seconds(given.get("x-tandem-max-wait")),
         other_on_misfit=given.get("x-tandem-on-misfit", "").lower() == "other",
         explain_fully=given.get("x-tandem-explain", "").lower() == "full",
     )
 
 
-def _read_session(value: str | None) -> str | None:
+def _read_name(header: str, given: Mapping[str, str]) -> str | None:
+    value = given.get(header)
     if value is not None and not (0 < len(value) <= 200 and value.isprintable()):
-        raise UnknownOverride("x-tandem-session: send 1 to 200 printable characters", param="x-tandem-session")
+        raise UnknownOverride(f"{header}: send 1 to 200 printable characters", param=header)
     return value
 
 

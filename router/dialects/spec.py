@@ -44,8 +44,8 @@ class DialectSpec:
     """Whether a request to count tokens is answered by the router itself."""
     reads_catalogue: bool
     """Whether its clients read in the catalogue which tools a model takes."""
-    upgrade_refusal: str | None
-    """What a client is told that asks for another protocol on the same path; None where no client asks."""
+    has_socket: bool
+    """Whether its create calls may also be made over one WebSocket."""
 
     own_header: str | None
     """A header that only clients of this dialect send."""

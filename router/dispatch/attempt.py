@@ -2,14 +2,16 @@
 
 import asyncio
 
+from msgspec.structs import replace
+
 from router.contract.entry import Attempt
-from router.contract.errors import CallerKey, TandemError, Unavailable, UpstreamAuth
-from router.contract.exchange import CancelReason, Exchange
-from router.contract.facts import AttemptEnded, AttemptOpened, Ending
+from router.contract.errors import CallerKey, TandemError, UpstreamAuth
+from router.contract.exchange import Exchange, cancel_error
+from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending
 from router.contract.relay import Sink, UpstreamCall
 from router.contract.request import RequestView
 from router.contract.usage import Usage
-from router.contract.words import Dialect, Operation, Outcome
+from router.contract.words import PERSONS_KINDS, Dialect, Operation, Outcome, TurnKind
 from router.dialects.headers import sdk_id_headers
 from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.meter import measure_speed, measure_usage
@@ -21,6 +23,7 @@ from router.telemetry.tasks import is_heavy, run_beside
 
 _ABANDONED = "abandoned"
 """The error of an attempt that was cut off from our side."""
+_OF_THE_CONVERSATION = (*PERSONS_KINDS, TurnKind.SUBAGENT, TurnKind.COMPACTION)
 _SERVED = Ending(Outcome.SERVED, 200)
 
 
@@ -34,6 +37,8 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
         outgoing = await run_beside(prepare, view, reachable, tokens)
     else:
         outgoing = prepare(view, reachable, tokens)
+    if reachable.keeps_sessions:
+        outgoing = replace(outgoing, session=_session_of(order.exchange))
     exchange, loop, began = order.exchange, asyncio.get_running_loop(), order.clock()
     if order.first_call_at is None:
         order.first_call_at = began
@@ -59,7 +64,7 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
         ended = _conclude(relay, unopened)
         raise
     except asyncio.CancelledError as cancelled:
-        _tell_stopping(exchange, relay, cancelled)
+        _tell_cancelled(exchange, relay, cancelled)
         if not relay.conclude():
             raise
         if call is not None:
@@ -75,6 +80,14 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
                 call.cancel()
         exchange.note(ended or _conclude(relay, None, _ABANDONED))
     return _SERVED if error is None else _ending(relay, error) or ended
+
+
+def _session_of(exchange: Exchange) -> str:
+    """The session, for a request that shows its conversation: what is asked on the side would only get in its way."""
+    decided = exchange.last(Decided)
+    if decided is None or decided.decision.turn.kind not in _OF_THE_CONVERSATION:
+        return ""
+    return decided.session.key
 
 
 def _translated(answer: AnswerTranslator, relay: Relay, dialect: Dialect) -> Sink:
@@ -103,14 +116,14 @@ def _name_key(error: TandemError, relay: Relay) -> TandemError:
     return error
 
 
-def _tell_stopping(exchange: Exchange, relay: Relay, cancelled: asyncio.CancelledError) -> None:
-    """A router that stops tells its caller, who is still there: by a refusal, or in the stream that has begun."""
-    if exchange.cancelled is not CancelReason.STOPPING:
+def _tell_cancelled(exchange: Exchange, relay: Relay, cancelled: asyncio.CancelledError) -> None:
+    """A caller who is still there is told why it ends: by a refusal, or in the stream that has begun."""
+    error = cancel_error(exchange.cancelled)
+    if error is None:
         return
-    stopping = Unavailable("the router is shutting down")
     if not relay.has_reached_caller:
-        raise stopping from cancelled
-    relay.fail(stopping)
+        raise error from cancelled
+    relay.fail(error)
 
 
 def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) -> AttemptEnded:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
+from router.contract.decision import Decision
 from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, UpstreamRefused
 from router.contract.exchange import Exchange
@@ -13,6 +14,7 @@ from router.contract.request import JsonObject, RequestView
 from router.contract.target import Target
 from router.contract.words import Tier
 from router.dialects.opaque import keys_for, refused_by
+from router.dispatch.ahead import Ahead, no_rival
 from router.dispatch.attempt import attempt
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, prepare
@@ -22,13 +24,25 @@ from router.dispatch.rules import Form, Step, Tried, Try, candidates_of, failed_
 class Dispatcher:
     """Opens calls and relays answers. Knows targets by name; decides nothing."""
 
-    def __init__(self, reachable: Mapping[str, Reachable], *, max_response_bytes: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        reachable: Mapping[str, Reachable],
+        *,
+        max_response_bytes: int,
+        clock: Callable[[], float],
+        find_rival: Callable[[Decision], str] = no_rival,
+    ) -> None:
         self._reachable, self._max_response_bytes, self._clock = reachable, max_response_bytes, clock
+        self._ahead = Ahead(reachable, find_rival)
 
     @property
     def adapters(self) -> list[Adapter]:
         """Those that reach the targets."""
         return [entry.adapter for entry in self._reachable.values()]
+
+    def connect_ahead(self) -> None:
+        """Have connections ready: somebody is there who will ask for something."""
+        self._ahead.connect()
 
     async def send(
         self,
@@ -41,6 +55,8 @@ class Dispatcher:
     ) -> Ending:
         """Try targets until one serves. Raises the error that the caller should see when none did and nothing was sent."""
         view, decision = decided.view, decided.decision
+        if exchange.began >= self._ahead.due:
+            self._ahead.look(decided, exchange.began)
         order = Order(exchange, decision, sink, self._max_response_bytes, self._clock, explanation, carried)
         tried: list[Tried] = []
         step: Step = first_step(decision)

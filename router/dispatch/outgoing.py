@@ -27,6 +27,8 @@ class Reachable:
     fit: Fit
     secret: Secret | None = None
     """The target's key. A caller's own, which it may well be shown, is none of ours."""
+    keeps_sessions: bool = False
+    """Whether it must be told which session a request belongs to."""
     reasons: Mapping[Dialect, Reasons] = field(init=False)
     """What in a request of each of its own dialects could have to change. No dialect where every request changes."""
     guard: KeyGuard = field(init=False)
@@ -63,7 +65,7 @@ def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outg
             return _translate(view, reachable, prompt_tokens)
         changes, dropped = fields_to_change(view, target, reachable.fit)
     body = replace_model(view.raw, view.body, reachable.model, changes, has_one_model=view.has_one_model)
-    return Outgoing(view, target, dialect, body, prompt_tokens, dropped)
+    return Outgoing(view, target, dialect, body, prompt_tokens, dropped=dropped)
 
 
 def _translate(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:
@@ -74,4 +76,4 @@ def _translate(view: RequestView, reachable: Reachable, prompt_tokens: int) -> O
     context = WriteContext(target, reachable.model, fit.quirks, fit.efforts, prompt_tokens)
     bridge = BRIDGES[view.dialect, dialect]
     translated = bridge.cross(view, context, created=int(time.time()), instructions=fit.instructions)
-    return Outgoing(view, target, dialect, translated.body, prompt_tokens, translated.dropped, translated.answer)
+    return Outgoing(view, target, dialect, translated.body, prompt_tokens, dropped=translated.dropped, answer=translated.answer)

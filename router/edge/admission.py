@@ -22,6 +22,14 @@ from router.telemetry import events
 from router.telemetry.tasks import spawn, spawn_started
 
 
+class Dispatcher(Protocol):
+    """Who calls targets."""
+
+    def connect_ahead(self) -> None:
+        """Have connections ready, in the background."""
+        ...
+
+
 class Plan(Protocol):
     """What the edge reads of the plan that counts now."""
 
@@ -31,6 +39,8 @@ class Plan(Protocol):
     def models(self) -> ModelNames: ...
     @property
     def targets(self) -> Mapping[str, Target]: ...
+    @property
+    def dispatcher(self) -> Dispatcher: ...
 
 
 class State(Protocol):
@@ -72,11 +82,12 @@ class AnswerSink(Sink, Protocol):
 class Admission:
     """Checks requests, counts those in flight, and starts each as an exchange of its own."""
 
-    __slots__ = ("_road", "in_flight")
+    __slots__ = ("_road", "in_flight", "sockets")
 
     def __init__(self, road: Road) -> None:
         self._road = road
         self.in_flight = 0
+        self.sockets = 0
 
     @property
     def limits(self) -> Limits:
@@ -97,14 +108,42 @@ class Admission:
         if head.takes_slot:
             if head.length > limits.max_body_bytes:
                 raise too_large(limits)
-            if self.in_flight >= limits.max_in_flight:
-                raise Unavailable(f"{self.in_flight} requests are running, which is the limit", retry_after_seconds=1)
-            self.in_flight += 1
+            self.take_slot()
         return caller
+
+    def take_slot(self) -> None:
+        """Hold one of the slots, until it is released. Raises `Unavailable` when all are held."""
+        if self.in_flight >= self._road.plan.limits.max_in_flight:
+            raise Unavailable(f"{self.in_flight} requests are running, which is the limit", retry_after_seconds=1)
+        self.in_flight += 1
+
+    @property
+    def responses(self) -> ResponseStore:
+        """The responses that are stored for all."""
+        return self._road.state.responses
 
     def release(self) -> None:
         """Give a slot back."""
         self.in_flight -= 1
+
+    def admit_socket(self, head: Head) -> Caller:
+        """Let a WebSocket in, and say whose it is. It counts as open until it is released. Raises a `TandemError`.
+
+        Its first request will come soon, for either tier: their connections are opened meanwhile.
+        """
+        limits = self._road.plan.limits
+        if head.count > limits.max_headers or head.size > limits.max_header_bytes:
+            raise headers_too_large(head.count, limits)
+        check_origin(head.headers, head.hosts, head.origins)
+        if self.sockets >= limits.max_sockets:
+            raise UpgradeRequired(f"{self.sockets} WebSockets are open, which is the limit. Send the request over HTTP")
+        self.sockets += 1
+        self._road.plan.dispatcher.connect_ahead()
+        return identify(head.headers)
+
+    def release_socket(self) -> None:
+        """A WebSocket is closed."""
+        self.sockets -= 1
 
     def start(
         self, arrival: Arrival, sink: AnswerSink, loop: asyncio.AbstractEventLoop | None = None
@@ -145,12 +184,11 @@ def check_head(head: Head) -> None:
 
 
 def check_method(method: str, headers: Mapping[str, str], route: Route) -> None:
-    """Create calls are posted. A client that tries a WebSocket first must learn at once that there is none."""
+    """Create calls are posted. A client whose WebSocket cannot be had must learn it at once: it goes on over HTTP."""
     if method == "POST":
         return
-    upgrade_refusal = SPECS[route.dialect].upgrade_refusal
-    if upgrade_refusal is not None and headers.get("upgrade", "").lower() == "websocket":
-        raise UpgradeRequired(upgrade_refusal)
+    if SPECS[route.dialect].has_socket and headers.get("upgrade", "").lower() == "websocket":
+        raise UpgradeRequired("this is no handshake of a WebSocket over HTTP/1.1. Send the request over HTTP")
     raise WrongMethod(f"{method[:10]} is not allowed here. Use POST", allowed="POST")
 
 

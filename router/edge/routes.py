@@ -28,6 +28,10 @@ ROUTES: Mapping[str, Route] = {
     for prefix in ("/v1", "")
 }
 """By path. Clients leave `/v1` out where they take it for part of the base URL."""
+SOCKET_PATHS = tuple(
+    path for path, route in ROUTES.items() if route.operation is Operation.CREATE and SPECS[route.dialect].has_socket
+)
+"""Where a WebSocket may be asked for."""
 EXPLAIN = "/tandem/explain"
 """The one control route with a body."""
 PATHS_WITH_BODY = frozenset({*ROUTES, EXPLAIN})

@@ -28,7 +28,9 @@ from router.stores.sqlite.files import connect_to_read
 from router.stores.sqlite.turns import read_misjudged
 
 _KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
-_OUTCOMES = (Outcome.SERVED, Outcome.ABANDONED, Outcome.CUT_SHORT)
+_LEFT = (Outcome.ABANDONED, Outcome.INTERRUPTED)
+"""The person did not want the rest: they hung up, or said something else meanwhile."""
+_OUTCOMES = (Outcome.SERVED, *_LEFT, Outcome.CUT_SHORT)
 """Those in which a model worked. A refused or failed request is sent again, and would count twice."""
 _WISHES = "override"
 """The policy that speaks for the person."""
@@ -67,7 +69,7 @@ class _Row(NamedTuple):
 _COLUMNS = _Row._fields[:-1]
 _QUERY = f"""
     SELECT {", ".join((*_COLUMNS, *ROW_COLUMNS))} FROM entries
-    WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?) ORDER BY sequence
+    WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?, ?) ORDER BY sequence
 """  # noqa: S608  fixed names
 
 
@@ -102,7 +104,7 @@ class _Turn:
     def go_on(self, row: _Row) -> None:
         """Count one call more."""
         self.count(row)
-        self.is_abandoned |= row.outcome == Outcome.ABANDONED
+        self.is_abandoned |= row.outcome in _LEFT
         self.is_cut_short = row.outcome == Outcome.CUT_SHORT
         self.has_moved_up |= row.tier == Tier.DEEP and self.tier is Tier.FAST
 
@@ -190,7 +192,7 @@ def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
         arrival=arrival if kept.decided_by == ESTIMATE else None,
         words=as_text(explained.get("person_text")),
         id=str(row.id),
-        is_abandoned=row.outcome == Outcome.ABANDONED,
+        is_abandoned=row.outcome in _LEFT,
         is_cut_short=row.outcome == Outcome.CUT_SHORT,
     )
     turn.count(row)

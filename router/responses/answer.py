@@ -1,5 +1,7 @@
 """How an answer reaches its caller: as it comes, captured on its way, or held back and compacted; some are made here."""
 
+from typing import Protocol
+
 import orjson
 from msgspec import Struct
 
@@ -8,12 +10,14 @@ from router.contract.facts import AttemptOpened
 from router.contract.relay import Sink, send_whole
 from router.contract.request import JsonObject, RequestView
 from router.contract.signals import TokenCounter
+from router.contract.stores import ResponseStore
 from router.contract.words import Operation
 from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
 from router.responses.capture import CapturingMessageSink, CapturingSink
 from router.responses.compact import BufferingSink, write_compaction
 from router.responses.keep import is_kept
+from router.responses.own_answer import is_prewarm, say_here
 
 
 class Reply(Struct):
@@ -46,17 +50,29 @@ def reply_to(exchange: Exchange, view: RequestView, caller: Sink) -> Reply:
         return Reply(caller)
     if exchange.arrival.operation is Operation.COMPACT:
         return _Compaction(BufferingSink(caller), caller, exchange, view)
-    if is_kept(view):
+    if is_kept(view, on_socket=exchange.arrival.responses is not None):
         sink = CapturingMessageSink if spec.has_threads else CapturingSink
         return Reply(sink(caller, exchange, is_streaming=view.is_streaming))
     return Reply(caller)
 
 
-async def answer_here(view: RequestView, counter: TokenCounter, caller: Sink) -> bool:
-    """Answer what needs no target: every target may be asked for the same count, and none need be. Says whether it did."""
+class Kept(Protocol):
+    """What outlives a request, as far as it is needed here."""
+
+    @property
+    def counter(self) -> TokenCounter: ...
+    @property
+    def responses(self) -> ResponseStore: ...
+
+
+async def answer_here(view: RequestView, kept: Kept, own: ResponseStore | None, caller: Sink) -> bool:
+    """Answer what needs no target, and say whether it did: a count, which is the same for all; on a socket, a prewarm."""
+    if own is not None and is_prewarm(view):
+        say_here(view, "", kept.responses, caller, own)
+        return True
     if view.operation is not Operation.COUNT_TOKENS or not SPECS[view.dialect].counts_tokens_here:
         return False
-    counted = await counter.count_or_estimate(view)
+    counted = await kept.counter.count_or_estimate(view)
     body: JsonObject = {"object": "response.input_tokens", "input_tokens": counted.tokens}
     send_whole(caller, (("content-type", "application/json"), *id_headers(view.id)), orjson.dumps(body))
     return True

@@ -19,11 +19,14 @@ from router.responses.resume import PREVIOUS, Continued
 from router.responses.threads import HeldThread, record_message
 
 
-def is_kept(view: RequestView) -> bool:
-    """Whether the answer is kept: one in a thread, or to a Responses create without `store: false` of a known history."""
+def is_kept(view: RequestView, *, on_socket: bool = False) -> bool:
+    """Whether the answer is kept: one in a thread, or to a Responses create of a known history, unless it says `store: false`.
+
+    A socket goes on from its own responses even then: they are gone with it.
+    """
     if isinstance(view.continued, HeldThread):
         return view.operation is Operation.CREATE
-    if not SPECS[view.dialect].continues_responses or view.body.get("store") is False:
+    if not SPECS[view.dialect].continues_responses or (view.body.get("store") is False and not on_socket):
         return False
     return view.operation is Operation.CREATE and not view.body.get(PREVIOUS) and not view.body.get("conversation")
 
@@ -43,17 +46,34 @@ class ResponseKeeper:
             return
         view, session = read.view, decided.decision.turn.session if decided is not None else ""
         with contextlib.suppress(orjson.JSONEncodeError):
-            keep_answer(self._store, view, completed.target, self._clock(), completed.response, session)
+            own = exchange.arrival.responses
+            keep_answer(self._store, view, completed.target, self._clock(), completed.response, session, own)
 
 
 def keep_answer(
-    store: ResponseStore, view: RequestView, target: Target | None, at: float, answer: JsonObject, session: str = ""
+    store: ResponseStore,
+    view: RequestView,
+    target: Target | None,
+    at: float,
+    answer: JsonObject,
+    session: str = "",
+    own: ResponseStore | None = None,
 ) -> None:
-    """Store what a later request may go on from: a response, or a thread up to an answer. No target: the router answered."""
+    """Store what a later request may go on from: a response, or a thread up to an answer. No target: the router answered.
+
+    `own` is what a socket keeps for itself, whatever is stored for others.
+    """
     if isinstance(view.continued, HeldThread):
         store.keep(record_message(view, target, at, answer, session or view.continued.session), for_long=False)
-    else:
-        store.keep(record_response(view, target, at, answer), for_long=view.body.get("store") is True)
+        return
+    is_stored = view.body.get("store")
+    if is_stored is False:
+        answer = {**answer, "store": False}  # whatever the target says: it was told not to, and is not asked to remember
+    response = record_response(view, target, at, answer)
+    if own is not None:
+        own.keep(response, for_long=False)
+    if is_stored is not False:
+        store.keep(response, for_long=is_stored is True)
 
 
 def record_response(view: RequestView, target: Target | None, at: float, response: JsonObject) -> StoredResponse:

@@ -19,16 +19,22 @@ from router.responses.keep import is_kept, keep_answer
 
 _NOTHING_USED = Usage(0, 0)
 _BECAUSE = ("x-tandem-because", "the message is only a tier line, so the router answers it")
+_PREWARMED = ("x-tandem-because", "nothing is to be generated, so no model is called")
 _STREAM = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
 _JSON = (("content-type", "application/json"),)
 
 
-def say_here(view: RequestView, words: str, store: ResponseStore, caller: Sink) -> Ending:
-    """Answer with a sentence, in the caller's dialect, streamed or whole. No target is called.
+def is_prewarm(view: RequestView) -> bool:
+    """Whether a request only prepares what the next one goes on from: nothing is to be generated for it."""
+    return view.body.get("generate") is False
+
+
+def say_here(view: RequestView, words: str, store: ResponseStore, caller: Sink, own: ResponseStore | None = None) -> Ending:
+    """Answer with a sentence, or none, in the caller's dialect, streamed or whole. No target is called.
 
     `view` is the request as it came: a later one may go on from this answer.
     """
-    now = time.time()
+    now, because = time.time(), _BECAUSE if words else _PREWARMED
     asks_usage = as_object(view.body.get("stream_options")).get("include_usage") is True
     known = Answer(
         view.id.removeprefix("req_"),
@@ -38,14 +44,15 @@ def say_here(view: RequestView, words: str, store: ResponseStore, caller: Sink) 
         asked=view.as_sent,
     )
     composer = compose(view.dialect, known)
-    frames = composer.open() + composer.text(words) + composer.close(Finish.STOP, _NOTHING_USED)
+    text = composer.text(words) if words else b""
+    frames = composer.open() + text + composer.close(Finish.STOP, _NOTHING_USED)
     whole = composer.whole()
-    if is_kept(view):
-        keep_answer(store, view, None, now, whole)
+    if is_kept(view, on_socket=own is not None):
+        keep_answer(store, view, None, now, whole, own=own)
     if view.is_streaming:
-        caller.start(200, (*_STREAM, *id_headers(view.id), _BECAUSE))
+        caller.start(200, (*_STREAM, *id_headers(view.id), because))
         caller.write(frames)
         caller.end()
     else:
-        send_whole(caller, (*_JSON, *id_headers(view.id), _BECAUSE), orjson.dumps(whole, default=as_written))
+        send_whole(caller, (*_JSON, *id_headers(view.id), because), orjson.dumps(whole, default=as_written))
     return Ending(Outcome.SERVED, 200)

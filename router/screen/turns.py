@@ -14,7 +14,13 @@ BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 _NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
 _LOOKS = "looks like a "
 _MOVED = "moved up"
-_WORDS = {Outcome.ABANDONED: "interrupted", Outcome.CUT_SHORT: "cut short", Outcome.FAILED: "failed"}
+_WORDS = {
+    Outcome.ABANDONED: "interrupted",
+    Outcome.INTERRUPTED: "interrupted",
+    Outcome.SUPERSEDED: "superseded",
+    Outcome.CUT_SHORT: "cut short",
+    Outcome.FAILED: "failed",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,8 @@ def _stated_kind(view: RequestView, metadata: JsonObject) -> TurnKind | None:
     """What the client itself says that the request is."""
     if view.body.get("generate") is False:
         return TurnKind.PREWARM
+    if view.body.get("max_tokens") == 1:
+        return TurnKind.SIDE  # the client asks whether the model is there: one token is no answer to a person
     stated = clients.CODEX_KINDS.get(_text(metadata.get("request_kind")))
     if stated is None:
         stated = clients.CODEX_SOURCES.get(_text(metadata.get("thread_source")))

@@ -1,6 +1,5 @@
 """What happened to a request → its ledger entry."""
 
-import time
 from typing import Any
 
 import msgspec
@@ -31,8 +30,8 @@ class _Absent:
 _ABSENT: Any = _Absent()
 
 
-def write_entry(exchange: Exchange, settled: Settled) -> Entry:
-    """One entry, from the journal: whatever a request never came to is missing there, and here."""
+def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
+    """One entry, from the journal: whatever a request never came to is missing there, and here. It ended `at` that time."""
     last, arrival, began, ended, ending = exchange.last, exchange.arrival, exchange.began, settled.at, settled.ending
     decided, opened, answered = last(Decided) or _ABSENT, last(AttemptOpened) or _ABSENT, last(AttemptEnded) or _ABSENT
     view, first_token = decided.view or (last(Read) or _ABSENT).view or _ABSENT, last(FirstToken)
@@ -46,7 +45,7 @@ def write_entry(exchange: Exchange, settled: Settled) -> Entry:
     # `_value_` is a word as plain text: SQLite binds that at once, and looks for a way to adapt any other kind of str.
     line = Line(
         arrival.id,
-        time.time() - (ended - began),
+        at - (ended - began),
         exchange.caller.name,
         turn.session,
         kind._value_ if kind else None,

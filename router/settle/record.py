@@ -1,25 +1,76 @@
-"""Recording a request that is over: its entry is written once, and handed to the ledger."""
+"""Recording requests that are over: each entry is written once, and handed to the ledger."""
 
+import asyncio
+import time
 from collections.abc import Mapping
 
+from router.contract.caller import Caller
+from router.contract.entry import Entry
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Fact, Recorded, Settled
+from router.contract.request import Json
 from router.contract.stores import EntryStore
+from router.contract.words import Outcome
 from router.settle.entry import write_entry
+
+_LATER_SECONDS = 0.005
+_MOST = 64
+"""So many are written at once: more would hold up the loop."""
 
 
 class Recorder:
-    """Writes the entry of each request, hands it to the store, and notes it: the log observes that."""
+    """Writes the entry of each request, hands it to the store, and notes it: the log observes that.
+
+    A few milliseconds after the end, for all that ended meanwhile. Whoever asks next does not wait for it, and the same work
+    several times in a row costs less than each time between other work. What did not go well is written at once, and to whoever
+    looks an entry up it is there.
+    """
 
     def __init__(self, entries: EntryStore) -> None:
         self._entries = entries
+        self._ended: list[tuple[Exchange, Settled, float]] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {Settled: self._record}
+        return {Settled: self._note_end}
 
-    def _record(self, exchange: Exchange, settled: Settled) -> None:
-        entry = write_entry(exchange, settled)
+    def _note_end(self, exchange: Exchange, settled: Settled) -> None:
+        self._ended.append((exchange, settled, time.time()))
+        if settled.ending.outcome is not Outcome.SERVED or len(self._ended) >= _MOST:
+            self.write()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LATER_SECONDS, self.write)
+
+    def write(self) -> None:
+        """Write the entries of all that ended."""
+        ended, self._ended = self._ended, []
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for exchange, settled, at in ended:
+            try:
+                self._record(exchange, settled, at)
+            except Exception as error:  # noqa: BLE001  the defect of one entry must not cost the others
+                exchange.observers.report(exchange, error)
+
+    def _record(self, exchange: Exchange, settled: Settled, at: float) -> None:
+        entry = write_entry(exchange, settled, at)
         try:
             self._entries.append(entry)
         finally:  # a store's defect costs nobody else the entry
             exchange.note(Recorded(entry))
+
+    # As the store that it writes to.
+
+    def append(self, entry: Entry) -> None:
+        self._entries.append(entry)
+
+    async def find_decision(self, request_id: str, caller: Caller) -> Mapping[str, Json] | None:
+        """The explanation of a request that this caller made, be it over for a moment only."""
+        self.write()
+        return await self._entries.find_decision(request_id, caller)
+
+    async def close(self) -> None:
+        """Write what is left."""
+        self.write()
+        await self._entries.close()

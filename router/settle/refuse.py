@@ -2,8 +2,8 @@
 
 import asyncio
 
-from router.contract.errors import TandemError, Unavailable, UpstreamError
-from router.contract.exchange import Arrival, CancelReason, Exchange
+from router.contract.errors import Superseded, TandemError, UpstreamError
+from router.contract.exchange import Arrival, CancelReason, Exchange, cancel_error
 from router.contract.facts import AttemptOpened, Ending, FirstByte
 from router.contract.relay import Sink
 from router.contract.words import Outcome
@@ -11,29 +11,37 @@ from router.dialects.refusals import passes_unchanged, refuse_to
 
 ABANDONED = Ending(Outcome.ABANDONED, 499)
 """The caller left."""
+INTERRUPTED = Ending(Outcome.INTERRUPTED, 499)
+"""The person said something else meanwhile, on the same socket."""
 LEAVING = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 """The request is cancelled, or the process ends: nothing is at fault, and it always passes."""
 
 
 def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
     """Answer an error. Only called while nothing has gone to the caller."""
-    is_targets_fault = isinstance(error, UpstreamError) and not passes_unchanged(error)
-    outcome = Outcome.FAILED if is_targets_fault or error.status >= 500 else Outcome.REFUSED
+    if isinstance(error, Superseded):
+        outcome = Outcome.SUPERSEDED
+    else:
+        is_targets_fault = isinstance(error, UpstreamError) and not passes_unchanged(error)
+        outcome = Outcome.FAILED if is_targets_fault or error.status >= 500 else Outcome.REFUSED
     error.__traceback__ = None  # the frames that it came through hold the request, and it is held by them
     refuse_to(sink, error, arrival.dialect, arrival.id)
     return Ending(outcome, error.status, error)
 
 
 def cut_off(exchange: Exchange, sink: Sink) -> Ending:
-    """How a cancelled request ends. A router that stops tells its caller here, if no attempt was begun that does."""
-    if exchange.cancelled is not CancelReason.STOPPING:
+    """How a cancelled request ends. A caller who is still there is told here, if no attempt was begun that does."""
+    if exchange.cancelled is CancelReason.INTERRUPTED:
+        return INTERRUPTED
+    error = cancel_error(exchange.cancelled)
+    if error is None:
         return ABANDONED
-    stopping = Unavailable("the router is shutting down")
+    outcome = Outcome.SUPERSEDED if isinstance(error, Superseded) else Outcome.CUT_SHORT
     if exchange.last(FirstByte) is not None:
-        return Ending(Outcome.CUT_SHORT, 200, stopping)
+        return Ending(outcome, 200, error)
     if exchange.last(AttemptOpened) is None:
-        return refuse(stopping, exchange.arrival, sink)
-    return Ending(Outcome.CUT_SHORT, 499, stopping)
+        return refuse(error, exchange.arrival, sink)
+    return Ending(outcome, 499, error)
 
 
 def as_exception(error: BaseException) -> Exception:

@@ -139,6 +139,11 @@ def target_misconfigured(*, target: str, code: str) -> None:
     _log.error("target.misconfigured", target=target, code=code)
 
 
+def socket_refused(*, target: str, reason: str, seconds: float) -> None:
+    """A target took no WebSocket, or closed it without an answer. It is served over HTTP until so many seconds have passed."""
+    _log.warning("socket.refused", target=target, reason=reason, seconds=seconds)
+
+
 def tokens_uncounted(*, reason: str) -> None:
     """Exact token counts are not available."""
     _log.warning("tokens.uncounted", reason=reason)

@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Callable
+from typing import TypeVar
 
 from router.contract.relay import Tls
 from router.upstream.address import Address
 from router.upstream.connection import CannotConnect, Connection
 
 _MAX_PROXY_ANSWER_BYTES = 16_384
+_P = TypeVar("_P", bound=asyncio.Protocol)
 
 
 class Dialer:
@@ -20,9 +23,13 @@ class Dialer:
 
     async def dial(self, address: Address, tls: Tls | None, within_seconds: float) -> Connection:
         """Open a connection. Raises `CannotConnect`, with the reason in words."""
+        return await self.dial_for(Connection, address, tls, within_seconds)
+
+    async def dial_for(self, make: Callable[[], _P], address: Address, tls: Tls | None, within_seconds: float) -> _P:
+        """Open a connection for another protocol than that of one request after another."""
         try:
             async with asyncio.timeout(within_seconds):
-                return await self._dial(address, tls)
+                return await self._dial(make, address, tls)
         except TimeoutError as error:
             raise CannotConnect(f"no connection within {within_seconds:g} s") from error
         except ssl.SSLError as error:
@@ -32,12 +39,12 @@ class Dialer:
         except OSError as error:
             raise CannotConnect("connection failed") from error
 
-    async def _dial(self, address: Address, tls: Tls | None) -> Connection:
+    async def _dial(self, make: Callable[[], _P], address: Address, tls: Tls | None) -> _P:
         context = self._context(tls) if address.is_tls else None
         if address.proxy is not None:
-            return await _dial_through(address, address.proxy, context)
+            return await _dial_through(make, address, address.proxy, context)
         transport, connection = await asyncio.get_running_loop().create_connection(
-            Connection, address.host, address.port, ssl=context, server_hostname=address.host if context else None
+            make, address.host, address.port, ssl=context, server_hostname=address.host if context else None
         )
         _set_no_delay(transport)
         return connection
@@ -52,7 +59,7 @@ class Dialer:
         return context
 
 
-async def _dial_through(address: Address, proxy: tuple[str, int], context: ssl.SSLContext | None) -> Connection:
+async def _dial_through(make: Callable[[], _P], address: Address, proxy: tuple[str, int], context: ssl.SSLContext | None) -> _P:
     """A tunnel through a proxy: CONNECT in plain text, then TLS with the target inside it."""
     loop = asyncio.get_running_loop()
     target = f"{address.host}:{address.port}"
@@ -70,7 +77,7 @@ async def _dial_through(address: Address, proxy: tuple[str, int], context: ssl.S
             answer += piece
         if answer.split(b" ", 2)[1:2] != [b"200"]:
             raise ConnectionError("the proxy refused the tunnel")
-        transport, connection = await loop.create_connection(Connection, sock=sock, ssl=context, server_hostname=address.host)
+        transport, connection = await loop.create_connection(make, sock=sock, ssl=context, server_hostname=address.host)
     except BaseException:
         sock.close()
         raise

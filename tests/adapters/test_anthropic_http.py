@@ -76,3 +76,10 @@ def test_the_models_of_an_endpoint_are_asked_for_with_its_key(base_url):
 
     assert (request.method, request.url) == ("GET", "https://models.example/v1/models?limit=1000")
     assert {("x-api-key", "k"), ("anthropic-version", "2023-06-01")} <= set(request.headers)
+
+
+def test_a_connection_ahead_is_to_the_same_place():
+    wire = Wire()
+    AnthropicHttpAdapter(Endpoint("m", "https://models.example"), AdapterSettings(), wire).connect_ahead(make_target())
+
+    assert [request.url for request in wire.ahead] == ["https://models.example/v1"]

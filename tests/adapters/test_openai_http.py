@@ -95,3 +95,48 @@ def test_the_models_of_an_endpoint_are_asked_for_with_its_key():
     assert OpenAiHttpAdapter.list_models(Endpoint("m", "https://h/v1"), Timeouts(1, 1, 1)).headers == (
         ("accept", "application/json"),
     )
+
+
+def make_socket_adapter(wire, key="k"):
+    return OpenAiHttpAdapter(
+        Endpoint("m", "https://models.example/v1", Secret(key), over_websocket=True), AdapterSettings(), wire
+    )
+
+
+def test_over_a_websocket_the_client_is_told_the_session():
+    wire, view = Wire(), ask(stream=True)
+    sessions = []
+    wire.prepare = lambda request: sessions.append(request.over_websocket) or Session(sessions)
+
+    adapter = make_socket_adapter(wire)
+    adapter.open(OutgoingRequest(view, make_target(), Dialect.RESPONSES, b"{}", 1, session="s-1"), None)
+    adapter.open(OutgoingRequest(view, make_target(), Dialect.COMPLETIONS, b"{}", 1, session="s-1"), None)
+
+    assert sessions == [True, "s-1", False, "s-1"]
+
+
+class Session:
+    def __init__(self, sessions):
+        self.sessions = sessions
+
+    def open(self, body, sink, headers=(), session=""):
+        self.sessions.append(session)
+
+
+def test_a_connection_ahead_is_to_the_same_place_with_the_same_key():
+    wire = Wire()
+    make_adapter(wire).connect_ahead(make_target(speaks=frozenset({Dialect.RESPONSES})))
+
+    (request,) = wire.ahead
+    assert request.url == "https://models.example/v1/responses"
+    assert dict(request.headers)["authorization"] == "Bearer k"
+    assert not request.over_websocket
+
+
+def test_a_socket_is_opened_ahead_with_the_targets_own_key_and_never_without_the_callers():
+    target, own, callers = make_target(speaks=frozenset({Dialect.RESPONSES})), Wire(), Wire()
+    make_socket_adapter(own).connect_ahead(target)
+    make_socket_adapter(callers, "caller").connect_ahead(target)
+
+    assert [request.over_websocket for request in own.ahead] == [True]
+    assert callers.ahead == []

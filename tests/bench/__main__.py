@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import costs
+from tests.bench import costs, many_sockets, real_time
 from tests.bench.compare import PAIR_SECONDS, ROUNDS, compare
 from tests.bench.decision import decision_times
 from tests.bench.processes import CORES, HERE, interpreter, pinned, say, start_tandem, start_upstream
@@ -100,6 +100,10 @@ FIGURES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    alone = {"real_time": real_time.main, "many_sockets": many_sockets.main}
+    parser.add_argument(
+        "what", nargs="?", choices=alone, help="measure this alone: what a socket saves an agent, or what many cost"
+    )
     parser.add_argument("--against", metavar="COMMIT", help="compare the working tree with this commit, not with direct calls")
     parser.add_argument("--rounds", type=int, help=f"rounds; medians are shown (default 3, with --against {ROUNDS})")
     parser.add_argument(
@@ -112,6 +116,8 @@ def main() -> int:
     for name in ("rounds", "seconds"):
         if (value := getattr(arguments, name)) is not None and value <= 0:
             parser.error(f"--{name}: {value} is not above 0")
+    if arguments.what is not None:
+        return alone[arguments.what](arguments.json)
     if arguments.against is not None:
         return compare(arguments.against, arguments.rounds or ROUNDS, arguments.seconds or PAIR_SECONDS, arguments.json)
     return measure_against_direct(arguments.rounds or 3, arguments.seconds or 1.5, arguments.json)

@@ -21,6 +21,7 @@ from typing import Any
 
 from router.dispatch import live
 from router.edge.server import run
+from router.settle import record
 from router.telemetry import events
 from router.upstream.connection import Connection
 from tests.bench.agent import agent_requests, templates
@@ -162,10 +163,10 @@ class Bench:
         self._settle()
 
     def _settle(self) -> None:
-        for _ in range(3):
-            done = threading.Event()
-            self._tandem.loop.call_soon_threadsafe(done.set)
-            done.wait(5)
+        """Wait until the request's entry is written, which is done a little later."""
+        done = threading.Event()
+        self._tandem.loop.call_soon_threadsafe(self._tandem.loop.call_later, 3 * record._LATER_SECONDS, done.set)
+        assert done.wait(5)
 
     def count(self, requests: Iterator[bytes]) -> Counts:
         """Send requests until everything is warm, and count some more. The least of them counts.

@@ -249,6 +249,7 @@ async def test_texts_are_kept_if_the_plan_says_so_and_the_answer_is_the_same_eit
     await walk.task
 
     assert walk.sink.body == b"".join(GOOD_CHAT_STREAM)
+    assert walk.facts[-1] == "Recorded"
     entry = walk.exchange.last(Recorded).entry
     assert walk.exchange.last(Settled).answer == (walk.sink.body if keeps_text else None)
     assert entry.prompt_text == (walk.exchange.arrival.raw.decode() if keeps_text else None)

@@ -96,11 +96,22 @@ async def wait_for_ever(exchange: Exchange, sink: Any) -> None:
     await asyncio.Event().wait()
 
 
+class FakeDispatcher:
+    """Calls nobody."""
+
+    def __init__(self) -> None:
+        self.connected_ahead = 0
+
+    def connect_ahead(self) -> None:
+        self.connected_ahead += 1
+
+
 @dataclass
 class FakePlan:
     limits: Limits = LIMITS
     models: ModelNames = field(default_factory=lambda: ModelNames({"quick": "spark"}, ("spark", "sage")))
     targets: dict = field(default_factory=lambda: {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)})
+    dispatcher: FakeDispatcher = field(default_factory=FakeDispatcher)
 
 
 class FakeEntries:

@@ -1,5 +1,7 @@
 """Entries of a ledger, as if requests had been served."""
 
+import time
+
 from router.contract.entry import Attempt
 from router.contract.exchange import Arrival, Deadline, Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending, Read, Settled
@@ -36,4 +38,4 @@ def keep_entry(
     ):
         exchange.note(fact)
     settled = Settled(0.2, Ending(outcome, 200), b"" if keeps_text else None)
-    house.state.entries.append(write_entry(exchange, settled))
+    house.state.entries.append(write_entry(exchange, settled, time.time()))

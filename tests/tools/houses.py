@@ -63,9 +63,9 @@ def make_plan(*reachable, base_rate: float = 0.3, policies=(), **more) -> Plan:
 def make_state(*observers, counter: Counter | None = None) -> State:
     """What a house remembers; the observers given come after its own."""
     memory, live = SessionMemory(NoSessions()), LiveStatistics()
-    responses, entries = MemoryResponses(), MemoryEntries(explain_row)
-    told = Told(memory, live, ResponseKeeper(responses), Recorder(entries), *observers)
-    return State(memory, live, responses, entries, counter or Counter(), Calibration(), None, told, set())
+    responses, recorder = MemoryResponses(), Recorder(MemoryEntries(explain_row))
+    told = Told(memory, live, ResponseKeeper(responses), recorder, *observers)
+    return State(memory, live, responses, recorder, counter or Counter(), Calibration(), None, told, set())
 
 
 def make_house(*reachable, observers=(), counter: Counter | None = None, **plan) -> House:
@@ -83,6 +83,7 @@ class Walk:
     """One request on its way through a house."""
 
     def __init__(self, house: House, **arrival) -> None:
+        self._record = house.state.entries.write
         self.exchange: Exchange = house.begin(arrive(**arrival))
         self.sink = RecordingSink()
         self.task = asyncio.get_running_loop().create_task(house.serve(self.exchange, self.sink))
@@ -90,6 +91,7 @@ class Walk:
 
     @property
     def facts(self) -> list[str]:
+        self._record()  # which is done a little later
         return names_of(self.exchange.journal)
 
     @property

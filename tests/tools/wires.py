@@ -8,6 +8,10 @@ class Wire:
 
     def __init__(self):
         self.prepared = []
+        self.ahead = []
+
+    def connect_ahead(self, request):
+        self.ahead.append(request)
 
     def prepare(self, request):
         self.prepared.append(request)
@@ -18,5 +22,5 @@ class Prepared:
     def __init__(self, wire, request):
         self.wire, self.request = wire, request
 
-    def open(self, body, sink, headers=()):
+    def open(self, body, sink, headers=(), session=""):
         self.wire.sent = replace(self.request, body=body, headers=self.request.headers + headers)

@@ -63,8 +63,8 @@ def shell_here() -> str:
 
 
 def _serves_websockets() -> bool:
-    """Whether the dialect of the catalogue's readers is served over a WebSocket too: its spec says so."""
-    return any(spec.reads_catalogue and spec.upgrade_refusal is None for spec in SPECS.values())
+    """Whether some dialect is served over a WebSocket too: its spec says so."""
+    return any(spec.has_socket for spec in SPECS.values())
 
 
 def _own_catalogue(loaded: LoadedConfig) -> dict[str, list[dict[str, object]]]:

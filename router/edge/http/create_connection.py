@@ -14,10 +14,11 @@ from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.edge.admission import Admission
 from router.edge.http.deadline import DeadlineTimer
 from router.edge.http.head import RequestHead
-from router.edge.http.request_reader import HAND_OVER, RequestReader
+from router.edge.http.request_reader import HAND_OVER, UPGRADE, RequestReader
 from router.edge.http.sink import CallerSink
 from router.edge.refuse import refusal_bytes
 from router.edge.routes import new_request_id
+from router.edge.websocket.connection import SocketConnection
 
 _MAX_PIPELINED_BYTES = 65_536
 _WRITE_HIGH_BYTES = 131_072
@@ -132,6 +133,8 @@ class CreateConnection(asyncio.Protocol):
             return None
         if head is HAND_OVER:
             self._hand_over()
+        elif head is UPGRADE:
+            self._upgrade()
         elif not self._waits_to(self._reject_late_head):
             self._deadline.set(self._admission.limits.header_timeout_seconds, self._reject_late_head)
         return None
@@ -267,6 +270,23 @@ class CreateConnection(asyncio.Protocol):
         self._transport.set_protocol(successor)
         successor.connection_made(self._transport)
         successor.data_received(self._reader.take_buffer())
+
+    def _upgrade(self) -> None:
+        """Let a WebSocket go on from its handshake."""
+        head, admission = self._reader.socket_head, self._admission
+        assert head is not None
+        assert head.route is not None
+        try:
+            caller = admission.admit_socket(head)
+        except TandemError as error:
+            self._reject(error)
+            return
+        self._connections.discard(self)
+        self._deadline.cancel()
+        socket = SocketConnection(admission, self._connections, head.route, head.headers, caller, admission.release_socket)
+        self._transport.set_protocol(socket)
+        socket.connection_made(self._transport)
+        socket.data_received(self._reader.take_buffer())
 
     def _close_silent(self) -> None:
         if self._transport.get_write_buffer_size():

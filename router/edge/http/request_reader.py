@@ -10,10 +10,12 @@ from router.contract.errors import BadRequest, HeadersTooLarge
 from router.contract.limits import Limits
 from router.contract.words import Dialect
 from router.edge.http.head import INVALID, HeadReader, RequestHead
-from router.edge.routes import ROUTES, dialect_of_path
+from router.edge.routes import ROUTES, SOCKET_PATHS, dialect_of_path
 
 _CREATE_STARTS = tuple(f"POST {path}{end}".encode() for path in ROUTES for end in (" ", "?"))
-_LONGEST_START = max(map(len, _CREATE_STARTS))
+_SOCKET_STARTS = tuple(f"GET {path}{end}".encode() for path in SOCKET_PATHS for end in (" ", "?"))
+_STARTS = _CREATE_STARTS + _SOCKET_STARTS
+_LONGEST_START = max(map(len, _STARTS))
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -21,21 +23,25 @@ class HandOver(Enum):
     """These bytes are not a plain create call: somebody else must read them, see `RequestReader.take_buffer`."""
 
     HAND_OVER = "hand over"
+    UPGRADE = "upgrade"
+    """A client asks for a WebSocket where there are some."""
 
 
-HAND_OVER = HandOver.HAND_OVER
+HAND_OVER, UPGRADE = HandOver.HAND_OVER, HandOver.UPGRADE
 
 
 class RequestReader:
     """Reads one request after the other. The bytes of the next one wait in the buffer until they are asked for."""
 
-    __slots__ = ("_body_left", "_buffer", "_heads", "_pieces", "head")
+    __slots__ = ("_body_left", "_buffer", "_heads", "_pieces", "head", "socket_head")
 
     def __init__(self) -> None:
         self._buffer = b""
         self._heads = HeadReader()
         self.head: RequestHead | None = None
         """The head of the request whose body is being read."""
+        self.socket_head: RequestHead | None = None
+        """The head of a handshake, which is left in the buffer."""
         self._pieces: list[bytes | memoryview] = []
         self._body_left = 0
 
@@ -57,15 +63,16 @@ class RequestReader:
         Raises `BadRequest` or `HeadersTooLarge`. What comes after that cannot be read.
         """
         buffer = self._buffer
-        if not buffer.startswith(_CREATE_STARTS) and (len(buffer) >= _LONGEST_START or not _may_become_create(buffer)):
+        if not buffer.startswith(_STARTS) and (len(buffer) >= _LONGEST_START or not _may_become_ours(buffer)):
             return HAND_OVER
         end = buffer.find(_HEAD_END) + 4
         if end < 4 or end > limits.max_header_bytes:
             _check_partial_head(buffer, limits)
             return None
         head = self._heads.read(buffer[:end])
-        if not head.is_plain:
-            return HAND_OVER
+        if not head.is_plain or head.method != "POST":
+            self.socket_head = head
+            return UPGRADE if asks_for_socket(head) else HAND_OVER
         self.head = head
         body_end = end + head.length
         if body_end > len(buffer):
@@ -124,6 +131,11 @@ def _check_partial_head(buffer: bytes, limits: Limits) -> None:
         raise BadRequest(INVALID)
 
 
-def _may_become_create(buffer: bytes) -> bool:
-    """Whether more bytes could make this a create call."""
-    return any(start.startswith(buffer) for start in _CREATE_STARTS)
+def _may_become_ours(buffer: bytes) -> bool:
+    """Whether more bytes could make this a create call, or the handshake of a socket."""
+    return any(start.startswith(buffer) for start in _STARTS)
+
+
+def asks_for_socket(head: RequestHead) -> bool:
+    """Whether this is the handshake of a WebSocket on a path that has them."""
+    return head.method == "GET" and head.version == "1.1" and head.headers.get("upgrade", "").lower() == "websocket"

@@ -54,8 +54,8 @@ _SESSIONS = f"""
 _SUMS = f"""
     SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum(turn_kind IN {_BEGIN}), count(*), sum(input_tokens),
         sum(output_tokens), sum(cost_usd), sum(cost_usd IS NULL AND outcome = '{Outcome.SERVED}'), sum(duration_ms) / 1000,
-        sum(ttft_ms) / 1000, count(ttft_ms), sum(outcome = '{Outcome.ABANDONED}'), sum(outcome = '{Outcome.FAILED}'),
-        sum(outcome = '{Outcome.REFUSED}')
+        sum(ttft_ms) / 1000, count(ttft_ms), sum(outcome IN ('{Outcome.ABANDONED}', '{Outcome.INTERRUPTED}')),
+        sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}')
     FROM entries WHERE at >= ? AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3
 """  # noqa: S608  fixed names
 

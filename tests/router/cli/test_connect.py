@@ -46,7 +46,7 @@ def test_codex_gets_a_provider_without_a_key_and_the_catalogue_of_the_config(hom
         "name": "Tandem",
         "base_url": "http://127.0.0.1:4000/v1",
         "wire_api": "responses",
-        "supports_websockets": False,
+        "supports_websockets": True,
         "env_http_headers": {"x-tandem-tier": "TANDEM_TIER"},
     }
     catalogue = json.loads((home / ".codex" / "tandem-models.json").read_text())

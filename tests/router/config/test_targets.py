@@ -202,3 +202,26 @@ def test_a_targets_own_limit_for_the_first_byte_counts_for_whole_answers_too():
     timeouts = check_config(config, "t", Path("."), known_names()).targets[0].target.timeouts
 
     assert (timeouts.first_byte_seconds, timeouts.bounds_whole_answers) == (7, True)
+
+
+URL = "http://models.example/v1"
+
+
+def test_a_target_may_be_driven_over_a_websocket_where_its_dialect_and_adapter_have_one():
+    plan = plan_of(adapter="openai_http", dialect="responses", base_url=URL, upstream_transport="websocket")
+
+    assert plan.endpoint.over_websocket
+    assert not plan_of(adapter="openai_http", dialect="responses", base_url=URL).endpoint.over_websocket
+
+
+@pytest.mark.parametrize("dialect", [{"dialect": "chat"}, {}])
+def test_a_websocket_for_another_dialect_is_a_fault(dialect):
+    assert faults_of(adapter="openai_http", base_url=URL, upstream_transport="websocket", **dialect) == {
+        "upstream_transport": "websocket does not go with this target's dialect | set dialect: responses"
+    }
+
+
+def test_a_websocket_with_another_adapter_is_a_fault():
+    assert faults_of(adapter="simulated", upstream_transport="websocket") == {
+        "upstream_transport": "websocket is not supported by adapter: simulated | only by: openai_http"
+    }

@@ -9,7 +9,8 @@ from router.contract.decision import Weighing
 from router.contract.economics import Economics, TurnSize
 from router.contract.target import Price, WorkRatio
 from router.contract.words import Tier
-from router.decide.estimate import costs_of, estimates_of, find_flip, project, weigh, weigh_with_redo
+from router.decide.estimate import costs_of, estimates_of, find_flip, find_rival, project, weigh, weigh_with_redo
+from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target, stand
 
 ECONOMICS = Economics(
@@ -155,3 +156,19 @@ def test_the_costs_that_decide_are_those_of_the_estimates(p, tokens, fast_wait, 
 
     costs = [estimates[tier].cost_usd for tier in (Tier.FAST, Tier.DEEP)]
     assert list(costs_of(fast, deep, p, ECONOMICS)) == pytest.approx(costs)
+
+
+@pytest.mark.parametrize(("deep_wait", "rival"), [(0.0, "sage"), (1.0, "sage"), (60.0, "")])
+def test_the_other_tier_is_a_rival_where_it_costs_little_more(deep_wait, rival):
+    fast, deep = project(target(), 2_000, ECONOMICS), project(target("sage", Tier.DEEP, wait=deep_wait), 2_000, ECONOMICS)
+    decision = make_decision(Tier.FAST, score=0.0, economics=ECONOMICS, weighing=Weighing(fast, deep))
+
+    assert find_rival(decision) == rival
+    assert find_rival(replace(decision, tier=Tier.DEEP)) == ("spark" if rival else "")
+
+
+def test_where_nothing_was_weighed_or_only_one_tier_there_is_no_rival():
+    fast = project(target(), 2_000, ECONOMICS)
+
+    assert find_rival(make_decision(weighing=None)) == ""
+    assert find_rival(make_decision(weighing=Weighing(fast, None))) == ""

@@ -1,6 +1,7 @@
 """One attempt at one target: what goes out, what is noted in which order, and that nothing is left behind."""
 
 import asyncio
+import dataclasses
 from typing import NamedTuple
 
 import pytest
@@ -18,8 +19,9 @@ from router.contract.errors import (
 )
 from router.contract.exchange import CancelReason
 from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Read
+from router.contract.signals import Turn
 from router.contract.usage import Usage
-from router.contract.words import Dialect, Operation, Outcome
+from router.contract.words import Dialect, Operation, Outcome, TurnKind
 from router.dialects.fitting import Fit
 from router.dispatch.attempt import attempt
 from router.dispatch.live import LiveStatistics
@@ -435,3 +437,21 @@ async def test_a_count_that_the_targets_dialect_has_no_call_for_is_answered_here
     assert ended.ending.outcome is Outcome.SERVED
     assert trial.adapter.opened == []
     assert trial.ended.usage is None
+
+
+@jumping_clock
+@pytest.mark.parametrize(("keeps", "kind", "session"), [
+    (True, TurnKind.ASK, "local\0session"),
+    (True, TurnKind.TOOL_LOOP, "local\0session"),
+    (True, TurnKind.SIDE, ""),
+    (False, TurnKind.ASK, ""),
+])  # fmt: skip
+async def test_a_target_that_keeps_sessions_is_told_the_one_of_a_conversation(keeps, kind, session):
+    trial = Trial()
+    decision = make_decision(turn=Turn(kind, "session", "unknown", "hello"))
+    trial.exchange.note(make_decided(trial.view, decision))
+    trial.reachable = dataclasses.replace(trial.reachable, keeps_sessions=keeps)
+
+    await trial.run()
+
+    assert trial.adapter.opened[0].session == session

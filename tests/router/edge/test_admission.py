@@ -135,7 +135,7 @@ async def test_every_control_route_is_guarded(edge, path):
     [
         (request_bytes("/v1/messages", method="GET"), 405),
         (request_bytes("/v1/messages", b"{}", method="PUT"), 405),
-        (request_bytes("/v1/responses", method="GET", headers={"upgrade": "websocket", "connection": "Upgrade"}), 426),
+        (request_bytes("/v1/responses", method="GET", headers={"upgrade": "websocket", "connection": "Upgrade"}), 400),
         (request_bytes("/v1/messages", method="GET", headers={"upgrade": "websocket", "connection": "Upgrade"}), 405),
     ],
 )

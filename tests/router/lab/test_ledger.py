@@ -230,7 +230,7 @@ async def test_a_word_that_names_no_tier_is_not_heard(house, read):
     assert (case.size, case.weight) == (Size.QUICK, 1)
 
 
-@pytest.mark.parametrize("outcome", [Outcome.CUT_SHORT, Outcome.ABANDONED])
+@pytest.mark.parametrize("outcome", [Outcome.CUT_SHORT, Outcome.ABANDONED, Outcome.INTERRUPTED])
 async def test_work_that_broke_off_is_not_known_to_have_been_quick(house, read, outcome):
     await serve(house, "fix the typo", headers=AGENT)
     await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, outcome=outcome)

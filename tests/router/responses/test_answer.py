@@ -1,6 +1,7 @@
 """Which way an answer takes to its caller, and what is answered here."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +14,8 @@ from router.dialects.translate.envelope import unwrap_summary
 from router.responses.answer import answer_here, reply_to
 from router.responses.compact import ask_for_summary
 from router.responses.threads import resume_thread
+from router.stores.memory.responses import MemoryResponses
+from router.stores.memory.socket_responses import SocketResponses
 from tests.tools.exchanges import make_exchange
 from tests.tools.scripted import JSON, names_of
 from tests.tools.sinks import RecordingSink
@@ -50,10 +53,26 @@ def send(reply, body=RESPONSE) -> None:
     reply.sink.end()
 
 
+def kept(counter: Counter) -> SimpleNamespace:
+    return SimpleNamespace(counter=counter, responses=MemoryResponses())
+
+
+async def test_on_a_socket_a_prewarm_is_answered_here_and_kept_for_what_goes_on_from_it():
+    own, sink = SocketResponses(MemoryResponses()), RecordingSink()
+    view = make_view({"input": "hi", "generate": False, "store": False}, Dialect.RESPONSES)
+
+    assert not await answer_here(view, kept(Counter()), None, sink)
+    assert await answer_here(view, kept(Counter()), own, sink)
+
+    answer = json.loads(sink.body)
+    assert answer["output"] == []
+    assert await own.find(answer["id"], view.caller) is not None
+
+
 async def test_responses_counts_are_answered_here_and_no_target_is_asked():
     sink, counter = RecordingSink(), Counter()
 
-    assert await answer_here(responses(Operation.COUNT_TOKENS), counter, sink)
+    assert await answer_here(responses(Operation.COUNT_TOKENS), kept(counter), None, sink)
 
     assert json.loads(sink.body) == {"object": "response.input_tokens", "input_tokens": 42}
     assert dict(sink.headers)["x-tandem-request-id"] == "req_test"
@@ -72,7 +91,7 @@ async def test_responses_counts_are_answered_here_and_no_target_is_asked():
 async def test_all_else_is_a_targets_to_answer(view):
     sink, counter = RecordingSink(), Counter()
 
-    assert not await answer_here(view, counter, sink)
+    assert not await answer_here(view, kept(counter), None, sink)
 
     assert (sink.told, counter.asked) == ([], 0)
 

@@ -198,6 +198,13 @@ def test_kind_words_and_session(name, view, expected):
     assert (turn.kind, turn.person_text, turn.session) == expected
 
 
+def test_a_client_that_asks_whether_a_model_is_there_takes_no_turn():
+    check = claude([{"role": "user", "content": "Hi"}], max_tokens=1, metadata={"user_id": '{"session_id": "s"}'})
+
+    assert read_turn(check).kind is TurnKind.SIDE
+    assert read_turn(replace(check, body={**check.body, "max_tokens": 32_000})).kind is TurnKind.ASK
+
+
 def test_go_on_inherits_what_the_ask_before_it_was_about():
     messages = [
         {"role": "user", "content": "rewrite the parser"},

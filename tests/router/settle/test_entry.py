@@ -34,7 +34,7 @@ def entry_of(*facts, ending=SERVED, answer=None, began=10.0, at=14.0):
     exchange = make_exchange(name="req_7", raw=VIEW.raw, began=began)
     for fact in facts:
         exchange.note(fact)
-    return write_entry(exchange, Settled(at, ending, answer))
+    return write_entry(exchange, Settled(at, ending, answer), time.time())
 
 
 def opened(at=10.5, target=SPARK, failed="", dropped=()):
@@ -204,7 +204,7 @@ def test_words_of_a_closed_set_are_plain_text():
 
 def test_a_wall_clock_that_jumps_back_changes_no_duration(monkeypatch):
     now = time.time()
-    monkeypatch.setattr("router.settle.entry.time.time", lambda: now - 3_600)
+    monkeypatch.setattr(time, "time", lambda: now - 3_600)
 
     line = line_of(Read(VIEW), DECIDED, opened(), FirstToken(11.0, SPARK), ended())
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from router.contract.relay import Tls
 from router.upstream.address import read_address
+from router.upstream.connection import CannotConnect
 from router.upstream.pool import Pool, PooledOrigin
 from tests.router.upstream.fakes import make_request, open_connection
 from tests.tools.loop_clock import jumping_clock
@@ -155,3 +156,53 @@ async def test_closing_drops_idle_connections_and_leaves_those_at_work(pool, ups
     goes_on.set()
 
     assert [sink.status for sink in await at_work] == [200]
+
+
+@jumping_clock
+async def test_a_connection_is_opened_ahead_where_none_is_idle_or_on_its_way():
+    dialer = FakeDialer()
+    origin = PooledOrigin(ADDRESS, None, dialer)
+    for _ in range(3):
+        origin.connect_ahead(5.0, "spark")
+    await asyncio.sleep(0.1)
+    origin.connect_ahead(5.0, "spark")
+    await asyncio.sleep(0.1)
+    assert len(dialer.asked) == 1
+
+    assert origin.take() is not None
+    origin.connect_ahead(5.0, "spark")
+    await asyncio.sleep(0.1)
+    assert len(dialer.asked) == 2
+
+
+@jumping_clock
+async def test_no_connection_is_opened_ahead_while_a_request_dials():
+    dialer = FakeDialer()
+    origin = PooledOrigin(ADDRESS, None, dialer)
+    origin.connect_ahead(5.0, "spark")
+    waiting = asyncio.get_running_loop().create_future()
+
+    async def dial(address, tls, within_seconds):
+        dialer.asked.append(address)
+        return await waiting
+
+    dialer.dial = dial
+    request = asyncio.ensure_future(origin.connect(5.0))  # noqa: TID251
+    await asyncio.sleep(0.1)
+    assert len(dialer.asked) == 1
+
+    waiting.set_result(open_connection()[0])
+    await request
+
+
+@jumping_clock
+async def test_a_failure_to_connect_ahead_is_heard_by_nobody():
+    class Deaf:
+        async def dial(self, address, tls, within_seconds):
+            raise CannotConnect("no")
+
+    origin = PooledOrigin(ADDRESS, None, Deaf())
+    origin.connect_ahead(5.0, "spark")
+    await asyncio.sleep(0.1)
+
+    assert origin.take() is None

@@ -65,12 +65,12 @@ def test_where_no_router_answers_the_config_counts_and_that_is_said(tmp_path, ca
     assert not is_listening("http://127.0.0.1:1")
 
 
-def test_a_websocket_is_promised_as_soon_as_the_dialects_spec_serves_it(tmp_path, monkeypatch):
-    assert read_facts(load(tmp_path), None)["websockets"] == "false"
-
-    monkeypatch.setattr(facts, "SPECS", {dialect: replace(spec, upgrade_refusal=None) for dialect, spec in SPECS.items()})
-
+def test_a_websocket_is_promised_where_a_dialects_spec_serves_it(tmp_path, monkeypatch):
     assert read_facts(load(tmp_path), None)["websockets"] == "true"
+
+    monkeypatch.setattr(facts, "SPECS", {dialect: replace(spec, has_socket=False) for dialect, spec in SPECS.items()})
+
+    assert read_facts(load(tmp_path), None)["websockets"] == "false"
 
 
 def test_the_status_line_is_asked_for_with_the_address_and_the_ledger(tmp_path):

@@ -307,7 +307,7 @@ async def test_an_outage_is_said_once_however_often_the_file_is_tried_and_the_ne
         one.path.rmdir()
         await one.read()
 
-    assert [kind for kind, _ in one.failures if kind != "FileNotFoundError"] == ["StoreUnusable", "StoreUnusable"]
+    assert [kind for kind, _ in one.failures if kind != "FileNotFoundError"] == ["StoreUnwritable", "StoreUnwritable"]
 
 
 async def test_rows_that_are_refused_again_and_again_are_said_once_and_counted_at_the_end(opened):

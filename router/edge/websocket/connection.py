@@ -1,0 +1,233 @@
+"""One WebSocket: what it sends, its age, its silence, and how it closes.
+
+Frames, masks, compression and close codes are those of the `websockets` library, whose protocol layer does no I/O.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, cast
+
+from router.contract.caller import Caller
+from router.contract.errors import SocketTooOld
+from router.edge.admission import Admission
+from router.edge.http.deadline import DeadlineTimer
+from router.edge.routes import Route, new_request_id
+from router.edge.websocket.incoming import Incoming
+from router.edge.websocket.lanes import Lanes
+from router.edge.websocket.messages import refusal_frame
+from router.stores.memory.socket_responses import SocketResponses
+from router.telemetry.tasks import spawn
+
+if TYPE_CHECKING:
+    from websockets.server import ServerProtocol
+
+_MAX_AGE_SECONDS = 3_600.0
+_PING_SECONDS = 30.0
+_MAX_SILENT_PINGS = 3
+_MAX_IDLE_SECONDS = 1_800.0
+_WRITE_HIGH_BYTES = 131_072
+_MAX_UNREAD_BYTES = 1 << 20
+"""Of what a caller does not read while it sends: then its messages wait too."""
+_CLOSE_SECONDS = 5.0
+_NORMAL, _GOING_AWAY = 1000, 1001
+
+
+class SocketConnection(asyncio.Protocol):
+    """A caller's connection from its handshake on."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        connections: set[asyncio.Protocol],
+        route: Route,
+        headers: Mapping[str, str],
+        caller: Caller,
+        on_close: Callable[[], None],
+    ) -> None:
+        self._admission, self._connections, self._on_close = admission, connections, on_close
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._protocol: ServerProtocol | None = None
+        self._early: list[bytes] = []
+        """What came before the library was loaded."""
+        self._incoming = Incoming(self._loop, lambda: admission.limits, self._receive, self._flush)
+        self._lanes = Lanes(self, admission, route, headers, caller, SocketResponses(admission.responses), self._check_leave)
+        self._timer, self._reading = DeadlineTimer(self._loop), DeadlineTimer(self._loop)
+        self._began = self._last_message = self._loop.time()
+        self._silent_pings = 0
+        self._unread_bytes = 0
+        self._is_leaving = False
+        self._is_open = False
+        """Whether messages may be sent: after the handshake, and before a closing frame."""
+        self._holds_back = False
+        self.is_paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
+        self._connections.add(self)
+        spawn(self._begin(), name="websocket")
+
+    async def _begin(self) -> None:
+        """Load the library, at the first socket and in a thread, and answer the handshake."""
+        self._protocol = await asyncio.to_thread(_make_protocol, self._admission.limits.max_body_bytes)
+        self._timer.set(_PING_SECONDS, self._tick)
+        for data in self._early:
+            self.data_received(data)
+        self._early.clear()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connections.discard(self)
+        self._timer.cancel()
+        self._reading.cancel()
+        self._incoming.close()
+        self._is_open = False
+        self._lanes.close()
+        self._on_close()
+
+    def eof_received(self) -> bool:
+        if self._protocol is not None:
+            self._protocol.receive_eof()
+            self._flush()
+        return False
+
+    def shutdown(self) -> None:
+        """Close once nothing is under way; uvicorn asks every connection to."""
+        self._is_leaving = True
+        self._check_leave()
+
+    def data_received(self, data: bytes) -> None:
+        protocol = self._protocol
+        if protocol is None:
+            self._early.append(data)
+            return
+        self._silent_pings = 0
+        self._incoming.take(protocol, data)
+        if self._flush() and self._transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
+            self._holds_back = True
+            self._transport.pause_reading()
+
+    def _receive(self, message: bytes) -> bool:
+        """Take one message. Whether it was served, or waits to be."""
+        self._is_open = True  # one may come with the handshake
+        self._last_message = self._loop.time()
+        if self._is_too_old():
+            self._refuse_age()
+            return False
+        return self._lanes.receive(message)
+
+    def send(self, frames: list[bytes]) -> None:
+        """Send JSON texts, each in a frame of its own. Where the socket is closing, nobody reads them any more."""
+        if not self._is_open or self._transport.is_closing():
+            return
+        protocol = self._protocol
+        assert protocol is not None
+        for frame in frames:
+            protocol.send_text(frame)
+        pieces = protocol.data_to_send()
+        self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def _flush(self) -> bool:
+        """Send what the library has to say, and close where it says so. Whether messages may follow."""
+        protocol, transport = self._protocol, self._transport
+        assert protocol is not None
+        pieces = protocol.data_to_send()
+        self._is_open = protocol.state.name == "OPEN"
+        if transport.is_closing():
+            return False
+        if pieces:
+            transport.write(b"".join(pieces))
+        if not self._is_open:
+            self._close_soon(says_end=b"" in pieces)
+        return self._is_open
+
+    def _close_soon(self, *, says_end: bool) -> None:
+        """A closing frame is out. Where one came too, all is said; else its answer has a moment to come."""
+        protocol, transport = self._protocol, self._transport
+        assert protocol is not None
+        self._lanes.close()
+        self._incoming.close()
+        if says_end and protocol.close_rcvd is not None:
+            transport.close()
+            return
+        if says_end and transport.can_write_eof():
+            transport.write_eof()  # not closed: bytes that arrive at a closed socket would take the closing frame back
+        self._timer.set(_CLOSE_SECONDS, transport.abort)
+
+    def _tick(self) -> None:
+        """Every half minute: ask whether somebody is there, and close what is too old or was silent for too long."""
+        protocol = self._protocol
+        assert protocol is not None
+        if protocol.state.name != "OPEN":
+            self._transport.abort()
+            return
+        if self._silent_pings >= _MAX_SILENT_PINGS:
+            self._transport.abort()
+            return
+        if self._lanes.is_idle and self._is_too_old():
+            self._refuse_age()
+            self._leave(_NORMAL, "an hour old")
+        elif self._lanes.is_idle and self._loop.time() - self._last_message > _MAX_IDLE_SECONDS:
+            self._leave(_GOING_AWAY, "idle")
+        else:
+            self._silent_pings += 1
+            protocol.send_ping(b"")
+            self._flush()
+            self._timer.set(_PING_SECONDS, self._tick)
+
+    def _is_too_old(self) -> bool:
+        return self._loop.time() - self._began > _MAX_AGE_SECONDS
+
+    def _refuse_age(self) -> None:
+        error = SocketTooOld("this socket is an hour old. Open another one, and send the whole conversation there")
+        self.send([refusal_frame(error, new_request_id())])
+
+    def _check_leave(self) -> None:
+        if self._is_leaving and self._lanes.is_idle:
+            self._leave(_GOING_AWAY, "the router is shutting down")
+
+    def _leave(self, code: int, reason: str) -> None:
+        protocol = self._protocol
+        if protocol is None or protocol.state.name != "OPEN":
+            self._transport.close()
+            return
+        protocol.send_close(code, reason)
+        self._flush()
+
+    def pause_writing(self) -> None:
+        self.is_paused = True
+        self._watch_progress()
+        for sink in self._lanes.running:
+            sink.set_backpressure(is_paused=True)
+
+    def resume_writing(self) -> None:
+        self.is_paused = False
+        self._reading.clear()
+        if self._holds_back:
+            self._holds_back = False
+            self._transport.resume_reading()
+        for sink in self._lanes.running:
+            sink.set_backpressure(is_paused=False)
+
+    def _watch_progress(self) -> None:
+        self._unread_bytes = self._transport.get_write_buffer_size()
+        self._reading.set(self._admission.limits.write_idle_timeout_seconds, self._check_progress)
+
+    def _check_progress(self) -> None:
+        """A caller that reads slowly may; one that does not read at all is cut."""
+        if self._transport.get_write_buffer_size() >= self._unread_bytes:
+            self._transport.abort()
+        else:
+            self._watch_progress()
+
+
+def _make_protocol(max_bytes: int) -> "ServerProtocol":
+    """The protocol of a socket. Its library is loaded with the first one: it takes 0.1 s, and most callers send none."""
+    from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
+    from websockets.server import ServerProtocol
+
+    # Small windows: each socket keeps two of them as long as it is open.
+    deflate = ServerPerMessageDeflateFactory(
+        server_max_window_bits=12, client_max_window_bits=12, compress_settings={"memLevel": 5}
+    )
+    return ServerProtocol(extensions=[deflate], max_size=max_bytes)

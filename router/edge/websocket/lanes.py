@@ -1,0 +1,231 @@
+"""The lanes of one socket: requests of one lane are served one after another, those of several at once.
+
+A request may interrupt the one before it, or the person may steer a response while it is written: then what was said so far
+stays in the lane's history, and the new words are decided afresh.
+"""
+
+import asyncio
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import orjson
+from msgspec import Struct, field
+
+from router.contract.caller import Caller
+from router.contract.errors import Interrupted, TandemError, TooManyLanes, Unavailable
+from router.contract.exchange import Arrival, CancelReason, Exchange
+from router.contract.facts import AttemptOpened, Read
+from router.contract.request import JsonObject
+from router.edge.admission import Admission
+from router.edge.routes import Route, new_request_id
+from router.edge.websocket.messages import Create, Steer, headers_of, read_message, refusal_frame
+from router.edge.websocket.sink import Frames, FrameSink
+from router.responses.keep import record_response
+from router.stores.memory.socket_responses import SocketResponses
+
+_MAX_RUNNING = 16
+_MAX_NAMED = 32
+_MAX_WAITING = 64
+_MAX_WAITING_BYTES = 64 << 20
+_COMPLETED = ("response_already_completed", "the response is complete. Send the words with the next response.create")
+_NOT_FOUND = ("response_not_found", "no response of that id is being written on this socket")
+
+
+class _Running(Struct, eq=False):
+    """A request under way."""
+
+    create: Create
+    sink: FrameSink
+    exchange: Exchange | None = None
+
+
+class _Lane(Struct, eq=False):
+    """One lane: what runs, and what waits for it to end."""
+
+    running: _Running | None = None
+    waiting: deque[Create] = field(default_factory=deque)
+
+
+class Lanes:
+    """Takes the messages of one socket, and serves them."""
+
+    def __init__(
+        self,
+        socket: Frames,
+        admission: Admission,
+        route: Route,
+        handshake: Mapping[str, str],
+        caller: Caller,
+        responses: SocketResponses,
+        on_idle: Callable[[], None],
+    ) -> None:
+        self._socket, self._admission, self._route = socket, admission, route
+        self._handshake, self._caller, self._responses = handshake, caller, responses
+        self._on_idle = on_idle
+        self._loop = asyncio.get_running_loop()
+        self._lanes: dict[str, _Lane] = {}
+        self._waiting = self._waiting_bytes = self._running = 0
+        self._is_closed = False
+
+    @property
+    def running(self) -> list[FrameSink]:
+        """The answers under way."""
+        return [lane.running.sink for lane in self._lanes.values() if lane.running is not None]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not self._waiting and not self._running
+
+    def receive(self, raw: bytes) -> bool:
+        """Take one message. Whether it was understood, and not refused at once."""
+        lane = ""
+        try:
+            message = read_message(raw)
+            if isinstance(message, Steer):
+                self._steer(message)
+            else:
+                lane = message.lane
+                self._enqueue(message)
+        except TandemError as error:
+            self._socket.send([refusal_frame(error, new_request_id(), lane)])
+            return False
+        self._advance()
+        return True
+
+    def close(self) -> None:
+        """The caller left: nothing more is generated for it."""
+        self._is_closed = True
+        for lane in self._lanes.values():
+            lane.waiting.clear()
+            running = lane.running
+            if running is not None and running.exchange is not None and not running.sink.is_over:
+                running.exchange.cancel(CancelReason.CALLER_LEFT)
+        self._waiting = self._waiting_bytes = 0
+
+    def _enqueue(self, create: Create) -> None:
+        lane = self._lanes.get(create.lane)
+        if lane is None:
+            if create.lane and sum(map(bool, self._lanes)) >= _MAX_NAMED:
+                raise TooManyLanes(f"stream_id: a socket has at most {_MAX_NAMED} of them. Reuse one", param="stream_id")
+            lane = self._lanes[create.lane] = _Lane()
+        if self._waiting >= _MAX_WAITING:
+            raise Unavailable(f"{_MAX_WAITING} requests are waiting on this socket, which is the limit", retry_after_seconds=1)
+        if self._waiting and self._waiting_bytes + len(create.raw) > _MAX_WAITING_BYTES:
+            raise Unavailable("64 MB of requests are waiting on this socket, which is the limit", retry_after_seconds=1)
+        if create.interrupts:
+            create = self._after_interrupt(create, lane)
+        self._wait(lane, create, is_next=create.interrupts)
+
+    def _wait(self, lane: _Lane, create: Create, *, is_next: bool = False) -> None:
+        self._waiting += 1
+        self._waiting_bytes += len(create.raw)
+        (lane.waiting.appendleft if is_next else lane.waiting.append)(create)
+
+    def _take_next(self, lane: _Lane) -> Create:
+        create = lane.waiting.popleft()
+        self._waiting -= 1
+        self._waiting_bytes -= len(create.raw)
+        return create
+
+    def _after_interrupt(self, create: Create, lane: _Lane) -> Create:
+        """Interrupt, and put what was said before the new words, where it is we who hold the history."""
+        while lane.waiting and lane.waiting[0].interrupts:
+            self._supersede(self._take_next(lane))
+        running = lane.running
+        if running is None or running.sink.is_over:
+            return create
+        interrupted = self._interrupt(running, "interrupted")
+        continues = create.previous in (interrupted, running.create.previous) and create.previous
+        return create.after(interrupted) if interrupted and continues else create
+
+    def _supersede(self, create: Create) -> None:
+        """Tell that nothing will be said to a request: every one of them ends with some event."""
+        error = Interrupted("newer words came before anything was said to these")
+        self._socket.send([refusal_frame(error, new_request_id(), create.lane)])
+
+    def _steer(self, steer: Steer) -> None:
+        """End the response that is being written, and go on from it with what the person says."""
+        lane = self._lane_of(steer.previous)
+        if lane is None or lane.running is None:
+            self._refuse_steer(steer, *self._why_not_active(steer.previous))
+        elif not steer.is_valid:
+            self._refuse_steer(steer, "invalid_input", "input: must be a text, or a list of messages of the user")
+        elif not lane.running.sink.is_over:
+            self._accept(steer)
+            before = lane.running.create
+            self._interrupt(lane.running, "steered")
+            self._wait(lane, before.steered(steer), is_next=True)
+        elif lane.waiting and lane.waiting[0].steers == steer.previous:
+            self._accept(steer)
+            self._wait(lane, self._take_next(lane).steered(steer), is_next=True)
+        else:
+            self._refuse_steer(steer, *_COMPLETED)
+
+    def _lane_of(self, response_id: str) -> _Lane | None:
+        """The lane on which a response is being written."""
+        lanes = (lane for lane in self._lanes.values() if lane.running is not None)
+        return next((lane for lane in lanes if lane.running and lane.running.sink.response_id == response_id), None)
+
+    def _why_not_active(self, response_id: str) -> tuple[str, str]:
+        return _COMPLETED if response_id in self._responses else _NOT_FOUND
+
+    def _accept(self, steer: Steer) -> None:
+        told: JsonObject = {"id": f"steer_{os.urandom(12).hex()}", "previous_response_id": steer.previous}
+        self._socket.send([orjson.dumps({"type": "response.steer.accepted", "steer": told})])
+
+    def _refuse_steer(self, steer: Steer, code: str, message: str) -> None:
+        told: JsonObject = {
+            "type": "response.steer.failed",
+            "error": {"type": "invalid_request_error", "code": code, "message": message},
+            "steer": {"previous_response_id": steer.previous, "input": steer.input},
+        }
+        self._socket.send([orjson.dumps(told)])
+
+    def _interrupt(self, running: _Running, reason: str) -> str:
+        """Stop a request, and keep what it said so far. The id to go on from; empty where it said nothing yet."""
+        exchange = running.exchange
+        assert exchange is not None
+        response = running.sink.cut(reason)
+        read, opened = exchange.last(Read), exchange.last(AttemptOpened)
+        if response is None:
+            self._supersede(running.create)
+        elif read is not None and opened is not None:
+            self._responses.keep(record_response(read.view, opened.target, time.time(), response), for_long=False)
+        exchange.cancel(CancelReason.INTERRUPTED)
+        return str(response["id"]) if response is not None else ""
+
+    def _advance(self) -> None:
+        """Start what may start now. A request that finds no slot is refused, and the next one of its lane is tried."""
+        for lane in self._lanes.values():
+            while lane.waiting and lane.running is None and self._running < _MAX_RUNNING:
+                self._start(lane, self._take_next(lane))
+
+    def _start(self, lane: _Lane, create: Create) -> None:
+        request_id = new_request_id()
+        try:
+            self._admission.take_slot()
+        except TandemError as error:
+            self._socket.send([refusal_frame(error, request_id, create.lane)])
+            return
+        self._running += 1
+        lane.running = running = _Running(create, FrameSink(self._socket, request_id, create.lane))
+        route, headers = self._route, headers_of(self._handshake, create.body)
+        arrival = Arrival(request_id, route.dialect, route.operation, headers, create.raw, self._caller, self._responses)
+        running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
+        if task is None:
+            self._loop.call_soon(self._ended, lane)
+        else:
+            task.add_done_callback(lambda _: self._ended(lane))
+
+    def _ended(self, lane: _Lane) -> None:
+        self._admission.release()
+        self._running -= 1
+        lane.running = None
+        if self._is_closed:
+            return
+        self._advance()
+        if self.is_idle:
+            self._on_idle()

@@ -1,0 +1,167 @@
+"""A response on its way to a socket: every event of the stream becomes a frame of its own."""
+
+import re
+from typing import Protocol
+
+import orjson
+from msgspec import Struct
+
+from router.contract.errors import TandemError
+from router.contract.relay import Flow, Headers
+from router.contract.request import JsonObject
+from router.dialects.fields import as_object, as_text
+from router.dialects.sse import split_frames
+from router.edge.websocket.interrupted import last_number, said_so_far
+from router.edge.websocket.messages import decision_frame, error_frame, refusal_frame
+
+_EVENT = re.compile(rb"(?:event: [^\n]*\n)?data: ([^\n]*)").fullmatch
+_ONE_EVENT = re.compile(rb"(?:event: [^\r\n]*\n)?data: (\{[^\r\n]*)\n\n").fullmatch
+_IS_FAILED = (b'{"type":"response.failed"', b'{"type": "response.failed"')
+_TELLS_FAILURE = (b'{"type":"error"', b'{"type": "error"', *_IS_FAILED)
+_CARRIED_STATE = "x-codex-turn-state"
+_MAX_KEPT_BYTES = 8 << 20
+
+
+class Frames(Protocol):
+    """A socket, as an answer sees it."""
+
+    is_paused: bool
+
+    def send(self, frames: list[bytes]) -> None:
+        """Send JSON texts, each in a frame of its own."""
+        ...
+
+
+class FrameSink(Struct, eq=False):
+    """Takes one answer to a socket. What was said so far is at hand, for when the person interrupts."""
+
+    _socket: Frames
+    _request_id: str
+    lane: str = ""
+    _status: int = 200
+    _headers: Headers = ()
+    _streams: bool = True
+    _flow: Flow | None = None
+    _rest: bytes = b""
+    _pieces: list[bytes] = []
+    _kept_bytes: int = 0
+    _has_told: bool = False
+    """Whether the stream itself said that it failed."""
+    has_started: bool = False
+    is_over: bool = False
+
+    def feed_from(self, flow: Flow) -> None:
+        self._flow = flow
+        if self._socket.is_paused:
+            flow.pause()
+
+    def start(self, status: int, headers: Headers) -> None:
+        self.has_started = True
+        self._status, self._headers = status, headers
+        self._streams = status == 200 and any(name == "content-type" and "event-stream" in value for name, value in headers)
+        if self._streams:
+            frames = [decision_frame(headers, self.lane)]
+            if carried := {name: value for name, value in headers if name == _CARRIED_STATE}:
+                frames.append(self._in_lane(orjson.dumps({"type": "response.metadata", "headers": carried})))
+            self._socket.send(frames)
+
+    def write(self, data: bytes) -> None:
+        if self.is_over:
+            return
+        self._kept_bytes += len(data)
+        if self._kept_bytes <= _MAX_KEPT_BYTES:
+            self._pieces.append(data)
+        if self._streams:
+            # Nearly every read of a target is one event, whole.
+            if not self._rest and (found := _ONE_EVENT(data)) is not None:
+                self._socket.send([self._as_frame(found[1])])
+            elif frames := self._read_frames(data):
+                self._socket.send(frames)
+
+    def end(self) -> None:
+        if not self.is_over and not self._streams:
+            self._socket.send([self._whole()])
+        self.is_over, self._flow = True, None
+
+    def fail(self, error: TandemError) -> None:
+        if not self.is_over and not self._has_told:
+            self._socket.send([refusal_frame(error, self._request_id, self.lane)])
+        self.is_over, self._flow = True, None
+
+    def set_backpressure(self, *, is_paused: bool) -> None:
+        """Pause the target while the caller reads more slowly than it writes."""
+        if self._flow is not None:
+            if is_paused:
+                self._flow.pause()
+            else:
+                self._flow.resume()
+
+    def cut(self, reason: str) -> JsonObject | None:
+        """End the response here, and say so. What was said of it so far; None where it had not begun."""
+        self.is_over, self._flow = True, None
+        stream = b"".join(self._pieces) if self._streams else b""
+        response = said_so_far(stream)
+        if response is not None:
+            response |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
+            told: JsonObject = {
+                "type": "response.incomplete",
+                "response": response,
+                "sequence_number": last_number(stream) + 1,
+            }
+            self._socket.send([self._in_lane(orjson.dumps(told))])
+        return response
+
+    @property
+    def response_id(self) -> str:
+        """The id of the response that is being written; empty before its first event."""
+        head = b"".join(self._pieces[:8])
+        return next(
+            (found for frame in split_frames(head) if (found := as_text(as_object(frame.json().get("response")).get("id")))), ""
+        )
+
+    def _read_frames(self, data: bytes) -> list[bytes]:
+        """The JSON of each event that is whole."""
+        if self._rest:
+            data = self._rest + data
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n")
+        end = len(data) - 2 if data.endswith(b"\n\n") else data.rfind(b"\n\n")
+        if end < 0:
+            self._rest = data
+            return []
+        self._rest = data[end + 2 :]
+        frames: list[bytes] = []
+        for block in data[:end].split(b"\n\n"):
+            found = _EVENT(block)
+            events = [found[1]] if found is not None else [frame.data for frame in split_frames(block)]
+            frames += [self._as_frame(event) for event in events if event.startswith(b"{")]
+        return frames
+
+    def _as_frame(self, event: bytes) -> bytes:
+        if event.startswith(_TELLS_FAILURE):
+            self._has_told = True
+            if not event.startswith(_IS_FAILED):
+                return self._error_of(event)
+        return self._in_lane(event) if self.lane else event
+
+    def _in_lane(self, event: bytes) -> bytes:
+        return b'{"stream_id":"%b",%b' % (self.lane.encode(), event[1:]) if self.lane else event
+
+    def _error_of(self, event: bytes) -> bytes:
+        """An error that came as an event, which has no status there and all its fields at the top."""
+        told = as_object(orjson.loads(event))
+        error = as_object(told.get("error")) or {
+            name: value for name, value in told.items() if name in ("code", "message", "param")
+        }
+        status = told.get("status")
+        return error_frame(status if isinstance(status, int) else 502, {"type": "server_error", **error}, {}, self.lane)
+
+    def _whole(self) -> bytes:
+        try:
+            body = as_object(orjson.loads(b"".join(self._pieces)))
+        except orjson.JSONDecodeError:
+            body = {}
+        if self._status == 200 and body.get("object") == "response":
+            return self._in_lane(orjson.dumps({"type": "response.completed", "response": body, "sequence_number": 0}))
+        error = as_object(body.get("error")) or {"type": "server_error", "code": None, "message": "the target gave no answer"}
+        return error_frame(self._status if self._status != 200 else 502, error, dict(self._headers), self.lane)

@@ -1,0 +1,59 @@
+"""The responses of one WebSocket: the newest of each of its lanes, in memory, for as long as the socket is open."""
+
+from collections import OrderedDict
+
+from router.contract.caller import Caller
+from router.contract.stores import ResponseStore, StoredResponse
+
+_MAX_RESPONSES = 64
+"""One for each lane that a socket may have, and as many parents of forks."""
+_MAX_BYTES = 64 << 20
+
+
+class SocketResponses:
+    """Finds a socket's own responses first, and then those that are stored for all. What it is given is gone with it."""
+
+    def __init__(self, shared: ResponseStore) -> None:
+        self._shared = shared
+        self._own: OrderedDict[str, StoredResponse] = OrderedDict()
+        self._bytes = 0
+
+    def keep(self, response: StoredResponse, *, for_long: bool) -> None:
+        """Take a response. Of too many, those that were used the longest ago are forgotten, but never the newest."""
+        self._drop(response.id)
+        self._own[response.id] = response
+        self._bytes += len(response.content)
+        while len(self._own) > _MAX_RESPONSES or (self._bytes > _MAX_BYTES and len(self._own) > 1):
+            self._drop(next(iter(self._own)))
+
+    def __contains__(self, response_id: str) -> bool:
+        """Whether a response is one of this socket's own."""
+        return response_id in self._own
+
+    async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
+        """A response of this socket or, by its caller, of any."""
+        own = self._own.get(response_id)
+        if own is None:
+            return await self._shared.find(response_id, caller)
+        self._own.move_to_end(response_id)
+        return own
+
+    async def forget(self, response_id: str, caller: Caller) -> bool:
+        """Delete it here and everywhere."""
+        was_own = self._drop(response_id)
+        return await self._shared.forget(response_id, caller) or was_own
+
+    async def is_denied(self, response_id: str, caller: Caller) -> bool:
+        """On a socket nobody else is asked for a response that is not here: a client sends its whole history then."""
+        return True
+
+    async def close(self) -> None:
+        """Forget all of them."""
+        self._own.clear()
+        self._bytes = 0
+
+    def _drop(self, response_id: str) -> bool:
+        dropped = self._own.pop(response_id, None)
+        if dropped is not None:
+            self._bytes -= len(dropped.content)
+        return dropped is not None

@@ -1,0 +1,298 @@
+"""One request over a session's socket: what is sent, what comes back as if over HTTP, and when HTTP itself takes over."""
+
+import asyncio
+
+from msgspec import Struct
+
+from router.contract.errors import UpstreamCut, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from router.contract.relay import Headers, PreparedRequest, Sink, UpstreamCall, UpstreamRequest
+from router.contract.request import Json
+from router.dialects.fields import as_list, as_text
+from router.telemetry.tasks import run_beside, spawn
+from router.upstream.connection import CannotConnect
+from router.upstream.websocket.frames import (
+    COMPLETED,
+    ERROR,
+    FORGOTTEN,
+    ITEM_DONE,
+    TERMINAL,
+    TOO_OLD,
+    as_error_event,
+    as_event,
+    kind_of,
+    read,
+    read_refusal,
+    read_response,
+    whole_answer,
+)
+from router.upstream.websocket.increment import Ask, read_message
+from router.upstream.websocket.pool import SocketKey, SocketPool
+from router.upstream.websocket.socket import UpstreamSocket
+
+_HEAVY_BYTES = 1 << 19
+"""Larger bodies are read in a thread."""
+_EVENTS = ("content-type", "text/event-stream")
+_OF_THE_RESPONSE = "response."
+
+
+class PreparedSocketCall:
+    """What all requests of one kind to a target share: its sockets, and the way over HTTP, which is always there."""
+
+    __slots__ = ("_pool", "http", "request")
+
+    def __init__(self, pool: SocketPool, request: UpstreamRequest, http: PreparedRequest) -> None:
+        self._pool, self.request, self.http = pool, request, http
+
+    def open(self, body: bytes, sink: Sink, headers: Headers = (), session: str = "") -> UpstreamCall:
+        """Start a call, over the session's socket if it may have one that is free."""
+        if not session or not self._pool.claim(key := self._pool.key_of(self.request, headers, session)):
+            return self.http.open(body, sink, headers)
+        call = SocketCall(self, self._pool, key, body, sink, headers)
+        sink.feed_from(call)
+        socket = self._pool.take(key)
+        if socket is None or len(body) > _HEAVY_BYTES:
+            call.begin_later(socket)
+        else:
+            call.begin(socket, *read_message(body, socket.baseline))
+        return call
+
+
+class SocketCall(Struct, eq=False):
+    """Owns one session's socket for one request. Until the first event has come, HTTP may still take over.
+
+    Every way that it can fail reaches the sink as one of our errors, once.
+    """
+
+    _prepared: PreparedSocketCall
+    _pool: SocketPool
+    _key: SocketKey
+    _body: bytes
+    _sink: Sink
+    _headers: Headers
+    _ask: Ask | None = None
+    _socket: UpstreamSocket | None = None
+    _http: UpstreamCall | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _waiting_since: float = 0.0
+    _early: list[bytes] = []
+    """Events that came before the first one of the response: they do not yet say that there will be one."""
+    _answered: list[Json] = []
+    _is_warm: bool = False
+    """Whether its socket has served before, so that the target may have closed it just now."""
+    _has_begun: bool = False
+    _was_sent_again: bool = False
+    _is_paused: bool = False
+    _is_over: bool = False
+
+    __repr__ = object.__repr__  # what it holds, the target's key first of all, is never shown
+
+    @property
+    def _name(self) -> str:
+        return self._prepared.request.target
+
+    def begin_later(self, socket: UpstreamSocket | None) -> None:
+        """Send the request once there is a socket, and once its body is read."""
+        spawn(self._begin(socket), name=f"socket {self._name}")
+
+    async def _begin(self, socket: UpstreamSocket | None) -> None:
+        is_warm = socket is not None
+        try:
+            if socket is None:
+                seconds = self._prepared.request.timeouts.connect_seconds
+                socket = await self._pool.connect(self._key, self._headers, seconds)
+            is_heavy = len(self._body) > _HEAVY_BYTES
+            known = socket.baseline
+            ask, text = await run_beside(read_message, self._body, known) if is_heavy else read_message(self._body, known)
+            self.begin(socket, ask, text, is_warm=is_warm)
+        except CannotConnect:
+            self._go_over_http()
+        except BaseException:
+            # The sink must be told of every end, even after a bug of ours: no timer runs yet that would end the call.
+            if socket is not None:
+                socket.close()
+            self._fail(UpstreamUnreachable, "could not be reached: the socket could not be set up")
+            raise
+
+    def begin(self, socket: UpstreamSocket, ask: Ask, text: bytes, *, is_warm: bool = True) -> None:
+        """Send the request, as the text that it is on a socket."""
+        self._ask, self._is_warm = ask, is_warm
+        if self._is_over:
+            self._pool.give_back(self._key, socket)
+        elif not ask.may_go or not socket.is_usable:
+            self._socket = socket
+            self._go_over_http()
+        else:
+            self._send(socket, text)
+
+    def _send(self, socket: UpstreamSocket, text: bytes) -> None:
+        self._socket = socket
+        socket.baseline = None  # until this one is answered
+        socket.send(self, text)
+        if self._is_paused:
+            socket.pause()
+        self._waiting_since = socket.loop.time()
+        if self._timer is None and self._prepared.request.waits_for_first_byte:
+            self._timer = socket.loop.call_later(self._limit(), self._check)
+
+    # What the socket tells its owner.
+
+    def received(self, text: bytes) -> None:
+        """Pass one message on, as the event that it would be over HTTP."""
+        kind, socket = kind_of(text), self._socket
+        assert socket is not None
+        self._waiting_since = socket.loop.time()
+        if kind == ERROR:
+            self._take_error(text, socket)
+        elif self._has_begun or kind.startswith(_OF_THE_RESPONSE):
+            self._take_event(kind, text, socket)
+        elif kind:
+            self._early.append(as_event(kind, text))
+
+    def _take_event(self, kind: str, text: bytes, socket: UpstreamSocket) -> None:
+        assert self._ask is not None
+        is_streaming = self._ask.is_streaming
+        if not self._has_begun:
+            self._has_begun = True
+            if is_streaming:
+                self._sink.start(200, (_EVENTS, *socket.answer_headers))
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = socket.loop.call_later(self._limit(), self._check)
+        if kind == ITEM_DONE:
+            self._answered.append(read(text).get("item"))
+        if is_streaming and kind:
+            self._sink.write(b"".join([*self._early, as_event(kind, text)]))
+            self._early.clear()
+        if kind in TERMINAL and not self._is_over:
+            self._finish(kind, text, socket)
+
+    def _finish(self, kind: str, text: bytes, socket: UpstreamSocket) -> None:
+        """The response is whole. The next request of the session may go on from it."""
+        ask = self._ask
+        assert ask is not None
+        self._end()
+        response = read_response(text)
+        if kind == COMPLETED:
+            socket.baseline = ask.remember(as_text(response.get("id")), self._answered or as_list(response.get("output")))
+        if self._is_paused:
+            socket.resume()
+        self._pool.give_back(self._key, socket)
+        if not ask.is_streaming:
+            answer = whole_answer(kind, response)
+            self._sink.start(answer.status, (*answer.headers, *socket.answer_headers))
+            self._sink.write(answer.body)
+        self._sink.end()
+
+    def _take_error(self, text: bytes, socket: UpstreamSocket) -> None:
+        """A refusal, as long as nothing of an answer has come; then the end of the answer."""
+        refusal = read_refusal(text)
+        if not self._has_begun and not self._was_sent_again and self._may_send_again(refusal.code):
+            self._was_sent_again = True
+            self._send_again(socket, refusal.code)
+            return
+        if self._has_begun or refusal.status >= 500 or refusal.code == TOO_OLD:
+            self._end()
+            self._pool.release(self._key)
+            socket.close()
+        else:
+            self._end()
+            self._pool.give_back(self._key, socket)
+        if self._has_begun and self._ask is not None and self._ask.is_streaming:
+            self._sink.write(as_error_event(text))
+        else:
+            self._sink.start(refusal.status, refusal.headers)
+            self._sink.write(refusal.body)
+        self._sink.end()
+
+    def _may_send_again(self, code: str) -> bool:
+        """Whether everything, sent once more, may help: the target lost what we built on, or the socket is too old."""
+        return code == TOO_OLD or (code == FORGOTTEN and self._ask is not None and self._ask.is_increment)
+
+    def _send_again(self, socket: UpstreamSocket, code: str) -> None:
+        assert self._ask is not None
+        self._early.clear()
+        if code == TOO_OLD:
+            self._socket = None
+            socket.close()
+            self.begin_later(None)
+        else:
+            self._send(socket, self._ask.whole())
+
+    def lost(self) -> None:
+        """The socket is gone. Nothing of an answer has come: the same over HTTP."""
+        self._socket = None
+        if self._has_begun:
+            self._fail(UpstreamCut, "closed the connection in the middle of its answer")
+            return
+        if not self._is_warm:
+            self._pool.leave_alone(self._key, "closed without an answer")
+        self._go_over_http()
+
+    # What the sink, or whoever asked, tells the call.
+
+    def pause(self) -> None:
+        """The reader is slow."""
+        self._is_paused = True
+        if self._socket is not None:
+            self._socket.pause()
+
+    def resume(self) -> None:
+        """The reader caught up."""
+        self._is_paused = False
+        if self._socket is not None:
+            self._waiting_since = self._socket.loop.time()
+            self._socket.resume()
+
+    def cancel(self) -> None:
+        """Hang up now. The protocol knows no other way to stop a response than to close its socket."""
+        http, socket = self._http, self._socket
+        self._end()
+        if socket is not None:
+            self._pool.release(self._key)
+            socket.close()
+        if http is not None:
+            http.cancel()
+
+    def _go_over_http(self) -> None:
+        """The same request over HTTP, which tells the sink everything from here on."""
+        if self._is_over:
+            self._pool.release(self._key)
+            return
+        socket = self._socket
+        self._end()
+        if socket is not None and socket.is_usable:
+            self._pool.give_back(self._key, socket)
+        self._pool.release(self._key)
+        self._http = http = self._prepared.http.open(self._body, self._sink, self._headers)
+        if self._is_paused:
+            http.pause()
+
+    def _fail(self, kind: type[UpstreamError], what: str) -> None:
+        self._pool.release(self._key)
+        if not self._is_over:
+            socket = self._socket
+            self._end()
+            if socket is not None:
+                socket.close()
+            self._sink.fail(kind(self._name, f'target "{self._name}" {what}'))
+
+    def _end(self) -> None:
+        """Let go of everything. What is to become of the socket is for whoever ends the call."""
+        self._is_over, self._socket = True, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _limit(self) -> float:
+        timeouts = self._prepared.request.timeouts
+        return timeouts.stall_seconds if self._has_begun else timeouts.first_byte_seconds
+
+    def _check(self) -> None:
+        """One timer for all waits: it checks how long no message has come, and sleeps for the rest."""
+        loop, limit = asyncio.get_running_loop(), self._limit()
+        silent = 0.0 if self._is_paused else loop.time() - self._waiting_since
+        if silent < limit - 0.001:
+            self._timer = loop.call_later(limit - silent, self._check)
+            return
+        what = f"sent nothing for {limit:g} s in mid-answer" if self._has_begun else f"did not begin to answer in {limit:g} s"
+        self._fail(UpstreamTimeout, what)

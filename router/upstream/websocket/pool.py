@@ -1,0 +1,154 @@
+"""The sockets of all sessions: which are idle and good, how many there may be, and which targets take none."""
+
+import asyncio
+from collections import OrderedDict
+from contextlib import suppress
+
+from router.contract.relay import Headers, Tls, UpstreamRequest
+from router.telemetry import events
+from router.telemetry.tasks import spawn
+from router.upstream.address import read_address
+from router.upstream.connection import CannotConnect
+from router.upstream.dial import Dialer
+from router.upstream.websocket.socket import UpgradeRefused, UpstreamSocket, open_socket
+
+_MAX_SOCKETS = 256
+_MAX_AGE_SECONDS = 55 * 60.0
+"""Targets close a socket after an hour; going first saves a second try."""
+_MAX_IDLE_SECONDS = 300.0
+_LOOK_SECONDS = 30.0
+_LEFT_ALONE_SECONDS = 300.0
+_USER_AGENT = ("user-agent", "tandem")
+_OF_ONE_REQUEST = frozenset({"x-client-request-id"})
+"""Headers that change from one request to the next. A socket has those of the request for which it was opened."""
+_OF_A_BODY = frozenset({"content-type", "accept"})
+_SPEAKS_SOCKETS = "responses_websockets="
+"""With this in `openai-beta` a caller says that it speaks over a socket itself."""
+_ABOUT_A_KEY = (401, 403)
+
+SocketKey = tuple[str, str, Tls | None, Headers, str]
+"""What two requests must share to go over one socket: target, address, TLS, headers with the key, and session."""
+
+
+class SocketPool:
+    """One for all targets. A socket at work belongs to its call, which has claimed its key; an idle one is here."""
+
+    def __init__(self, dialer: Dialer) -> None:
+        self._dialer = dialer
+        self._idle: OrderedDict[SocketKey, UpstreamSocket] = OrderedDict()
+        self._claimed: set[SocketKey] = set()
+        self._ahead: dict[SocketKey, asyncio.Task[None]] = {}
+        self._left_alone: dict[tuple[str, str], float] = {}
+        self._is_looking = False
+
+    def key_of(self, request: UpstreamRequest, headers: Headers, session: str) -> SocketKey:
+        """The key of a session's socket."""
+        steady = filter(_is_steady, (*request.headers, *headers))
+        return request.target, request.url, request.tls, tuple(steady), session
+
+    def claim(self, key: SocketKey) -> bool:
+        """Take the right to a session's socket. Not while another request has it, nor for a target that takes no sockets."""
+        if key in self._claimed or self._is_left_alone(key):
+            return False
+        if key not in self._idle and len(self._idle) + len(self._claimed) >= _MAX_SOCKETS:
+            if not self._idle:
+                return False
+            self._idle.popitem(last=False)[1].close()
+        self._claimed.add(key)
+        return True
+
+    def take(self, key: SocketKey) -> UpstreamSocket | None:
+        """The idle socket of a session, or one that was opened ahead for any; None if none is good."""
+        for kept in (key, (*key[:4], "")):
+            socket = self._idle.pop(kept, None)
+            if socket is not None and socket.is_usable and not self._is_too_old(socket):
+                return socket
+            if socket is not None:
+                socket.close()
+        return None
+
+    async def connect(self, key: SocketKey, headers: Headers, within_seconds: float) -> UpstreamSocket:
+        """A new socket, or one that is being opened ahead. Raises `CannotConnect`, after which the target is left alone."""
+        if (ahead := self._ahead.get(spare := (*key[:4], ""))) is not None and key != spare:
+            await asyncio.wait({ahead})
+            if (socket := self.take(key)) is not None:
+                return socket
+            if self._is_left_alone(key):
+                raise CannotConnect("no WebSocket a moment ago")
+        _, url, tls, steady, _ = key
+        told = (_USER_AGENT, *steady, *(header for header in headers if not _is_steady(header)))
+        try:
+            return await open_socket(self._dialer, read_address(url), tls, told, within_seconds)
+        except CannotConnect as error:
+            # A key that is rejected says nothing of sockets, and may be one caller's own.
+            if not (isinstance(error, UpgradeRefused) and error.status in _ABOUT_A_KEY):
+                self.leave_alone(key, str(error))
+            raise
+
+    def leave_alone(self, key: SocketKey, reason: str) -> None:
+        """Send nothing more over sockets to a target for some minutes."""
+        self._left_alone[key[:2]] = _now() + _LEFT_ALONE_SECONDS
+        events.socket_refused(target=key[0], reason=reason, seconds=_LEFT_ALONE_SECONDS)
+
+    def _is_left_alone(self, key: SocketKey) -> bool:
+        return self._left_alone.get(key[:2], 0.0) > _now()
+
+    def give_back(self, key: SocketKey, socket: UpstreamSocket) -> None:
+        """Keep a socket for the session's next request."""
+        self._claimed.discard(key)
+        socket.release()
+        if key in self._idle or not socket.is_usable:
+            socket.close()
+            return
+        self._idle[key] = socket
+        if not self._is_looking:
+            self._is_looking = True
+            socket.loop.call_later(_LOOK_SECONDS, self._look)
+
+    def release(self, key: SocketKey) -> None:
+        """Give the right to a session's socket back, without one."""
+        self._claimed.discard(key)
+
+    def connect_ahead(self, request: UpstreamRequest) -> None:
+        """Open a socket for whichever session comes first, unless the target has an idle one."""
+        key = self.key_of(request, (), "")
+        if not any(idle[:2] == key[:2] for idle in self._idle) and self.claim(key):
+            seconds = request.timeouts.connect_seconds
+            self._ahead[key] = spawn(self._connect_ahead(key, seconds), name=f"connect ahead {request.target}")
+
+    async def _connect_ahead(self, key: SocketKey, within_seconds: float) -> None:
+        try:
+            with suppress(CannotConnect):  # the first request will see for itself
+                self.give_back(key, await self.connect(key, (), within_seconds))
+        finally:
+            self.release(key)
+            del self._ahead[key]
+
+    def close(self) -> None:
+        """Close what is idle; what is at work ends with its call."""
+        while self._idle:
+            self._idle.popitem()[1].close()
+
+    def _is_too_old(self, socket: UpstreamSocket) -> bool:
+        return _now() - socket.made_at > _MAX_AGE_SECONDS
+
+    def _look(self) -> None:
+        """Twice a minute: close what is idle for too long, too old or dead."""
+        now = _now()
+        for key, socket in tuple(self._idle.items()):
+            if now - socket.used_at > _MAX_IDLE_SECONDS or self._is_too_old(socket) or not socket.is_alive():
+                del self._idle[key]
+                socket.close()
+        self._is_looking = bool(self._idle)
+        if self._idle:
+            next(iter(self._idle.values())).loop.call_later(_LOOK_SECONDS, self._look)
+
+
+def _is_steady(header: tuple[str, str]) -> bool:
+    """Whether a header is the same for all requests that go over one socket, and must be."""
+    name, value = header
+    return name not in _OF_ONE_REQUEST | _OF_A_BODY and not value.startswith(_SPEAKS_SOCKETS)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,121 @@
+"""The lanes of a socket: order, limits, interrupts. Whole sockets are walked in `tests/walk/test_sockets.py`."""
+
+import asyncio
+import json
+
+from router.contract.caller import LOCAL
+from router.contract.exchange import CancelReason
+from router.edge.admission import Admission
+from router.edge.routes import ROUTES
+from router.edge.websocket.lanes import Lanes
+from router.stores.memory.responses import MemoryResponses
+from router.stores.memory.socket_responses import SocketResponses
+from tests.tools.edge import FakeRoad, wait_for_ever
+
+
+class Socket:
+    def __init__(self) -> None:
+        self.sent: list[dict] = []
+        self.is_paused = False
+
+    def send(self, frames: list[bytes]) -> None:
+        self.sent += map(json.loads, frames)
+
+
+def make(serve=wait_for_ever, **limits):
+    socket, road, idle = Socket(), FakeRoad(serve, **limits), []
+    admission = Admission(road)
+    responses = SocketResponses(MemoryResponses())
+    lanes = Lanes(socket, admission, ROUTES["/v1/responses"], {}, LOCAL, responses, lambda: idle.append(1))
+    return lanes, socket, road, admission
+
+
+def create(lane: str = "", **more) -> bytes:
+    named = {"stream_id": lane} if lane else {}
+    return json.dumps({"type": "response.create", "model": "auto", "input": "hi", **named, **more}).encode()
+
+
+async def test_a_socket_has_so_many_lanes_and_runs_so_many_at_once():
+    lanes, socket, _, admission = make(max_in_flight=99)
+    for number in range(33):
+        lanes.receive(create(f"lane{number}"))
+    await asyncio.sleep(0)
+
+    assert len(lanes.running) == admission.in_flight == 16
+    assert [frame["error"]["code"] for frame in socket.sent] == ["websocket_stream_limit_reached"]
+    lanes.close()
+    await asyncio.sleep(0.01)
+    assert admission.in_flight == 0
+
+
+async def test_only_so_many_wait():
+    lanes, socket, _, _ = make()
+    for _ in range(66):
+        lanes.receive(create())
+
+    assert [frame["status"] for frame in socket.sent] == [503]
+    lanes.close()
+    await asyncio.sleep(0.01)
+    assert lanes.is_idle
+
+
+async def test_a_caller_that_leaves_takes_its_requests_along():
+    lanes, _, road, _ = make()
+    lanes.receive(create("a"))
+    lanes.receive(create("b"))
+    await asyncio.sleep(0)
+    lanes.close()
+    await asyncio.sleep(0.01)
+
+    assert [exchange.cancelled for exchange in road.begun] == [CancelReason.CALLER_LEFT] * 2
+
+
+async def test_a_request_that_interrupts_cancels_the_one_before_it():
+    lanes, _, road, _ = make()
+    lanes.receive(create())
+    await asyncio.sleep(0)
+    lanes.receive(create(client_metadata={"x-tandem-busy": "interrupt"}))
+    await asyncio.sleep(0.01)
+
+    assert [exchange.cancelled for exchange in road.begun] == [CancelReason.INTERRUPTED, None]
+    lanes.close()
+    await asyncio.sleep(0.01)
+
+
+async def test_a_request_that_is_interrupted_before_it_began_still_ends_with_an_event():
+    lanes, socket, road, _ = make()
+    lanes.receive(create())
+    await asyncio.sleep(0)
+    for _ in range(2):
+        lanes.receive(create(client_metadata={"x-tandem-busy": "interrupt"}))
+
+    assert [frame["error"]["code"] for frame in socket.sent] == ["interrupted"] * 2
+    await asyncio.sleep(0.01)
+    assert [exchange.cancelled for exchange in road.begun] == [CancelReason.INTERRUPTED, None]
+    lanes.close()
+    await asyncio.sleep(0.01)
+
+
+async def test_requests_that_find_no_slot_are_all_refused_and_hold_up_nobody():
+    lanes, socket, _, admission = make(max_in_flight=1)
+    lanes.receive(create("a"))
+    await asyncio.sleep(0)
+    lanes.receive(create("b"))
+    lanes.receive(create("b"))
+
+    assert [(frame["status"], frame["stream_id"]) for frame in socket.sent] == [(503, "b")] * 2
+    lanes.close()
+    await asyncio.sleep(0.01)
+    assert (lanes.is_idle, admission.in_flight) == (True, 0)
+
+
+async def test_only_so_many_bytes_wait():
+    lanes, socket, _, _ = make()
+    large = create(instructions="x" * (25 << 20))
+    for _ in range(4):
+        lanes.receive(large)
+
+    assert [frame["status"] for frame in socket.sent] == [503]
+    lanes.close()
+    await asyncio.sleep(0.01)
+    assert lanes.is_idle

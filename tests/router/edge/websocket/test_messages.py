@@ -1,0 +1,108 @@
+"""What a client says on a socket, and what it is told when that is wrong."""
+
+import json
+
+import pytest
+
+from router.contract.errors import BadRequest, InvalidStreamId, Unavailable
+from router.edge.websocket.messages import (
+    Create,
+    Steer,
+    decision_frame,
+    error_frame,
+    headers_of,
+    read_message,
+    refusal_frame,
+)
+
+
+def message(**fields) -> bytes:
+    return json.dumps({"type": "response.create", "model": "auto", "input": "hi", **fields}).encode()
+
+
+def test_a_create_is_the_body_that_would_be_posted():
+    create = read_message(message(stream_id="a", generate=True, temperature=0.5))
+
+    assert isinstance(create, Create)
+    assert create.lane == "a"
+    assert json.loads(create.raw) == create.body == {"model": "auto", "input": "hi", "temperature": 0.5, "stream": True}
+
+
+def test_digits_of_a_create_stay_what_they_were():
+    raw = b'{"type":"response.create","input":"hi","metadata":{"n":123456789012345678901234567890}}'
+
+    assert b"123456789012345678901234567890" in read_message(raw).raw
+
+
+def test_a_prewarm_says_so_to_the_house():
+    assert read_message(message(generate=False)).body["generate"] is False
+
+
+def test_metadata_may_ask_to_interrupt():
+    assert read_message(message(client_metadata={"x-tandem-busy": "interrupt"})).interrupts
+    assert not read_message(message(client_metadata={"x-tandem-busy": "wait"})).interrupts
+    assert not read_message(message(client_metadata="interrupt")).interrupts
+
+
+def test_a_create_can_go_on_from_another_response():
+    create = read_message(message(previous_response_id="resp_1")).after("resp_2")
+
+    assert create.previous == "resp_2"
+    assert json.loads(create.raw) == create.body
+
+
+def test_a_steer_names_the_response_and_the_words():
+    steer = read_message(b'{"type":"response.steer","previous_response_id":"resp_1","input":"stop"}')
+
+    assert steer == Steer("resp_1", "stop")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ä", "x" * 257, 5, None])
+def test_a_lane_has_a_plain_name(name):
+    with pytest.raises(InvalidStreamId):
+        read_message(message(stream_id=name))
+
+
+@pytest.mark.parametrize("raw", [b"", b"nope", b"[]", b'{"type":7}', b'{"type":"response.cancel"}', message(background=True)])
+def test_what_is_no_message_is_refused(raw):
+    with pytest.raises(BadRequest):
+        read_message(raw)
+
+
+def test_headers_are_those_of_the_handshake_and_of_the_metadata():
+    handshake = {"host": "x", "upgrade": "websocket", "sec-websocket-key": "k", "session-id": "s", "x-tandem-tier": "deep"}
+    metadata = {"X-Tandem-Tier": "fast", "turn": "7", "x-odd": "a\r\nb", "x-number": 5, "x-tandem-busy": "interrupt"}
+
+    headers = headers_of(handshake, {"client_metadata": metadata})
+
+    assert headers == {"session-id": "s", "x-tandem-tier": "fast", "content-type": "application/json"}
+
+
+def test_an_error_tells_its_status_and_where_to_find_the_wait():
+    told = json.loads(error_frame(429, {"code": "busy"}, {"retry-after": "2", "server": "x"}, "a"))
+
+    assert told == {
+        "type": "error",
+        "status": 429,
+        "stream_id": "a",
+        "error": {"code": "busy", "headers": {"retry-after": "2"}},
+        "headers": {"retry-after": "2"},
+    }
+
+
+def test_a_refusal_of_ours_says_when_to_come_again():
+    told = json.loads(refusal_frame(Unavailable("full", retry_after_seconds=3), "req_1"))
+
+    assert (told["status"], told["headers"]["retry-after"], told["error"]["type"]) == (503, "3", "server_error")
+    assert "stream_id" not in told
+
+
+def test_a_decision_is_told_in_plain_fields():
+    headers = (("x-tandem-tier", "fast"), ("x-tandem-overhead-ms", "0.50"), ("content-type", "text/event-stream"))
+
+    assert json.loads(decision_frame(headers, "a")) == {
+        "type": "tandem.decision",
+        "stream_id": "a",
+        "tier": "fast",
+        "overhead_ms": "0.50",
+    }

@@ -1,0 +1,163 @@
+"""An answer on its way to a socket."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from router.contract.errors import Unavailable
+from router.edge.websocket.sink import FrameSink
+
+STREAM = (("content-type", "text/event-stream"), ("x-tandem-tier", "fast"))
+JSON = (("content-type", "application/json"), ("retry-after", "3"))
+EVENTS = [
+    {"type": "response.created", "response": {"id": "resp_1"}, "sequence_number": 0},
+    {"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": "a\n\nb", "sequence_number": 1},
+    {"type": "response.completed", "response": {"id": "resp_1"}, "sequence_number": 2},
+]
+
+
+class Socket:
+    def __init__(self) -> None:
+        self.sent: list[dict] = []
+        self.is_paused = False
+
+    def send(self, frames: list[bytes]) -> None:
+        self.sent += map(json.loads, frames)
+
+
+class Tap:
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def pause(self) -> None:
+        self.calls.append("pause")
+
+    def resume(self) -> None:
+        self.calls.append("resume")
+
+
+def streamed(events=EVENTS, end: str = "\n") -> bytes:
+    return "".join(f"event: {event['type']}{end}data: {json.dumps(event)}{end}{end}" for event in events).encode()
+
+
+def sent(data: bytes, cuts: list[int], lane: str = "") -> list[dict]:
+    socket = Socket()
+    sink = FrameSink(socket, "req_1", lane)
+    sink.start(200, STREAM)
+    for begin, stop in zip([0, *cuts], [*cuts, len(data)], strict=True):
+        sink.write(data[begin:stop])
+    sink.end()
+    return socket.sent
+
+
+@given(some.lists(some.integers(0, len(streamed())), max_size=8).map(sorted), some.sampled_from(["\n", "\r\n"]))
+def test_every_event_is_a_frame_however_the_bytes_are_cut(cuts, end):
+    data = b": comment\n\n" + streamed(end=end) + b"data: [DONE]\n\n"
+
+    assert sent(data, [min(cut, len(data)) for cut in cuts])[1:] == EVENTS
+
+
+def test_the_decision_comes_first_and_the_lane_is_in_every_frame():
+    frames = sent(streamed(), [], "a")
+
+    assert frames[0] == {"type": "tandem.decision", "stream_id": "a", "tier": "fast"}
+    assert all(frame["stream_id"] == "a" for frame in frames)
+
+
+def test_state_that_the_client_carries_comes_as_metadata():
+    socket = Socket()
+    FrameSink(socket, "req_1").start(200, (*STREAM, ("x-codex-turn-state", "token")))
+
+    assert socket.sent[1] == {"type": "response.metadata", "headers": {"x-codex-turn-state": "token"}}
+
+
+def test_a_refusal_is_one_error_with_its_status_and_wait():
+    socket = Socket()
+    sink = FrameSink(socket, "req_1")
+    sink.start(429, JSON)
+    sink.write(b'{"error":{"code":"busy","message":"later"}}')
+    sink.end()
+
+    assert [(frame["type"], frame["status"], frame["error"]["code"]) for frame in socket.sent] == [("error", 429, "busy")]
+    assert socket.sent[0]["headers"] == {"retry-after": "3"}
+
+
+def test_an_answer_in_one_piece_is_a_completed_response():
+    socket = Socket()
+    sink = FrameSink(socket, "req_1")
+    sink.start(200, JSON)
+    sink.write(b'{"object":"response","id":"resp_1"}')
+    sink.end()
+
+    assert [(frame["type"], frame["response"]["id"]) for frame in socket.sent] == [("response.completed", "resp_1")]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}"])
+def test_what_is_no_answer_is_an_error(body):
+    socket = Socket()
+    sink = FrameSink(socket, "req_1")
+    sink.start(200, JSON)
+    sink.write(body)
+    sink.end()
+
+    assert [(frame["type"], frame["status"]) for frame in socket.sent] == [("error", 502)]
+
+
+def test_an_error_inside_a_stream_gets_the_form_of_a_socket_and_is_told_once():
+    socket = Socket()
+    sink = FrameSink(socket, "req_1")
+    sink.start(200, STREAM)
+    sink.write(
+        b'event: error\ndata: {"type":"error","code":"overloaded","message":"later","param":null,"sequence_number":3}\n\n'
+    )
+    sink.fail(Unavailable("later"))
+
+    errors = socket.sent[1:]
+    assert [(frame["type"], frame["status"], frame["error"]["code"]) for frame in errors] == [("error", 502, "overloaded")]
+
+
+def test_a_failure_without_a_word_of_its_own_is_told():
+    socket = Socket()
+    sink = FrameSink(socket, "req_1")
+    sink.start(200, STREAM)
+    sink.fail(Unavailable("the router is shutting down"))
+
+    assert [(frame["type"], frame.get("status")) for frame in socket.sent[1:]] == [("error", 503)]
+
+
+def test_a_cut_says_what_was_said_and_nothing_comes_after_it():
+    socket = Socket()
+    sink = FrameSink(socket, "req_1")
+    sink.start(200, STREAM)
+    sink.write(streamed(EVENTS[:2]))
+    response = sink.cut("steered")
+    sink.write(streamed(EVENTS[2:]))
+    sink.end()
+
+    assert response["output"][0]["content"][0]["text"] == "a\n\nb"
+    assert (socket.sent[-1]["type"], socket.sent[-1]["sequence_number"]) == ("response.incomplete", 2)
+    assert sink.is_over
+
+
+def test_a_cut_before_the_first_event_says_nothing():
+    socket = Socket()
+    sink = FrameSink(socket, "req_1")
+
+    assert sink.cut("steered") is None
+    assert sink.response_id == ""
+    assert socket.sent == []
+
+
+def test_a_slow_reader_pauses_the_target():
+    socket, tap = Socket(), Tap()
+    socket.is_paused = True
+    sink = FrameSink(socket, "req_1")
+    sink.feed_from(tap)
+    sink.set_backpressure(is_paused=False)
+    sink.set_backpressure(is_paused=True)
+    sink.end()
+    sink.set_backpressure(is_paused=False)
+
+    assert tap.calls == ["pause", "resume", "pause"]

@@ -1,0 +1,201 @@
+"""Which sockets are kept, for whom, for how long, and how many."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from router.upstream.connection import CannotConnect
+from router.upstream.dial import Dialer
+from router.upstream.websocket import pool as pools
+from router.upstream.websocket.pool import SocketPool
+from tests.router.upstream.fakes import make_request
+from tests.tools.loop_clock import jumping_clock
+from tests.tools.socket_upstream import SocketUpstream
+
+REQUEST = replace(make_request(), url="http://models.example/v1/responses", over_websocket=True)
+
+
+class FakeSocket:
+    """A socket without a network."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.made_at = self.used_at = self.loop.time()
+        self.is_usable, self.answers, self.baseline = True, True, None
+
+    def release(self) -> None:
+        self.used_at = self.loop.time()
+
+    def is_alive(self) -> bool:
+        return self.answers
+
+    def close(self) -> None:
+        self.is_usable = False
+
+
+def keep(pool: SocketPool, session: str = "s-1") -> FakeSocket:
+    key, socket = pool.key_of(REQUEST, (), session), FakeSocket()
+    assert pool.claim(key)
+    pool.give_back(key, socket)
+    return socket
+
+
+@jumping_clock
+async def test_a_session_finds_its_own_socket_again_and_no_others():
+    pool = SocketPool(Dialer())
+    one, other = keep(pool, "s-1"), keep(pool, "s-2")
+
+    assert pool.take(pool.key_of(REQUEST, (), "s-2")) is other
+    assert pool.take(pool.key_of(REQUEST, (), "s-3")) is None
+    assert pool.take(pool.key_of(REQUEST, (), "s-1")) is one
+    assert pool.take(pool.key_of(REQUEST, (), "s-1")) is None
+
+
+@jumping_clock
+async def test_another_key_address_or_target_is_another_socket():
+    pool = SocketPool(Dialer())
+    keep(pool)
+
+    for other in (
+        pool.key_of(REQUEST, (("authorization", "Bearer other"),), "s-1"),
+        pool.key_of(replace(REQUEST, url="http://elsewhere.example/v1/responses"), (), "s-1"),
+        pool.key_of(replace(REQUEST, target="sage"), (), "s-1"),
+    ):
+        assert pool.take(other) is None
+
+
+@jumping_clock
+async def test_headers_of_one_request_do_not_part_sockets():
+    pool = SocketPool(Dialer())
+    socket = keep(pool)
+    headers = (("x-client-request-id", "7"), ("openai-beta", "responses_websockets=2026-02-06"))
+
+    assert pool.take(pool.key_of(REQUEST, headers, "s-1")) is socket
+
+
+@jumping_clock
+async def test_a_session_whose_socket_is_at_work_has_no_second_one():
+    pool = SocketPool(Dialer())
+    key = pool.key_of(REQUEST, (), "s-1")
+
+    assert [pool.claim(key), pool.claim(key)] == [True, False]
+    pool.release(key)
+    assert pool.claim(key)
+
+
+@jumping_clock
+async def test_the_longest_unused_socket_makes_room_and_none_is_taken_from_a_request(monkeypatch):
+    monkeypatch.setattr(pools, "_MAX_SOCKETS", 2)
+    pool = SocketPool(Dialer())
+    first, second = keep(pool, "s-1"), keep(pool, "s-2")
+
+    assert pool.claim(pool.key_of(REQUEST, (), "s-3"))
+    assert (first.is_usable, second.is_usable) == (False, True)
+    assert pool.claim(pool.key_of(REQUEST, (), "s-4"))
+    assert not pool.claim(pool.key_of(REQUEST, (), "s-5"))
+
+
+@jumping_clock
+async def test_a_socket_that_was_idle_for_five_minutes_is_closed():
+    pool = SocketPool(Dialer())
+    socket = keep(pool)
+
+    await asyncio.sleep(290)
+    assert socket.is_usable
+    await asyncio.sleep(60)
+
+    assert not socket.is_usable
+
+
+@jumping_clock
+async def test_a_socket_that_is_dead_is_closed_within_a_minute():
+    pool = SocketPool(Dialer())
+    socket = keep(pool)
+    socket.answers = False
+
+    await asyncio.sleep(60)
+
+    assert not socket.is_usable
+
+
+@jumping_clock
+async def test_a_socket_of_55_minutes_is_not_used_again():
+    pool = SocketPool(Dialer())
+    socket = keep(pool)
+    socket.made_at -= 55 * 60 + 1
+
+    assert pool.take(pool.key_of(REQUEST, (), "s-1")) is None
+    assert not socket.is_usable
+
+
+@jumping_clock
+async def test_a_target_that_is_left_alone_gets_no_claims_for_five_minutes():
+    pool = SocketPool(Dialer())
+    key = pool.key_of(REQUEST, (), "s-1")
+    pool.leave_alone(key, "no")
+
+    assert not pool.claim(pool.key_of(REQUEST, (), "s-2"))
+    assert pool.claim(pool.key_of(replace(REQUEST, target="sage"), (), "s-1"))
+    await asyncio.sleep(301)
+    assert pool.claim(key)
+
+
+@pytest.fixture
+async def target():
+    server = SocketUpstream()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.mark.parametrize(("status", "is_left_alone"), [(426, True), (404, True), (401, False), (403, False)])
+async def test_a_rejected_key_does_not_close_the_way_to_others(target, status, is_left_alone):
+    target.upgrade_status = status
+    pool = SocketPool(Dialer())
+    key = pool.key_of(replace(REQUEST, url=f"{target.base_url}/responses"), (), "s-1")
+
+    with pytest.raises(CannotConnect):
+        await pool.connect(key, (), 2.0)
+
+    assert pool.claim(key) is not is_left_alone
+
+
+async def test_a_socket_that_was_opened_ahead_serves_the_first_session_that_comes(target):
+    pool, request = SocketPool(Dialer()), replace(REQUEST, url=f"{target.base_url}/responses")
+    pool.connect_ahead(request)
+    pool.connect_ahead(request)
+    key = pool.key_of(request, (), "s-1")
+    assert pool.claim(key)
+
+    socket = await pool.connect(key, (), 2.0)
+
+    assert socket.is_usable
+    assert target.sockets == 1
+    socket.close()
+    pool.close()
+
+
+async def test_a_target_with_an_idle_socket_is_not_connected_ahead(target):
+    pool, request = SocketPool(Dialer()), replace(REQUEST, url=f"{target.base_url}/responses")
+    key = pool.key_of(request, (), "s-1")
+    assert pool.claim(key)
+    pool.give_back(key, await pool.connect(key, (), 2.0))
+
+    pool.connect_ahead(request)
+    await asyncio.sleep(0.05)
+
+    assert target.sockets == 1
+    pool.close()
+
+
+async def test_a_failure_to_connect_ahead_is_quiet_and_heeded(target):
+    target.upgrade_status = 426
+    pool, request = SocketPool(Dialer()), replace(REQUEST, url=f"{target.base_url}/responses")
+    pool.connect_ahead(request)
+    key = pool.key_of(request, (), "s-1")
+
+    with pytest.raises(CannotConnect, match="a moment ago"):
+        await pool.connect(key, (), 2.0)
+
+    assert not pool.claim(key)

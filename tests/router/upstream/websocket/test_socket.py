@@ -1,0 +1,228 @@
+"""One socket to a target: handshakes that fail, messages in pieces, and sockets that nobody asked anything of."""
+
+import asyncio
+import shutil
+import ssl
+import subprocess
+
+import pytest
+from websockets.asyncio.server import serve
+
+from router.contract.relay import Tls
+from router.upstream.address import read_address
+from router.upstream.connection import CannotConnect
+from router.upstream.dial import Dialer
+from router.upstream.websocket.socket import UpgradeRefused, open_socket
+from tests.tools.socket_upstream import SocketUpstream
+
+
+class Owner:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.texts: list[bytes] = []
+        self.was_lost, self.told = False, asyncio.Event()
+
+    def received(self, text: bytes) -> None:
+        self.texts.append(text)
+        self.told.set()
+
+    def lost(self) -> None:
+        self.was_lost = True
+        self.told.set()
+
+
+@pytest.fixture
+async def target():
+    server = SocketUpstream()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not here: TLS was not tried")
+    folder = tmp_path_factory.mktemp("tls")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem"]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+async def test_a_socket_over_tls_needs_a_certificate_that_somebody_vouches_for(certificate):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+
+    async def answer(connection):
+        async for _ in connection:
+            await connection.send('{"type":"response.created"}')
+
+    async with serve(answer, "127.0.0.1", 0, ssl=context) as server:
+        address = read_address(f"https://localhost:{next(iter(server.sockets)).getsockname()[1]}/v1/responses")
+        with pytest.raises(CannotConnect, match="TLS failed"):
+            await open_socket(Dialer(), address, None, (), 2.0)
+        socket = await open_socket(Dialer(), address, Tls(ca_file=str(certificate / "cert.pem")), (), 2.0)
+        owner = Owner()
+        socket.send(owner, b"{}")
+        await asyncio.wait_for(owner.told.wait(), 2)
+        socket.close()
+
+    assert owner.texts == [b'{"type":"response.created"}']
+
+
+async def connect(target: SocketUpstream, headers=(), within_seconds: float = 2.0):
+    address = read_address(f"{target.base_url}/responses?a=b")
+    return await open_socket(Dialer(), address, None, headers, within_seconds)
+
+
+async def play(target: SocketUpstream, script) -> Owner:
+    """Send one message, and wait for the first thing that comes back."""
+    target.scripts, owner = [script], Owner()
+    socket = await connect(target)
+    socket.send(owner, b"{}")
+    await asyncio.wait_for(owner.told.wait(), 2)
+    socket.close()
+    return owner
+
+
+async def test_a_handshake_has_the_headers_that_it_is_given_and_the_addresses_query(target):
+    socket = await connect(target, (("authorization", "Bearer k"), ("user-agent", "tandem")))
+    owner = Owner()
+    socket.send(owner, b"{}")
+    await asyncio.wait_for(owner.told.wait(), 2)
+    socket.close()
+
+    assert target.seen[0].headers["authorization"] == "Bearer k"
+    assert target.seen[0].headers["user-agent"] == "tandem"
+    assert "sec-websocket-extensions" not in target.seen[0].headers
+
+
+@pytest.mark.parametrize("status", [426, 401, 500])
+async def test_a_refused_handshake_says_with_which_status(target, status):
+    target.upgrade_status = status
+
+    with pytest.raises(UpgradeRefused) as caught:
+        await connect(target)
+
+    assert caught.value.status == status
+
+
+async def raw_target(answer: bytes):
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await reader.read()
+        writer.close()
+
+    return await asyncio.start_server(serve, "127.0.0.1", 0)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 404 Not Found\r\ncontent-type: text/html\r\n\r\n<p>endless page",
+        b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nno header\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+    ],
+    ids=["a page without an end", "no proof of the key", "a broken head", "another protocol"],
+)
+async def test_what_is_no_answer_to_a_handshake_is_refused_at_once(answer):
+    server = await raw_target(answer)
+    address = read_address(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/responses")
+
+    with pytest.raises(CannotConnect):
+        await asyncio.wait_for(open_socket(Dialer(), address, None, (), 5.0), 1)
+
+    server.close()
+
+
+async def test_a_handshake_that_is_never_answered_ends_in_time():
+    server = await raw_target(b"")
+    address = read_address(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/responses")
+
+    with pytest.raises(CannotConnect, match=r"no WebSocket within 0\.1 s"):
+        await open_socket(Dialer(), address, None, (), 0.1)
+
+    server.close()
+
+
+async def test_a_message_in_fragments_is_put_together(target):
+    async def in_pieces(connection, seen):
+        await connection.send(['{"type":', '"response', '.created"}'])
+
+    assert (await play(target, in_pieces)).texts == [b'{"type":"response.created"}']
+
+
+async def send_binary(connection, seen):
+    await connection.send(b"\x00\x01")
+
+
+async def close_with_a_word(connection, seen):
+    await connection.close(1011, "oops")
+
+
+async def send_garbage(connection, seen):
+    connection.transport.write(b"\xff\xff\xff\xff")
+    await asyncio.sleep(1)
+
+
+async def vanish(connection, seen):
+    connection.transport.abort()
+
+
+@pytest.mark.parametrize("script", [send_binary, close_with_a_word, send_garbage, vanish])
+async def test_what_is_none_of_the_protocols_ends_the_socket_for_its_owner(target, script):
+    owner = await play(target, script)
+
+    assert owner.was_lost
+    assert owner.texts == []
+
+
+@pytest.mark.parametrize(("text", "stays"), [('{"type":"error"}', False), ('{"type":"codex.rate_limits"}', True)])
+async def test_an_error_on_an_idle_socket_closes_it_and_other_news_do_not(target, text, stays):
+    async def answer_twice(connection, seen):
+        await connection.send('{"type":"response.created"}')
+        await connection.send(text)
+
+    target.scripts, owner = [answer_twice], Owner()
+    socket = await connect(target)
+    owner.received = lambda text: (socket.release(), owner.told.set())
+    socket.send(owner, b"{}")
+    await asyncio.wait_for(owner.told.wait(), 2)
+    await asyncio.sleep(0.05)
+
+    assert socket.is_usable is stays
+    socket.close()
+
+
+async def test_a_target_that_says_nothing_to_a_ping_is_not_alive():
+    from websockets.utils import accept_key
+
+    async def serve(reader, writer):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        key = next(line.split(": ")[1] for line in head.split("\r\n") if line.lower().startswith("sec-websocket-key"))
+        fields = f"upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: {accept_key(key)}\r\n\r\n"
+        writer.write(f"HTTP/1.1 101 Switching Protocols\r\n{fields}".encode())
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    address = read_address(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/responses")
+    socket = await open_socket(Dialer(), address, None, (), 2.0)
+
+    assert [socket.is_alive(), socket.is_alive()] == [True, False]
+    socket.abort()
+    server.close()
+
+
+async def test_a_target_that_answers_pings_stays_alive(target):
+    socket = await connect(target)
+
+    for _ in range(3):
+        assert socket.is_alive()
+        await asyncio.sleep(0.05)
+
+    socket.close()

@@ -1,0 +1,195 @@
+"""A target that speaks the Responses API over WebSocket and over HTTP, on one port, and plays scripts."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+
+from tests.tools.speech import Speech, ToolCall, speak, write_stream
+from tests.tools.upstream import Upstream
+
+
+@dataclass
+class SocketSeen:
+    """One message as the target saw it."""
+
+    socket: int
+    """The number of its socket, from 1 on."""
+    raw: str
+    headers: dict[str, str]
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    left_at: float = 0.0
+
+    @property
+    def json(self) -> dict:
+        return json.loads(self.raw)
+
+
+SocketScript = Callable[[ServerConnection, SocketSeen], Awaitable[None]]
+
+
+class SocketUpstream:
+    """Remembers what it was told. Each message plays a script, the last again and again; what is posted goes to `http`."""
+
+    def __init__(self, *scripts: SocketScript) -> None:
+        self.scripts = list(scripts) or [say("ok")]
+        self.seen: list[SocketSeen] = []
+        self.accepted = self.sockets = 0
+        self.open: set[ServerConnection] = set()
+        self.upgrade_status: int | None = None
+        self.http = Upstream()
+        self.http.scripts = [speak("responses", Speech("over http"))]
+        self._server: Server
+        self._front: asyncio.Server
+        self._pumps: set[asyncio.Task] = set()
+
+    async def start(self) -> None:
+        await self.http.start()
+        self._server = await serve(
+            self._serve, "127.0.0.1", 0, process_request=self._check, compression=None, ping_interval=None, max_size=None
+        )
+        self._front = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+
+    async def stop(self) -> None:
+        self._front.close()
+        for pump in tuple(self._pumps):
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+        self._server.close(close_connections=True)
+        await self._server.wait_closed()
+        await self.http.stop()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._front.sockets[0].getsockname()[1]}/v1"
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One port for both: the first bytes say who is meant."""
+        self.accepted += 1
+        task = asyncio.current_task()
+        self._pumps.add(task)
+        try:
+            first = await reader.read(4)
+            if not first:
+                return
+            listening = (self.http._server if first.startswith(b"POST") else self._server).sockets
+            port = next(iter(listening)).getsockname()[1]
+            behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", port)
+            behind_writer.write(first)
+            both = [
+                asyncio.ensure_future(_pump(reader, behind_writer)),  # noqa: TID251
+                asyncio.ensure_future(_pump(behind_reader, writer)),  # noqa: TID251
+            ]
+            try:
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                behind_writer.close()
+                for pump in both:
+                    pump.cancel()
+                await asyncio.gather(*both, return_exceptions=True)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+            self._pumps.discard(task)
+
+    def _check(self, connection: ServerConnection, request: Request) -> Response | None:
+        if self.upgrade_status is not None:
+            return connection.respond(HTTPStatus(self.upgrade_status), "no sockets here")
+        return None
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        self.sockets += 1
+        number, headers = self.sockets, {name.lower(): value for name, value in connection.request.headers.raw_items()}
+        self.open.add(connection)
+        leaving = asyncio.ensure_future(connection.wait_closed())  # noqa: TID251
+        seen: SocketSeen | None = None
+        try:
+            async for raw in connection:
+                seen = SocketSeen(number, raw, headers)
+                self.seen.append(seen)
+                script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
+                playing = asyncio.ensure_future(script(connection, seen))  # noqa: TID251
+                await asyncio.wait({playing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                if not playing.done():
+                    break
+                playing.result()
+        except ConnectionClosed:
+            pass
+        finally:
+            self.open.discard(connection)
+            if seen is not None:
+                seen.left_at = asyncio.get_running_loop().time()
+                seen.left.set()
+            with contextlib.suppress(asyncio.CancelledError, UnboundLocalError):
+                playing.cancel()
+                await playing
+            leaving.cancel()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while piece := await reader.read(65_536):
+            writer.write(piece)
+            await writer.drain()
+
+
+def events_of(speech: Speech, response_id: str = "") -> list[dict]:
+    """What a target answers, event by event."""
+    events = [json.loads(frame.split(b"data: ", 1)[1]) for frame in write_stream("responses", speech)]
+    for event in events:
+        if "response" in event:
+            event["response"]["id"] = response_id or "resp_1"
+            event["response"]["store"] = False
+    return events
+
+
+def say(text: str = "", *calls: ToolCall, thinking: str = "") -> SocketScript:
+    """Answer. Each response has an id of its own."""
+
+    async def script(connection: ServerConnection, seen: SocketSeen) -> None:
+        for event in events_of(Speech(text, calls, thinking), f"resp_{id(seen)}"):
+            await connection.send(json.dumps(event))
+
+    return script
+
+
+def refuse(status: int, code: str | None = None, message: str = "no", **headers: str) -> SocketScript:
+    """Send an error frame."""
+
+    async def script(connection: ServerConnection, seen: SocketSeen) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        error = {"type": "invalid_request_error", "code": code, "message": message, "param": None}
+        await connection.send(json.dumps({"type": "error", "status": status, "error": error, "headers": named}))
+
+    return script
+
+
+def die(after: int = 0) -> SocketScript:
+    """Break the connection after so many events."""
+
+    async def script(connection: ServerConnection, seen: SocketSeen) -> None:
+        for event in events_of(Speech("some words of an answer"))[:after]:
+            await connection.send(json.dumps(event))
+        await asyncio.sleep(0.01)
+        connection.transport.abort()
+
+    return script
+
+
+async def write_without_end(connection: ServerConnection, seen: SocketSeen) -> None:
+    """Begin an answer, and never end it."""
+    for event in events_of(Speech("first words of a long answer"))[:-4]:
+        await connection.send(json.dumps(event))
+    await asyncio.Event().wait()
+
+
+async def say_nothing(connection: ServerConnection, seen: SocketSeen) -> None:
+    """Never answer."""
+    await asyncio.Event().wait()

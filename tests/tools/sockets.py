@@ -1,0 +1,54 @@
+"""A client on a WebSocket, as an SDK would be: messages out, events in."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+from websockets.asyncio.client import ClientConnection, connect
+
+TERMINAL = ("response.completed", "response.incomplete", "response.failed", "error")
+
+
+class Socket:
+    """One socket, with a wait that ends."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+
+    async def say(self, text: object = "fix the typo", **more: object) -> None:
+        """Ask for a response."""
+        await self.send({"type": "response.create", "model": "auto", "store": False, "input": text, **more})
+
+    async def send(self, message: object) -> None:
+        await self.connection.send(message if isinstance(message, str | bytes) else json.dumps(message))
+
+    async def event(self) -> dict:
+        """The next event."""
+        return json.loads(await asyncio.wait_for(self.connection.recv(), 10))
+
+    async def until(self, *kinds: str) -> list[dict]:
+        """The events up to the next one of these kinds."""
+        events = [await self.event()]
+        while events[-1]["type"] not in kinds:
+            events.append(await self.event())
+        return events
+
+    async def answer(self) -> dict:
+        """The last event of the next response."""
+        return (await self.until(*TERMINAL))[-1]
+
+    async def ask(self, text: object = "fix the typo", **more: object) -> dict:
+        """A response, whole."""
+        await self.say(text, **more)
+        last = await self.answer()
+        assert last["type"] == "response.completed", last
+        return last["response"]
+
+
+@contextlib.asynccontextmanager
+async def open_socket(port: int, **headers: str) -> AsyncIterator[Socket]:
+    """A socket to a router on this machine."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with connect(f"ws://127.0.0.1:{port}/v1/responses", additional_headers=named, proxy=None) as connection:
+        yield Socket(connection)
