@@ -81,19 +81,19 @@ class House:
         reply, decision, asked = reply_to(exchange, given, caller), decided.decision, view.overrides
         whole, carried = explain(decision) if asked.explain_fully else None, carried_headers(decided.session, view, decision)
         sink = state.memory.listen(exchange, reply.sink) if asked.for_session else reply.sink
-        ending = await plan.dispatcher.send(exchange, decided, sink, explanation=whole, carried=carried)
+        ending = await plan.dispatcher.send(exchange, decided, sink, state.live, explanation=whole, carried=carried)
         if ending.outcome is Outcome.SERVED:
             reply.finish()
         return ending
 
     async def _decide(self, plan: Plan, view: RequestView) -> Decided:
         """Whose turn it is, what can be measured, which tier serves. Tokens are counted where an estimate cannot decide."""
-        state, alias = self.state, plan.models.resolve(view.model)
+        state, alias, live = self.state, plan.models.resolve(view.model), self.state.live
         turn = await run_beside(read_turn, view) if is_heavy(view) else read_turn(view)
         session = await state.memory.recall(view, turn, alias)
         view = replace(view, origins=session.origins) if session.origins else view
-        statuses = state.live.statuses(plan.targets, self.clock())
-        signals = read_signals(view, session.tell(turn), alias, statuses, state.calibration)
+        signals = read_signals(view, session.tell(turn), alias, live.statuses(plan.targets, self.clock()), state.calibration)
+        signals = live.limits.apply(signals, view, self.clock()) if live.limits.told else signals
         if len(state.running) > 1:
             await let_others_catch_up()
         if is_near_a_limit(signals) and needs_exact_count(plan.rules, view, signals):

@@ -298,7 +298,7 @@ class UpstreamRefused(UpstreamError):
         self.status = status
         self.body = body
         self.content_type = content_type
-        self.is_retryable = status in (408, 409, 425, 429) or status >= 500
+        self.is_retryable = status in (408, 409, 425, 429, 498) or status >= 500  # 498: Groq has no room for this class of work
 
     @property
     def blames_the_request(self) -> bool:

@@ -1,9 +1,9 @@
 """What happens to a request, as frozen facts in the order in which they happen. Times come from the monotonic clock.
 
-`Read, Decided, (AttemptOpened, FirstByte, FirstToken, ResponseCompleted, AttemptEnded, StateRefused)*, Settled, Recorded`. A
-request that is refused on its way skips what it never came to; one that the router answers has `AnsweredHere` after `Read`; a
-target that could only misunderstand it has an `AttemptEnded` alone. An answer in one piece is complete before its first byte
-has gone. `Settled` comes always, and `Recorded` a little later.
+`Read, Decided, (AttemptOpened, LimitsTold, FirstByte, FirstToken, ResponseCompleted, AttemptEnded, StateRefused)*, Settled,
+Recorded`. A request that is refused on its way skips what it never came to; one that the router answers has `AnsweredHere`
+after `Read`; a target that could only misunderstand it has an `AttemptEnded` alone. An answer in one piece is complete before
+its first byte has gone. `Settled` comes always, and `Recorded` a little later.
 """
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from router.contract.errors import TandemError
 from router.contract.request import JsonObject, RequestView
 from router.contract.session import SessionSnapshot
 from router.contract.signals import Turn
-from router.contract.target import Target
+from router.contract.target import LimitWindow, Target
 from router.contract.usage import Usage
 from router.contract.words import Outcome
 
@@ -48,6 +48,13 @@ class AttemptOpened(Struct, frozen=True):
     """The attempts before this one, in words."""
     dropped: tuple[str, ...]
     """What the request loses on its way to this target: fields that it refuses, or that its dialect has no word for."""
+
+
+class LimitsTold(Struct, frozen=True):
+    """An answer's head said how much is left of its target's rate limits. Most targets never say."""
+
+    target: Target
+    windows: tuple[LimitWindow, ...]
 
 
 class FirstByte(Struct, frozen=True):
@@ -118,6 +125,7 @@ Fact = (
     | Decided
     | AnsweredHere
     | AttemptOpened
+    | LimitsTold
     | FirstByte
     | FirstToken
     | ResponseCompleted

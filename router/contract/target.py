@@ -81,6 +81,15 @@ class Target:
         return dialect if dialect in self.speaks or dialect is Dialect.COMPLETIONS else min(self.speaks)
 
 
+class LimitWindow(NamedTuple):
+    """What is left of one of a target's rate limits, and when it opens again, on the monotonic clock."""
+
+    left: float
+    resets_at: float
+    counts_prompt: bool
+    """Whether it counts the tokens of prompts. Of others, requests and tokens of answers, one must be left."""
+
+
 class WorkRatio(NamedTuple):
     """How much more a target takes for a turn than was expected: calls, and tokens written. 1 until something is known."""
 
@@ -91,7 +100,8 @@ class WorkRatio(NamedTuple):
 class TargetStatus(NamedTuple):
     """A target as it is now: its recent pace, how long a new request would wait, what it is busy with, and how it works.
 
-    `closed_seconds` is how much longer it asked to be left alone, by a refusal that named a time.
+    `closed_seconds` is how much longer it asked to be left alone, by a refusal that named a time. `wait_because` says what the
+    wait is for, where that is not a queue.
     """
 
     target: Target
@@ -100,3 +110,4 @@ class TargetStatus(NamedTuple):
     in_flight: int = 0
     ratio: WorkRatio = WorkRatio()
     closed_seconds: float = 0.0
+    wait_because: str = ""

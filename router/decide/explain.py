@@ -42,6 +42,8 @@ def because_estimate(tier: Tier, chosen: Projection, other: Projection, opinions
     if pointing:
         sentence = _add(sentence, pointing)
     if looks is None or (looks.log_odds > _LOOKS_LONG) is not is_deep:
+        if other.wait_seconds >= _TOLD_WAIT_SECONDS and (wait_because := signals.statuses[other.target].wait_because):
+            return _add(sentence, wait_because)
         warm_lead = _warm_lead(chosen.target, other.target, signals)
         if warm_lead >= _TOLD_WARM_TOKENS:
             sentence = _add(sentence, f"{warm_lead // 1000}k tokens are cached there")

@@ -90,6 +90,14 @@ _LENGTH_MARKS = (
     "exceed context limit",
     "exceeds the context window",
     "exceeds the maximum number of tokens",
+    "exceeds the context length",
+    "exceeds maximum context length",
+    "greater than the context length",
+    "longer than the maximum model length",
+    "maximum prompt length is",
+    "input is too long for requested model",
+    "`inputs` tokens + `max_new_tokens` must be",
+    "request too large for model",
 )
 """How hosts say that a prompt does not fit."""
 _LIMIT_IS_TOO_LARGE = re.compile(r"max_(?:completion_|output_)?tokens\W{0,3} (?:is|are) too large")

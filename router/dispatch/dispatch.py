@@ -1,13 +1,14 @@
 """Sending a request to the targets of its decision: `rules` says whom to try, `attempt` tries."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, UpstreamRefused
-from router.contract.exchange import Exchange
+from router.contract.exchange import Exchange, cancel_error
 from router.contract.facts import AttemptEnded, Decided, Ending, StateRefused
 from router.contract.relay import Adapter, Headers, Sink
 from router.contract.request import JsonObject, RequestView
@@ -16,9 +17,11 @@ from router.contract.words import Tier
 from router.dialects.opaque import keys_for, refused_by
 from router.dispatch.ahead import Ahead, no_rival
 from router.dispatch.attempt import attempt
+from router.dispatch.budget import RetryBudget
+from router.dispatch.live import LiveStatistics
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, prepare
-from router.dispatch.rules import Form, Step, Tried, Try, candidates_of, failed_in_words, first_step, next_step
+from router.dispatch.rules import Form, GiveUp, Tried, Try, Wait, candidates_of, failed_in_words, first_step, next_step
 
 
 class Dispatcher:
@@ -49,6 +52,7 @@ class Dispatcher:
         exchange: Exchange,
         decided: Decided,
         sink: Sink,
+        live: LiveStatistics,
         *,
         explanation: JsonObject | None = None,
         carried: Mapping[Tier, Headers] = {},
@@ -59,7 +63,7 @@ class Dispatcher:
             self._ahead.look(decided, exchange.began)
         order = Order(exchange, decision, sink, self._max_response_bytes, self._clock, explanation, carried)
         tried: list[Tried] = []
-        step: Step = first_step(decision)
+        step: Try | GiveUp = first_step(decision)
         while isinstance(step, Try):
             reachable = self._reachable[step.target]
             sent, failed = view, ""
@@ -68,7 +72,11 @@ class Dispatcher:
                 view, sent, left_out = _shape(view, reachable.target, step)
                 failed = failed_in_words(tried, step.target)
             try:
-                ended = await attempt(order, sent, reachable, failed)
+                ended = await (
+                    _paid(live.budget, order, sent, reachable, failed)
+                    if step.is_paid
+                    else attempt(order, sent, reachable, failed)
+                )
             except BadRequest as misfit:  # what this target can only misunderstand another may take as it is
                 tried.append(self._note_misfit(exchange, reachable.target, step, misfit))
             else:
@@ -77,9 +85,24 @@ class Dispatcher:
                 if isinstance(ended, Ending):
                     return ended
                 tried.append(_remember(view, sent, reachable.target, step, ended))
-            candidates = [self._reachable[name].target for name in candidates_of(decision)]
-            step = next_step(candidates, tried, self._clock(), exchange.deadline)
+            step = await self._next(decision, tried, exchange, live)
         raise step.error
+
+    async def _next(self, decision: Decision, tried: Sequence[Tried], exchange: Exchange, live: LiveStatistics) -> Try | GiveUp:
+        """The next step, after the wait for what others hear of a target where the rules ask for one."""
+        candidates, deadline = [self._reachable[name].target for name in candidates_of(decision)], exchange.deadline
+        while True:
+            now = self._clock()
+            step = next_step(candidates, tried, now, deadline, live.allowance(candidates, tried[-1].target.name, now))
+            if not isinstance(step, Wait):
+                return step
+            try:
+                await live.await_news(self._reachable[step.target].target, deadline.left(now))
+            except asyncio.CancelledError as cancelled:
+                error = cancel_error(exchange.cancelled)  # a caller who is still there is told why it ends
+                if error is None:
+                    raise
+                raise error from cancelled
 
     def _note_misfit(self, exchange: Exchange, target: Target, step: Try, misfit: BadRequest) -> Tried:
         misfit.__traceback__ = None  # its frames hold the request, and would be held by it
@@ -94,6 +117,20 @@ class Dispatcher:
             return prepare(_view_for(view, reachable.target), reachable, 0).dropped
         except BadRequest as error:
             return (f"cannot be served: {error.message}",)
+
+
+async def _paid(
+    budget: RetryBudget, order: Order, view: RequestView, reachable: Reachable, failed: str
+) -> Ending | AttemptEnded:
+    """An attempt that counts against the budget."""
+    budget.take(reachable.target.name)
+    has_failed = False
+    try:
+        ended = await attempt(order, view, reachable, failed)
+        has_failed = isinstance(ended, AttemptEnded)
+        return ended
+    finally:
+        budget.give_back(reachable.target.name, order.clock(), has_failed=has_failed)
 
 
 def _view_for(view: RequestView, target: Target) -> RequestView:

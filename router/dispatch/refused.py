@@ -2,6 +2,7 @@
 
 from router.contract.errors import UpstreamAuth, UpstreamError, UpstreamMalformed, UpstreamModel, UpstreamRefused
 from router.contract.relay import Headers
+from router.dispatch.limits import longest_wait, read_windows
 from router.dispatch.outgoing import Reachable
 from router.dispatch.waits import read_retry_after
 
@@ -18,5 +19,7 @@ def read_refusal(reachable: Reachable, status: int, headers: Headers, body: byte
         return UpstreamModel(name, f'target "{name}" does not know the configured model or path (404)')
     fields, clean = dict(headers), reachable.guard.clean
     kind = clean(fields.get("content-type", "application/json").encode("latin-1", "replace")).decode("latin-1")
-    wait = read_retry_after(fields, reachable.fit.quirks.reset_headers if status == 429 else ())
+    wait = read_retry_after(fields, reachable.fit.quirks.reset_headers if status == 429 else (), body)
+    if wait is None and status == 429:
+        wait = longest_wait(read_windows(fields, 0.0), 1, 0.0) or None
     return UpstreamRefused(name, status, clean(body), kind, retry_after_seconds=wait)

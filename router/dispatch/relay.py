@@ -6,11 +6,12 @@ still be tried elsewhere.
 """
 
 import asyncio
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from router.contract.errors import TandemError, UpstreamCut, UpstreamMalformed, UpstreamRefused, UpstreamTimeout
-from router.contract.facts import AttemptOpened, FirstByte, FirstToken
+from router.contract.facts import AttemptOpened, FirstByte, FirstToken, LimitsTold
 from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import JsonObject, RequestView
 from router.contract.usage import Usage
@@ -20,6 +21,7 @@ from router.dialects.refusals import failure_event, failure_refusal
 from router.dialects.sse import StreamEnd, Tail
 from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.keys import NO_KEY
+from router.dispatch.limits import LIMIT_HEADERS, read_windows
 from router.dispatch.opening import Opening, begins_well
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable
@@ -105,9 +107,11 @@ class Relay(Struct, eq=False):
     def start(self, status: int, headers: Headers) -> None:
         self.status, self._headers = status, headers
         self._is_good = status // 100 == 2
+        fields = dict(headers)
+        if not LIMIT_HEADERS.isdisjoint(fields):
+            self._note_limits(fields)
         if not self._is_good:
             return
-        fields = dict(headers)
         coding = fields.get("content-encoding")
         if coding and coding != "identity":
             self._settle(self._malformed("compressed its answer, which was not requested"))
@@ -116,6 +120,10 @@ class Relay(Struct, eq=False):
             if kind and not kind.startswith("text/event-stream"):
                 kind = self._reachable.guard.clean(kind.encode("latin-1", "replace")).decode("latin-1")
                 self._settle(self._malformed(f"answered {kind.split(';')[0][:60]} instead of an event stream"))
+
+    def _note_limits(self, fields: Mapping[str, str]) -> None:
+        if windows := read_windows(fields, self.order.clock()):
+            self.order.exchange.note(LimitsTold(self.opened.target, windows))
 
     def write(self, data: bytes) -> None:
         tail = self._tail

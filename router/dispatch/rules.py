@@ -1,6 +1,9 @@
 """Whether a request is tried again, where and how: a pure function of what was tried so far. No socket, no clock, no loop.
 
 Everything here holds while nothing has gone to the caller. An attempt whose bytes the caller has seen is the last one.
+
+All requests share a budget of second attempts (`budget`). A move to another target is free of it once that target has served
+since the failures began, or where the first one did not fail but cannot take this request.
 """
 
 from collections.abc import Sequence
@@ -23,6 +26,7 @@ from router.contract.errors import (
 from router.contract.exchange import Deadline
 from router.contract.target import Target
 from router.dialects.hosts import says_too_long
+from router.dispatch.budget import Allowance, Standing
 
 _MAX_TARGETS_OF_TIER = 2
 _MAX_SPILL_TARGETS = 1
@@ -71,6 +75,14 @@ class Try(Struct, frozen=True):
 
     target: str
     form: Form = Form.AS_DECIDED
+    is_paid: bool = False
+    """Whether it counts against the budget."""
+
+
+class Wait(Struct, frozen=True):
+    """The budget is spent, and other requests are finding out whether this target serves: wait for what they hear."""
+
+    target: str
 
 
 class GiveUp(Struct, frozen=True):
@@ -79,7 +91,7 @@ class GiveUp(Struct, frozen=True):
     error: TandemError
 
 
-Step = Try | GiveUp
+Step = Try | Wait | GiveUp
 
 
 def candidates_of(decision: Decision) -> tuple[str, ...]:
@@ -87,13 +99,17 @@ def candidates_of(decision: Decision) -> tuple[str, ...]:
     return (*decision.targets[:_MAX_TARGETS_OF_TIER], *decision.spill[:_MAX_SPILL_TARGETS])
 
 
-def next_step(candidates: Sequence[Target], tried: Sequence[Tried], now: float, deadline: Deadline) -> Step:
+def next_step(
+    candidates: Sequence[Target], tried: Sequence[Tried], now: float, deadline: Deadline, allowance: Allowance
+) -> Step:
     """What to do now. A decision always names a target, so the first step is always a try."""
     if not tried:
         return Try(candidates[0].name)
     if deadline.left(now) <= 0:
         return GiveUp(final_error(tried))
-    return _same_again(tried[-1]) or _next_target(candidates, tried) or _once_more(tried) or GiveUp(final_error(tried))
+    rest = _other_targets(candidates, tried)
+    found = _same_again(tried[-1]) or _move(rest, tried, allowance) or (None if rest else _once_more(tried, allowance))
+    return found or GiveUp(final_error(tried, [target.name for target in rest]))
 
 
 def first_step(decision: Decision) -> Try:
@@ -110,24 +126,43 @@ def _same_again(last: Tried) -> Try | None:
     return None
 
 
-def _next_target(candidates: Sequence[Target], tried: Sequence[Tried]) -> Try | None:
-    """The next target in order that may help. A misfit says nothing of the others: the failure before it counts."""
+def _other_targets(candidates: Sequence[Target], tried: Sequence[Tried]) -> list[Target]:
+    """Those after the last one that may help. A misfit says nothing of the others: the failure before it counts."""
     names = [target.name for target in candidates]
     rest = candidates[names.index(tried[-1].target.name) + 1 :]
     failure = _last_failure(tried)
-    return next((Try(target.name) for target in rest if failure is None or may_follow(failure, target)), None)
+    return [target for target in rest if failure is None or may_follow(failure, target)]
 
 
-def _once_more(tried: Sequence[Tried]) -> Try | None:
+def _move(rest: Sequence[Target], tried: Sequence[Tried], allowance: Allowance) -> Try | Wait | None:
+    """To the next target. Without budget: to one that has served, or that nobody has asked; else wait for who has asked."""
+    failure = _last_failure(tried)
+    is_free = failure is None or _blames_request(failure.error)
+    for target in rest:
+        standing = allowance.standing(target.name)
+        if is_free or standing is Standing.PROVEN:
+            return Try(target.name)
+        if allowance.has_budget or standing is Standing.UNKNOWN:
+            return Try(target.name, is_paid=True)
+        if standing is Standing.AWAITED:
+            return Wait(target.name)
+    return None
+
+
+def _once_more(tried: Sequence[Tried], allowance: Allowance) -> Try | None:
     """The same target a second time, where there is no other: most failures of this kind pass.
 
     Not one that named a time, which is waited for by the caller, nor one that could not be reached or did not answer in time.
     """
     first, error = tried[0], tried[0].error
     is_passing = isinstance(error, UpstreamCut) or (isinstance(error, UpstreamRefused) and error.status >= 500)
-    if len(tried) > 1 or not is_passing or error.retry_after_seconds is not None:
+    if len(tried) > 1 or not is_passing or error.retry_after_seconds is not None or not allowance.has_budget:
         return None
-    return Try(first.target.name, Form.AGAIN)
+    return Try(first.target.name, Form.AGAIN, is_paid=True)
+
+
+def _blames_request(error: TandemError) -> bool:
+    return isinstance(error, UpstreamRefused) and error.blames_the_request
 
 
 def _last_failure(tried: Sequence[Tried]) -> Tried | None:
@@ -137,31 +172,33 @@ def _last_failure(tried: Sequence[Tried]) -> Tried | None:
 def may_follow(failure: Tried, target: Target) -> bool:
     """Whether a request that failed may be sent to this target. One that was too long may go to a larger window."""
     error = failure.error
-    if isinstance(error, UpstreamRefused) and error.status in (400, 413):
+    if isinstance(error, UpstreamRefused) and error.status in (400, 413, 422):
         is_larger = target.window_tokens > failure.target.window_tokens
         return is_larger and says_too_long(error.body.decode("utf-8", "replace"))
     return error.is_retryable
 
 
-def final_error(tried: Sequence[Tried]) -> TandemError:
+def final_error(tried: Sequence[Tried], not_asked: Sequence[str] = ()) -> TandemError:
     """What the caller sees when every attempt failed: the target's own words if they blame the request, else ours.
 
     A 429 among the attempts makes it one, with the shortest wait that a target asked for: there is somebody to wait for.
+    `not_asked` are targets that fail for other requests, and were spared this one.
     """
-    error = _final_error(tried)
+    error = _final_error(tried, not_asked)
     if isinstance(error, UpstreamError):
         error.was_tried_again = len(tried) > 1
     return error
 
 
-def _final_error(tried: Sequence[Tried]) -> TandemError:
+def _final_error(tried: Sequence[Tried], not_asked: Sequence[str]) -> TandemError:
     failure = _last_failure(tried)
     if failure is None:
         return tried[0].error
     last = failure.error
-    if isinstance(last, UpstreamRefused) and last.blames_the_request:
+    if _blames_request(last):
         return last
-    words = ", ".join(f"{past.target.name} ({_why(past.attempt)})" for past in tried)
+    told = [f"{past.target.name} ({_why(past.attempt)})" for past in tried]
+    words = ", ".join([*told, *(f"{name} (failing, not asked again)" for name in not_asked)])
     wait = min((past.error.retry_after_seconds for past in tried if past.error.retry_after_seconds is not None), default=None)
     if any(past.attempt.status == 429 for past in tried):
         seconds = _DEFAULT_WAIT_SECONDS if wait is None else wait
@@ -171,7 +208,7 @@ def _final_error(tried: Sequence[Tried]) -> TandemError:
     if isinstance(last, UpstreamRefused):
         failed = UpstreamRefused(last.target, UpstreamError.status, b"", "")
         return failed.reworded(f"every target that can serve this failed: {words}")
-    return last.reworded(f"{last.message}. Tried: {words}") if len(tried) > 1 else last
+    return last.reworded(f"{last.message}. Tried: {words}") if len(told) + len(not_asked) > 1 else last
 
 
 def failed_in_words(tried: Sequence[Tried], target: str) -> str:

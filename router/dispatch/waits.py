@@ -1,43 +1,75 @@
-"""How long a target asks to be left alone, from the headers of its refusal."""
+"""How long a target asks to be left alone, from its refusal, in all the ways in which hosts write a time."""
 
 import re
+import time
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 _MAX_SECONDS = 86_400
 _MOST_BELIEVED_SECONDS = 31 * _MAX_SECONDS
 """Quotas are renewed with the month. What is more is a point in time, or nonsense."""
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_STEP = re.compile(r"(\d+(?:\.\d+)?)(ms|[hms])")
+_EPOCH_SECONDS, _EPOCH_MILLISECONDS, _EPOCH_END = 1e9, 1e12, 1e13
+"""Numbers from here on count from 1970: no wait is as long."""
+_UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_STEP = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
 _DURATION = re.compile(rf"(?:{_STEP.pattern})+")
+_IN_BODY = re.compile(rb'"(?:retryDelay|retry_delay)"\s*:\s*"(\d+(?:\.\d+)?)s"')
+"""Google's `RetryInfo`, which stands in the error's details and in no header."""
 
 
-def read_retry_after(headers: Mapping[str, str], reset_headers: Iterable[str] = ()) -> float | None:
+def read_retry_after(
+    headers: Mapping[str, str], reset_headers: Iterable[str] = (), body: bytes = b"", now: float | None = None
+) -> float | None:
     """The wait in seconds, a day at most.
 
-    `reset_headers` are where this host says when a limit opens again, for a refusal without the usual header.
+    `reset_headers` are where this host says when a limit opens again, for a refusal without the usual header; `now` is the
+    time of day by our clock, for a host that does not tell its own.
     """
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0), *((name, 1.0) for name in reset_headers)):
-        text = headers.get(name, "")
-        seconds = _read_seconds(text)
-        if seconds is None and name == "retry-after":
-            seconds = _read_date(text, headers.get("date", ""))
-        if seconds is not None and 0 <= seconds * scale < _MOST_BELIEVED_SECONDS:
-            return min(seconds * scale, _MAX_SECONDS)
+        text = headers.get(name)
+        if text and (seconds := read_wait(text, headers, scale, now)) is not None:
+            return min(seconds, _MAX_SECONDS)
+    told = _IN_BODY.search(body[-4_096:]) if body else None
+    return min(float(told[1]), _MAX_SECONDS) if told else None
+
+
+def read_wait(text: str, headers: Mapping[str, str], scale: float = 1.0, now: float | None = None) -> float | None:
+    """How far off a time is: a number of seconds, a duration such as `6m0s` or `250ms`, or a moment in any spelling.
+
+    None for what is no time, is over, or is longer than anybody would wait.
+    """
+    text = text.strip()
+    seconds = _read_seconds(text)
+    if seconds is None:
+        moment = _read_date(text)
+    elif _EPOCH_SECONDS <= seconds < _EPOCH_END:
+        moment = seconds / 1000 if seconds >= _EPOCH_MILLISECONDS else seconds
+    else:
+        moment, seconds = None, seconds * scale
+    if moment is not None:
+        seconds = moment - _clock_of(headers, now)
+    return seconds if seconds is not None and 0 <= seconds < _MOST_BELIEVED_SECONDS else None
+
+
+def _clock_of(headers: Mapping[str, str], now: float | None) -> float:
+    """The target's own clock, which may differ from ours; ours where it tells none."""
+    told = _read_date(headers.get("date", ""))
+    return told if told is not None else time.time() if now is None else now
+
+
+def _read_date(text: str) -> float | None:
+    """A moment as HTTP writes it (`Wed, 21 Oct 2026 07:28:00 GMT`), or as JSON does (`2026-10-21T07:28:00Z`)."""
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            moment = read(text)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (TypeError, ValueError, OverflowError):
+            continue
     return None
 
 
-def _read_date(until: str, now: str) -> float | None:
-    """How far off a date is by the target's own clock, which may differ from ours."""
-    try:
-        return (parsedate_to_datetime(until) - parsedate_to_datetime(now)).total_seconds()
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
 def _read_seconds(text: str) -> float | None:
-    """A plain number, or a duration such as `6m0s` or `250ms`."""
-    text = text.strip()
     if _DURATION.fullmatch(text):
         return sum(float(count) * _UNITS[unit] for count, unit in _STEP.findall(text))
     try:

@@ -96,12 +96,33 @@ async def test_a_refusal_that_blames_the_request_passes_unchanged_and_is_not_ret
     assert entry["outcome"] == "REFUSED"
 
 
-async def test_a_refusal_for_length_goes_once_to_a_larger_target(pair, upstream, other_upstream):
-    upstream.scripts = [answer_json({"error": {"code": "context_length_exceeded"}}, 400)]
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"code": "context_length_exceeded"}),
+        (400, {"message": "Input is too long for requested model."}),
+        (413, {"message": "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000"}),
+        (422, {"message": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193"}),
+    ],
+)
+async def test_a_refusal_for_length_goes_once_to_a_larger_target(pair, upstream, other_upstream, status, error):
+    upstream.scripts = [answer_json({"error": error}, status)]
 
     reply = await call(pair.port, "/v1/chat/completions", chat())
 
     assert (reply.status, reply.headers["x-tandem-target"]) == (200, "sage")
+    assert (len(upstream.seen), len(other_upstream.seen)) == (1, 1)
+
+
+async def test_where_the_larger_target_finds_it_too_long_as_well_the_caller_sees_that_and_nobody_is_asked_again(
+    pair, upstream, other_upstream
+):
+    upstream.scripts = other_upstream.scripts = [answer_json({"error": {"code": "context_length_exceeded"}}, 400)]
+
+    reply = await call(pair.port, "/v1/chat/completions", chat())
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "context_length_exceeded")
+    assert (len(upstream.seen), len(other_upstream.seen)) == (1, 1)
 
 
 async def test_the_shortest_wait_that_any_target_asked_for_is_passed_on(pair, upstream, other_upstream):

@@ -6,17 +6,18 @@ from router.contract.signals import SessionPosition
 from router.contract.words import Tier
 from router.decide.explain import because_estimate, explain
 from tests.tools.exchanges import make_decision
-from tests.tools.values import make_signals
+from tests.tools.values import make_signals, make_target, stand
 
 LOOKS_QUICK = Lean(-4.0, "looks like a quick edit: rename", names_turn=True)
 LOOKS_LONG = Lean(3.0, "looks like a long task: migrate", names_turn=True)
 
 
-def say(tier: Tier, *leans: Lean, warm: int = 0, fast_wait: float = 0.0, deep_wait: float = 0.0) -> str:
+def say(tier: Tier, *leans: Lean, warm: int = 0, fast_wait: float = 0.0, deep_wait: float = 0.0, why: str = "") -> str:
     held = tuple(("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
     waits = {Tier.FAST: fast_wait, Tier.DEEP: deep_wait}
     chosen, other = (Projection(side, waits[side], 1.0, 1.0, 0.0, 0.0, False) for side in (tier, tier.other))
-    signals = make_signals(tokens=100_000, position=SessionPosition(tier, warm={tier: warm}))
+    statuses = [stand(make_target(side, side))._replace(wait_because=why) for side in Tier]
+    signals = make_signals(*statuses, tokens=100_000, position=SessionPosition(tier, warm={tier: warm}))
     return because_estimate(tier, chosen, other, Opinions(leans=held), signals)
 
 
@@ -49,6 +50,14 @@ def test_a_warm_cache_is_told_where_it_goes_against_the_looks():
 )
 def test_a_choice_against_the_looks_says_why(tier, looks, waits, end):
     assert say(tier, looks, **waits) == f"{looks.because}; {end}"
+
+
+def test_what_a_wait_is_for_is_told_before_anything_else_that_goes_against_the_looks():
+    effort = Lean(1.2, "reasoning effort is max")
+    told = say(Tier.DEEP, LOOKS_QUICK, effort, warm=80_000, fast_wait=60.0, why="spark rests after 5 failures in a row")
+
+    assert told.endswith("; spark rests after 5 failures in a row")
+    assert say(Tier.DEEP, LOOKS_LONG, fast_wait=60.0, why="spark rests") == LOOKS_LONG.because
 
 
 def test_a_reason_that_says_what_the_turn_looks_like_and_more_takes_its_place():

@@ -38,6 +38,14 @@ def test_a_limit_that_is_too_large_is_no_refusal_for_length():
         ("the request exceeds the available context size", True),
         ("max_tokens is too large: 9. The maximum context length is 8", False),
         ("rate limit reached", False),
+        ("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", True),
+        ("the input length exceeds the context length", True),
+        ("The decoder prompt (length 5000) is longer than the maximum model length of 4096.", True),
+        ("ValidationException: Input is too long for requested model.", True),
+        ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193", True),
+        ("The number of tokens to keep from the initial prompt is greater than the context length", True),
+        ("Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000", True),
+        ("tools: the list is too long", False),
     ],
 )
 def test_a_refusal_for_length_is_known_by_its_words(words, expected):

@@ -5,6 +5,8 @@ import json
 from typing import NamedTuple
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from router.contract.errors import (
@@ -44,20 +46,22 @@ RESPONSE = {
 class Trial:
     """A request on its way through these targets, with everything that watches it."""
 
-    def __init__(self, *reachable, view=None, spill=(), seconds=600.0, clock=None) -> None:
+    def __init__(self, *reachable, view=None, spill=(), seconds=600.0, clock=None, live=None, name="req_test") -> None:
         self.reachable = reachable
         self.clock = clock or asyncio.get_running_loop().time
         self.dispatcher = dispatcher_of(*reachable, clock=self.clock)
-        self.live, self.sink = LiveStatistics(), RecordingSink()
+        self.live, self.sink = live or LiveStatistics(), RecordingSink()
         view = view or ask()
         own = tuple(each.target.name for each in reachable if each.target.name not in spill)
         self.decided = make_decided(view, make_decision(targets=own, spill=tuple(spill)))
-        self.exchange = make_exchange(self.live, dialect=view.dialect, seconds=seconds)
+        self.exchange = make_exchange(
+            self.live, name=name, dialect=view.dialect, seconds=seconds, began=asyncio.get_running_loop().time()
+        )
         self.exchange.note(Read(view))
         self.exchange.note(self.decided)
 
     async def run(self):
-        return await self.dispatcher.send(self.exchange, self.decided, self.sink)
+        return await self.dispatcher.send(self.exchange, self.decided, self.sink, self.live)
 
     def begin(self) -> asyncio.Task:
         task = asyncio.get_running_loop().create_task(self.run())
@@ -405,3 +409,125 @@ async def test_the_adapters_of_all_targets_are_listed():
     trial = Trial(reach(SPARK), reach(OWL))
 
     assert trial.dispatcher.adapters == [each.adapter for each in trial.reachable]
+
+
+def later(seconds, script):
+    """The same, after a while."""
+    return lambda sink: asyncio.get_running_loop().call_later(seconds, script, sink)
+
+
+def crowd(count, *reachable, seconds=600.0) -> list[Trial]:
+    """So many requests at once, with one picture of the targets."""
+    live = LiveStatistics()
+    return [Trial(*reachable, spill=("sage",), live=live, name=f"req_{number}", seconds=seconds) for number in range(count)]
+
+
+async def run_all(trials):
+    return await asyncio.gather(*(trial.begin() for trial in trials), return_exceptions=True)
+
+
+@jumping_clock
+async def test_those_beyond_the_budget_wait_for_the_first_answer_of_the_other_tier_and_then_all_go_there():
+    spark, sage = reach(SPARK, BROKEN), reach(SAGE, later(5.0, answers()))
+    trials = crowd(40, spark, sage)
+    tasks = [trial.begin() for trial in trials]
+    await asyncio.sleep(1.0)
+    assert len(sage.adapter.opened) == 8
+
+    endings = await asyncio.gather(*tasks)
+
+    assert {ending.outcome for ending in endings} == {Outcome.SERVED}
+    assert len(sage.adapter.opened) == 40
+    assert seconds_passed() == 10.0
+
+
+@jumping_clock
+async def test_those_that_wait_fail_when_all_that_went_before_them_failed():
+    spark, sage = reach(SPARK, BROKEN), reach(SAGE, later(5.0, BROKEN))
+
+    errors = await run_all(crowd(40, spark, sage))
+
+    assert all(isinstance(error, UpstreamRefused) for error in errors)
+    assert len(sage.adapter.opened) == 8
+    assert "sage (failing, not asked again)" in errors[-1].message
+    assert seconds_passed() == 5.0
+
+
+@jumping_clock
+async def test_those_that_wait_do_so_until_their_deadline_at_most():
+    spark, sage = reach(SPARK, BROKEN), reach(SAGE, hangs)
+
+    errors = await run_all(crowd(40, spark, sage, seconds=30.0))
+
+    assert all(isinstance(error, (UpstreamRefused, UpstreamTimeout)) for error in errors)
+    assert len(sage.adapter.opened) == 8
+    assert seconds_passed() == 30.0
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"), [(CancelReason.STOPPING, Unavailable), (CancelReason.CALLER_LEFT, asyncio.CancelledError)]
+)
+@jumping_clock
+async def test_one_that_waits_can_be_cancelled_and_is_told_why(reason, kind):
+    trials = crowd(40, reach(SPARK, BROKEN), reach(SAGE, later(5.0, answers())))
+    tasks = [trial.begin() for trial in trials]
+    await asyncio.sleep(1.0)
+    trials[-1].exchange.cancel(reason)
+
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert isinstance(ended[-1], kind)
+    assert {ending.outcome for ending in ended[:-1]} == {Outcome.SERVED}
+
+
+@jumping_clock
+async def test_where_both_fast_targets_fail_the_waiting_reach_deep():
+    spark, owl, sage = reach(SPARK, BROKEN), reach(OWL, later(1.0, BROKEN)), reach(SAGE, later(1.0, answers()))
+
+    endings = await run_all(crowd(40, spark, owl, sage))
+
+    assert {ending.outcome for ending in endings} == {Outcome.SERVED}
+    assert len(owl.adapter.opened) == 8
+    assert len(sage.adapter.opened) == 40
+
+
+def cut_stream(sink):
+    sink.start(200, (("content-type", "text/event-stream"),))
+    sink.write(chat_frame("a"))
+    sink.fail(UpstreamUnreachable("spark", "gone"))
+
+
+SCRIPTS = some.sampled_from([BROKEN, BUSY, BLAMED, streams(), cut_stream, streams(b": wait\n\n"), hangs])
+PLAYS = some.lists(some.tuples(some.floats(0, 20), SCRIPTS), min_size=1, max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PLAYS, PLAYS, PLAYS, some.integers(1, 60), some.floats(0.5, 60))
+def test_in_any_history_no_target_is_called_after_a_byte_nor_after_the_deadline_nor_beyond_the_budget(
+    fast, other, deep, count, seconds
+):
+    @jumping_clock
+    async def run() -> None:
+        reached = [
+            reach(target, *(later(*play) for play in plays)) for target, plays in ((SPARK, fast), (OWL, other), (SAGE, deep))
+        ]
+        live = LiveStatistics()
+        view = ask(stream=True)
+        trials = [
+            Trial(*reached, view=view, spill=("sage",), live=live, name=f"req_{number}", seconds=seconds)
+            for number in range(count)
+        ]
+        await run_all(trials)
+
+        for trial in trials:
+            names = names_of(trial.exchange.journal)
+            assert "FirstByte" not in names or "AttemptOpened" not in names[names.index("FirstByte") :]
+            assert all(opened.at < trial.exchange.deadline.at for opened in trial.opened)
+            assert seconds_passed() <= trial.exchange.deadline.at + 0.001
+        served = sum("FirstByte" in names_of(trial.exchange.journal) for trial in trials)
+        calls = sum(len(each.adapter.opened) for each in reached)
+        if not served and seconds < 10:  # nothing proven, and no unit came back
+            blamed = sum(attempt[1] == 400 for trial in trials for attempt in trial.attempts)
+            assert calls <= count + max(3, count // 5) + 2 + blamed
+
+    run()

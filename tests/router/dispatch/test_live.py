@@ -3,11 +3,12 @@ from dataclasses import replace
 import pytest
 
 from router.contract.entry import Attempt
-from router.contract.errors import UpstreamRefused
+from router.contract.errors import UpstreamRefused, UpstreamUnreachable
 from router.contract.facts import AttemptEnded, AttemptOpened, FirstToken, Read
 from router.contract.target import WorkRatio
 from router.contract.words import Tier
-from router.dispatch.live import LiveStatistics
+from router.dispatch.budget import Standing
+from router.dispatch.live import RESTED_WAIT_SECONDS, LiveStatistics
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.values import make_target, make_view
 
@@ -196,3 +197,104 @@ def test_a_new_plan_finds_the_figures_of_its_targets_and_lists_no_others():
     assert set(statuses) == {"spark", "owl"}
     assert live.statuses(renewed, 2.4)["spark"].target is renewed["spark"]
     assert live.statuses(renewed, 2.4)["spark"].in_flight == 0
+
+
+GONE = UpstreamUnreachable("spark", "nobody there")
+
+
+def fail_often(live, count=5, at=100.0, target=SPARK, error=GONE):
+    for _ in range(count):
+        Call(live, at=at, target=target).end(at, error=error)
+
+
+def test_a_target_that_failed_five_times_in_a_row_rests_and_names_no_time():
+    live = LiveStatistics()
+    fail_often(live, 4)
+    assert status(live, 100.1).wait_seconds == 0
+    fail_often(live, 1)
+
+    found = status(live, 100.2)
+    assert (found.wait_seconds, found.closed_seconds) == (RESTED_WAIT_SECONDS, 0)
+    assert status(live, 100.2, "sage").wait_seconds == 0
+
+
+def test_a_refusal_that_blames_the_request_is_no_failure_of_the_target():
+    live = LiveStatistics()
+    fail_often(live, 9, error=UpstreamRefused("spark", 400, b"", ""))
+
+    assert status(live, 100.1).wait_seconds == 0
+
+
+def test_after_its_rest_one_request_goes_there_and_the_others_only_when_it_served():
+    live = LiveStatistics()
+    fail_often(live)
+    assert status(live, 101.1).wait_seconds == 0
+    probe = Call(live, at=101.1)
+    assert status(live, 101.2).wait_seconds == RESTED_WAIT_SECONDS
+
+    probe.begin(101.3)
+    assert status(live, 101.3).wait_seconds == 0
+
+
+def test_a_probe_that_fails_doubles_the_rest_and_one_whose_caller_left_leaves_it_to_the_next():
+    live = LiveStatistics()
+    fail_often(live)
+    Call(live, at=101.5).end(101.6, error=GONE)
+    assert status(live, 103.5).wait_seconds == RESTED_WAIT_SECONDS
+    assert status(live, 103.7).wait_seconds == 0
+
+    left = Call(live, at=104.0)
+    left.exchange.note(AttemptEnded(104.1, SPARK, Attempt("spark", None, "abandoned", 0.1), None, None, None, False))
+    assert status(live, 104.2).wait_seconds == 0
+
+
+def test_where_every_target_rests_none_is_passed_over():
+    live = LiveStatistics()
+    fail_often(live)
+    fail_often(live, target=SAGE)
+
+    assert [status(live, 100.5, name).wait_seconds for name in TARGETS] == [0, 0]
+
+
+def test_an_answer_to_a_call_from_before_the_failures_ends_no_rest_and_opens_no_closed_target():
+    live = LiveStatistics()
+    early = Call(live, at=50.0)
+    fail_often(live)
+    Call(live, at=100.0).end(100.0, error=busy(30))
+    early.end(100.1, 900.0)
+
+    found = status(live, 100.2)
+    assert found.wait_seconds == RESTED_WAIT_SECONDS
+    assert found.closed_seconds > 29
+
+
+def test_what_a_request_may_do_after_a_failure_is_told_from_what_others_met():
+    live = LiveStatistics()
+    status(live, 0.0)
+    Call(live, at=100.0).end(100.0, error=GONE)
+    assert live.allowance((SPARK, SAGE), "spark", 100.1).standing("sage") is Standing.UNKNOWN
+    asked = Call(live, at=100.2, target=SAGE)
+    assert live.allowance((SPARK, SAGE), "spark", 100.3).standing("sage") is Standing.AWAITED
+    asked.begin(100.4)
+    assert live.allowance((SPARK, SAGE), "spark", 100.5).standing("sage") is Standing.PROVEN
+
+
+def test_the_budget_grows_with_the_calls_that_are_open():
+    live = LiveStatistics()
+    for _ in range(3):
+        live.budget.take("sage")
+    assert not live.allowance((SPARK, SAGE), "spark", 0.0).has_budget
+    calls = [Call(live) for _ in range(19)]
+
+    assert live.allowance((SPARK, SAGE), "spark", 0.0).has_budget
+    assert len(calls) == 19
+
+
+def test_a_limit_of_one_callers_own_key_closes_the_target_for_nobody_else():
+    live, own = LiveStatistics(), replace(SPARK, takes_callers_key=True)
+    for _ in range(6):
+        Call(live, at=100.0, target=own).end(100.0, error=busy(30))
+
+    found = live.statuses({"spark": own}, 100.1)["spark"]
+    assert (found.closed_seconds, found.wait_seconds) == (0, 0)
+    assert [window.resets_at for windows in live.limits.told.values() for window in windows] == [130.0]

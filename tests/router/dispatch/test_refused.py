@@ -39,3 +39,17 @@ def test_any_other_status_keeps_the_targets_own_body_without_its_key(status):
 def test_the_wait_that_a_target_asks_for_is_read():
     assert read_refusal(SPARK, 429, (("retry-after", "7"),), b"").retry_after_seconds == 7
     assert read_refusal(SPARK, 503, (), b"").retry_after_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "seconds"),
+    [
+        (429, (("x-ratelimit-remaining-requests-day", "0"), ("x-ratelimit-reset-requests-day", "33")), b"", 33),
+        (429, (("x-ratelimit-remaining-requests", "5"), ("x-ratelimit-reset-requests", "33")), b"", None),
+        (429, (("x-tokenlimit-remaining", "0"), ("x-tokenlimit-reset", "4s"), ("retry-after", "2")), b"", 2),
+        (429, (), b'{"error": {"details": [{"retryDelay": "12s"}]}}', 12),
+        (500, (("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "33")), b"", None),
+    ],
+)
+def test_a_refusal_for_a_limit_takes_its_wait_from_where_the_host_tells_it(status, headers, body, seconds):
+    assert read_refusal(SPARK, status, headers, body).retry_after_seconds == seconds

@@ -24,7 +24,19 @@ from router.contract.errors import (
 )
 from router.contract.exchange import Deadline
 from router.contract.words import Tier
-from router.dispatch.rules import Form, GiveUp, Tried, Try, candidates_of, failed_in_words, final_error, first_step, next_step
+from router.dispatch.budget import Allowance, Standing
+from router.dispatch.rules import (
+    Form,
+    GiveUp,
+    Tried,
+    Try,
+    Wait,
+    candidates_of,
+    failed_in_words,
+    final_error,
+    first_step,
+    next_step,
+)
 from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target
 
@@ -46,8 +58,16 @@ def tried(target, error, form=Form.AS_DECIDED, **more):
     return Tried(target, Attempt(target.name, status, error.code, 0.1), error, form, **more)
 
 
-def step(*past, candidates=ALL, now=0.0, deadline=LATER):
-    return next_step(candidates, past, now, deadline)
+def allow(standing=Standing.PROVEN, *, has_budget=True, **each):
+    return Allowance(has_budget, {**dict.fromkeys(("spark", "flash", "sage", "large", "same", "small"), standing), **each})
+
+
+FREELY = allow()
+"""Every target has lately served, and the budget has room."""
+
+
+def step(*past, candidates=ALL, now=0.0, deadline=LATER, allowance=FREELY):
+    return next_step(candidates, past, now, deadline, allowance)
 
 
 def test_the_first_step_calls_the_first_target():
@@ -67,7 +87,7 @@ def test_the_first_of_a_decisions_candidates_is_called_first(targets, spill):
     assert first_step(decision) == Try(candidates_of(decision)[0])
 
 
-@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 529])
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 498, 500, 502, 503, 529])
 def test_a_passing_refusal_goes_to_the_next_target(status):
     assert step(tried(SPARK, refused(SPARK, status))) == Try("flash")
 
@@ -87,7 +107,7 @@ def test_a_refusal_that_blames_the_request_is_the_callers_to_see(status):
     assert step(tried(SPARK, error)) == GiveUp(error)
 
 
-@pytest.mark.parametrize("status", [400, 413])
+@pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_request_that_was_too_long_goes_to_a_larger_window_only(status):
     past = tried(SAGE, refused(SAGE, status, TOO_LONG))
 
@@ -182,13 +202,13 @@ def test_an_overload_is_told_as_one_and_other_refusals_as_a_failure_of_the_targe
 def test_a_failure_that_may_pass_is_tried_once_more_where_there_is_no_other_target(status):
     past = tried(SPARK, refused(SPARK, status))
 
-    assert step(past, candidates=(SPARK,)) == Try("spark", Form.AGAIN)
+    assert step(past, candidates=(SPARK,)) == Try("spark", Form.AGAIN, is_paid=True)
     found = step(past, tried(SPARK, refused(SPARK, status), Form.AGAIN), candidates=(SPARK,))
     assert isinstance(found, GiveUp)
 
 
 def test_a_stream_that_was_cut_before_its_first_event_is_tried_once_more():
-    assert step(tried(SPARK, UpstreamCut("spark", "x")), candidates=(SPARK,)) == Try("spark", Form.AGAIN)
+    assert step(tried(SPARK, UpstreamCut("spark", "x")), candidates=(SPARK,)) == Try("spark", Form.AGAIN, is_paid=True)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +263,7 @@ def make_error(target, kind, body):
 def test_whatever_fails_the_attempts_end_and_nobody_is_called_twice_in_the_same_way(outcomes, count):
     candidates, past = ALL[:count], []
     for kind, body, sent_reference, sent_state in [*outcomes, *[(("refused", 500), b"{}", False, False)] * 12]:
-        found = next_step(candidates, past, 0.0, LATER)
+        found = next_step(candidates, past, 0.0, LATER, FREELY)
         if isinstance(found, GiveUp):
             break
         target = next(one for one in candidates if one.name == found.target)
@@ -262,7 +282,7 @@ def test_whatever_fails_the_attempts_end_and_nobody_is_called_twice_in_the_same_
 
 @given(some.floats(0, 200), ERRORS, BODIES)
 def test_a_step_never_outlives_the_deadline(now, kind, body):
-    found = next_step(ALL, [tried(SPARK, make_error(SPARK, kind, body))], now, LATER)
+    found = next_step(ALL, [tried(SPARK, make_error(SPARK, kind, body))], now, LATER, FREELY)
 
     assert isinstance(found, GiveUp) or now < LATER.at
 
@@ -270,7 +290,62 @@ def test_a_step_never_outlives_the_deadline(now, kind, body):
 @given(ERRORS, BODIES)
 def test_only_errors_of_a_target_are_tried_elsewhere(kind, body):
     error = make_error(SPARK, kind, body)
-    found = next_step(ALL, [tried(SPARK, error)], 0.0, LATER)
+    found = next_step(ALL, [tried(SPARK, error)], 0.0, LATER, FREELY)
 
     if isinstance(found, Try):
         assert isinstance(error, (UpstreamError, BadRequest))
+
+
+BROKEN = tried(SPARK, refused(SPARK, 500))
+
+
+@pytest.mark.parametrize(
+    ("standing", "with_budget", "without"),
+    [
+        (Standing.PROVEN, Try("flash"), Try("flash")),
+        (Standing.UNKNOWN, Try("flash", is_paid=True), Try("flash", is_paid=True)),
+        (Standing.AWAITED, Try("flash", is_paid=True), Wait("flash")),
+        (Standing.FAILED, Try("flash", is_paid=True), Try("sage")),
+    ],
+)
+def test_a_move_is_free_to_a_target_that_has_served_and_else_shares_the_budget(standing, with_budget, without):
+    assert step(BROKEN, allowance=allow(flash=standing)) == with_budget
+    assert step(BROKEN, allowance=allow(flash=standing, has_budget=False)) == without
+
+
+def test_without_budget_a_request_gives_up_when_every_other_target_fails_too_and_names_them():
+    found = step(BROKEN, allowance=allow(Standing.FAILED, has_budget=False))
+
+    assert isinstance(found, GiveUp)
+    assert "spark (500), flash (failing, not asked again), sage (failing, not asked again)" in found.error.message
+    assert not found.error.was_tried_again
+
+
+def test_the_same_target_a_second_time_costs_budget_and_does_not_wait_for_it():
+    assert step(BROKEN, candidates=(SPARK,)) == Try("spark", Form.AGAIN, is_paid=True)
+    assert isinstance(step(BROKEN, candidates=(SPARK,), allowance=allow(has_budget=False)), GiveUp)
+
+
+@pytest.mark.parametrize(
+    "past", [tried(SPARK, Misfit("no tools here")), tried(replace(SPARK, window_tokens=10), refused(SPARK, 400, TOO_LONG))]
+)
+def test_where_no_target_failed_a_move_costs_nothing(past):
+    assert step(past, allowance=allow(Standing.AWAITED, has_budget=False)) == Try("flash")
+
+
+STANDINGS = some.sampled_from(list(Standing))
+
+
+@given(some.floats(0, 200), ERRORS, BODIES, some.booleans(), STANDINGS, STANDINGS)
+def test_without_budget_only_one_that_nobody_asked_is_paid_for_and_nothing_waits_past_the_deadline(
+    now, kind, body, has_budget, flash, sage
+):
+    allowance = allow(has_budget=has_budget, flash=flash, sage=sage)
+    found = next_step(ALL, [tried(SPARK, make_error(SPARK, kind, body))], now, LATER, allowance)
+
+    assert isinstance(found, GiveUp) or now < LATER.at
+    if isinstance(found, Wait):
+        assert not has_budget
+        assert allowance.standing(found.target) is Standing.AWAITED
+    if isinstance(found, Try) and found.is_paid:
+        assert has_budget or allowance.standing(found.target) is Standing.UNKNOWN

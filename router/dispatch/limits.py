@@ -1,0 +1,109 @@
+"""What targets say is left of their rate limits: read from the headers of any answer, and heeded by the next decision.
+
+A target that has too little left for a request is not ruled out. The time until its limit opens again is an expected wait like
+any other, so that it is passed over only while another is sooner done.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from router.contract.exchange import Exchange
+from router.contract.facts import LimitsTold, Read
+from router.contract.request import RequestView
+from router.contract.secret import read_callers_key
+from router.contract.signals import Signals
+from router.contract.target import LimitWindow, Target, TargetStatus
+from router.dispatch.waits import read_wait
+
+_ENDINGS = (
+    "requests tokens requests-minute requests-hour requests-day tokens-minute tokens-hour tokens-day tokens-prompt "
+    "tokens-cached-prompt tokens-generated input-tokens output-tokens"
+).split()
+LIMIT_HEADERS = frozenset(
+    {
+        "x-ratelimit-remaining",
+        "x-tokenlimit-remaining",
+        *(f"x-ratelimit-remaining-{ending}" for ending in _ENDINGS),
+        *(f"anthropic-ratelimit-{ending}-remaining" for ending in _ENDINGS),
+    }
+)
+"""How hosts name what is left: OpenAI, Azure, Groq and xAI, Cerebras and SambaNova by window, Fireworks by kind of token,
+Together and OpenRouter without either, Anthropic in an order of its own. With `reset` for `remaining`, when it opens again."""
+_OF_ANSWER = re.compile("generated|output")
+_MAX_KEPT = 1_000
+"""Callers with a key of their own. The one that was heard of first is forgotten first."""
+
+_Place = tuple[str, int]
+"""A target, and whose key was used there."""
+
+
+def read_windows(headers: Mapping[str, str], now: float, wall: float | None = None) -> tuple[LimitWindow, ...]:
+    """What is left in each window, for those that say when they open again. `wall` is the time of day, as in `waits`."""
+    found = []
+    for name in LIMIT_HEADERS.intersection(headers):
+        wait = read_wait(headers.get(name.replace("remaining", "reset"), ""), headers, now=wall)
+        try:
+            left = float(headers[name])
+        except ValueError:
+            continue
+        if wait is not None and not math.isnan(left):
+            counts_prompt = "token" in name and _OF_ANSWER.search(name) is None
+            found.append(LimitWindow(left, now + wait, counts_prompt))
+    return tuple(found)
+
+
+def longest_wait(windows: tuple[LimitWindow, ...], prompt_tokens: int, now: float) -> float:
+    """How long until all of them can take a request of this size: none if they can now."""
+    short = [window.resets_at for window in windows if window.left < (prompt_tokens if window.counts_prompt else 1)]
+    return max(0.0, max(short, default=now) - now)
+
+
+class RateLimits:
+    """What every target last said. A new answer takes the place of an older one."""
+
+    def __init__(self) -> None:
+        self.told: dict[_Place, tuple[LimitWindow, ...]] = {}
+        """Empty where no target speaks of limits: then no decision need ask."""
+
+    def note(self, exchange: Exchange, fact: LimitsTold) -> None:
+        """Keep what an answer said."""
+        read = exchange.last(Read)
+        place = _place(fact.target, read.view if read is not None else None)
+        self.told.pop(place, None)
+        self.told[place] = fact.windows
+        if len(self.told) > _MAX_KEPT:
+            del self.told[next(iter(self.told))]
+
+    def close(self, exchange: Exchange, target: Target, until: float) -> None:
+        """Take a refusal for one key of many: nothing is left there until then."""
+        self.note(exchange, LimitsTold(target, (LimitWindow(0, until, counts_prompt=False),)))
+
+    def apply(self, signals: Signals, view: RequestView, now: float) -> Signals:
+        """The same signals, with the wait for a limit at each target that has too little left for this request."""
+        tokens, statuses = signals.prompt.tokens, signals.statuses
+        heeded = {name: self._heed(status, view, tokens, now) for name, status in statuses.items()}
+        return replace(signals, statuses=heeded) if heeded != statuses else signals
+
+    def _heed(self, status: TargetStatus, view: RequestView, tokens: int, now: float) -> TargetStatus:
+        place = _place(status.target, view)
+        windows = self.told.get(place)
+        if windows is None:
+            return status
+        if max(window.resets_at for window in windows) <= now:
+            del self.told[place]
+            return status
+        wait = longest_wait(windows, tokens, now)
+        if wait <= status.wait_seconds:
+            return status
+        because = f"{status.target.name} is at its rate limit for another {math.ceil(wait)} s"
+        return status._replace(wait_seconds=wait, wait_because=because)
+
+
+def _place(target: Target, view: RequestView | None) -> _Place:
+    """Where callers bring their own keys, each has limits of its own. Of a key only its hash is kept, and not on disk."""
+    if view is None or not target.takes_callers_key:
+        return target.name, 0
+    return target.name, hash(read_callers_key(view.headers, view.dialect))
