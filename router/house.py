@@ -62,18 +62,18 @@ class House:
             exchange.note(Settled(self.clock(), ending, recorder.body if recorder else None))
 
     async def _answer(self, plan: Plan, exchange: Exchange, caller: Sink) -> Ending:
-        state, arrival, own = self.state, exchange.arrival, exchange.arrival.responses
+        state, arrival, own, stored = self.state, exchange.arrival, exchange.arrival.responses, self.state.responses
         given = await run_beside(read_request, arrival) if len(arrival.raw) > HEAVY_BYTES else read_request(arrival)
-        given = given if is_complete(given) else await complete(given, own or state.responses, plan.targets.values())
+        given = given if is_complete(given) else await complete(given, own or stored, plan.targets.values())
         exchange.note(Read(given))
         view = given if not plan.heeds_lines else await run_beside(heed_lines, given) if is_heavy(given) else heed_lines(given)
         if (line := view.overrides.line) is not None and line.is_alone:
             exchange.note(AnsweredHere(read_turn(given)))
-            words = await state.memory.set_tier(view, line, plan.models.resolve(view.model))
-            return say_here(given, words, state.responses, caller, own)
+            return say_here(given, await state.memory.set_tier(view, plan.models.resolve(view.model)), stored, caller, own)
         if is_one_of_many := len(state.running) > 1:
             await let_others_catch_up()
         if (own or view.operation is Operation.COUNT_TOKENS) and await answer_here(given, state, own, caller):
+            exchange.note(AnsweredHere(read_turn(given)))
             return Ending(Outcome.SERVED, 200)
         exchange.note(decided := await self._decide(plan, view))
         if is_one_of_many:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Settled, StateRefused
 from router.contract.relay import KeepingSink, Sink
-from router.contract.request import InBand, Overrides, RequestView
+from router.contract.request import Overrides, RequestView
 from router.contract.session import NOBODY, SessionSnapshot, SessionState
 from router.contract.signals import Alias, SessionPosition, Turn
 from router.contract.stores import SessionStore
@@ -133,12 +133,13 @@ class SessionMemory:
         if known is not None:
             self._sessions.keep(session.key, known)
 
-    async def set_tier(self, view: RequestView, line: InBand, alias: Alias) -> str:
+    async def set_tier(self, view: RequestView, alias: Alias) -> str:
         """Remember a message that is only a line, and say so. No target learns of it, and later requests leave it out.
 
         A session without a name of its own need not remember the line, which comes with every request.
         """
-        turn = read_turn(view)
+        turn, line = read_turn(view), view.overrides.line
+        assert line is not None
         session = await self.recall(view, turn, alias)
         before = state = self._sessions.current(session)
         place = line.place - 1  # so that the next message, which takes this one's place, is newer

@@ -26,8 +26,9 @@ async def test_codex_makes_a_tool_call_and_ends_its_turn(tandem, tmp_path):
     said = await run_client(codex(tandem.url), make_scratch(tmp_path), CODEX_KEY)
 
     assert "simulated fast tier: no model was asked" in said
-    entries = await tandem.entries(2)
+    entries = await tandem.entries(3)
     assert [(entry["turn_kind"], entry["tier"], entry["outcome"]) for entry in entries] == [
+        ("prewarm", None, "SERVED"),  # over its socket, before the first turn
         ("ask", "fast", "SERVED"),
         ("tool_loop", "fast", "SERVED"),
     ]
@@ -50,7 +51,7 @@ async def test_the_log_that_a_client_leaves_replays_to_the_score_that_was_served
         await run_client(codex(tandem.url), scratch, CODEX_KEY)
     else:
         await run_client(claude(), scratch, claude_environment(tandem.url))
-    served = (await tandem.entries(2))[0]
+    served = next(entry for entry in await tandem.entries(3 if name == "codex" else 2) if entry["turn_kind"] == "ask")
 
     tally = Tally()
     (case,) = cases_of(read_logs(find_logs([scratch / "home"], tally), tally))

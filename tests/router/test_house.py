@@ -263,7 +263,7 @@ async def test_a_count_that_needs_no_target_is_read_answered_and_settled():
 
     await walk.task
 
-    assert walk.facts == ["Read", "Settled", "Recorded"]
+    assert walk.facts == ["Read", "AnsweredHere", "Settled", "Recorded"]
     assert json.loads(walk.sink.body)["input_tokens"] == 42
     assert ending_of(walk).outcome is Outcome.SERVED
 

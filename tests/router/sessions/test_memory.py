@@ -204,7 +204,9 @@ async def test_a_line_alone_is_remembered_for_a_named_session_and_survives_a_res
     store = SqliteSessions(SqliteWriter(tmp_path / "tandem.db", LEDGER, on_failure=print))
     view = chat("hello", "hi", "tier: deep", prompt_cache_key="s")
 
-    said = await SessionMemory(store).set_tier(view, InBand(Tier.DEEP, 2, is_alone=True, mark="m"), Alias("auto"))
+    line = InBand(Tier.DEEP, 2, is_alone=True, mark="m")
+
+    said = await SessionMemory(store).set_tier(replace(view, overrides=Overrides(line=line)), Alias("auto"))
 
     assert said == "This session is set to deep."
     assert (await look(SessionMemory(store), chat("hello", "hi", "do it", prompt_cache_key="s"))).override is Tier.DEEP

@@ -154,7 +154,7 @@ class Talk:
         view = heed_lines(make_view({"model": turn.name, "messages": self.messages}, Dialect.CHAT, headers))
         alias, line = NAMES.resolve(turn.name), view.overrides.line
         if line is not None and line.is_alone:
-            await self.memory.set_tier(view, line, alias)
+            await self.memory.set_tier(view, alias)
             return None
         known = await self.memory.recall(view, read_turn(view), alias)
         told = known.tell(read_turn(view))
