@@ -200,10 +200,10 @@ def show(found: dict[str, dict[str, float]]) -> list[str]:
     """Print the table, and answer what was missed."""
     missed = []
     ways = ("direct", "http", "socket", "deflated")
-    heading = "".join(f"{way:>11}" for way in ways)
+    heading = "".join(f"{way:>13}" for way in ways)
     print(f"{'real time':<50}{heading}{'ratio':>8}  bar")
     for bar in BARS:
-        cells = "".join(f"{found[way][bar.name]:>11,.1f}" if bar.name in found[way] else f"{'':>11}" for way in ways)
+        cells = "".join(f"{found[way][bar.name]:>13,.1f}" if bar.name in found[way] else f"{'':>13}" for way in ways)
         ratio = found["socket"][bar.name] / found["http"][bar.name]
         is_missed = ratio > bar.most
         print(f"{bar.title:<50}{cells}{ratio:>8.2f}  ≤ {bar.most:.2f}{'  missed' if is_missed else ''}")
@@ -211,7 +211,7 @@ def show(found: dict[str, dict[str, float]]) -> list[str]:
     silence = found["socket"]["silence_ms"]
     is_missed = silence > MOST_SILENCE_MS
     title = "interrupt to the model's silence, p99, ms"
-    print(f"{title:<50}{'':>22}{silence:>11,.1f}{'':>19}  ≤ {MOST_SILENCE_MS:g}{'  missed' if is_missed else ''}")
+    print(f"{title:<50}{'':>26}{silence:>13,.1f}{'':>21}  ≤ {MOST_SILENCE_MS:g}{'  missed' if is_missed else ''}")
     return [*missed, title] if is_missed else missed
 
 
