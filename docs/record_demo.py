@@ -90,7 +90,7 @@ def record(command: list[str]) -> Iterator[tuple[float, str]]:
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
     began = time.monotonic()
-    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment, cwd=ROOT) as process:  # noqa: S603
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment, cwd=ROOT) as process:  # noqa: S603  ours
         os.close(its)
         rest = b""
         while piece := _read(ours):

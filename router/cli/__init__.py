@@ -137,7 +137,8 @@ def _open_streams() -> None:
     """Put something in the place of standard streams that whoever started us had closed."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
+            nowhere = open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8")  # noqa: SIM115  open to the end
+            setattr(sys, name, nowhere)
 
 
 def _close_output() -> None:

@@ -170,7 +170,7 @@ def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[s
         for offer in chosen[tier]:
             name = offer.provider.name
             blocks.append(offer.write(f"{name}-{tier}" if names[name] > 1 else name, found[name].variable))
-        text = _TARGETS[tier].sub(lambda _, blocks=blocks: "\n".join(blocks), text, count=1)  # type: ignore[misc]
+        text = _TARGETS[tier].sub(lambda _, blocks=blocks: "\n".join(blocks), text, count=1)  # type: ignore[misc]  # the default
     return text.replace(
         "# Tandem's settings. Two simulated tiers answer, so no key is needed.",
         "# Tandem's settings, written by `tandem init` for the keys and local servers that it found.",

@@ -71,14 +71,15 @@ def _own_catalogue(loaded: LoadedConfig) -> dict[str, list[dict[str, object]]]:
     targets = {plan.target.name: plan.target for plan in loaded.targets}
     told: dict[str, list[dict[str, object]]] = Catalogue(
         ModelNames(loaded.config.models, tuple(targets), SHIPPED_MODELS), targets
-    ).codex()  # type: ignore[assignment]
+    ).codex()  # type: ignore[assignment]  # plain JSON
     return told
 
 
 def _ask(address: str) -> dict[str, list[dict[str, object]]] | None:
     """The catalogue of a router that runs somewhere: its config need not be the one here."""
     try:
-        with urllib.request.urlopen(f"{address}/v1/models?client_version=1", timeout=_ASK_SECONDS) as answer:  # noqa: S310
+        url = f"{address}/v1/models?client_version=1"
+        with urllib.request.urlopen(url, timeout=_ASK_SECONDS) as answer:  # noqa: S310  the router's own address
             told: dict[str, list[dict[str, object]]] = json.load(answer)
             return told if any(model.get("slug") == "auto" for model in told["models"]) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, urllib.error.URLError):
