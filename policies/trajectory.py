@@ -46,15 +46,19 @@ class TrajectoryPolicy:
         trajectory = turn.trajectory
         if not trajectory.failures and not trajectory.red_runs:
             return ()
+        failed, red = trajectory.failures, trajectory.red_runs
         shares = [
-            (config.failing_log_odds * min(max(trajectory.failures - 1, 0), 3), f"{trajectory.failures} calls failed"),
-            (config.red_log_odds * min(max(trajectory.red_runs - 1, 0), 3), f"{trajectory.red_runs} test runs failed"),
+            (config.failing_log_odds * min(max(failed - 1, 0), 3), f"{failed} calls failed"),
+            (config.red_log_odds * min(max(red - 1, 0), 3), f"{red} test runs failed"),
             (config.circling_log_odds if _is_circling(signals) else 0.0, "the same call is repeated"),
         ]
         found = [(log_odds, words) for log_odds, words in shares if log_odds]
         if not found:
             return ()
-        return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(words for _, words in found)),)
+        told = [words for _, words in found]
+        if failed == red and config.failing_log_odds and config.red_log_odds and failed > 1:
+            del told[0]  # the calls that failed were mostly those test runs
+        return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(told)),)
 
 
 def _follows_fast(turn: Turn) -> bool:

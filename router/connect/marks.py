@@ -25,7 +25,7 @@ def has_block(text: str) -> bool:
 def wrap(lines: str, indent: str, end: str) -> str:
     """A block with its marks, each line with this indent, and without the last line's end."""
     inner = lines.strip("\n").splitlines()
-    marked = [f"{_BEGIN} (tandem connect --undo removes it)", *inner, _FINISH]
+    marked = [f"{_BEGIN} (tandem connect CLIENT --undo removes it)", *inner, _FINISH]
     return end.join(indent + line if line else line for line in marked)
 
 

@@ -26,7 +26,7 @@ def running(tier: Tier, trajectory: Trajectory, kind: TurnKind = TurnKind.TOOL_L
         (
             Trajectory(calls=9, failures=2, red_runs=2, same_file_edits=4),
             3.3,
-            "in this turn 2 calls failed and 2 test runs failed and the same call is repeated",
+            "in this turn 2 test runs failed and the same call is repeated",
         ),
     ],
 )
