@@ -41,6 +41,8 @@ class Fault(AdapterSettings):
     """Only for requests whose body contains this text; empty for all."""
     every: Annotated[int, Field(ge=1)] = 1
     """Only every n-th time it would apply."""
+    alternate_seconds: Annotated[float, Field(gt=0, le=3600)] | None = None
+    """Not for so long from the first request on, then for as long, and so forth in turn; absent for always."""
     seconds: Annotated[float, Field(ge=0, le=600)] = 5.0
     """How long `queue` waits."""
     retry_after_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
@@ -84,6 +86,7 @@ class SimulatedAdapter(Adapter):
         self._settings = settings
         self._model = endpoint.model
         self._applied: dict[int, int] = {}
+        self._began: float | None = None
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Answer at the pace of the settings."""
@@ -96,10 +99,18 @@ class SimulatedAdapter(Adapter):
                 continue
             if fault.kind == "no_images" and Feature.IMAGES not in view.needs:
                 continue
+            if fault.alternate_seconds and not self._is_its_turn(fault.alternate_seconds):
+                continue
             self._applied[index] = count = self._applied.get(index, 0) + 1
             if count % fault.every == 0:
                 return fault
         return None
+
+    def _is_its_turn(self, seconds: float) -> bool:
+        now = asyncio.get_running_loop().time()
+        if self._began is None:
+            self._began = now
+        return (now - self._began) // seconds % 2 == 1
 
 
 class _SimulatedCall:
@@ -227,7 +238,8 @@ class _SimulatedCall:
         """Write every token that is due by now."""
         if self._paused_at is not None or self._is_over or self._began_writing is None:
             return
-        due = int((self._loop.time() - self._began_writing) * self._settings.tokens_per_second) + 1
+        # One more is due whenever a timer says so, whatever rounding makes of the time.
+        due = max(int((self._loop.time() - self._began_writing) * self._settings.tokens_per_second), self._sent) + 1
         cut_at = self._fault.after_tokens if self._fault is not None and self._fault.kind == "cut" else None
         if cut_at is not None:
             due = min(due, cut_at)

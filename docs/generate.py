@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from router.cli import COMMANDS, fill_parser
 from router.config import models
 from router.contract import errors
-from router.contract.entry import Line
+from router.contract.entry import Attempt, Line
 from router.dialects import overrides
 from router.registry import ADAPTERS, POLICIES
 from router.settle.kept import KeptDecision
@@ -29,20 +29,29 @@ OVERRIDES = {
     "Without a session id it holds while the answer to this request is in the history.",
     "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
     "x-tandem-supersede": "A name. A newer request of the session with the same one takes the place of this one.",
-    "x-tandem-max-wait": "Seconds. A target whose queue is longer is ruled out for this request.",
-    "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request.",
+    "x-tandem-max-wait": "Seconds. A target with a longer wait or queue is ruled out for this request, and a stream that has "
+    "not begun by then moves on to another target.",
+    "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request, or "
+    "fails.",
     "x-tandem-upstream-key": "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept.",
     "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
+}
+OTHERS = {
+    "idempotency-key": "A name for this request, 1 to 255 printable ASCII characters. Sent again with the same one within ten "
+    "minutes, it gets the same answer, and no target is called ([repeat a request safely](../how-to/repeat-a-request.md)).",
 }
 ANSWERS = {
     "x-tandem-request-id": "The request's id, also in errors, logs and the ledger.",
     "x-request-id": "What OpenAI's SDKs show as the id: the target's own, or the one above where it has none.",
     "request-id": "The same for Anthropic's SDKs.",
     "x-tandem-tier": "The tier that served.",
-    "x-tandem-target": "The target that served.",
+    "x-tandem-target": "The target that served. `queued` where a stream's head had to leave before that was known: then "
+    "`x-tandem-tier` is absent, and a comment says who serves.",
     "x-tandem-because": "Why, in one ASCII sentence. Failed attempts come first.",
     "x-tandem-score": "The chance that the turn is a long task, 0 to 1.",
-    "x-tandem-overhead-ms": "Milliseconds from the complete request to the first call of a target: Tandem's own time.",
+    "x-tandem-overhead-ms": "Milliseconds from the complete request to the first call, be it a question, or to the "
+    "wait for its quota: Tandem's own time.",
+    "x-tandem-replayed": "`true` where the answer was sent before, to a request with the same `idempotency-key`.",
     "x-tandem-explain": "The decision as JSON, when asked for with `x-tandem-explain: full`.",
     "allow": "On a 405: the methods that the route takes.",
 }
@@ -166,7 +175,7 @@ def headers_page() -> str:
         "| header | value |",
         "| --- | --- |",
     ]
-    rows += [f"| `{name}` | {text} |" for name, text in OVERRIDES.items()]
+    rows += [f"| `{name}` | {text} |" for name, text in (OVERRIDES | OTHERS).items()]
     rows += [
         "",
         "## Answers",
@@ -245,6 +254,31 @@ def ledger_page() -> str:
         "| field | what it says |",
         "| --- | --- |",
         *(f"| `{name}` | {note} |" for name, note in field_notes(KeptDecision).items()),
+        "",
+        "## `attempts` and `cost_usd`",
+        "",
+        "A JSON list, one object for each target that was called, in their order. Rows written by an older Tandem have the",
+        "first four fields.",
+        "",
+        "| field | what it says |",
+        "| --- | --- |",
+        *(f"| `{name}` | {note} |" for name, note in field_notes(Attempt).items()),
+        "",
+        "```sql",
+        "SELECT json_extract(value, '$.target') AS target, sum(json_extract(value, '$.cost_usd')) AS usd_for_nothing",
+        "FROM entries, json_each(attempts) WHERE json_extract(value, '$.error') IS NOT NULL GROUP BY target;",
+        "```",
+        "",
+        "The column `cost_usd` is the sum over the attempts. It is NULL as soon as one of them has an unknown cost, since a",
+        "part would pass for the whole; what is known is in `attempts`. Commands that add rows up mark such a sum with `+`.",
+        "The columns of tokens are those of the last attempt.",
+        "",
+        "What an attempt used is what its target says. Where it does not say, it is estimated: the prompt as it was counted",
+        "for the decision, and as many output tokens as came. That holds for a stream that broke, an answer that was of no",
+        "use, a target that was silent until its time was up or closed the connection without a word, and a caller who left:",
+        "the target was at work on the prompt, and bills that. A refusal (any status but 2xx), a target that could not be",
+        "reached and a request that could not be written for it cost 0, with or without a price: providers do not bill them.",
+        "A count of tokens costs 0 too.",
     )
 
 

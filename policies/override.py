@@ -1,5 +1,6 @@
 """What a person or an operator asked for by header, first line, session scope or model name. A name pattern only leans."""
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from pydantic import Field
@@ -48,16 +49,7 @@ class OverridePolicy:
             )
         opinions.extend(self._judge_name(signals, is_cleared=overrides.clears or (line is not None and line.tier is None)))
         if overrides.max_wait_seconds is not None:
-            opinions.extend(
-                RuleOut(
-                    name,
-                    f"its wait is {status.wait_seconds:.1f} s, and x-tandem-max-wait is {overrides.max_wait_seconds:g} s",
-                    lasting=False,
-                    wait_seconds=status.wait_seconds - overrides.max_wait_seconds,
-                )
-                for name, status in signals.statuses.items()
-                if status.wait_seconds > overrides.max_wait_seconds
-            )
+            opinions.extend(_bound_waits(overrides.max_wait_seconds, signals))
         return tuple(opinions)
 
     def _judge_name(self, signals: Signals, *, is_cleared: bool) -> tuple[Opinion, ...]:
@@ -92,3 +84,16 @@ class OverridePolicy:
         if alias.target is not None and alias.target in signals.statuses:
             return signals.statuses[alias.target].target.tier
         return alias.tier
+
+
+def _bound_waits(most_seconds: float, signals: Signals) -> Iterator[RuleOut]:
+    """Rule out the targets whose wait is longer. A rest is of our own making: nobody is refused for it, or told its time."""
+    for name, status in signals.statuses.items():
+        if status.wait_seconds <= most_seconds:
+            continue
+        if status.is_resting:
+            because = f"{status.wait_because}, and x-tandem-max-wait is {most_seconds:g} s"
+            yield RuleOut(name, because, lasting=False, yields=True)
+        else:
+            because = f"its wait is {status.wait_seconds:.1f} s, and x-tandem-max-wait is {most_seconds:g} s"
+            yield RuleOut(name, because, lasting=False, wait_seconds=status.wait_seconds - most_seconds)

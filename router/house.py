@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from router.contract.errors import TandemError
-from router.contract.exchange import Arrival, CancelReason, Deadline, Exchange
+from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, CancelReason, Deadline, Exchange
 from router.contract.facts import AnsweredHere, Decided, Ending, Read, Settled
 from router.contract.relay import KeepingSink, Sink
 from router.contract.request import JsonObject, RequestView
@@ -48,7 +48,8 @@ class House:
         recorder = KeepingSink(caller) if plan.keeps_text else None
         running.add(exchange)
         try:
-            ending = await self._answer(plan, exchange, recorder or caller)
+            answer = self._answer if IDEMPOTENCY_KEY not in exchange.arrival.headers else self.state.repeats.once(self._answer)
+            ending = await answer(plan, exchange, recorder or caller)
         except TandemError as error:
             ending = refuse(error, exchange.arrival, caller)
         except LEAVING:
@@ -75,16 +76,14 @@ class House:
         if (own or view.operation is Operation.COUNT_TOKENS) and await answer_here(given, state, own, caller):
             exchange.note(AnsweredHere(read_turn(given)))
             return Ending(Outcome.SERVED, 200)
-        exchange.note(decided := await self._decide(plan, view))
+        decided, adviser = await self._decide(plan, view), plan.adviser
+        exchange.note(decided := await adviser.consult(exchange, decided, state.live.queues) if adviser else decided)
         if is_one_of_many:
             await let_others_catch_up()
         reply, decision, asked = reply_to(exchange, given, caller), decided.decision, view.overrides
         whole, carried = explain(decision) if asked.explain_fully else None, carried_headers(decided.session, view, decision)
         sink = state.memory.listen(exchange, reply.sink) if asked.for_session else reply.sink
-        ending = await plan.dispatcher.send(exchange, decided, sink, state.live, explanation=whole, carried=carried)
-        if ending.outcome is Outcome.SERVED:
-            reply.finish()
-        return ending
+        return reply.finish(await plan.dispatcher.send(exchange, decided, sink, state.live, explanation=whole, carried=carried))
 
     async def _decide(self, plan: Plan, view: RequestView) -> Decided:
         """Whose turn it is, what can be measured, which tier serves. Tokens are counted where an estimate cannot decide."""
@@ -93,7 +92,7 @@ class House:
         session = await state.memory.recall(view, turn, alias)
         view = replace(view, origins=session.origins) if session.origins else view
         signals = read_signals(view, session.tell(turn), alias, live.statuses(plan.targets, self.clock()), state.calibration)
-        signals = live.limits.apply(signals, view, self.clock()) if live.limits.told else signals
+        signals = live.heed_limits(signals, view, self.clock()) if live.limits.told or live.queues.is_on else signals
         if len(state.running) > 1:
             await let_others_catch_up()
         if is_near_a_limit(signals) and needs_exact_count(plan.rules, view, signals):
@@ -109,8 +108,9 @@ class House:
     async def explain(self, arrival: Arrival) -> JsonObject:
         """The decision in full, with what the request would lose on its way to each target."""
         plan, decided = self.plan, await self.decide(arrival)
-        losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decided.decision.targets)
-        return {**explain(decided.decision), "drops": {name: list(lost) for name, lost in losses if lost}}
+        decision = decided.decision if plan.adviser is None else plan.adviser.consider(decided).decision
+        losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decision.targets)
+        return {**explain(decision), "drops": {name: list(lost) for name, lost in losses if lost}}
 
     async def stop(self, within_seconds: float) -> None:
         """Tell the callers of all requests under way that the router stops, and wait until that is done."""

@@ -1,7 +1,7 @@
 """What one config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from router.contract.exchange import Exchange, Observers
 from router.contract.limits import Limits
@@ -12,6 +12,8 @@ from router.contract.target import Target
 from router.decide.choose import Rules
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live import LiveStatistics
+from router.responses.repeats import Repeats
+from router.second_opinion import Adviser
 from router.sense.calibration import Calibration
 from router.sense.models import ModelNames
 from router.sessions.memory import SessionMemory
@@ -29,6 +31,8 @@ class Plan:
     deadline_seconds: float
     keeps_text: bool = False
     heeds_lines: bool = True
+    adviser: Adviser | None = None
+    """Who gives a second opinion, where the config names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,4 @@ class State:
     observers: Observers
     running: set[Exchange]
     """The exchanges under way."""
+    repeats: Repeats = field(default_factory=Repeats)

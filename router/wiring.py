@@ -2,24 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from router.config.faults import Known
 from router.config.load import LoadedConfig
-from router.config.models import SHIPPED_MODELS
+from router.config.models import SHIPPED_MODELS, Config
 from router.contract.economics import Economics, TurnSize
 from router.contract.entry import FinishedWork
 from router.contract.exchange import Exchange, Observer
 from router.contract.limits import Limits
 from router.contract.relay import Upstream, Warmable
 from router.contract.stores import EntryStore, ResponseStore, SessionStore
-from router.decide.choose import Rules
-from router.decide.estimate import find_rival
+from router.decide.choose import Rules, target_without_quotas
+from router.decide.estimate import find_rival, worth_waiting
 from router.decide.ratios import learn_ratios
-from router.dispatch.dispatch import Dispatcher
+from router.dispatch.dispatch import Dispatcher, QuotaSense
 from router.dispatch.live import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.admission import Admission
@@ -29,6 +29,7 @@ from router.house import House
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES
 from router.responses.keep import ResponseKeeper
+from router.second_opinion import Adviser
 from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames
@@ -105,6 +106,7 @@ class Built:
         await state.entries.close()
         await state.responses.close()
         await state.memory.close()
+        state.repeats.close()
 
 
 def build_house(loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = ()) -> Built:
@@ -141,8 +143,8 @@ def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[O
     )
 
 
-def build_plan(loaded: LoadedConfig, upstream: Upstream) -> Plan:
-    """What one config makes. It may take the place of another at any time (`House.swap`)."""
+def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], float] = time.perf_counter) -> Plan:
+    """What one config makes. It may take the place of another at any time (`House.swap`). The house has the same clock."""
     config = loaded.config
     # The registry's classes share no base: each takes its own settings, which the config has checked.
     adapters: dict[str, Any] = dict(ADAPTERS)
@@ -159,27 +161,45 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream) -> Plan:
         )
         for plan in loaded.targets
     }
+    rules = Rules(
+        policies=tuple(policies[name](settings) for name, settings in loaded.policies),
+        economics=_economics(loaded),
+        spill_over=config.spill_over,
+        config_fingerprint=loaded.fingerprint,
+        weights_fingerprint=loaded.weights_fingerprint,
+    )
     return Plan(
-        rules=Rules(
-            policies=tuple(policies[name](settings) for name, settings in loaded.policies),
-            economics=_economics(loaded),
-            spill_over=config.spill_over,
-            config_fingerprint=loaded.fingerprint,
-            weights_fingerprint=loaded.weights_fingerprint,
-        ),
+        rules=rules,
         models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS),
         targets=targets,
         dispatcher=Dispatcher(
             reachable,
             max_response_bytes=config.limits.max_response_bytes,
-            clock=time.perf_counter,
+            clock=clock,
             find_rival=find_rival,
+            quota_sense=quota_sense_of(rules),
         ),
         limits=limits_of(loaded),
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
         heeds_lines=config.in_band_line,
+        adviser=_find_adviser(config, reachable, rules),
     )
+
+
+def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rules) -> Adviser | None:
+    """Who gives a second opinion. A question to it has no part of its tier's own instructions."""
+    asked = config.second_opinion
+    if asked is None:
+        return None
+    target = reachable[asked.target]
+    plain = replace(target, fit=target.fit._replace(instructions=""))
+    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter)
+
+
+def quota_sense_of(rules: Rules) -> QuotaSense:
+    """What the decision knows of quotas, for the room that keeps them."""
+    return QuotaSense(worth_waiting, lambda decided: target_without_quotas(rules, decided.view, decided.decision.signals))
 
 
 def build_edge(house: House, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:

@@ -57,6 +57,8 @@ def _print_summary(loaded: LoadedConfig) -> None:
         tier = paint_tier(f"{target.tier:<5}", sys.stdout)
         print(f"  {tier} {target.name:<18} {endpoint.model} at {where}{key}; {spoken}{facts}")
     print(f"  preference {loaded.config.preference}; policies: {', '.join(name for name, _ in loaded.policies)}")
+    if loaded.second_opinion:
+        print(f"  second opinion: {loaded.second_opinion}")
     _print_models(ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS))
 
 

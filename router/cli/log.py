@@ -107,6 +107,6 @@ def _row(turn: Turn) -> list[str]:
         duration(turn.seconds) if has_tier else "",
         count(turn.input_tokens) if has_tier else "",
         count(turn.output_tokens) if has_tier else "",
-        money(turn.cost_usd) if has_tier else "",
+        money(turn.cost_usd, is_part=turn.lacks_cost) if has_tier else "",
         "; ".join(part for part in (turn.trouble, turn.why) if part),
     ]

@@ -191,6 +191,7 @@ def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
         connect=_connect_command(loaded, url),
         init=init_command(),
         is_simulated=loaded.is_simulated,
+        second_opinion=loaded.second_opinion,
     )
 
 
@@ -231,6 +232,8 @@ def _welcome(loaded: LoadedConfig, url: str) -> str:
     else:
         names = ", ".join(f"{plan.target.tier} {plan.target.name}" for plan in loaded.targets)
         lines.append(f"Serving {names} ({loaded.source}).")
+    if loaded.second_opinion:
+        lines.append(f"Second opinion: {loaded.second_opinion}.")
     dialect = common_dialect(loaded)
     lines += [
         "",

@@ -50,6 +50,6 @@ def _row(session: SessionSums) -> list[str]:
         *(str(figure) for figure in (session.turns, session.fast, session.deep, session.moved_up, session.calls)),
         count(session.input_tokens),
         count(session.output_tokens),
-        f"{money(session.cost_usd)}{'+' if session.unpriced and session.cost_usd is not None else ''}",
+        money(session.cost_usd, is_part=bool(session.unpriced)),
         duration(session.seconds),
     ]

@@ -55,7 +55,7 @@ class Group:
 
     def cells(self) -> list[str]:
         """The figures of a row, as `_TITLES` names them."""
-        cost = f"{money(self.cost_usd)}{'+' if self.unpriced and self.cost_usd is not None else ''}"
+        cost = money(self.cost_usd, is_part=bool(self.unpriced))
         first = duration(self.first_seconds / self.firsts) if self.firsts else UNKNOWN
         tokens = (count(self.input_tokens), count(self.output_tokens))
         return [f"{self.turns:,}", f"{self.calls:,}", *tokens, cost, duration(self.seconds), first]
@@ -156,7 +156,7 @@ def _readable(stats: Stats, style: Style, *, is_markdown: bool) -> list[str]:
         lines = table(("", *_TITLES), [*rows, ["total", *stats.total.cells()]])
     total = stats.total
     rows = [
-        ["as it was", money(total.cost_usd), duration(total.seconds)],
+        ["as it was", money(total.cost_usd, is_part=bool(total.unpriced)), duration(total.seconds)],
         ["all on deep, about", money(stats.deep.usd), duration(stats.deep.seconds)],
         ["all on fast, about", *_band(stats.fast)],
     ]

@@ -3,6 +3,7 @@
 import argparse
 
 from router.cli.common import add_config_argument, print_json, say
+from router.cli.past.cost import write_cost
 from router.cli.past.explanation import print_explanation
 from router.cli.past.looking import find_ledger, find_recorded_turn
 from router.settle.kept import explain_row
@@ -37,5 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyError as error:
         say(f"the decision of {turn.id} has no {error}: it was written by another version\n  hint: --json prints it unchanged")
         return 1
+    print("\n".join(write_cost(decision)))
     print(f"request     {turn.id}, served by {turn.target or 'no target'}")
     return 0

@@ -16,8 +16,9 @@ from pydantic import ValidationError
 from router.config.env_file import NAME as ENV_FILE
 from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_env_file
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
-from router.config.models import SHIPPED_MODELS, Config, DecisionSettings
+from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, TargetSettings
 from router.config.salvage import path_of, salvage_targets
+from router.config.second_opinion import check_asked, salvage_asked, say_who_is_asked, warn_of_slowness
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets
 from router.contract.opinions import PolicyConfig
 from router.contract.secret import Secret
@@ -71,6 +72,11 @@ class LoadedConfig:
     def ledger_path(self) -> Path | None:
         """Where the ledger is, if there is one."""
         return _ledger_path(self.config, self.folder)
+
+    @property
+    def second_opinion(self) -> str:
+        """Who is asked for a second opinion, for a person; empty where nobody is."""
+        return say_who_is_asked(self.config.second_opinion, self.targets)
 
     @property
     def store_path(self) -> Path | None:
@@ -207,12 +213,12 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     policies = _check_policies(config.policies, folder, known, faults)
     _check_rules(config.rules, policies, known, faults)
     targets = check_targets(config, folder, known, faults, keys)
-    names = {settings.name for tier in (config.tiers.fast, config.tiers.deep) for settings in tier.targets}
-    _check_models(config.models, names, faults)
+    _check_models(config.models, set(_read_targets(config)), faults)
+    check_asked(config.second_opinion.target if config.second_opinion else None, _read_targets(config), faults)
     _check_store(config.store.path, config.ledger.path, folder, faults)
     if faults:
         raise ConfigError(source, faults, content)
-    warnings = _warnings(config)
+    warnings = _warnings(config) + warn_of_slowness(config.second_opinion, targets)
     if keys and is_open_to_others(folder):
         warnings.append(f"{folder / ENV_FILE}: other users of this machine may read it; chmod 600 {folder / ENV_FILE}")
     if not _fits(config, policies):
@@ -295,6 +301,7 @@ def _check_what_can_be(
     if isinstance(models, dict):
         named = {name: meaning for name, meaning in models.items() if isinstance(name, str)}
         _check_models(named, {block.settings.name for block in blocks}, found)
+    check_asked(salvage_asked(content), {block.settings.name: block.settings for block in blocks}, found)
     _check_store(path_of(content, "store"), path_of(content, "ledger"), folder, found)
     faulty = tuple(fault.path for fault in faults)
     faults += [fault for fault in found if not fault.path.startswith(faulty)]
@@ -376,6 +383,10 @@ def _check_taken(name: str, faults: list[Fault]) -> None:
         faults.append(Fault(f"models.{name}", "null takes a shipped name away, and no shipped name is this one", hint))
 
 
+def _read_targets(config: Config) -> dict[str, TargetSettings]:
+    return {settings.name: settings for tier in (config.tiers.fast, config.tiers.deep) for settings in tier.targets}
+
+
 def _check_store(store: str | None, ledger: str | None, folder: Path, faults: list[Fault]) -> None:
     if store and ledger and (folder / _expand(store)).resolve() == (folder / _expand(ledger)).resolve():
         faults.append(Fault("store.path", "is the same file as the ledger", "give it another name, such as responses.db"))
@@ -391,6 +402,4 @@ def _warnings(config: Config) -> list[str]:
                 found.append(f"{path}.api_key: the key is written in the config file; use env:NAME to keep it out")
             if key is not None and key.is_padded:
                 found.append(f"{path}.api_key: {key} has spaces or a line break around it, which are left out")
-            if settings.quota is not None:
-                found.append(f"{path}.quota: read, but not enforced by this version")
     return found

@@ -106,16 +106,19 @@ class PriceSettings(Settings):
 
 
 class QuotaSettings(Settings):
-    """Limits of the provider. Read, but not enforced yet: `tandem check` says so."""
+    """Limits of the provider. No more is sent; what finds no room waits in a fair queue, or goes to another target."""
 
     requests_per_minute: int | None = Field(default=None, gt=0)
-    """Requests that the provider allows in a minute."""
+    """Requests that the provider allows in any minute."""
     tokens_per_minute: int | None = Field(default=None, gt=0)
-    """Tokens that the provider allows in a minute."""
+    """Tokens that the provider allows in any minute, of prompts and answers together. An answer counts by its usual length
+    until it is known."""
     in_flight: int | None = Field(default=None, gt=0)
     """Requests that the provider allows at once."""
     max_wait_seconds: float | None = Field(default=None, ge=0)
-    """How long a request may wait for its turn."""
+    """How long a request may wait for its turn. One that would wait longer goes to another target or, if it asked for this
+    one, gets a 429 at once. By default until its deadline. On fast, a target whose own queue is longer is passed over too, and
+    a stream that has not begun by then moves on to another target."""
 
 
 class TimeoutSettings(Settings):
@@ -175,7 +178,7 @@ class TargetSettings(Settings):
     price: PriceSettings | None = None
     """What it costs. Looked up like window_tokens when absent."""
     quota: QuotaSettings | None = None
-    """What its provider allows. Read, but not enforced yet."""
+    """What its provider allows."""
     effort: dict[str, str] = Field(default_factory=dict)
     """Its values for reasoning effort, by the caller's value: {xhigh: high}. Other values are passed on unchanged."""
     timeouts: TimeoutSettings = TimeoutSettings()
@@ -273,6 +276,15 @@ class DecisionSettings(Settings):
     `tandem check` says so. `tandem tune` writes it."""
 
 
+class SecondOpinionSettings(Settings):
+    """In doubt, ask a target whether a turn is quick or long. It then receives what people typed: 900 characters at most."""
+
+    target: str
+    """The target that is asked: the name of one under `tiers`, with a key of its own. A small, quick model is enough."""
+    max_wait_seconds: float = Field(default=0.4, gt=0, le=10)
+    """How long a turn may wait for the answer. A later one is left out."""
+
+
 class LimitsSettings(Settings):
     """Limits on callers, requests and answers."""
 
@@ -346,6 +358,8 @@ class Config(Settings):
     """The two tiers and their targets."""
     decision: DecisionSettings = DecisionSettings()
     """The economics of the choice."""
+    second_opinion: SecondOpinionSettings | None = None
+    """Which target is asked about turns that are in doubt. Off by default."""
     rules: tuple[dict[str, object], ...] = Field(default=(), max_length=1_000)
     """Your own rules, applied where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or
     lean: 2.0."""

@@ -11,7 +11,7 @@ from router.config.model_facts import ModelFacts, read_facts
 from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, TargetSettings, fits_header
 from router.contract.relay import AdapterSettings, Endpoint, Tls
 from router.contract.secret import Secret
-from router.contract.target import Price, Speed, Target, Timeouts
+from router.contract.target import Price, Quota, Speed, Target, Timeouts
 from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier
 from router.dialects.fitting import Fit
 from router.dialects.hosts import quirks_of
@@ -244,6 +244,7 @@ def _make_target(
         ),
         price=values["price"],
         takes_callers_key=settings.api_key is not None and Secret(settings.api_key).is_callers,
+        quota=Quota(**settings.quota.model_dump()) if settings.quota is not None else None,
     )
 
 

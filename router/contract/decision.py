@@ -78,6 +78,23 @@ class Weighing(Struct, frozen=True):
     """Whether a second fast target is open: a queue at the first moves the work there, and not to deep."""
 
 
+class SecondOpinion(Struct, frozen=True, omit_defaults=True):
+    """What asking another target about a turn was worth, what it was to cost, and what came of it."""
+
+    target: str
+    """Who is asked."""
+    answer: str
+    """`long` or `quick`; `late`, `odd` or `failed`, which are left out; `would ask`; or `not asked`."""
+    value_usd: float
+    """What knowing would save: the value of information."""
+    cost_usd: float
+    """What asking was expected to cost, in time and money."""
+    because: str = ""
+    """Why nobody was asked."""
+    asked_ms: float | None = None
+    """How long the turn waited for it."""
+
+
 class Decision(Struct, frozen=True):
     """Which tier serves a turn, and why. `spill` are the other tier's targets that a failed attempt may go to."""
 
@@ -99,3 +116,5 @@ class Decision(Struct, frozen=True):
     """Which weights read the words: what is fitted on top of the evidence belongs to them."""
     was_asked_for: bool = False
     """Whether somebody with the right to say so asked for the tier: a person, or the operator's rule."""
+    second_opinion: SecondOpinion | None = None
+    """None where none is configured, or nothing was in doubt."""

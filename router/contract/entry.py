@@ -4,14 +4,28 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from router.contract.usage import Usage
 
-class Attempt(Struct, frozen=True):
-    """One call to one target. `error` is the code of what went wrong, None for the one that served."""
+
+class Attempt(Struct, frozen=True, omit_defaults=True):
+    """One call to one target, as the ledger keeps it."""
 
     target: str
+    """Its name."""
     status: int | None
+    """What it answered; null for no answer."""
     error: str | None
+    """The code of what went wrong; null for the one that served."""
     seconds: float
+    """How long it took."""
+    usage: Usage | None = None
+    """The tokens: `input_tokens` (with the cached ones), `output_tokens` and, unless they are 0, `cached_tokens`,
+    `cache_write_tokens`, `reasoning_tokens`. `is_estimated` is there where the target did not say them. Absent where nothing is
+    billed: the target refused, or was never reached."""
+    cost_usd: float | None = None
+    """USD. Absent (unknown) where tokens were used and the target has no price; 0 where nothing is billed."""
+    is_question: bool = False
+    """Whether the target was only asked for a second opinion on the turn."""
 
 
 class Line(Struct, frozen=True, rename={"id": "request_id"}):
@@ -49,6 +63,7 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     reasoning_tokens: int | None
     tokens_estimated: bool | None
     cost_usd: float | None
+    """Of all attempts. None where the cost of one of them is not known: a part of it would pass for the whole."""
     attempts: int
     """How many targets were called. The ledger's column of this name holds them one by one."""
 

@@ -22,17 +22,21 @@ TandemError
 │   │   └── ThreadForgotten      404 thread_not_found
 │   ├── WrongMethod              405 method_not_allowed
 │   ├── BodyTimeout              408 body_timeout
+│   ├── IdempotencyMismatch      409 idempotency_mismatch  the key was sent with another request
 │   ├── BodyTooLarge             413 body_too_large
 │   ├── WrongMediaType           415 unsupported_media_type
 │   ├── UpgradeRequired          426 upgrade_required
 │   ├── HeadersTooLarge          431 headers_too_large
 │   └── Superseded               499 superseded         a newer request took its place
 ├── Unavailable                  503 unavailable        temporary: overload, shutting down
-│   └── TiersBusy                429 tiers_busy         temporary: every target that could serve has a wait
+│   ├── TiersBusy                429 tiers_busy         temporary: every target that could serve has a wait
+│   └── InProgress               409 in_progress        temporary: a request with the same key is being answered
 ├── InternalFault                500 internal_error     ours
 └── UpstreamError                a target failed
     ├── UpstreamUnreachable      502 upstream_unreachable
+    │   └── UpstreamLost         the same, after the request was sent
     ├── UpstreamTimeout          504 upstream_timeout
+    │   └── UpstreamQueued       504 upstream_queued    nothing for longer than a request may wait; another is asked
     ├── UpstreamRefused          the target's own status; passed on, or tried elsewhere
     ├── UpstreamAuth             502 upstream_auth
     ├── UpstreamModel            502 upstream_model
@@ -199,6 +203,13 @@ class BodyTimeout(RequestError):
     code = "body_timeout"
 
 
+class IdempotencyMismatch(RequestError):
+    """The `Idempotency-Key` was sent with another request: another body, route or override. Use a new key."""
+
+    status = 409
+    code = "idempotency_mismatch"
+
+
 class BodyTooLarge(RequestError):
     """The body is over `limits.max_body_bytes`."""
 
@@ -249,6 +260,13 @@ class TiersBusy(Unavailable):
     code = "tiers_busy"
 
 
+class InProgress(Unavailable):
+    """Temporary: a request with the same `Idempotency-Key` was still being answered when the deadline of this one came."""
+
+    status = 409
+    code = "in_progress"
+
+
 class InternalFault(TandemError):
     """A bug in Tandem, reported without details."""
 
@@ -273,11 +291,21 @@ class UpstreamUnreachable(UpstreamError):
     code = "upstream_unreachable"
 
 
+class UpstreamLost(UpstreamUnreachable):
+    """The target closed the connection after it had the request, and before any answer: it may have worked on it."""
+
+
 class UpstreamTimeout(UpstreamError):
     """The target was connected, but sent nothing for too long."""
 
     status = 504
     code = "upstream_timeout"
+
+
+class UpstreamQueued(UpstreamTimeout):
+    """The target had not begun for longer than the request may wait, and another was asked."""
+
+    code = "upstream_queued"
 
 
 class UpstreamRefused(UpstreamError):
@@ -307,7 +335,7 @@ class UpstreamRefused(UpstreamError):
 
 
 class UpstreamAuth(UpstreamError):
-    """The target rejected the configured API key. Only the operator can correct it, so the target's text is not shown."""
+    """The target rejected the configured API key, or its account has no credit. Only the operator can correct it."""
 
     code = "upstream_auth"
 

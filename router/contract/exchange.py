@@ -12,6 +12,9 @@ from router.contract.facts import Fact
 from router.contract.stores import ResponseStore
 from router.contract.words import Dialect, Operation, Word
 
+IDEMPOTENCY_KEY = "idempotency-key"
+"""The header by which a caller says that a request is one that it may have sent before."""
+
 
 class Arrival(Struct, frozen=True):
     """A request as the edge hands it over: admitted, its body whole, nothing read yet."""

@@ -1,9 +1,10 @@
 """What happens to a request, as frozen facts in the order in which they happen. Times come from the monotonic clock.
 
-`Read, Decided, (AttemptOpened, LimitsTold, FirstByte, FirstToken, ResponseCompleted, AttemptEnded, StateRefused)*, Settled,
-Recorded`. A request that is refused on its way skips what it never came to; one that the router answers has `AnsweredHere`
-after `Read`; a target that could only misunderstand it has an `AttemptEnded` alone. An answer in one piece is complete before
-its first byte has gone. `Settled` comes always, and `Recorded` a little later.
+`Read, QuestionEnded?, Decided, (Queued, Dequeued, AttemptOpened, LimitsTold, FirstByte, FirstToken, ResponseCompleted,
+AttemptEnded, StateRefused)*, Settled, Recorded`. A request that is refused on its way skips what it never came to; one that
+the router answers has `AnsweredHere` or `Replayed` after `Read`; one that waited for a quota in vain has `Queued, Dequeued`
+without an attempt; a target that could only misunderstand it has an `AttemptEnded` alone. An answer in one piece is complete
+before its first byte has gone. `Settled` comes always, and `Recorded` a little later.
 """
 
 from msgspec import Struct
@@ -31,12 +32,40 @@ class Decided(Struct, frozen=True):
     view: RequestView
     session: SessionSnapshot
     decision: Decision
+    asked_at: float | None = None
+    """When a target was called for a second opinion, if one was."""
 
 
 class AnsweredHere(Struct, frozen=True):
     """No tier is to be chosen: the router answers by itself, as it does for a tier line alone."""
 
     turn: Turn
+
+
+class Replayed(Struct, frozen=True):
+    """An earlier request with the same `Idempotency-Key` was served: its answer goes out again. `because` says which."""
+
+    because: str
+
+
+class Queued(Struct, frozen=True):
+    """A target's quota has no room: the request waits for its turn."""
+
+    at: float
+    target: Target
+    position: int
+    length: int
+    """Of the queue, with this one."""
+    expected_seconds: float
+
+
+class Dequeued(Struct, frozen=True):
+    """The wait is over: it has its turn, or gave up waiting here."""
+
+    at: float
+    target: Target
+    seconds: float
+    has_turn: bool
 
 
 class AttemptOpened(Struct, frozen=True):
@@ -98,6 +127,12 @@ class AttemptEnded(Struct, frozen=True):
     """Whether that says something of the target: not where tokens were guessed, or the caller read slowly."""
 
 
+class QuestionEnded(AttemptEnded, frozen=True):
+    """A target was asked for a second opinion on the turn, before the decision. `error` is None where it was only late."""
+
+    opened_at: float
+
+
 class Ending(Struct, frozen=True):
     """How a request ended, and the status that its caller saw."""
 
@@ -124,6 +159,9 @@ Fact = (
     Read
     | Decided
     | AnsweredHere
+    | Replayed
+    | Queued
+    | Dequeued
     | AttemptOpened
     | LimitsTold
     | FirstByte
@@ -131,6 +169,7 @@ Fact = (
     | ResponseCompleted
     | StateRefused
     | AttemptEnded
+    | QuestionEnded
     | Settled
     | Recorded
 )

@@ -46,6 +46,8 @@ class RuleOut(Struct, frozen=True):
     lasting: bool
     wait_seconds: float | None = None
     tokens: tuple[int, int] | None = None
+    yields: bool = False
+    """Whether it counts only while another target can serve: a wait that we expect is no reason to refuse a request."""
 
 
 class Lean(Struct, frozen=True):

@@ -63,6 +63,16 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """What a target's provider allows, and how long a request may wait for its turn. None: no such limit."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    in_flight: int | None = None
+    max_wait_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """One model at one address. `name` is its name in Tandem, shown in headers and logs."""
 
@@ -75,6 +85,12 @@ class Target:
     timeouts: Timeouts
     price: Price | None = None
     takes_callers_key: bool = False
+    quota: Quota | None = None
+
+    @property
+    def max_wait_seconds(self) -> float | None:
+        """How long a request may wait for its turn there, be it in a queue of ours or in the target's own."""
+        return self.quota.max_wait_seconds if self.quota is not None else None
 
     def dialect_for(self, dialect: Dialect) -> Dialect:
         """The dialect in which this target gets a request: the request's own, if it speaks that."""
@@ -82,12 +98,26 @@ class Target:
 
 
 class LimitWindow(NamedTuple):
-    """What is left of one of a target's rate limits, and when it opens again, on the monotonic clock."""
+    """What is left of one of a target's rate limits, and when it is whole again. Times are of the monotonic clock."""
 
     left: float
     resets_at: float
     counts_prompt: bool
     """Whether it counts the tokens of prompts. Of others, requests and tokens of answers, one must be left."""
+    limit: float | None = None
+    """How much it holds when it is whole: only where it fills up steadily from `told_at` on, and not at once at its end."""
+    told_at: float = 0.0
+
+    def wait(self, prompt_tokens: float, now: float) -> float:
+        """How long until it can take a request of this size: none if it can now."""
+        needed = prompt_tokens if self.counts_prompt else 1.0
+        missing = needed - self.left
+        if missing <= 0:
+            return 0.0
+        opens_at = self.resets_at
+        if self.limit is not None and self.left < needed <= self.limit:
+            opens_at = self.told_at + (self.resets_at - self.told_at) * missing / (self.limit - self.left)
+        return max(0.0, opens_at - now)
 
 
 class WorkRatio(NamedTuple):
@@ -100,8 +130,9 @@ class WorkRatio(NamedTuple):
 class TargetStatus(NamedTuple):
     """A target as it is now: its recent pace, how long a new request would wait, what it is busy with, and how it works.
 
-    `closed_seconds` is how much longer it asked to be left alone, by a refusal that named a time. `wait_because` says what the
-    wait is for, where that is not a queue.
+    `closed_seconds` is how much longer it asked to be left alone, by a refusal that named a time, or by how much its wait is
+    longer than the config allows (`is_over_max_wait`, for which nobody is refused). `wait_because` says what the wait is for,
+    where that is not a queue, and `is_resting` that it is a rest of our own making, for which nobody named a time.
     """
 
     target: Target
@@ -111,3 +142,18 @@ class TargetStatus(NamedTuple):
     ratio: WorkRatio = WorkRatio()
     closed_seconds: float = 0.0
     wait_because: str = ""
+    is_resting: bool = False
+    is_over_max_wait: bool = False
+
+    def with_wait(self, seconds: float, because: str = "", *, is_resting: bool = False) -> "TargetStatus":
+        """The same with this wait.
+
+        What is waited for at deep is weighed and never bounded by the config: on fast a long task may have to be done twice.
+        """
+        status = self._replace(wait_seconds=seconds, wait_because=because, is_resting=is_resting)
+        if self.is_over_max_wait:
+            status = status._replace(closed_seconds=0.0, is_over_max_wait=False)
+        most = self.target.max_wait_seconds
+        if most is None or self.target.tier is not Tier.FAST or seconds <= most or status.closed_seconds:
+            return status
+        return status._replace(closed_seconds=seconds - most, is_over_max_wait=True)

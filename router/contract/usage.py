@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, omit_defaults=True):
     """Tokens of one answer. `input_tokens` includes the cached ones. Estimated where the upstream said nothing."""
 
     input_tokens: int

@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from router.contract.decision import ESTIMATE, Decision, Projection, Weighing
 from router.contract.economics import Economics
@@ -16,8 +15,8 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount
 from router.contract.words import PERSONS_KINDS, Tier
 from router.decide.estimate import costs_of, project_tiers, weigh_up
-from router.decide.explain import because_estimate, because_only_tier, no_target_error
-from router.decide.opinions import collect, with_lean, without_closed
+from router.decide.explain import because_estimate, because_only_tier, because_out, no_target_error, say_rule_out
+from router.decide.opinions import collect, spare, with_lean, without_closed
 
 PERSONAL = "personal"
 """Who holds the config's own offset among the evidence."""
@@ -55,7 +54,12 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
         opinions = with_lean(opinions, PERSONAL, Lean(economics.personal_log_odds, "your own history leans this way"))
     if any(map(_closed_seconds, signals.statuses.values())):
         opinions = without_closed(opinions, signals)
-    ruled_out = _fold_rule_outs(opinions) if opinions.ruled_out else _NOTHING_RULED_OUT
+        if not rules.spill_over and not opinions.insists:
+            _keep_to_tier(rules, request, signals, opinions)
+    ruled_out, spared = _NOTHING_RULED_OUT, ""
+    if opinions.ruled_out:
+        opinions, spared = spare(opinions, request, signals)
+        ruled_out = _fold_rule_outs(opinions)
     score = _score(economics.prior, opinions)
     if opinions.insists:
         choice = _obey(request, signals, opinions, ruled_out, score, economics)
@@ -66,7 +70,7 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
         choice.targets,
         choice.spill if rules.spill_over else (),
         score,
-        choice.because,
+        f"{choice.because}; {spared}, and nothing else can serve this" if spared else choice.because,
         choice.decided_by,
         opinions,
         signals,
@@ -79,6 +83,19 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
         # More than the running turn's habit.
         bool(opinions.insists) and opinions.insists[0][1].rank > Rank.RUNNING_TURN,
     )
+
+
+def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, opinions: Opinions) -> None:
+    """Where work may not spill over: refuse what would go to the other tier only because its own asked to be left alone."""
+    opened = {
+        name: status if status.is_over_max_wait else status._replace(closed_seconds=0.0)
+        for name, status in signals.statuses.items()
+    }
+    tier = decide(replace(rules, spill_over=True), request, structs.replace(signals, statuses=opened)).tier
+    own = [name for name, status in signals.statuses.items() if status.target.tier is tier]
+    ruled_out = _fold_rule_outs(opinions)
+    if all(name in ruled_out and not ruled_out[name].yields for name in own):
+        raise _refusal(request, signals, ruled_out, own, None)
 
 
 def _fold_rule_outs(opinions: Opinions) -> dict[str, RuleOut]:
@@ -116,7 +133,8 @@ def _obey(
         targets = tuple([name for name in targets if name in wanted])
     others = _open_targets(signals, ruled_out, tier.other, score, economics)
     if targets:
-        return _Choice(tier, targets, opinion.because, policy, others if opinion.yields else ())
+        may_spill = opinion.yields or request.overrides.other_on_misfit
+        return _Choice(tier, targets, opinion.because, policy, others if may_spill else ())
     because = f"{opinion.because}, but {_main_reason(ruled_out, wanted)}"
     if opinion.yields and others:
         return _Choice(tier.other, others, because, policy)
@@ -147,10 +165,10 @@ def _estimate(
     """Nobody insists: the tier with which the turn will cost less."""
     fast, deep = project_tiers(signals, ruled_out, score, economics)
     if not fast or not deep:
-        return _take_only_tier(request, signals, ruled_out, fast or deep, weigh_up(fast, deep))
+        return _take_only_tier(request, signals, opinions, ruled_out, fast or deep, weigh_up(fast, deep))
     fast_cost, deep_cost = costs_of(fast[0], deep[0], score, economics)
     tier, chosen, other = (Tier.FAST, fast, deep) if fast_cost < deep_cost else (Tier.DEEP, deep, fast)
-    because = because_estimate(tier, chosen[0], other[0], opinions, signals)
+    because = because_estimate(tier, chosen[0], other[0], opinions, signals, score, economics)
     return _Choice(tier, _names(chosen), because, ESTIMATE, _names(other), weigh_up(fast, deep))
 
 
@@ -161,6 +179,7 @@ def _names(projections: list[Projection]) -> tuple[str, ...]:
 def _take_only_tier(
     request: RequestView,
     signals: Signals,
+    opinions: Opinions,
     ruled_out: Mapping[str, RuleOut],
     open_ones: list[Projection],
     weighing: Weighing,
@@ -170,8 +189,13 @@ def _take_only_tier(
         raise _refusal(request, signals, ruled_out, tuple(signals.statuses), None)
     tier = signals.statuses[open_ones[0].target].target.tier
     others = [name for name, status in signals.statuses.items() if status.target.tier is tier.other]
-    reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
-    return _Choice(tier, _names(open_ones), because_only_tier(tier, reason), "rule_out", weighing=weighing)
+    passing = [ruled_out[name] for name in others if not ruled_out[name].lasting]
+    if passing:
+        because = because_out(tier, passing, opinions)
+    else:
+        reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
+        because = because_only_tier(tier, reason)
+    return _Choice(tier, _names(open_ones), because, "rule_out", weighing=weighing)
 
 
 def _wanted(opinion: Insist, signals: Signals) -> tuple[Tier, tuple[str, ...]]:
@@ -183,7 +207,12 @@ def _wanted(opinion: Insist, signals: Signals) -> tuple[Tier, tuple[str, ...]]:
 
 
 def _main_reason(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:
-    return next((f"{name} cannot: {ruled_out[name].because}" for name in names if name in ruled_out), "that tier has no target")
+    reasons = (ruled_out[name] for name in names if name in ruled_out)
+    return next(map(_say_cannot, reasons), "that tier has no target")
+
+
+def _say_cannot(reason: RuleOut) -> str:
+    return f"{reason.target} cannot: {reason.because}" if reason.lasting else say_rule_out(reason)
 
 
 def _refusal(
@@ -209,11 +238,23 @@ def _refusal(
     return Misfit(no_target_error(insist, reasons) + hint, param="model" if insist is None else None)
 
 
+def target_without_quotas(rules: Rules, request: RequestView, signals: Signals) -> str:
+    """Which target a request would go to if none had a quota: what it missed, where it goes elsewhere. Empty for none."""
+    statuses = {
+        name: status if status.target.quota is None else status._replace(wait_seconds=0.0, closed_seconds=0.0)
+        for name, status in signals.statuses.items()
+    }
+    try:
+        return decide(rules, request, structs.replace(signals, statuses=statuses)).targets[0]
+    except TandemError:
+        return ""
+
+
 def needs_exact_count(rules: Rules, request: RequestView, signals: Signals) -> bool:
     """Whether the two ends of the estimate's band decide differently: only then is an exact count worth its time."""
     try:
         low, high = (
-            decide(rules, request, replace(signals, prompt=TokenCount(end, end, end)))
+            decide(rules, request, structs.replace(signals, prompt=TokenCount(end, end, end)))
             for end in (signals.prompt.low, signals.prompt.high)
         )
     except TandemError:

@@ -73,7 +73,7 @@ def project(
     status: TargetStatus, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
 ) -> Projection:
     """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
-    target, (ttft, speed, prefill), wait, _, ratio, _, _ = status
+    target, (ttft, speed, prefill), wait, _, ratio, _, _, _, _ = status
     price = target.price
     calls, output, more_calls, more_output, usd, per_cold, per_prompt, more_usd, more_per_prompt = _rates(
         economics, price, ratio
@@ -130,6 +130,22 @@ def find_rival(decision: Decision) -> str:
     costs = costs_of(weighing.fast, weighing.deep, decision.score, decision.economics)
     rival = weighing.deep if decision.tier is Tier.FAST else weighing.fast
     return rival.target if max(costs) <= min(costs) * _CLOSE else ""
+
+
+def worth_waiting(decision: Decision) -> float:
+    """How long a wait at the chosen target may become until the other tier is the better choice.
+
+    Any where somebody asked for this one, or no other can serve.
+    """
+    weighing = weighing_of(decision)
+    if decision.was_asked_for or not decision.spill or weighing.fast is None or weighing.deep is None:
+        return math.inf
+    rate = decision.economics.usd_per_second
+    if rate <= 0:
+        return math.inf
+    fast, deep = costs_of(weighing.fast, weighing.deep, decision.score, decision.economics)
+    chosen, lead = (weighing.fast, deep - fast) if decision.tier is Tier.FAST else (weighing.deep, fast - deep)
+    return max(0.0, chosen.wait_seconds + lead / rate)
 
 
 def weighing_of(decision: Decision) -> Weighing:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, Weighing
+from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, SecondOpinion, Weighing
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut
 from router.contract.request import JsonObject
 from router.contract.signals import Signals
 from router.contract.words import Tier
-from router.decide.estimate import Worth, estimates_of, flip_of, weighing_of
-from router.decide.opinions import evidence_of
+from router.decide.estimate import Worth, costs_of, estimates_of, flip_of, weighing_of
+from router.decide.opinions import evidence_of, say_wait
 
 _MAX_CHARS = 120
 _TOLD_WARM_TOKENS = 8_000
@@ -23,7 +23,27 @@ def because_only_tier(tier: Tier, reason: str) -> str:
     return f"only {tier} can serve this: {reason}"
 
 
-def because_estimate(tier: Tier, chosen: Projection, other: Projection, opinions: Opinions, signals: Signals) -> str:
+def because_out(tier: Tier, reasons: Sequence[RuleOut], opinions: Opinions) -> str:
+    """The other tier could, but not now."""
+    looks = next((lean.because for _, lean in opinions.leans if lean.names_turn), "unclear whether quick or long")
+    told = ", ".join(dict.fromkeys(say_rule_out(reason) for reason in reasons))
+    return f"{looks}; {tier.other} is out for now ({told}), so {tier} serves this"
+
+
+def say_rule_out(reason: RuleOut) -> str:
+    """Which target cannot, and why. A reason that is a sentence of its own begins with the target's name."""
+    return reason.because if reason.because.startswith(f"{reason.target} ") else f"{reason.target}: {reason.because}"
+
+
+def because_estimate(
+    tier: Tier,
+    chosen: Projection,
+    other: Projection,
+    opinions: Opinions,
+    signals: Signals,
+    score: float,
+    worth: Worth,
+) -> str:
     """Both could; this one will be done sooner.
 
     Begins with what the turn looks like; adds the strongest other evidence that points the same way and, where the choice
@@ -42,14 +62,23 @@ def because_estimate(tier: Tier, chosen: Projection, other: Projection, opinions
     if pointing:
         sentence = _add(sentence, pointing)
     if looks is None or (looks.log_odds > _LOOKS_LONG) is not is_deep:
-        if other.wait_seconds >= _TOLD_WAIT_SECONDS and (wait_because := signals.statuses[other.target].wait_because):
-            return _add(sentence, wait_because)
+        if other.wait_seconds >= _TOLD_WAIT_SECONDS and _was_moved_by_wait(tier, chosen, other, score, worth):
+            words = f"{say_wait(signals.statuses[other.target])}, so {tier} is done sooner"
+            told = _add(sentence, words)
+            return told if told != sentence or looks is None else f"{looks.because}; {words}"
         warm_lead = _warm_lead(chosen.target, other.target, signals)
         if warm_lead >= _TOLD_WARM_TOKENS:
             sentence = _add(sentence, f"{warm_lead // 1000}k tokens are cached there")
         elif looks is not None and not pointing:
-            sentence = _add(sentence, _say_against_looks(tier, other.wait_seconds))
+            sentence = _add(sentence, "fast would not be done much sooner" if is_deep else "fast is still done sooner")
     return sentence
+
+
+def _was_moved_by_wait(tier: Tier, chosen: Projection, other: Projection, score: float, worth: Worth) -> bool:
+    """Whether the other tier would have been chosen, had it no wait."""
+    fast, deep = (chosen, other) if tier is Tier.FAST else (other, chosen)
+    fast_cost, deep_cost = costs_of(fast, deep, score, worth)
+    return other.wait_seconds * worth.usd_per_second > abs(fast_cost - deep_cost)
 
 
 def _add(sentence: str, words: str) -> str:
@@ -64,17 +93,10 @@ def _warm_lead(chosen: str, other: str, signals: Signals) -> int:
     return min(warm.get(chosen, 0), most) - min(warm.get(other, 0), most)
 
 
-def _say_against_looks(tier: Tier, other_wait_seconds: float) -> str:
-    """Why a turn does not go to the tier that it looks right for."""
-    if other_wait_seconds >= _TOLD_WAIT_SECONDS:
-        return f"{tier.other} has a queue"
-    return "fast would not be done much sooner" if tier is Tier.DEEP else "fast is still done sooner"
-
-
 def no_target_error(insist: Insist | None, reasons: Sequence[RuleOut]) -> str:
     """What was asked for, and why each target cannot."""
     asked = f"{insist.because}, but no target there can serve this request" if insist else "no target can serve this request"
-    return f"{asked}: {'; '.join(dict.fromkeys(f'{r.target}: {r.because}' for r in reasons)) or 'no target is configured'}"
+    return f"{asked}: {'; '.join(dict.fromkeys(map(say_rule_out, reasons))) or 'no target is configured'}"
 
 
 def explain(decision: Decision) -> JsonObject:
@@ -95,6 +117,7 @@ def explain(decision: Decision) -> JsonObject:
         "prompt_tokens_exact": signals.prompt.is_exact,
         **explain_opinions(decision.opinions),
         **explain_weighing(weighing, decision.score, decision.decided_by, decision.economics),
+        "second_opinion": explain_second_opinion(decision.second_opinion, decision.economics),
         "config": decision.config_fingerprint,
         "weights": decision.weights_fingerprint,
     }
@@ -118,6 +141,26 @@ def explain_weighing(weighing: Weighing, score: float, decided_by: str, worth: W
         "margin_usd": round(abs(costs[0] - costs[1]), 6) if len(costs) == 2 else None,
         "flip": {"score": _rounded(flip.score, 4), "fast_wait_seconds": _rounded(flip.fast_wait_seconds, 2)},
     }
+
+
+def explain_second_opinion(opinion: SecondOpinion | None, worth: Worth) -> JsonObject | None:
+    """Who was or would be asked, what came of it, and both sides of that choice; in seconds only where time has a value."""
+    if opinion is None:
+        return None
+    rate = worth.usd_per_second
+    told: JsonObject = {
+        "target": opinion.target,
+        "answer": opinion.answer,
+        "value_usd": round(opinion.value_usd, 6),
+        "cost_usd": round(opinion.cost_usd, 6),
+        "value_seconds": round(opinion.value_usd / rate, 3) if rate else None,
+        "cost_seconds": round(opinion.cost_usd / rate, 3) if rate else None,
+    }
+    if opinion.because:
+        told["because"] = opinion.because
+    if opinion.asked_ms is not None:
+        told["asked_ms"] = round(opinion.asked_ms, 2)
+    return told
 
 
 def _evidence_json(item: Evidence) -> JsonObject:

@@ -11,8 +11,8 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import TargetStatus
 
-CLOSED = "retry_after"
-"""Who rules out a target that asked to be left alone."""
+CLOSED, MAX_WAIT = "retry_after", "max_wait"
+"""Who rules out a target that asked to be left alone, and one whose wait is longer than the config allows."""
 _MAX_LOG_ODDS = 20.0
 
 
@@ -61,15 +61,45 @@ def with_lean(opinions: Opinions, policy: str, lean: Lean) -> Opinions:
 
 
 def without_closed(opinions: Opinions, signals: Signals) -> Opinions:
-    """Rule out the targets that asked to be left alone: nobody need be told so by a policy, since each said it itself."""
-    more = [(CLOSED, _left_alone(status)) for status in signals.statuses.values() if status.closed_seconds]
+    """Rule out the targets that asked to be left alone, and those with a wait over their `max_wait_seconds`.
+
+    No policy need say so: the first say it themselves, the config says the other.
+    """
+    closed = [status for status in signals.statuses.values() if status.closed_seconds]
+    more = [(MAX_WAIT, _too_busy(status)) if status.is_over_max_wait else (CLOSED, _left_alone(status)) for status in closed]
     return replace(opinions, ruled_out=tuple(sorted([*opinions.ruled_out, *more], key=_rule_out_order)))
 
 
 def _left_alone(status: TargetStatus) -> RuleOut:
-    seconds = status.closed_seconds
-    because = f"it asked to be left alone for another {math.ceil(seconds)} s"
-    return RuleOut(status.target.name, because, lasting=False, wait_seconds=seconds)
+    name, seconds = status.target.name, status.closed_seconds
+    because = f"{name} asked to be left alone for another {math.ceil(seconds)} s"
+    return RuleOut(name, because, lasting=False, wait_seconds=seconds)
+
+
+def _too_busy(status: TargetStatus) -> RuleOut:
+    because = f"{say_wait(status)}, longer than its max_wait_seconds of {status.target.max_wait_seconds:g}"
+    return RuleOut(status.target.name, because, lasting=False, wait_seconds=status.closed_seconds, yields=True)
+
+
+def say_wait(status: TargetStatus) -> str:
+    """What a target's wait is for. Begins with its name."""
+    return status.wait_because or f"{status.target.name} would keep you waiting {math.ceil(status.wait_seconds)} s"
+
+
+def spare(opinions: Opinions, request: RequestView, signals: Signals) -> tuple[Opinions, str]:
+    """The same without the rule-outs that yield, where they would leave nobody who may serve; then also why they were there."""
+    ruled_out = {opinion.target for _, opinion in opinions.ruled_out}
+    first = opinions.insists[0][1] if opinions.insists else None
+    if first is None or first.yields or request.overrides.other_on_misfit:
+        wanted = set(signals.statuses)
+    else:
+        own = ((name, status.target.tier) for name, status in signals.statuses.items())
+        wanted = {name for name, tier in own if name == first.target or tier is first.tier}
+    if wanted - ruled_out:
+        return opinions, ""
+    spared = [opinion for _, opinion in opinions.ruled_out if opinion.yields and opinion.target in wanted]
+    kept = tuple(held for held in opinions.ruled_out if held[1] not in spared)
+    return replace(opinions, ruled_out=kept), "; ".join(dict.fromkeys(opinion.because for opinion in spared))
 
 
 def evidence_of(opinions: Opinions) -> tuple[Evidence, ...]:

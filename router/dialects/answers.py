@@ -43,6 +43,7 @@ _STATUSES: Mapping[str, int] = {
     "authentication_error": 401,
     "invalid_api_key": 401,
     "billing_error": 402,
+    "credit_balance_exhausted": 402,
     "permission_error": 403,
     "not_found_error": 404,
     "model_not_found": 404,
@@ -50,6 +51,9 @@ _STATUSES: Mapping[str, int] = {
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
     "insufficient_quota": 429,
+    "slow_down": 429,
+    "server_is_overloaded": 503,
+    "timeout_error": 504,
     "overloaded_error": 529,
 }
 """What hosts name their failures, and with which status they would have refused."""

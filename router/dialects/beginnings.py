@@ -8,7 +8,8 @@ A beginning is known by a mark of everything in its messages. So what was learne
 whatever order: a history that was edited anywhere, cut, compacted or forked, and one that only begins alike, has another mark,
 and is read from where it is known, or whole. The count and the last message would not be enough: clients shorten old tool
 results in place. The mark costs no bytecodes; C writes and hashes the messages in less than half the time of their parsing. The
-hash has a secret key in every process: nobody can make two histories with the same mark.
+hash has a secret key in every process: nobody can make two histories with the same mark. What `grown.py` knows by its bytes
+needs no mark.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from router.contract.request import Beginning, Conversation, Message
+from router.dialects.grown import Items
 
 _UNSETTLED = 2
 """The last messages. Clients change these still (notes, cache marks), so what was known before them is kept as well."""
@@ -41,8 +43,9 @@ Reader = Callable[[_T, Conversation, int, int], _T]
 
 def learn(conversation: Conversation, name: str, nothing: _T, read: Reader[_T]) -> _T:
     """What a reader learns from a whole conversation. `name` tells it from others, and `nothing` is where it begins."""
-    count = len(conversation.items)
-    if count < _SHORTEST:
+    items = conversation.items
+    count = len(items)
+    if count < _SHORTEST and type(items) is not Items:
         return read(nothing, conversation, 0, count)
     before, new = conversation.known or _find(conversation)
     place = before.count
@@ -75,10 +78,14 @@ def _find(conversation: Conversation) -> tuple[Beginning, list[Beginning]]:
     """The beginning that was read before, and those that are new: the settled messages, and all of them."""
     items = conversation.items
     count = len(items)
+    before, kept = items.known if type(items) is Items else (None, [])
+    if before is not None or count < _SHORTEST:
+        conversation.known = known = before or Beginning(0, 0), kept
+        return known
     try:
         written = tuple(map(_write, items))
     except RecursionError:  # nested too deeply to be marked
-        conversation.known = known = Beginning(0, 0), [Beginning(count, 0)]
+        conversation.known = known = Beginning(0, 0), kept or [Beginning(count, 0)]
         return known
     start = (conversation.read, hash(written[:_START]))
     alike = _known.pop(start, None) or []
@@ -88,7 +95,11 @@ def _find(conversation: Conversation) -> tuple[Beginning, list[Beginning]]:
             break
     else:
         before = Beginning(0, 0)
-    new = [Beginning(place, hash(written[:place])) for place in (count - _UNSETTLED, count) if place > before.count]
+    for beginning in kept or (kept := [Beginning(count - _UNSETTLED, 0), Beginning(count, 0)]):
+        beginning.mark = hash(written[: beginning.count])
+        if beginning.count == before.count:
+            beginning.learned = before.learned
+    new = [beginning for beginning in kept if beginning.count > before.count]
     conversation.known = known = before, new
     alike += new
     if len(alike) > _MAX_ALIKE:

@@ -11,6 +11,8 @@ from router.contract.request import JsonObject
 from router.contract.target import Target
 
 REQUEST_ID = "x-tandem-request-id"
+BECAUSE = "x-tandem-because"
+OVERHEAD = "x-tandem-overhead-ms"
 _MAX_BECAUSE = 240
 _MAX_EXPLAIN = 4_000
 
@@ -64,9 +66,9 @@ def answer_headers(
         (REQUEST_ID, request_id),
         ("x-tandem-tier", str(target.tier)),
         ("x-tandem-target", target.name),
-        ("x-tandem-because", header_text(because)),
+        (BECAUSE, header_text(because)),
         ("x-tandem-score", f"{decision.score:.3f}"),
-        ("x-tandem-overhead-ms", f"{overhead_ms:.2f}"),
+        (OVERHEAD, f"{overhead_ms:.2f}"),
         *carried,
     )
     if explanation is None:

@@ -6,6 +6,8 @@ import orjson
 
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
 from router.contract.request import Json, JsonObject
+from router.contract.words import Dialect
+from router.dialects.grown import keep, parse_grown
 from router.dialects.splice import find_repeated, parse_apart
 
 # Possessive, and content with a string that does not end: a cut-off body must not be searched again and again.
@@ -26,32 +28,34 @@ _KEYS = {name: f'"{name}"'.encode() for name in _FIELDS}
 _END_BYTES = 4_096
 
 
-def parse_request(raw: bytes) -> tuple[JsonObject, bool]:
+def parse_request(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
     """The body of a request, and whether it is known that `model` is in it once.
 
     A body with a field twice is refused where that matters: readers differ in which of the two counts, so a target could
     answer another request than the one that was judged here.
     """
     if len(raw) > _LARGE_BYTES:
-        body, is_apart = parse_apart(raw), True
-        if body is None:
-            body, is_apart = parse_body(raw), False
-        if _may_repeat_in_large(raw, body):
-            refuse_repeated(raw)
-        return body, is_apart
+        return parse_grown(raw, dialect) or _parse_large(raw, dialect)
     body = parse_body(raw)
-    if b"\\u00" in raw:
+    # Not `in`, here and elsewhere: that tries the bytes as a number first, and throws away the error that this gives.
+    if raw.rfind(b"\\u00") >= 0 or max(map(raw.count, filter(None, map(_KEYS.get, body))), default=0) > 1:
         refuse_repeated(raw)
-    else:
-        for name in body:
-            key = _KEYS.get(name)
-            if key is not None and raw.find(key) != raw.rfind(key):
-                refuse_repeated(raw)
-                break
     return body, False
 
 
-def _may_repeat_in_large(raw: bytes, body: JsonObject) -> bool:
+def _parse_large(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
+    body, is_apart = parse_apart(raw), True
+    if body is None:
+        body, is_apart = parse_body(raw), False
+    name = next(filter(body.__contains__, _CONVERSATIONS), None)
+    if _may_repeat_in_large(raw, body, name):
+        refuse_repeated(raw)
+    if name is not None:
+        keep(raw, body, name, dialect, has_one_model=is_apart)
+    return body, is_apart
+
+
+def _may_repeat_in_large(raw: bytes, body: JsonObject, name: str | None) -> bool:
     """Whether a large body may have a field twice. To prove that it has not would take half as long as to parse it.
 
     Found is a second conversation, wherever it is (as a list, since items have fields of that name too), and a second one of
@@ -59,7 +63,6 @@ def _may_repeat_in_large(raw: bytes, body: JsonObject) -> bool:
     found is one that is deeper inside, between two large values, and a second one of a field by which nothing is judged here.
     Such a body goes unchanged to a target of its own dialect, which reads it in its own way; a bridge writes each field once.
     """
-    name = next(filter(body.__contains__, _CONVERSATIONS), None)
     if name is not None:
         start = _KEYS[name] + (b": " if b'": ' in raw[:64] else b":") + (b"[" if isinstance(body[name], list) else b"")
         place = raw.rfind(start)

@@ -9,6 +9,7 @@ from router.contract.errors import (
     RequestError,
     TandemError,
     TooLong,
+    Unavailable,
     UpgradeRequired,
     UpstreamAuth,
     UpstreamError,
@@ -17,7 +18,7 @@ from router.contract.errors import (
     WrongMethod,
 )
 from router.contract.relay import Headers, Sink
-from router.contract.request import JsonObject
+from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect
 from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
@@ -58,7 +59,7 @@ def in_callers_words(dialect: Dialect, message: str, code: str) -> str:
 def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
     """The headers that tell a client whether, when, by which method and in which protocol to come again."""
     headers: list[tuple[str, str]] = []
-    if error.status in (429, 503):
+    if error.status in (429, 503) or isinstance(error, Unavailable):
         seconds = 1.0 if error.retry_after_seconds is None else error.retry_after_seconds
         seconds = min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
         headers.append(("retry-after", str(max(1, math.ceil(seconds)))))
@@ -80,8 +81,21 @@ def _is_final(error: TandemError) -> bool:
 
 
 def failure_event(error: TandemError, dialect: Dialect, request_id: str) -> bytes:
-    """The last event of a stream that failed after its first byte."""
-    return SPECS[dialect].write_failure(error.status, failure_words(error, request_id), error.code, request_id)
+    """The last event of a stream that failed after its first byte. Where a target blames the request, in its own words."""
+    words, code = failure_words(error, request_id), error.code
+    if isinstance(error, UpstreamRefused) and passes_unchanged(error):
+        failure = read_failure(_error_in(error.body))
+        words, code = in_callers_words(dialect, failure.message, failure.code), failure.code
+    return SPECS[dialect].write_failure(error.status, words, code, request_id)
+
+
+def _error_in(body: bytes) -> Json:
+    """The error in the body of a refusal, which may be no JSON."""
+    try:
+        told: Json = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return body.decode("utf-8", "replace")
+    return told.get("error", told) if isinstance(told, dict) else told
 
 
 def failure_words(error: TandemError, request_id: str) -> str:

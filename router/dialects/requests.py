@@ -42,7 +42,7 @@ USUAL_FIELDS = (
 
 def read_request(arrival: Arrival) -> RequestView:
     """Read a request once. Raises `BadRequest` and its kin, each naming the field."""
-    body, has_one_model = parse_request(arrival.raw)
+    body, has_one_model = parse_request(arrival.raw, arrival.dialect)
     if not USUAL_FIELDS.issuperset(body):
         refuse_library_fields(body)
     model = read_model(body)
@@ -74,11 +74,6 @@ def read_request(arrival: Arrival) -> RequestView:
         previous_response_id=reading.previous_response_id,
         has_one_model=has_one_model,
     )
-
-
-def _asks_for_stream(body: JsonObject, operation: Operation) -> bool:
-    """A count of tokens is never streamed, whatever its request says."""
-    return read_stream(body) and operation is not Operation.COUNT_TOKENS
 
 
 def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:

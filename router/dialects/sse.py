@@ -126,6 +126,8 @@ class Tail:
         is_part = False
         if self._open or not piece.endswith(FRAME_ENDS):
             piece, is_part = self._join_open(piece), True
+            if not piece:
+                return True
         self._groups.append(piece)
         self._room = room = self._room - len(piece) - _GROUP_BYTES
         if room < 0:
@@ -154,7 +156,7 @@ class Tail:
         self._room = _ROOM_BYTES
         self._forgotten_frames += b"".join(old).count(b"\n\n")
         self._forgotten_bytes += sum(map(len, old))
-        if self._first is None:
+        if self._first is None and old:
             self._first = next(filter(self._telling.search, old), b"")
         self._keep(old, find_last)
 

@@ -14,9 +14,10 @@ from router.contract.usage import Usage
 from router.contract.words import PERSONS_KINDS, Dialect, Operation, Outcome, TurnKind
 from router.dialects.headers import sdk_id_headers
 from router.dialects.translate.translator import AnswerTranslator
-from router.dispatch.meter import measure_speed, measure_usage
+from router.dispatch.meter import cost_of, is_billed, measure_speed, measure_usage
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, is_small_change, prepare
+from router.dispatch.patience import Patience, max_wait_of
 from router.dispatch.relay import Relay
 from router.dispatch.translating import TranslatingSink
 from router.telemetry.tasks import is_heavy, run_beside
@@ -56,6 +57,8 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
             call = reachable.adapter.open(outgoing, sink)
         # A plain timer: asyncio.timeout does the same for three times the cost.
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)
+        if view.is_streaming and order.live is not None and (most := max_wait_of(view, reachable.target)) is not None:
+            Patience(relay, order.live, most)
         error = await relay.finished
         if error is not None:
             error = _name_key(error, relay)
@@ -112,7 +115,8 @@ def _name_key(error: TandemError, relay: Relay) -> TandemError:
     """A rejected key is the operator's, or the caller's own where the target takes that."""
     target = relay.opened.target
     if isinstance(error, UpstreamAuth) and target.takes_callers_key:
-        return CallerKey(f'target "{target.name}" rejected your API key ({relay.status})')
+        what = "says that your account has no credit" if relay.status == 402 else "rejected your API key"
+        return CallerKey(f'target "{target.name}" {what} ({relay.status})')
     return error
 
 
@@ -130,7 +134,7 @@ def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) 
     opened, usage, first_token_at = relay.opened, relay.usage, relay.first_token_at
     now, target = relay.order.clock(), opened.target
     if usage is None or not usage.output_tokens or relay.view.operation is Operation.COUNT_TOKENS:
-        usage = _estimate_usage(relay)
+        usage = _estimate_usage(relay, error)
     speed, is_own = None, False
     if first_token_at is not None:
         speed = measure_speed(usage, first_token_at, now)
@@ -138,13 +142,13 @@ def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) 
         is_own = usage is not None and not usage.is_estimated and not relay.was_paused
     if error is not None:
         code = error.code
-    row = Attempt(target.name, relay.status, code, round(now - opened.at, 4))
+    row = Attempt(target.name, relay.status, code, round(now - opened.at, 4), usage, cost_of(usage, target.price))
     return AttemptEnded(now, target, row, error, usage, speed, is_own)
 
 
-def _estimate_usage(relay: Relay) -> Usage | None:
-    tokens, relayed = relay.order.decision.prompt_tokens, relay.estimate_output_tokens()
-    return measure_usage(relay.view.operation, relay.usage, tokens, relayed, has_reached_caller=relay.has_reached_caller)
+def _estimate_usage(relay: Relay, error: TandemError | None) -> Usage | None:
+    tokens, seen = relay.order.decision.prompt_tokens, relay.estimate_output_tokens()
+    return measure_usage(relay.view.operation, relay.usage, tokens, seen, is_billed=is_billed(relay.status, error))
 
 
 def _ending(relay: Relay, error: TandemError) -> Ending | None:

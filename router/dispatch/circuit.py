@@ -1,6 +1,6 @@
 """Whether a target that fails is to rest: a count of its failures, and a rest that grows. No clock: times are given."""
 
-from router.contract.errors import TandemError, UpstreamError, UpstreamRefused
+from router.contract.errors import TandemError, UpstreamAuth, UpstreamError, UpstreamModel, UpstreamQueued, UpstreamRefused
 from router.dispatch.budget import KEPT_SECONDS, Standing
 
 _OPENS_AT = 5
@@ -13,6 +13,7 @@ _NEVER = float("-inf")
 class Circuit:
     """What one target's calls came to. After five failures in a row it rests for 1 s, then 2 s, 4 s, at most a minute.
 
+    So it does after a first one that only the operator can mend: a rejected key will be rejected the next time too.
     After each rest one request finds out whether it serves again. Any answer ends the rest.
     """
 
@@ -37,7 +38,7 @@ class Circuit:
         self.failures = 0
         self.rest_seconds = self.rested_until = 0.0
 
-    def fail(self, now: float, *, has_named_time: bool = False) -> None:
+    def fail(self, now: float, *, has_named_time: bool = False, is_lasting: bool = False) -> None:
         """It failed. One that named a time is left alone for that time, and needs no rest of our making.
 
         What fails during a rest was sent before it, and does not make it longer.
@@ -46,7 +47,8 @@ class Circuit:
             self.failing_since = now
         self.failures += 1
         self._failed_at = now
-        if not has_named_time and self.failures >= _OPENS_AT and now >= self.rested_until:
+        opens = is_lasting or (not has_named_time and self.failures >= _OPENS_AT)
+        if opens and now >= self.rested_until:
             self.rest_seconds = min(max(self.rest_seconds * 2, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
             self.rested_until = now + self.rest_seconds
 
@@ -59,6 +61,13 @@ class Circuit:
         return Standing.AWAITED if in_flight else Standing.UNKNOWN
 
 
+def is_lasting_failure(error: TandemError) -> bool:
+    """Whether only the operator can mend it: a key that is rejected, or a model that the target does not know."""
+    return isinstance(error, (UpstreamAuth, UpstreamModel))
+
+
 def is_targets_failure(error: TandemError) -> bool:
-    """Whether an error speaks against the target, and not against the request or its caller's key."""
+    """Whether an error speaks against the target, and not against the request or its caller's key. A queue is no failure."""
+    if isinstance(error, UpstreamQueued):
+        return False
     return isinstance(error, UpstreamError) and not (isinstance(error, UpstreamRefused) and error.blames_the_request)

@@ -1,27 +1,52 @@
 """Sending a request to the targets of its decision: `rules` says whom to try, `attempt` tries."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
-from router.contract.errors import BadRequest, UpstreamRefused
+from router.contract.errors import BadRequest, TandemError, TiersBusy, UpstreamRefused
 from router.contract.exchange import Exchange, cancel_error
-from router.contract.facts import AttemptEnded, Decided, Ending, StateRefused
+from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
 from router.contract.relay import Adapter, Headers, Sink
 from router.contract.request import JsonObject, RequestView
 from router.contract.target import Target
-from router.contract.words import Tier
+from router.contract.words import Operation, Tier
 from router.dialects.opaque import keys_for, refused_by
 from router.dispatch.ahead import Ahead, no_rival
 from router.dispatch.attempt import attempt
 from router.dispatch.budget import RetryBudget
+from router.dispatch.fair import Who
 from router.dispatch.live import LiveStatistics
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, prepare
-from router.dispatch.rules import Form, GiveUp, Tried, Try, Wait, candidates_of, failed_in_words, first_step, next_step
+from router.dispatch.rules import (
+    Form,
+    GiveUp,
+    Tried,
+    Try,
+    Wait,
+    candidates_of,
+    failed_in_words,
+    first_step,
+    last_failure,
+    next_step,
+)
+from router.dispatch.waiting import WaitingSink, await_turn
+
+
+class QuotaSense(NamedTuple):
+    """What the decision knows of quotas: how long one is worth waiting for, and what a request missed for one."""
+
+    worth_waiting: Callable[[Decision], float] = lambda _: math.inf
+    target_without_quotas: Callable[[Decided], str] = lambda _: ""
+
+
+_NO_SENSE = QuotaSense()
 
 
 class Dispatcher:
@@ -34,9 +59,10 @@ class Dispatcher:
         max_response_bytes: int,
         clock: Callable[[], float],
         find_rival: Callable[[Decision], str] = no_rival,
+        quota_sense: QuotaSense = _NO_SENSE,
     ) -> None:
         self._reachable, self._max_response_bytes, self._clock = reachable, max_response_bytes, clock
-        self._ahead = Ahead(reachable, find_rival)
+        self._ahead, self._quota_sense = Ahead(reachable, find_rival), quota_sense
 
     @property
     def adapters(self) -> list[Adapter]:
@@ -47,7 +73,7 @@ class Dispatcher:
         """Have connections ready: somebody is there who will ask for something."""
         self._ahead.connect()
 
-    async def send(
+    def send(
         self,
         exchange: Exchange,
         decided: Decided,
@@ -56,12 +82,31 @@ class Dispatcher:
         *,
         explanation: JsonObject | None = None,
         carried: Mapping[Tier, Headers] = {},
-    ) -> Ending:
+    ) -> Coroutine[Any, Any, Ending]:
         """Try targets until one serves. Raises the error that the caller should see when none did and nothing was sent."""
-        view, decision = decided.view, decided.decision
         if exchange.began >= self._ahead.due:
             self._ahead.look(decided, exchange.began)
-        order = Order(exchange, decision, sink, self._max_response_bytes, self._clock, explanation, carried)
+        max_bytes, clock, asked_at = self._max_response_bytes, self._clock, decided.asked_at
+        order = Order(exchange, decided.decision, sink, max_bytes, clock, explanation, carried, asked_at, live)
+        if live.queues.is_on:
+            self._note_missed(decided, live)
+            return self._try_in_queues(order, decided.view, live)
+        return self._try_targets(order, decided.view, live)
+
+    async def _try_in_queues(self, order: Order, view: RequestView, live: LiveStatistics) -> Ending:
+        """The same where targets have quotas. Who waited may have had the head: then a failure is told in the stream."""
+        try:
+            return await self._try_targets(order, view, live)
+        except TandemError as error:
+            if isinstance(order.sink, WaitingSink) and order.sink.has_head:
+                return order.sink.break_off(error)
+            raise
+        finally:
+            if isinstance(order.sink, WaitingSink):
+                order.sink.close()
+
+    async def _try_targets(self, order: Order, view: RequestView, live: LiveStatistics) -> Ending:
+        exchange, decision = order.exchange, order.decision
         tried: list[Tried] = []
         step: Try | GiveUp = first_step(decision)
         while isinstance(step, Try):
@@ -73,12 +118,16 @@ class Dispatcher:
                 failed = failed_in_words(tried, step.target)
             try:
                 ended = await (
-                    _paid(live.budget, order, sent, reachable, failed)
+                    self._in_turn(live, order, sent, reachable, failed, is_paid=step.is_paid)
+                    if reachable.target.quota is not None
+                    else _paid(live.budget, order, sent, reachable, failed)
                     if step.is_paid
                     else attempt(order, sent, reachable, failed)
                 )
             except BadRequest as misfit:  # what this target can only misunderstand another may take as it is
                 tried.append(self._note_misfit(exchange, reachable.target, step, misfit))
+            except TiersBusy as busy:
+                tried.append(_remember_busy(reachable.target, step, busy))
             else:
                 if left_out and ended.error is None:  # only now is it known that these were what it refused
                     exchange.note(StateRefused(reachable.target, left_out))
@@ -88,12 +137,49 @@ class Dispatcher:
             step = await self._next(decision, tried, exchange, live)
         raise step.error
 
+    async def _in_turn(
+        self, live: LiveStatistics, order: Order, view: RequestView, reachable: Reachable, failed: str, *, is_paid: bool
+    ) -> Ending | AttemptEnded:
+        """An attempt at a target with a quota, as soon as that has room. Raises `TiersBusy` where it takes too long."""
+        exchange, target = order.exchange, reachable.target
+        if view.operation is Operation.COUNT_TOKENS:  # which providers do not count
+            return await attempt(order, view, reachable, failed)
+        waited, before = exchange.last(Dequeued), exchange.last(AttemptEnded)
+        permit = await await_turn(order, view, target, live.queues.queue_of(target, view), self._quota_sense.worth_waiting)
+        try:
+            if exchange.last(Dequeued) is not waited and candidates_of(order.decision)[-1] != target.name:
+                live.check_rest(target, self._clock())
+            if is_paid:
+                return await _paid(live.budget, order, view, reachable, failed)
+            return await attempt(order, view, reachable, failed)
+        except (BadRequest, TiersBusy):  # it was never sent
+            permit.take_back(self._clock())
+            raise
+        finally:
+            ended = exchange.last(AttemptEnded)
+            permit.end(self._clock(), ended if ended is not before else None)
+
+    def _note_missed(self, decided: Decided, live: LiveStatistics) -> None:
+        """Remember where a request would have gone, had there been room: its session is owed that."""
+        view, decision, now = decided.view, decided.decision, self._clock()
+        who, tokens, chosen = Who(view.caller.name, decision.turn.session), decision.prompt_tokens, first_step(decision).target
+        full = {
+            name: queue
+            for name, reachable in self._reachable.items()
+            if name != chosen
+            and (target := reachable.target).quota is not None
+            and (queue := live.queues.queue_of(target, view)).expect(who, tokens, now).seconds
+        }
+        if full and (missed := full.get(self._quota_sense.target_without_quotas(decided))) is not None:
+            missed.miss(who, tokens, now)
+
     async def _next(self, decision: Decision, tried: Sequence[Tried], exchange: Exchange, live: LiveStatistics) -> Try | GiveUp:
         """The next step, after the wait for what others hear of a target where the rules ask for one."""
         candidates, deadline = [self._reachable[name].target for name in candidates_of(decision)], exchange.deadline
+        failed = last_failure(tried) or tried[-1]
         while True:
             now = self._clock()
-            step = next_step(candidates, tried, now, deadline, live.allowance(candidates, tried[-1].target.name, now))
+            step = next_step(candidates, tried, now, deadline, live.allowance(candidates, failed.target.name, now))
             if not isinstance(step, Wait):
                 return step
             try:
@@ -106,7 +192,7 @@ class Dispatcher:
 
     def _note_misfit(self, exchange: Exchange, target: Target, step: Try, misfit: BadRequest) -> Tried:
         misfit.__traceback__ = None  # its frames hold the request, and would be held by it
-        row = Attempt(target.name, None, misfit.code, 0.0)
+        row = Attempt(target.name, None, misfit.code, 0.0, cost_usd=0.0)
         exchange.note(AttemptEnded(self._clock(), target, row, misfit, None, None, False))
         return Tried(target, row, misfit, step.form)
 
@@ -146,6 +232,11 @@ def _shape(view: RequestView, target: Target, step: Try) -> tuple[RequestView, R
     keys = keys_for(_view_for(view, target), target.name)
     stripped = replace(view, origins={**view.origins, **dict.fromkeys(keys, refused_by(target.name))})
     return view, _view_for(stripped, target), keys
+
+
+def _remember_busy(target: Target, step: Try, busy: TiersBusy) -> Tried:
+    busy.__traceback__ = None  # its frames hold the request, and would be held by it
+    return Tried(target, Attempt(target.name, None, busy.code, 0.0), busy, step.form)
 
 
 def _remember(view: RequestView, sent: RequestView, target: Target, step: Try, ended: AttemptEnded) -> Tried:

@@ -20,7 +20,7 @@ from router.dispatch.waits import read_wait
 
 _ENDINGS = (
     "requests tokens requests-minute requests-hour requests-day tokens-minute tokens-hour tokens-day tokens-prompt "
-    "tokens-cached-prompt tokens-generated input-tokens output-tokens"
+    "tokens-cached-prompt tokens-generated input-tokens output-tokens req-minute"
 ).split()
 LIMIT_HEADERS = frozenset(
     {
@@ -30,9 +30,15 @@ LIMIT_HEADERS = frozenset(
         *(f"anthropic-ratelimit-{ending}-remaining" for ending in _ENDINGS),
     }
 )
-"""How hosts name what is left: OpenAI, Azure, Groq and xAI, Cerebras and SambaNova by window, Fireworks by kind of token,
-Together and OpenRouter without either, Anthropic in an order of its own. With `reset` for `remaining`, when it opens again."""
+"""How hosts name what is left: OpenAI, Azure, Groq and xAI, Cerebras, SambaNova and Mistral by window, Fireworks by kind of
+token, Together and OpenRouter without either, Anthropic in an order of its own. With `reset` for `remaining`, when it is whole
+again, and with `limit`, how much that is."""
 _OF_ANSWER = re.compile("generated|output")
+_FILLS_STEADILY = re.compile(r"anthropic-.*|x-ratelimit-remaining-(?:requests|tokens)")
+_DURATION = re.compile(r"[0-9.]+[a-z].*")
+"""OpenAI, Azure and Groq give a duration with its units, until a limit is whole again that fills up all the time; Anthropic the
+moment. Others give seconds or a moment at which a window ends, and nothing comes back before it."""
+_MINUTE = "-minute"
 _MAX_KEPT = 1_000
 """Callers with a key of their own. The one that was heard of first is forgotten first."""
 
@@ -44,21 +50,34 @@ def read_windows(headers: Mapping[str, str], now: float, wall: float | None = No
     """What is left in each window, for those that say when they open again. `wall` is the time of day, as in `waits`."""
     found = []
     for name in LIMIT_HEADERS.intersection(headers):
-        wait = read_wait(headers.get(name.replace("remaining", "reset"), ""), headers, now=wall)
-        try:
-            left = float(headers[name])
-        except ValueError:
+        reset = headers.get(name.replace("remaining", "reset"), "60" if name.endswith(_MINUTE) else "").strip()
+        wait, left = read_wait(reset, headers, now=wall), _read_amount(headers[name])
+        if wait is None or left is None:
             continue
-        if wait is not None and not math.isnan(left):
-            counts_prompt = "token" in name and _OF_ANSWER.search(name) is None
-            found.append(LimitWindow(left, now + wait, counts_prompt))
+        limit = None
+        if _FILLS_STEADILY.fullmatch(name) and (name.startswith("anthropic-") or _DURATION.fullmatch(reset)):
+            limit = _read_amount(headers.get(name.replace("remaining", "limit"), ""))
+        counts_prompt = "token" in name and _OF_ANSWER.search(name) is None
+        found.append(LimitWindow(left, now + wait, counts_prompt, limit, now))
     return tuple(found)
+
+
+def _read_amount(text: str) -> float | None:
+    try:
+        amount = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(amount) else amount
 
 
 def longest_wait(windows: tuple[LimitWindow, ...], prompt_tokens: int, now: float) -> float:
     """How long until all of them can take a request of this size: none if they can now."""
-    short = [window.resets_at for window in windows if window.left < (prompt_tokens if window.counts_prompt else 1)]
-    return max(0.0, max(short, default=now) - now)
+    return max([window.wait(prompt_tokens, now) for window in windows], default=0.0)
+
+
+def refused_wait(windows: tuple[LimitWindow, ...], now: float) -> float:
+    """How long until those that are spent open again, for a request that was refused, whatever its size was."""
+    return max([window.wait(math.inf, now) for window in windows if window.left < 1], default=0.0)
 
 
 class RateLimits:
@@ -76,6 +95,15 @@ class RateLimits:
         self.told[place] = fact.windows
         if len(self.told) > _MAX_KEPT:
             del self.told[next(iter(self.told))]
+
+    def spend(self, exchange: Exchange, target: Target, prompt_tokens: int) -> None:
+        """A request goes there: until its answer tells what is left, so much less is."""
+        read = exchange.last(Read)
+        place = _place(target, read.view if read is not None else None)
+        if windows := self.told.get(place):
+            self.told[place] = tuple(
+                window._replace(left=window.left - (prompt_tokens if window.counts_prompt else 1)) for window in windows
+            )
 
     def close(self, exchange: Exchange, target: Target, until: float) -> None:
         """Take a refusal for one key of many: nothing is left there until then."""
@@ -99,7 +127,7 @@ class RateLimits:
         if wait <= status.wait_seconds:
             return status
         because = f"{status.target.name} is at its rate limit for another {math.ceil(wait)} s"
-        return status._replace(wait_seconds=wait, wait_because=because)
+        return status.with_wait(wait, because)
 
 
 def _place(target: Target, view: RequestView | None) -> _Place:

@@ -1,96 +1,27 @@
 """Live statistics of each target: what it lately did, falling back to what is typical of it when nothing is fresh."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 
-from router.contract.errors import TandemError, UpstreamRefused
+from router.contract.errors import TandemError, TiersBusy, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
-from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, Read
-from router.contract.target import Speed, Target, TargetStatus, WorkRatio
+from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
+from router.contract.request import RequestView
+from router.contract.signals import Signals
+from router.contract.target import Target, TargetStatus, WorkRatio
 from router.dispatch.budget import Allowance, RetryBudget
-from router.dispatch.circuit import Circuit, is_targets_failure
+from router.dispatch.circuit import is_lasting_failure, is_targets_failure
 from router.dispatch.limits import RateLimits
-from router.dispatch.samples import Samples
+from router.dispatch.live_target import LONG_PROMPT_TOKENS, LiveTarget
+from router.dispatch.queues import Queues
 
-_LONG_PROMPT_TOKENS = 8_000
 _FRESH_SECONDS = 0.005
 _NEVER_LOOKED = float("-inf")
-_MAX_CLOSED_SECONDS = 900.0
-"""However long a target asks to be left alone, one request goes there after this: quotas are raised, and hosts err."""
-RESTED_WAIT_SECONDS = 60.0
-"""How long a request is expected to wait at a target that rests: long enough that another is taken wherever there is one."""
 _TOO_MANY = 429
+_CONCURRENCY = re.compile(rb"concurren|in[ -]flight|parallel requests", re.IGNORECASE)
 _NAMES_A_TIME = frozenset({_TOO_MANY, 503, 529})
 """The refusals whose wait is about the target itself, and not about one request."""
-
-
-class _Live:
-    """One target."""
-
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self.ttft = Samples(target.typical.ttft_seconds)
-        self.speed = Samples(target.typical.tokens_per_second)
-        self.prefill = Samples(target.typical.prefill_tokens_per_second)
-        self.open: dict[str, float] = {}
-        """When each call that is under way was opened, by its request."""
-        self.unanswered: dict[str, float] = {}
-        self.has_samples = False
-        self.closed_until = self.probe_at = 0.0
-        self.probe = ""
-        """The request that finds out whether it is open again before the time that it named."""
-        self.ratio = WorkRatio()
-        self.circuit = Circuit()
-        self.waiters: list[asyncio.Future[None]] = []
-        """Requests that move here as soon as it is known to serve."""
-        self.is_watched = False
-        """Whether it fails, is being probed or is waited for: only then does an answer mean more than its speed."""
-
-    def add(self, samples: Samples, value: float, now: float) -> None:
-        """Take a figure that was seen of it."""
-        samples.add(value, now)
-        self.has_samples = True
-
-    def follow(self, target: Target) -> None:
-        """Keep the figures for a target that a new config describes otherwise."""
-        for samples, typical in zip((self.ttft, self.speed, self.prefill), target.typical, strict=True):
-            samples.typical = typical
-        self.target = target
-
-    def status(self, now: float) -> TargetStatus:
-        speed = self.target.typical
-        if self.has_samples:
-            speed = Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
-        # A request that waits for its first token shows a queue before any sample can.
-        wait = max(0.0, now - next(iter(self.unanswered.values())) - speed.ttft_seconds) if self.unanswered else 0.0
-        closed = self._closed_seconds(now) if self.closed_until > now else 0.0
-        if self.is_watched:
-            return self._at_rest(TargetStatus(self.target, speed, wait, len(self.open), self.ratio, closed), now)
-        return TargetStatus(self.target, speed, wait, len(self.open), self.ratio, closed)
-
-    def _at_rest(self, status: TargetStatus, now: float) -> TargetStatus:
-        """The same with a long wait if it rests, or if one request is finding out about it."""
-        if not self.circuit.is_open or (now >= self.circuit.rested_until and not self.probe):
-            return status
-        because = f"{self.target.name} rests after {self.circuit.failures} failures in a row"
-        return status._replace(wait_seconds=max(status.wait_seconds, RESTED_WAIT_SECONDS), wait_because=because)
-
-    def _closed_seconds(self, now: float) -> float:
-        """How long to leave it alone. While a request finds out whether it is open again, no other goes there."""
-        if now < self.probe_at:
-            return self.probe_at - now
-        return self.closed_until - now if self.probe else 0.0
-
-    def wake(self) -> None:
-        """Tell who waits that there is news."""
-        waiters, self.waiters = self.waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def close(self, now: float, seconds: float) -> None:
-        """It asked to be left alone. What it says last counts, be it less than what it said before."""
-        self.closed_until, self.probe_at = now + seconds, now + min(seconds, _MAX_CLOSED_SECONDS)
 
 
 class LiveStatistics:
@@ -100,31 +31,36 @@ class LiveStatistics:
     """
 
     def __init__(self) -> None:
-        self._live: dict[str, _Live] = {}
+        self._live: dict[str, LiveTarget] = {}
         self._ratios: Mapping[str, WorkRatio] = {}
         self._looked_at = _NEVER_LOOKED
         self._targets: Mapping[str, Target] = {}
-        self._listed: Mapping[str, _Live] = {}
+        self._listed: Mapping[str, LiveTarget] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
         self._has_rested = False
         """Whether any target ever had to rest: seldom so, and each decision would ask."""
-        self.budget, self.limits = RetryBudget(), RateLimits()
+        self.budget, self.limits, self.queues = RetryBudget(), RateLimits(), Queues()
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
         """Every target as it is now (or was five milliseconds ago), in the order given."""
         if targets is not self._targets:
             self._targets = targets
             self._listed = {name: self._of(target) for name, target in targets.items()}
+            self.queues.follow(targets)
         elif 0 <= now - self._looked_at < _FRESH_SECONDS:
             return self._statuses
         self._looked_at = now
         self._statuses = {name: live.status(now) for name, live in self._listed.items()}
         if self._has_rested and all(live.circuit.is_open for live in self._listed.values()):
             # Where every target rests, none is better for waiting: a request must have somewhere to go.
-            self._statuses = {
-                name: status._replace(wait_seconds=0.0, wait_because="") for name, status in self._statuses.items()
-            }
+            self._statuses = {name: status.with_wait(0.0) for name, status in self._statuses.items()}
         return self._statuses
+
+    def heed_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
+        """The same signals, with what this request would wait for: a limit that a target told, or a quota of ours."""
+        if self.limits.told:
+            signals = self.limits.apply(signals, view, now)
+        return self.queues.apply(signals, view, now) if self.queues.is_on else signals
 
     def allowance(self, candidates: Sequence[Target], failed: str, now: float) -> Allowance:
         """What a request may do whose attempt at one of these targets has failed."""
@@ -135,7 +71,13 @@ class LiveStatistics:
         active = 1 + sum(len(live.open) + len(live.waiters) for live in self._live.values())
         return Allowance(self.budget.has_room(now, active), standings)
 
-    def _awaited(self, live: _Live) -> int:
+    def check_rest(self, target: Target, now: float) -> None:
+        """Raise `TiersBusy` if a target has begun to rest: who waited for its turn meanwhile need not find out for itself."""
+        live = self._of(target)
+        if live.is_resting(now):
+            raise TiersBusy(live.rest_words, retry_after_seconds=live.circuit.rest_seconds)
+
+    def _awaited(self, live: LiveTarget) -> int:
         return max(len(live.open), self.budget.under_way(live.target.name))
 
     async def await_news(self, target: Target, seconds: float) -> None:
@@ -150,6 +92,15 @@ class LiveStatistics:
             if news in live.waiters:
                 live.waiters.remove(news)
 
+    def is_sooner(self, target: Target, seconds: float, now: float) -> bool:
+        """Whether a request that has waited so long elsewhere would wait less there."""
+        status = self._of(target).status(now)
+        return not status.closed_seconds and status.wait_seconds < seconds
+
+    def usual_seconds(self, target: Target, prompt_tokens: int) -> float:
+        """How long a prompt usually waits there for its first token."""
+        return self._of(target).usual_seconds(prompt_tokens)
+
     def learn(self, ratios: Mapping[str, WorkRatio]) -> None:
         """How much work each target makes of a turn, as the ledger shows it. Until it is known it is as expected."""
         self._ratios = ratios
@@ -157,12 +108,18 @@ class LiveStatistics:
             live.ratio = ratios.get(name, WorkRatio())
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {AttemptOpened: self._open, FirstToken: self._begin, AttemptEnded: self._end, LimitsTold: self.limits.note}
+        return {
+            QuestionEnded: self._note_question,
+            AttemptOpened: self._open,
+            FirstToken: self._begin,
+            AttemptEnded: self._end,
+            LimitsTold: self.limits.note,
+        }
 
-    def _of(self, target: Target) -> _Live:
+    def _of(self, target: Target) -> LiveTarget:
         live = self._live.get(target.name)
         if live is None:
-            live = self._live[target.name] = _Live(target)
+            live = self._live[target.name] = LiveTarget(target)
             live.ratio = self._ratios.get(target.name, WorkRatio())
         elif live.target is not target:
             live.follow(target)
@@ -177,21 +134,23 @@ class LiveStatistics:
         if live.is_watched and not live.probe and (live.circuit.is_open or live.closed_until > fact.at):
             live.probe = exchange.id
             self._looked_at = _NEVER_LOOKED
+        if self.limits.told and (decided := exchange.last(Decided)) is not None:
+            self.limits.spend(exchange, fact.target, decided.decision.prompt_tokens)
         if read is not None and read.view.is_streaming:
-            live.unanswered[exchange.id] = fact.at
+            decided = exchange.last(Decided)
+            live.unanswered[exchange.id] = fact.at + live.usual_seconds(decided.decision.prompt_tokens if decided else 0)
 
     def _begin(self, exchange: Exchange, fact: FirstToken) -> None:
         """A long prompt tells how fast the target reads, a short one how soon it starts."""
         live, decided = self._live.get(fact.target.name) or self._of(fact.target), exchange.last(Decided)
         opened_at = live.open.get(exchange.id)
-        live.unanswered.pop(exchange.id, None)
         live.circuit.served_at = fact.at
         if live.is_watched:
             self._note_served(live, exchange, opened_at, fact.at)
-        if decided is None or opened_at is None:
+        if decided is None or opened_at is None or not live.begin(exchange.id, opened_at, fact.at):
             return
         tokens, seconds = decided.decision.prompt_tokens, fact.at - opened_at
-        if tokens >= _LONG_PROMPT_TOKENS:
+        if tokens >= LONG_PROMPT_TOKENS:
             live.add(live.prefill, tokens / max(seconds - live.ttft.current(fact.at), 0.001), fact.at)
         else:
             live.add(live.ttft, seconds, fact.at)
@@ -199,8 +158,9 @@ class LiveStatistics:
     def _end(self, exchange: Exchange, fact: AttemptEnded) -> None:
         live, error = self._live.get(fact.target.name) or self._of(fact.target), fact.error
         opened_at = live.open.pop(exchange.id, None)
-        if live.unanswered:
-            live.unanswered.pop(exchange.id, None)
+        if exchange.id in live.unanswered:
+            was_left = fact.attempt.error is not None and (error is None or isinstance(error, UpstreamTimeout))
+            live.leave(exchange.id, opened_at if was_left else None, fact.at)
         if fact.tokens_per_second is not None and fact.is_targets_own_speed:
             live.add(live.speed, fact.tokens_per_second, fact.at)
         if error is not None or live.is_watched:
@@ -208,7 +168,13 @@ class LiveStatistics:
         elif fact.attempt.error is None:
             live.circuit.served_at = fact.at
 
-    def _judge(self, live: _Live, exchange: Exchange, opened_at: float | None, fact: AttemptEnded) -> None:
+    def _note_question(self, exchange: Exchange, fact: QuestionEnded) -> None:
+        """A question that was refused or answered says as much of its target as any call; one that was late says nothing."""
+        live = self._live.get(fact.target.name) or self._of(fact.target)
+        if fact.error is not None or live.is_watched:
+            self._judge(live, exchange, fact.opened_at, fact)
+
+    def _judge(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, fact: AttemptEnded) -> None:
         """What the end of a call says of its target. One that its caller left says nothing."""
         error = fact.error
         if error is None and fact.attempt.error is None:
@@ -218,10 +184,10 @@ class LiveStatistics:
         if live.probe == exchange.id:
             live.probe = ""
         live.wake()
-        live.is_watched = bool(live.probe or live.circuit.failures)
+        live.is_watched = bool(live.probe or live.circuit.failures or live.most_at_once)
         self._looked_at = _NEVER_LOOKED  # the next decision must know
 
-    def _note_served(self, live: _Live, exchange: Exchange, opened_at: float | None, now: float) -> None:
+    def _note_served(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, now: float) -> None:
         """It serves: it need not rest, and whoever waits may go there. A call from before the failures says nothing of that.
 
         The time that it named is over only for a call that was sent to find that out.
@@ -233,14 +199,23 @@ class LiveStatistics:
             live.closed_until = 0.0
         self._looked_at = _NEVER_LOOKED
 
-    def _note_failed(self, live: _Live, exchange: Exchange, error: TandemError, now: float) -> None:
+    def _note_failed(self, live: LiveTarget, exchange: Exchange, error: TandemError, now: float) -> None:
         seconds = error.retry_after_seconds
         if live.target.takes_callers_key and error.status == _TOO_MANY:  # one caller's limit is no other's
             if seconds:
                 self.limits.close(exchange, live.target, now + seconds)
             return
+        if error.status == _TOO_MANY and not seconds and _is_about_concurrency(error):
+            # The calls that it has are what it takes at once. It fails for none of them.
+            live.most_at_once, live.most_known_at = max(1, len(live.open)), now
+            return
         has_named_time = isinstance(error, UpstreamRefused) and error.status in _NAMES_A_TIME and bool(seconds)
-        live.circuit.fail(now, has_named_time=has_named_time)
+        live.circuit.fail(now, has_named_time=has_named_time, is_lasting=is_lasting_failure(error))
         self._has_rested = self._has_rested or live.circuit.is_open
         if has_named_time and seconds:
             live.close(now, seconds)
+
+
+def _is_about_concurrency(error: TandemError) -> bool:
+    """Whether a refusal is for too many requests at once, and not for too many in a time."""
+    return isinstance(error, UpstreamRefused) and _CONCURRENCY.search(error.body) is not None

@@ -1,22 +1,44 @@
 """Tokens and speed of an answer, from what its target said of them or, where it said nothing, from what was relayed."""
 
+from msgspec.structs import replace
+
+from router.contract.errors import CallerKey, TandemError, UpstreamLost, UpstreamUnreachable
+from router.contract.target import Price
 from router.contract.usage import Usage
 from router.contract.words import Operation
 
 _LEAST_TOKENS = 4
 _LEAST_SECONDS = 0.001
+_UNSENT = (UpstreamUnreachable, CallerKey)
+
+
+def is_billed(status: int | None, error: TandemError | None) -> bool:
+    """Whether a call uses tokens, be its answer of use or not.
+
+    Providers do not bill what they refuse. One that has the request and is silent is at work on the prompt, until one side
+    hangs up.
+    """
+    if status is not None:
+        return status // 100 == 2
+    return not isinstance(error, _UNSENT) or isinstance(error, UpstreamLost)
 
 
 def measure_usage(
-    operation: Operation, told: Usage | None, prompt_tokens: int, relayed_tokens: int, *, has_reached_caller: bool
+    operation: Operation, told: Usage | None, prompt_tokens: int, seen_tokens: int, *, is_billed: bool
 ) -> Usage | None:
-    """The usage of one attempt. A count of tokens costs nothing and writes nothing."""
-    if operation is Operation.COUNT_TOKENS:
+    """The usage of one attempt, of whose answer so many tokens were seen. None for one that uses none, such as a count."""
+    if operation is Operation.COUNT_TOKENS or not is_billed:
         return None
-    if has_reached_caller and (told is None or told.output_tokens == 0):
-        known = told.input_tokens if told else 0
-        return Usage(known or prompt_tokens, relayed_tokens, is_estimated=True)
+    if told is None:
+        return Usage(prompt_tokens, seen_tokens, is_estimated=True)
+    if told.output_tokens == 0:
+        return replace(told, input_tokens=told.input_tokens or prompt_tokens, output_tokens=seen_tokens, is_estimated=True)
     return told
+
+
+def cost_of(usage: Usage | None, price: Price | None) -> float | None:
+    """In USD: nothing where nothing is billed, and not known without a price."""
+    return 0.0 if usage is None else price.cost(usage) if price is not None else None
 
 
 def measure_speed(usage: Usage | None, first_token_at: float | None, now: float) -> float | None:

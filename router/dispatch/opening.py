@@ -1,32 +1,40 @@
-"""The first bytes of a stream, held back until they show that it is an answer: until then another target may be tried.
+"""The first events of a stream, held back until they show that it is an answer: until then another target may be tried.
 
-Hosts report failures inside a 200, and send comments while a request waits for its model. Neither is an answer yet.
+Hosts report failures inside a 200. They send comments while a request waits for its model, and events which say that they
+have the request (`message_start`, `response.created`) before they know whether they can serve it. None of that is an answer.
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 
 from router.contract.errors import TandemError
 from router.contract.request import JsonObject
 from router.contract.words import Dialect
 from router.dialects.answers import read_failed_frame
-from router.dialects.sse import FRAME_ENDS, Frame, split_frames
+from router.dialects.sse import FRAME_ENDS, split_frames
 
 MAX_HELD_BYTES = 65_536
+MAX_HELD_EVENTS = 16
 MAX_HELD_SECONDS = 2.0
-"""Longer than this nothing is held: a caller must see that a slow host is alive, and a long first event is no error."""
+"""More than this is not held: a caller must see that a slow host is alive, and a long first event is no error."""
 _STARTS = (b"data:", b"event:")
-_PINGS = frozenset({"ping", "keepalive"})
+_PROMISES = frozenset({"ping", "keepalive", "message_start", "response.created", "response.queued", "response.in_progress"})
+"""The events that come before a word of the model."""
+_PROMISED = re.compile(rb"message_start|response\.(?:created|queued|in_progress)")
+_NAME_BYTES = 64
+"""An event's name stands at its beginning, on a line of its own or as the first field of its data."""
 
 
 def begins_well(piece: bytes) -> bool:
-    """Whether a stream that begins with this is plainly an answer. Nearly every one is; of the others nothing is said."""
+    """Whether a stream that begins with this is plainly an answer. Of the others nothing is said."""
     return (
         piece.endswith(FRAME_ENDS)
         and piece.startswith(_STARTS)
-        and b"error" not in piece
-        and b"ping" not in piece
-        and b".failed" not in piece
+        and piece.rfind(b"error") < 0
+        and piece.rfind(b"ping") < 0
+        and piece.rfind(b".failed") < 0
+        and _PROMISED.search(piece, 0, _NAME_BYTES) is None
     )
 
 
@@ -63,7 +71,10 @@ class Opening:
         self._judge(b"".join(self._held))
 
     def _judge(self, data: bytes) -> None:
-        frame = next((frame for frame in split_frames(data) if frame.data and not _is_ping(frame)), None)
+        frames = split_frames(data)
+        frame = next((frame for frame in frames if frame.data and frame.kind not in _PROMISES), None)
+        if frame is None and len(frames) > MAX_HELD_EVENTS:
+            self._let_go()
         if frame is None or self._is_over:
             return
         failed = read_failed_frame(self._dialect, frame)
@@ -93,7 +104,3 @@ def whole_frames(data: bytes) -> bytes:
     """What of these bytes is in frames that have ended."""
     ends = [place + len(end) for end in FRAME_ENDS if (place := data.rfind(end)) >= 0]
     return data[: max(ends, default=0)]
-
-
-def _is_ping(frame: Frame) -> bool:
-    return frame.kind in _PINGS

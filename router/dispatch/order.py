@@ -9,6 +9,7 @@ from router.contract.exchange import Exchange
 from router.contract.relay import Headers, Sink
 from router.contract.request import JsonObject
 from router.contract.words import Tier
+from router.dispatch.live import LiveStatistics
 
 
 class Order(Struct):
@@ -24,4 +25,6 @@ class Order(Struct):
     carried: Mapping[Tier, Headers] = {}
     """Headers that go with an answer from each tier."""
     first_call_at: float | None = None
-    """When the first of its targets was called. What came before that is our own time."""
+    """When the first target was called, be it for a second opinion. What came before that is our own time."""
+    live: LiveStatistics | None = None
+    """Where a request that waits may look whether it would wait less elsewhere."""

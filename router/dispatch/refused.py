@@ -2,7 +2,7 @@
 
 from router.contract.errors import UpstreamAuth, UpstreamError, UpstreamMalformed, UpstreamModel, UpstreamRefused
 from router.contract.relay import Headers
-from router.dispatch.limits import longest_wait, read_windows
+from router.dispatch.limits import read_windows, refused_wait
 from router.dispatch.outgoing import Reachable
 from router.dispatch.waits import read_retry_after
 
@@ -12,7 +12,9 @@ def read_refusal(reachable: Reachable, status: int, headers: Headers, body: byte
     name = reachable.target.name
     if 300 <= status < 400:
         return UpstreamMalformed(name, f'target "{name}" answered {status}, a redirect; redirects are not followed')
-    if status in (401, 402, 403):
+    if status == 402:
+        return UpstreamAuth(name, f'target "{name}" says that its account has no credit (402). Check its billing')
+    if status in (401, 403):
         words = f'target "{name}" rejected the configured API key ({status}). Check api_key in the router\'s config'
         return UpstreamAuth(name, words)
     if status == 404:
@@ -21,5 +23,5 @@ def read_refusal(reachable: Reachable, status: int, headers: Headers, body: byte
     kind = clean(fields.get("content-type", "application/json").encode("latin-1", "replace")).decode("latin-1")
     wait = read_retry_after(fields, reachable.fit.quirks.reset_headers if status == 429 else (), body)
     if wait is None and status == 429:
-        wait = longest_wait(read_windows(fields, 0.0), 1, 0.0) or None
+        wait = refused_wait(read_windows(fields, 0.0), 0.0) or None
     return UpstreamRefused(name, status, clean(body), kind, retry_after_seconds=wait)

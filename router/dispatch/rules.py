@@ -3,7 +3,7 @@
 Everything here holds while nothing has gone to the caller. An attempt whose bytes the caller has seen is the last one.
 
 All requests share a budget of second attempts (`budget`). A move to another target is free of it once that target has served
-since the failures began, or where the first one did not fail but cannot take this request.
+since the failures began, or where the first one did not fail but cannot take this request, or has no room for it.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ from router.contract.errors import (
     UpstreamCut,
     UpstreamError,
     UpstreamModel,
+    UpstreamQueued,
     UpstreamRefused,
 )
 from router.contract.exchange import Deadline
@@ -127,16 +128,16 @@ def _same_again(last: Tried) -> Try | None:
 
 
 def _other_targets(candidates: Sequence[Target], tried: Sequence[Tried]) -> list[Target]:
-    """Those after the last one that may help. A misfit says nothing of the others: the failure before it counts."""
+    """Those after the last one that may help. A misfit or a full quota says nothing of others: the failure before counts."""
     names = [target.name for target in candidates]
     rest = candidates[names.index(tried[-1].target.name) + 1 :]
-    failure = _last_failure(tried)
+    failure = last_failure(tried)
     return [target for target in rest if failure is None or may_follow(failure, target)]
 
 
 def _move(rest: Sequence[Target], tried: Sequence[Tried], allowance: Allowance) -> Try | Wait | None:
     """To the next target. Without budget: to one that has served, or that nobody has asked; else wait for who has asked."""
-    failure = _last_failure(tried)
+    failure = last_failure(tried)
     is_free = failure is None or _blames_request(failure.error)
     for target in rest:
         standing = allowance.standing(target.name)
@@ -165,8 +166,9 @@ def _blames_request(error: TandemError) -> bool:
     return isinstance(error, UpstreamRefused) and error.blames_the_request
 
 
-def _last_failure(tried: Sequence[Tried]) -> Tried | None:
-    return next((past for past in reversed(tried) if not isinstance(past.error, BadRequest)), None)
+def last_failure(tried: Sequence[Tried]) -> Tried | None:
+    """The last call that failed. What a target could only misunderstand, or had no room for, was never sent there."""
+    return next((past for past in reversed(tried) if not isinstance(past.error, (BadRequest, TiersBusy))), None)
 
 
 def may_follow(failure: Tried, target: Target) -> bool:
@@ -191,16 +193,16 @@ def final_error(tried: Sequence[Tried], not_asked: Sequence[str] = ()) -> Tandem
 
 
 def _final_error(tried: Sequence[Tried], not_asked: Sequence[str]) -> TandemError:
-    failure = _last_failure(tried)
+    failure, busy = last_failure(tried), [past.error for past in tried if isinstance(past.error, TiersBusy)]
     if failure is None:
-        return tried[0].error
+        return min(busy, key=_wait_of) if busy else tried[0].error
     last = failure.error
     if _blames_request(last):
         return last
-    told = [f"{past.target.name} ({_why(past.attempt)})" for past in tried]
+    told = [f"{past.target.name} ({_why(past)})" for past in tried]
     words = ", ".join([*told, *(f"{name} (failing, not asked again)" for name in not_asked)])
     wait = min((past.error.retry_after_seconds for past in tried if past.error.retry_after_seconds is not None), default=None)
-    if any(past.attempt.status == 429 for past in tried):
+    if busy or any(past.attempt.status == 429 for past in tried):
         seconds = _DEFAULT_WAIT_SECONDS if wait is None else wait
         return TiersBusy(f"every target that can serve this is rate limited or failed: {words}", retry_after_seconds=seconds)
     if isinstance(last, UpstreamRefused) and last.status in (503, 529):
@@ -212,13 +214,17 @@ def _final_error(tried: Sequence[Tried], not_asked: Sequence[str]) -> TandemErro
 
 
 def failed_in_words(tried: Sequence[Tried], target: str) -> str:
-    """Which other targets failed before this one is called, as the answer's header tells it."""
+    """Which other targets failed or had no room before this one is called, as the answer's header tells it."""
     words: dict[str, str] = {}
     for past in tried:
         if past.target.name == target:
             continue
-        if isinstance(past.error, BadRequest):
+        if isinstance(past.error, TiersBusy):
+            words[past.target.name] = past.error.message
+        elif isinstance(past.error, BadRequest):
             words[past.target.name] = f"{past.target.name} cannot serve this ({past.error.code})"
+        elif isinstance(past.error, UpstreamQueued):
+            words[past.target.name] = f"{past.target.name} had not begun after {past.attempt.seconds:.1f} s"
         else:
             words[past.target.name] = f"{past.target.name} failed ({_short(past.error)})"
     return ", ".join(words.values())
@@ -228,8 +234,15 @@ def _short(error: TandemError) -> str:
     return str(error.status) if isinstance(error, UpstreamRefused) else error.code.removeprefix("upstream_")
 
 
-def _why(attempt: Attempt) -> str:
-    return str(attempt.status) if attempt.status and attempt.status >= 400 else str(attempt.error)
+def _why(past: Tried) -> str:
+    if isinstance(past.error, TiersBusy):
+        return "busy"
+    status = past.attempt.status
+    return str(status) if status and status >= 400 else str(past.attempt.error)
+
+
+def _wait_of(error: TandemError) -> float:
+    return error.retry_after_seconds or 0.0
 
 
 def _has_forgotten(error: TandemError) -> bool:

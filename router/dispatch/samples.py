@@ -24,6 +24,11 @@ class Samples:
         self.middle = median(self.values)  # here, where nobody waits, and not with every decision
         self.newest_at = now
 
+    @property
+    def usual(self) -> float:
+        """The recent median, however long ago it was."""
+        return self.middle if self.values else self.typical
+
     def current(self, now: float) -> float:
         """The recent median, fading into typical: a target once slow is tried again."""
         if not self.values:

@@ -9,6 +9,7 @@ from router.contract.errors import TandemError, UpstreamMalformed
 from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import JsonObject
 from router.contract.words import Dialect
+from router.dialects.translate.parser import NotAnAnswer
 from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.opening import Opening, begins_well
 from router.dispatch.silence import HEARTBEAT
@@ -110,6 +111,9 @@ class TranslatingSink:
             return
         try:
             data = translate()
+        except NotAnAnswer:
+            self._give_up("a body that is not valid in its dialect")
+            return
         except _UNTRANSLATABLE as error:
             events.bridge_failed(target=self._target, error=error)
             self._give_up("something that cannot be translated")

@@ -14,8 +14,14 @@ _EPOCH_SECONDS, _EPOCH_MILLISECONDS, _EPOCH_END = 1e9, 1e12, 1e13
 _UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _STEP = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
 _DURATION = re.compile(rf"(?:{_STEP.pattern})+")
-_IN_BODY = re.compile(rb'"(?:retryDelay|retry_delay)"\s*:\s*"(\d+(?:\.\d+)?)s"')
-"""Google's `RetryInfo`, which stands in the error's details and in no header."""
+_IN_BODY = (
+    re.compile(r'"(?:retryDelay|retry_delay)"\s*:\s*"(\d+(?:\.\d+)?s)"'),
+    re.compile(r'"retry_after"\s*:\s*"?(\d+(?:\.\d+)?)\b', re.IGNORECASE),
+    re.compile(r'"x-ratelimit-reset"\s*:\s*"?(\d+)\b', re.IGNORECASE),
+    re.compile(r"\b[Tt]ry again in ((?:\d+(?:\.\d+)?(?:ms|[dhms])\s?)+)"),
+)
+"""Google's `RetryInfo` in an error's details, a field of the error, OpenRouter's headers of the host that refused it, and the
+words of OpenAI and Groq."""
 
 
 def read_retry_after(
@@ -26,12 +32,20 @@ def read_retry_after(
     `reset_headers` are where this host says when a limit opens again, for a refusal without the usual header; `now` is the
     time of day by our clock, for a host that does not tell its own.
     """
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0), *((name, 1.0) for name in reset_headers)):
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = headers.get(name)
         if text and (seconds := read_wait(text, headers, scale, now)) is not None:
             return min(seconds, _MAX_SECONDS)
-    told = _IN_BODY.search(body[-4_096:]) if body else None
-    return min(float(told[1]), _MAX_SECONDS) if told else None
+    told = _read_body(body[-4_096:].decode("utf-8", "replace"), headers, now) if body else None
+    if told is None:
+        waits = (read_wait(headers.get(name, ""), headers, now=now) for name in reset_headers)
+        told = next((seconds for seconds in waits if seconds is not None), None)
+    return None if told is None else min(told, _MAX_SECONDS)
+
+
+def _read_body(text: str, headers: Mapping[str, str], now: float | None) -> float | None:
+    told = (found[1].replace(" ", "") for pattern in _IN_BODY if (found := pattern.search(text)))
+    return next((seconds for each in told if (seconds := read_wait(each, headers, now=now)) is not None), None)
 
 
 def read_wait(text: str, headers: Mapping[str, str], scale: float = 1.0, now: float | None = None) -> float | None:

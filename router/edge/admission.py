@@ -1,7 +1,7 @@
 """Admission, one sequence for every way in: what a request must pass before it takes a slot, and how it is then served."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from router.contract.caller import Caller
@@ -14,6 +14,7 @@ from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
+from router.dispatch.live import LiveStatistics
 from router.edge.callers import identify
 from router.edge.http.head import Head
 from router.edge.routes import Route, check_body_headers, check_origin, headers_too_large, too_large
@@ -47,6 +48,8 @@ class State(Protocol):
     """What the edge reads of the state that outlives a plan."""
 
     @property
+    def live(self) -> LiveStatistics: ...
+    @property
     def entries(self) -> EntryStore: ...
     @property
     def responses(self) -> ResponseStore: ...
@@ -59,6 +62,8 @@ class Road(Protocol):
     def plan(self) -> Plan: ...
     @property
     def state(self) -> State: ...
+    @property
+    def clock(self) -> Callable[[], float]: ...
 
     def begin(self, arrival: Arrival) -> Exchange:
         """Make an admitted request an exchange, which owns it from now on."""

@@ -16,6 +16,7 @@ from router.contract.words import Dialect, Operation
 from router.dialects.headers import id_headers
 from router.dialects.json_body import parse_body
 from router.dialects.requests import guess_dialect
+from router.dispatch.picture import draw
 from router.edge.admission import Plan, Road, report_fault
 from router.edge.catalogue import Catalogue
 from router.edge.http.asgi import App, Receive, Scope, Send, collect_body
@@ -34,6 +35,7 @@ def build_control(road: Road, is_ready: Callable[[], bool]) -> FastAPI:
     _add_health(app, is_ready)
     _add_models(app, CurrentCatalogue(road))
     _add_explanations(app, road)
+    _add_stats(app, road)
     add_responses(app, road)
     _add_refusals(app)
     app.add_middleware(NamedAnswers)
@@ -131,6 +133,13 @@ def _add_explanations(app: FastAPI, road: Road) -> None:
         if found is None:
             raise NotFound("no decision with this id for this caller")
         return _json(dict(found))
+
+
+def _add_stats(app: FastAPI, road: Road) -> None:
+    @app.get("/tandem/stats")
+    async def stats() -> Response:
+        live, targets, now = road.state.live, road.plan.targets, road.clock()
+        return _json({"targets": draw(live, targets, now), "quotas": live.queues.picture(targets, now)})
 
 
 def _asked_dialect(asked: str | None, headers: dict[str, str], body: JsonObject) -> Dialect:

@@ -6,12 +6,12 @@ import orjson
 from msgspec import Struct
 
 from router.contract.exchange import Exchange
-from router.contract.facts import AttemptOpened
+from router.contract.facts import AttemptOpened, Ending
 from router.contract.relay import Sink, send_whole
 from router.contract.request import JsonObject, RequestView
 from router.contract.signals import TokenCounter
 from router.contract.stores import ResponseStore
-from router.contract.words import Operation
+from router.contract.words import Operation, Outcome
 from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
 from router.responses.capture import CapturingMessageSink, CapturingSink
@@ -21,12 +21,13 @@ from router.responses.own_answer import is_prewarm, say_here
 
 
 class Reply(Struct):
-    """The way to the caller. `sink` takes what a target answers; `finish` is called once that is complete."""
+    """The way to the caller. `sink` takes what a target answers; `finish` is called once that is over."""
 
     sink: Sink
 
-    def finish(self) -> None:
-        """The answer went out as it came: nothing is left to do."""
+    def finish(self, ending: Ending) -> Ending:
+        """Do what is left to be done. An answer that went out as it came leaves nothing."""
+        return ending
 
 
 class _Compaction(Reply):
@@ -37,10 +38,12 @@ class _Compaction(Reply):
     exchange: Exchange
     view: RequestView
 
-    def finish(self) -> None:
-        opened = self.exchange.last(AttemptOpened)
-        target = opened.target.name if opened else ""
-        send_whole(self.caller, self.sink.headers, write_compaction(self.view, self.sink.body, target))
+    def finish(self, ending: Ending) -> Ending:
+        if ending.outcome is Outcome.SERVED:
+            opened = self.exchange.last(AttemptOpened)
+            target = opened.target.name if opened else ""
+            send_whole(self.caller, self.sink.headers, write_compaction(self.view, self.sink.body, target))
+        return ending
 
 
 def reply_to(exchange: Exchange, view: RequestView, caller: Sink) -> Reply:

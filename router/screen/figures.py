@@ -20,13 +20,17 @@ def duration(seconds: float | None) -> str:
     return f"{hours}h{minutes % 60:02d}" if hours < 24 else f"{hours // 24}d{hours % 24:02d}"
 
 
-def money(usd: float | None) -> str:
-    """An amount: more digits for a small one, since most turns cost less than a cent."""
-    if usd is None:
+def money(usd: float | None, *, is_part: bool = False) -> str:
+    """An amount: more digits for a small one, since most turns cost less than a cent. A plus marks what is not all of it.
+
+    Nothing is known of a sum of which only what costs nothing is known.
+    """
+    if usd is None or (is_part and not usd):
         return UNKNOWN
+    more = "+" if is_part else ""
     if usd < 0.0995:
-        return f"${usd:.3f}"
-    return f"${usd:.2f}" if usd < 99.995 else f"${usd:,.0f}"
+        return f"${usd:.3f}{more}"
+    return f"${usd:.2f}{more}" if usd < 99.995 else f"${usd:,.0f}{more}"
 
 
 def count(number: float | None) -> str:

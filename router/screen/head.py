@@ -24,6 +24,8 @@ class Facts:
     init: str
     """The command that writes a config."""
     is_simulated: bool
+    second_opinion: str = ""
+    """Who receives people's words besides the targets that serve them; empty for nobody."""
 
 
 def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
@@ -35,6 +37,8 @@ def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
     lines += _flow([*tiers, facts.preference, f"ledger {facts.ledger}"], columns, style)
     if facts.is_simulated:
         lines += _flow(["No model is configured: simulated tiers answer.", f"Your own: {facts.init}"], columns, style)
+    if facts.second_opinion:
+        lines += _flow([f"second opinion  {facts.second_opinion}"], columns, style)
     connect = f"Connect a client: {facts.connect}"
     last = _flow([connect, "Ctrl-C stops"], columns, style)
     return [*lines, *(style.paint(line, DIM) for line in last), ""]

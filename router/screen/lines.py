@@ -102,7 +102,8 @@ class Layout:
         texts |= {"first": duration(turn.first_seconds), "took": duration(turn.took(now))}
         if not turn.running:
             return texts | {"tokens": self._tokens(turn), "cost": self._cost(turn)}
-        return texts | {"tokens": "running", "first": self.style.cut if turn.first_seconds is None else texts["first"]}
+        state = "queued" if turn.is_waiting else "running"
+        return texts | {"tokens": state, "first": self.style.cut if turn.first_seconds is None else texts["first"]}
 
     def _tier(self, turn: Turn) -> str:
         if turn.tier is None:
@@ -117,8 +118,7 @@ class Layout:
         return f"{count(turn.input_tokens)}{gap}{self.style.arrow}{gap}{count(turn.output_tokens)}"
 
     def _cost(self, turn: Turn) -> str:
-        text = money(turn.cost_usd)
-        return f"{text}+" if turn.lacks_cost and turn.cost_usd is not None else text
+        return money(turn.cost_usd, is_part=turn.lacks_cost)
 
     def _why_text(self, turn: Turn) -> str:
         style = self.style

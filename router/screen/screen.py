@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange, Handler
-from router.contract.facts import Decided, Fact, FirstToken, Read, Recorded, Settled
+from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, Read, Recorded, Settled
 from router.contract.words import Operation
 from router.decide.estimate import estimates_of, weighing_of
 from router.screen.board import Board
@@ -68,7 +68,7 @@ class Screen:
         self._lock = threading.Lock()
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        return {Decided: self._take, FirstToken: self._take, Recorded: self._take}
+        return dict.fromkeys((Decided, Queued, Dequeued, FirstToken, Recorded), self._take)
 
     def open(self, loop: asyncio.AbstractEventLoop, facts: Facts) -> None:
         """Begin to draw, with the head first."""
@@ -135,6 +135,9 @@ class Screen:
             exchange, fact = self._facts.popleft()
             if isinstance(fact, Decided):
                 self._begin(exchange, fact)
+            elif isinstance(fact, (Queued, Dequeued)):
+                for turns in self._both():
+                    turns.wait(exchange.id, is_waiting=isinstance(fact, Queued))
             elif isinstance(fact, FirstToken):
                 for turns in self._both():
                     turns.first_token(exchange.id, fact.at - exchange.began)

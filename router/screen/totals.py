@@ -46,7 +46,7 @@ class Totals:
         seconds = sum(sums.seconds for sums in self.sums.values())
         usd = sum(sums.usd for sums in self.sums.values())
         unpriced = sum(sums.unpriced for sums in self.sums.values())
-        took = f"{money(usd)}{'+' if unpriced else ''}" if usd or not unpriced else duration(seconds)
+        took = money(usd, is_part=bool(unpriced)) if usd or not unpriced else duration(seconds)
         against = self._say_against(seconds)
         against = f" (all on deep: about {against})" if against else ""
         return (

@@ -11,6 +11,8 @@ from router.contract.entry import Line
 from router.contract.words import Outcome, Tier, TurnKind
 
 BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
+_REFUSAL = 400
+"""From this status on, nothing of an answer has gone to the caller."""
 _NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
 _LOOKS = "looks like a "
 _MOVED = "moved up"
@@ -66,6 +68,8 @@ class Turn:
     cost_usd: float | None = None
     lacks_cost: bool = False
     """Whether the cost of some call is not known."""
+    is_answered: bool = False
+    """Whether something of an answer has gone to the caller."""
     why: str = ""
     trouble: str = ""
     """What went wrong in the last call, in words."""
@@ -78,6 +82,8 @@ class Turn:
     """When something was last heard of it."""
     running: dict[str, float] = field(default_factory=dict)
     """The calls under way, and when each began."""
+    waiting: set[str] = field(default_factory=set)
+    """Those of them that wait for a target's quota."""
     is_closed: bool = False
     """Whether no further call can belong to it."""
     is_shown: bool = False
@@ -92,6 +98,11 @@ class Turn:
     def has_failed(self) -> bool:
         """Whether no target served its last call."""
         return self.outcome == Outcome.FAILED
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing is done for it: every call under way waits."""
+        return bool(self.running) and len(self.waiting) == len(self.running)
 
     def took(self, now: float) -> float:
         """What its calls have taken so far."""
@@ -140,6 +151,12 @@ class Turns:
         turn = self._of_call.get(call_id)
         return turn is not None and turn.has_failed
 
+    def wait(self, call_id: str, *, is_waiting: bool) -> None:
+        """A call waits for a target's quota, or no longer does."""
+        turn = self._of_call.get(call_id)
+        if turn is not None:
+            (turn.waiting.add if is_waiting else turn.waiting.discard)(call_id)
+
     def first_token(self, call_id: str, seconds: float) -> None:
         """The first token of a call has gone to its caller."""
         turn = self._of_call.get(call_id)
@@ -154,6 +171,7 @@ class Turns:
                 return None
             turn = Turn(line.at, line.client or "", line.session or "", kind=line.turn_kind or "", is_closed=True)
         turn.running.pop(line.id, None)
+        turn.waiting.discard(line.id)
         turn.last_at = line.at + line.duration_ms / 1000
         turn.seconds += line.duration_ms / 1000
         if turn.first_seconds is None and turn.calls == 1 and line.ttft_ms is not None:
@@ -162,7 +180,9 @@ class Turns:
         turn.input_tokens = _add(turn.input_tokens, line.input_tokens)
         turn.output_tokens = _add(turn.output_tokens, line.output_tokens)
         turn.cost_usd = _add(turn.cost_usd, line.cost_usd)
-        turn.lacks_cost |= line.cost_usd is None and line.outcome not in _NOBODY_SERVED
+        has_used, has_failed = line.output_tokens is not None, line.outcome in _NOBODY_SERVED
+        turn.lacks_cost |= line.cost_usd is None and (has_used or not has_failed)
+        turn.is_answered |= has_used and not (has_failed and line.status >= _REFUSAL)
         turn.status, turn.outcome = line.status, line.outcome
         turn.trouble = "" if line.outcome == Outcome.SERVED else _say_trouble(line, message)
         if line.attempts > 1 and turn.calls == 1 and line.because:
@@ -219,7 +239,7 @@ class Turns:
 
 def _is_tried_again(last: Turn) -> bool:
     """Whether an ask after this turn is the same one, sent again by its client: nobody had served it."""
-    return last.outcome in _NOBODY_SERVED and last.output_tokens is None and not last.running
+    return last.outcome in _NOBODY_SERVED and not last.is_answered and not last.running
 
 
 def _shorten(because: str) -> str:

@@ -10,6 +10,7 @@ answer, `READY`, comes unasked, once the vocabulary is loaded.
 import re
 import struct
 import sys
+from binascii import a2b_base64
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -72,10 +73,20 @@ def _count(text: str, encode: Callable[[str], list[int]]) -> int | None:
         return None
 
 
+def read_ranks(file: str, expected_hash: str | None = None) -> dict[bytes, int]:
+    """The vocabulary's tokens with their ranks, as tiktoken reads them: all lines at once, which takes half of its time."""
+    from tiktoken.load import read_file_cached
+
+    words = read_file_cached(file, expected_hash).split()
+    return dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
+
+
 def main() -> None:
     """Load the vocabulary from where `TIKTOKEN_CACHE_DIR` says, and answer."""
-    import tiktoken  # only this process needs it
+    import tiktoken  # only this process needs these
+    from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
+    openai_public.load_tiktoken_bpe = read_ranks
     # encode_ordinary takes <|endoftext|> and its like for plain text; encode would raise on them.
     answer(sys.stdin.buffer, sys.stdout.buffer, tiktoken.get_encoding("o200k_base").encode_ordinary)
 

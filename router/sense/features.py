@@ -59,6 +59,11 @@ def read_features(text: str, history: SessionHistory, *, offers_tools: bool, fol
     return _measure(text, min(turns, _MAX_TURNS), history.last, follows)
 
 
+def shown_words(text: str) -> str:
+    """What is read of a text: 900 characters of it at most, without what claims a tier."""
+    return _ends(drop_claims(_ends(text.strip(), _MAX_TYPED, _MAX_TYPED)), _HEAD_CHARS, _TAIL_CHARS)
+
+
 def leaves_open(text: str) -> bool:
     """Whether words ask for something without saying what: "fix it", "same for the others"."""
     return len(text) <= _MAX_VAGUE_CHARS and is_vague(_WORD.findall(text.lower()))

@@ -67,7 +67,7 @@ def _take_windows(raw: bytes, size: int) -> list[bytes]:
 
 
 def _weigh(text: bytes) -> float:
-    if b"\\u" in text:
+    if text.rfind(b"\\u") >= 0:
         text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)).encode("utf-8", "replace"), text)
     count = text.translate(_KINDS).count
     tokens: float = sum(map(mul, _WEIGHTS, (*map(count, _COUNTED_KINDS), *map(text.count, _COUNTED_SIGNS))))

@@ -46,7 +46,7 @@ def heed_lines(view: RequestView) -> RequestView:
     Raises `UnknownOverride` where the newest message is nothing but a line with a tier that does not exist.
     """
     raw = view.raw
-    if len(raw) <= _SMALL_BYTES and b"tier" not in raw.lower() and b"\\u" not in raw:
+    if len(raw) <= _SMALL_BYTES and raw.lower().rfind(b"tier") < 0 and raw.rfind(b"\\u") < 0:
         return view  # with no escape in it either, the words cannot be there in any spelling
     if not SPECS[view.dialect].is_conversation:
         return view

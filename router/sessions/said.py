@@ -6,12 +6,9 @@ Clients trim answers, and cut them into blocks of their own. So blanks do not co
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from router.contract.request import Conversation, JsonObject
-from router.contract.usage import Usage
+from router.contract.request import Conversation
 from router.contract.words import Dialect
-from router.dialects.composer import Finish
-from router.dialects.table import SPECS
-from router.dialects.translate.translator import AnswerTranslator
+from router.dialects.heard import hear
 
 UNKNOWN = "?"
 """The mark of an answer that says nothing: no history has it."""
@@ -34,68 +31,10 @@ def mark_said(conversation: Conversation, place: int) -> str:
 
 def mark_answer(dialect: Dialect, answer: bytes) -> str:
     """The mark of an answer as its caller got it, whole or streamed."""
-    translation = SPECS[dialect].translation
-    if translation is None:
-        return UNKNOWN
-    heard = _Heard()
-    reader = AnswerTranslator(dialect, "", heard, translation.parser(heard, "", ""))
-    try:
-        if answer.lstrip()[:1] == b"{":
-            reader.whole(answer)
-        else:
-            reader.feed(answer)
-            reader.finish()
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-        return UNKNOWN  # what foreign JSON of an unexpected shape can raise
-    return _mark(heard.texts, heard.calls)
+    heard = hear(dialect, answer)
+    return UNKNOWN if heard is None else _mark(heard.texts, heard.calls)
 
 
 def _mark(texts: Iterable[str], calls: Iterable[str]) -> str:
     said = "".join("".join(texts).split())[:_KNOWN_CHARS] or "\0".join(calls)
     return blake2b(said.encode("utf-8", "replace"), digest_size=8).hexdigest() if said else UNKNOWN
-
-
-class _Heard:
-    """Takes an answer's texts and the ids of its calls, and writes nothing."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.calls: list[str] = []
-
-    def open(self) -> bytes:
-        return b""
-
-    def text(self, delta: str) -> bytes:
-        self.texts.append(delta)
-        return b""
-
-    def refusal(self, delta: str) -> bytes:
-        return self.text(delta)
-
-    def reasoning(self, delta: str) -> bytes:
-        return b""
-
-    def envelope(self, envelope: str) -> bytes:
-        return b""
-
-    def begin_call(self, call_id: str, name: str) -> bytes:
-        self.calls.append(call_id)
-        return b""
-
-    def arguments(self, delta: str) -> bytes:
-        return b""
-
-    def end_call(self, *, is_cut: bool = False) -> bytes:
-        return b""
-
-    def close(self, finish: Finish, usage: Usage | None) -> bytes:
-        return b""
-
-    def beat(self) -> bytes:
-        return b""
-
-    def fail(self, status: int, code: str, message: str) -> bytes:
-        return b""
-
-    def whole(self) -> JsonObject:
-        return {}

@@ -7,7 +7,20 @@ from msgspec.structs import replace
 
 from router.contract.entry import Attempt, Entry, Line
 from router.contract.exchange import Exchange
-from router.contract.facts import AnsweredHere, AttemptEnded, AttemptOpened, Decided, Ending, FirstToken, Read, Settled
+from router.contract.facts import (
+    AnsweredHere,
+    AttemptEnded,
+    AttemptOpened,
+    Decided,
+    Dequeued,
+    Ending,
+    FirstToken,
+    QuestionEnded,
+    Queued,
+    Read,
+    Replayed,
+    Settled,
+)
 from router.contract.words import Outcome
 from router.dialects.headers import because_served
 from router.settle.kept import keep_decision
@@ -28,6 +41,7 @@ class _Absent:
 
 
 _ABSENT: Any = _Absent()
+_NO_WAITS: tuple[tuple[str, float], ...] = ()
 
 
 def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
@@ -37,11 +51,18 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     view, first_token = decided.view or (last(Read) or _ABSENT).view or _ABSENT, last(FirstToken)
     decision, target, usage = decided.decision or _ABSENT, opened.target or _ABSENT, answered.usage or _ABSENT
     turn = decision.turn or (last(AnsweredHere) or _ABSENT).turn or _ABSENT
-    tier, attempts, first = (target or decision).tier, [answered.attempt], opened
-    if list(map(type, exchange.journal)).count(AttemptEnded) != 1:  # mostly there is one attempt, and it is at hand
-        attempts, first = _all_attempts(exchange), exchange.first(AttemptOpened)
+    tier, only, first_at, waits = (target or decision).tier, answered.attempt, opened.at, _NO_WAITS
+    kinds = list(map(type, exchange.journal))
+    # Mostly there is one attempt, and it is at hand.
+    if kinds.count(AttemptEnded) == 1 and Queued not in kinds and not decided.asked_at:
+        attempts, cost = [only], only.cost_usd
+    else:
+        attempts, first_at, waits = _all_attempts(exchange), _first_waited_at(exchange), _all_waits(exchange)
+        cost = _cost_of(attempts, ending)
     because = because_served(decision, target, opened.failed) if opened.failed else decision.because
-    kind, price, speed, error = turn.kind, target.price, answered.tokens_per_second, ending.error
+    if because is None and (replayed := last(Replayed)) is not None:
+        because = replayed.because
+    kind, speed, error = turn.kind, answered.tokens_per_second, ending.error
     # `_value_` is a word as plain text: SQLite binds that at once, and looks for a way to adapt any other kind of str.
     line = Line(
         arrival.id,
@@ -60,7 +81,7 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
         target.name,
         because,
         decision.score,
-        round(((first.at if first else ended) - began) * 1000, 3),
+        round(((first_at or ended) - began) * 1000, 3),
         round((first_token.at - began) * 1000, 2) if first_token else None,
         round((ended - began) * 1000, 2),
         round(speed, 1) if speed else None,
@@ -69,24 +90,39 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
         usage.output_tokens,
         usage.reasoning_tokens,
         usage.is_estimated,
-        price.cost(usage) if price and usage else _cost_without_usage(ending, opened),
+        cost,
         len(attempts),
     )
     answer = settled.answer
-    kept = keep_decision(decision, because, opened.dropped or (), keeps_text=answer is not None) if decision else None
+    kept = keep_decision(decision, because, opened.dropped or (), waits, keeps_text=answer is not None) if decision else None
     entry = Entry(line, kept, _encode(attempts).decode(), None, None, turn.person_text)
     if answer is None:
         return entry
     return replace(entry, prompt_text=_text(view.raw) if view else None, answer_text=_text(answer) if answer else None)
 
 
-def _cost_without_usage(ending: Ending, opened: AttemptOpened) -> float | None:
-    """Nothing, where the router itself answered and no target was called; else it is not known."""
-    return 0.0 if ending.outcome is Outcome.SERVED and not opened else None
+def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:
+    """What all of them cost: not known where that of one is not. Without any, an answer of the router's own costs nothing."""
+    if not attempts:
+        return 0.0 if ending.outcome is Outcome.SERVED else None
+    known = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
+    return round(sum(known), 8) if len(known) == len(attempts) else None
+
+
+def _first_waited_at(exchange: Exchange) -> float | None:
+    """When the request first waited for somebody else: a second opinion, a quota, a target. Until then it is our time."""
+    asked = exchange.last(QuestionEnded)
+    if asked is not None:
+        return asked.opened_at
+    return next((fact.at for fact in exchange.journal if isinstance(fact, (Queued, AttemptOpened))), None)
 
 
 def _all_attempts(exchange: Exchange) -> list[Attempt]:
     return [fact.attempt for fact in exchange.journal if isinstance(fact, AttemptEnded)]
+
+
+def _all_waits(exchange: Exchange) -> tuple[tuple[str, float], ...]:
+    return tuple((fact.target.name, fact.seconds) for fact in exchange.journal if isinstance(fact, Dequeued))
 
 
 def _text(raw: bytes) -> str:

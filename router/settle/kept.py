@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from router.contract.decision import Decision, Projection, Weighing
+from router.contract.decision import Decision, Projection, SecondOpinion, Weighing
 from router.contract.entry import COLUMNS
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut, Skipped
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.decide.estimate import weighing_of
-from router.decide.explain import explain_opinions, explain_weighing
+from router.decide.explain import explain_opinions, explain_second_opinion, explain_weighing
 
 _VERSION = 2
 ROW_COLUMNS = (*COLUMNS, "decision", "attempts")
@@ -58,6 +58,8 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """The fingerprint of the config."""
     weights: str = ""
     """The fingerprint of the weights that read the words."""
+    second_opinion: SecondOpinion | None = None
+    """The second opinion: who was or would be asked, what came of it, what it was worth and what it was to cost."""
     fast: Projection | None = None
     """The cheapest open fast target, as a list: its name, the wait, seconds when the turn is quick, more seconds when it is
     long, USD when it is quick, more USD when it is long, whether its price is known, its learned ratios of calls and output."""
@@ -71,18 +73,29 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """What the person typed; only with `ledger.keep_text`."""
     dropped: tuple[str, ...] = ()
     """What the request lost on its way to the target."""
+    queued: tuple[tuple[str, float], ...] = ()
+    """For whose quota it waited, and how many seconds: pairs, in their order."""
 
 
 _facts_of = attrgetter(
     *("tier", "targets", "decided_by", "prompt_tokens", "economics.usd_per_second", "economics.redo_factor"),
     *("opinions.insists", "opinions.ruled_out", "opinions.leans", "opinions.skipped", "spill"),
-    *("signals.prompt.is_exact", "config_fingerprint", "weights_fingerprint"),
+    *("signals.prompt.is_exact", "config_fingerprint", "weights_fingerprint", "second_opinion"),
 )
-"""The fields from `tier` to `weights`, as a decision has them: read in one go, since every request pays for it."""
+"""The fields from `tier` to `second_opinion`, as a decision has them: read in one go, since every request pays for it."""
+_UNKNOWN: dict[str, Any] = {"usage": None, "cost_usd": None}
+"""What an attempt does not say of itself; one of an older row says neither."""
 _encode = msgspec.json.Encoder().encode
 
 
-def keep_decision(decision: Decision, because: str | None, dropped: tuple[str, ...], *, keeps_text: bool) -> str:
+def keep_decision(
+    decision: Decision,
+    because: str | None,
+    dropped: tuple[str, ...],
+    queued: tuple[tuple[str, float], ...] = (),
+    *,
+    keeps_text: bool,
+) -> str:
     """The decision as the ledger keeps it. `because` is what the column says."""
     weighing = weighing_of(decision)
     kept = KeptDecision(  # type: ignore[misc]  # mypy cannot know where the facts end
@@ -94,6 +107,7 @@ def keep_decision(decision: Decision, because: str | None, dropped: tuple[str, .
         because=decision.because if decision.because != because else None,
         person_text=decision.turn.person_text if keeps_text else None,
         dropped=dropped,
+        queued=queued,
     )
     return _encode(kept).decode()
 
@@ -134,14 +148,16 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         "prompt_tokens_exact": kept.prompt_tokens_exact,
         **explain_opinions(opinions),
         **explain_weighing(Weighing(kept.fast, kept.deep, kept.has_other_fast), score, kept.decided_by, kept),
+        "second_opinion": explain_second_opinion(kept.second_opinion, kept),
         "config": kept.config,
         "weights": kept.weights,
         "outcome": row["outcome"],
         "served_by": row["target"],
-        "attempts": msgspec.json.decode(row["attempts"]),
+        "attempts": [_UNKNOWN | attempt for attempt in msgspec.json.decode(row["attempts"], type=list[dict[str, Any]])],
         "ttft_ms": row["ttft_ms"],
         "duration_ms": row["duration_ms"],
         "overhead_ms": row["overhead_ms"],
+        "queued": [{"target": target, "seconds": seconds} for target, seconds in kept.queued],
         "cost_usd": row["cost_usd"],
         "dropped": list(kept.dropped),
     }

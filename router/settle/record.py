@@ -12,6 +12,7 @@ from router.contract.request import Json
 from router.contract.stores import EntryStore
 from router.contract.words import Outcome
 from router.settle.entry import write_entry
+from router.telemetry import events
 
 _LATER_SECONDS = 0.005
 _MOST = 64
@@ -47,6 +48,13 @@ class Recorder:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if len(ended) > 1:
+            with events.together():
+                self._record_all(ended)
+        else:
+            self._record_all(ended)
+
+    def _record_all(self, ended: list[tuple[Exchange, Settled, float]]) -> None:
         for exchange, settled, at in ended:
             try:
                 self._record(exchange, settled, at)

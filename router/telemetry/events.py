@@ -1,9 +1,10 @@
 """One function for each fact that is logged. Names are `noun.verb_in_past`; no text of a prompt or answer, ever."""
 
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import orjson
@@ -17,10 +18,16 @@ from router.telemetry.lines import entry_line
 class _LineWriter:
     """Writes lines to standard error, one system call each. A closed pipe must not fail a request."""
 
+    waiting: ClassVar[list[bytes] | None] = None
+    """Lines that are to be written together, whichever writer they were given to."""
+
     def __init__(self, *_: object) -> None:
         self._file = sys.stderr.buffer
 
     def msg(self, line: bytes) -> None:
+        if self.waiting is not None:
+            self.waiting.append(line)
+            return
         try:
             self._file.write(line + b"\n")
             self._file.flush()
@@ -88,6 +95,19 @@ def _to_line(_: Any, level: str, event: MutableMapping[str, Any]) -> bytes:
     return f"{at}  {mark}{words}  {details}".rstrip().encode()
 
 
+@contextmanager
+def together() -> Iterator[None]:
+    """Write all lines of a block in one system call."""
+    lines: list[bytes] = []
+    _LineWriter.waiting = lines
+    try:
+        yield
+    finally:
+        _LineWriter.waiting = None
+        if lines:
+            _LineWriter().msg(b"\n".join(lines))
+
+
 def server_started(*, url: str, config: str, targets: int, simulated: bool, took_ms: float) -> None:
     """The router is listening."""
     if not _is_plain:
@@ -137,6 +157,11 @@ def policy_skipped(*, policy: str, reason: str) -> None:
 def target_misconfigured(*, target: str, code: str) -> None:
     """A target rejects the configured API key or does not know the configured model. The operator must correct it."""
     _log.error("target.misconfigured", target=target, code=code)
+
+
+def queue_formed(*, target: str, seconds: float) -> None:
+    """Requests wait for a target's quota, the first of them for about so many seconds. Not told again within a minute."""
+    _log.info("queue.formed", target=target, seconds=seconds)
 
 
 def socket_refused(*, target: str, reason: str, seconds: float) -> None:

@@ -5,7 +5,14 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.contract.errors import UpstreamCut, UpstreamError, UpstreamMalformed, UpstreamTimeout, UpstreamUnreachable
+from router.contract.errors import (
+    UpstreamCut,
+    UpstreamError,
+    UpstreamLost,
+    UpstreamMalformed,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from router.contract.relay import Headers, Sink, UpstreamRequest
 from router.telemetry.tasks import spawn
 from router.upstream.connection import CannotConnect, Connection, Seen
@@ -140,7 +147,7 @@ class Call(Struct, eq=False):
         elif seen is Seen.HEADERS:
             self._fail(UpstreamCut, "closed the connection in the middle of its answer")
         else:
-            self._fail(UpstreamUnreachable, "closed the connection without an answer")
+            self._fail(UpstreamLost, "closed the connection without an answer")
 
     def malformed(self, reason: str) -> None:
         """The bytes are not a valid answer."""

@@ -20,6 +20,8 @@ from router.contract.relay import Headers, Sink
 _MAX_HEADERS = 200
 _MAX_HEADER_BYTES = 65_536
 _MAX_INTERIM = 128
+_MAX_FRAMING_BYTES = 1 << 20
+"""What of an answer is neither head nor body: chunk sizes and trailers, which the parser keeps until they end."""
 _WHOLE = -1
 """The status of an answer that has ended. `data_received` acts on it, after the last piece of the body went out."""
 _first, _second, _decode = itemgetter(0), itemgetter(1), methodcaller("decode", "latin-1")
@@ -174,6 +176,8 @@ class Connection(asyncio.Protocol):
             body.clear()
             if sink is not None:
                 sink.write(piece)
+        elif status:
+            self._count_framing(data)
         if self._status == status:
             if not status:
                 self._count_head(data)
@@ -201,6 +205,12 @@ class Connection(asyncio.Protocol):
         self._head_bytes += len(data)
         if self._head_bytes > _MAX_HEADER_BYTES:
             self._fail_malformed("headers too large")
+
+    def _count_framing(self, data: bytes) -> None:
+        """Count the bytes of an answer that brought nothing of its body, and refuse one that has little else."""
+        self._head_bytes += len(data)
+        if self._head_bytes > _MAX_FRAMING_BYTES:
+            self._fail_malformed("trailers too large")
 
     def eof_received(self) -> bool:
         return False

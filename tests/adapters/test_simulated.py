@@ -349,6 +349,21 @@ async def test_a_queue_is_waited_in_before_the_first_token():
     assert (await sink.finished(60)).body.endswith(b"data: [DONE]\n\n")
 
 
+@jumping_clock
+async def test_a_fault_that_alternates_is_off_and_on_for_as_long_in_turn():
+    options = {"faults": [{"kind": "queue", "seconds": 8, "alternate_seconds": 30}]}
+    adapter = SimulatedAdapter(Endpoint("m"), SimulatedAdapter.Settings.model_validate(options), None)
+    view, waited = ask(stream=True), []
+    for _ in range(5):
+        began, sink = seconds_passed(), RecordingSink()
+        adapter.open(OutgoingRequest(view, make_target(), Dialect.CHAT, view.raw, 10), sink)
+        await sink.first.wait()
+        waited.append(seconds_passed() - began > 5)
+        await asyncio.sleep(max(0.0, began + 20 - seconds_passed()))
+
+    assert waited == [False, False, True, False, False]
+
+
 async def test_a_fault_comes_every_nth_time_only(start):
     tandem = await start(with_fault("{kind: rate_limit, retry_after_seconds: 0, every: 3}"))
 

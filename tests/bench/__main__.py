@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import costs, many_sockets, real_time
+from tests.bench import costs, many_sockets, peak, quotas, real_time
 from tests.bench.compare import PAIR_SECONDS, ROUNDS, compare
 from tests.bench.decision import decision_times
 from tests.bench.processes import CORES, HERE, interpreter, pinned, say, start_tandem, start_upstream
@@ -100,9 +100,12 @@ FIGURES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    alone = {"real_time": real_time.main, "many_sockets": many_sockets.main}
+    alone = {"real_time": real_time.main, "many_sockets": many_sockets.main, "quotas": quotas.main, "peak": peak.main}
     parser.add_argument(
-        "what", nargs="?", choices=alone, help="measure this alone: what a socket saves an agent, or what many cost"
+        "what",
+        nargs="?",
+        choices=alone,
+        help="measure this alone: what a socket saves an agent, what many cost, how quotas are shared, or a fast tier that queues",
     )
     parser.add_argument("--against", metavar="COMMIT", help="compare the working tree with this commit, not with direct calls")
     parser.add_argument("--rounds", type=int, help=f"rounds; medians are shown (default 3, with --against {ROUNDS})")

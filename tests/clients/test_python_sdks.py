@@ -1,5 +1,6 @@
 """The OpenAI and Anthropic Python SDKs over every bridge: their own types and stream helpers judge what comes back."""
 
+import asyncio
 import json
 
 import anthropic
@@ -8,10 +9,12 @@ import pytest
 
 from router.dialects.translate.bridges import BRIDGES
 from tests.conftest import SIMULATED
+from tests.tools.http import call, chat
 from tests.tools.running import one_dialect
 from tests.tools.sdks import SCHEMA, sdk_caller
 from tests.tools.speech import Speech, ToolCall, speak
 from tests.tools.upstream import answer_json
+from tests.tools.waiting import until
 
 DIALECTS = ["chat", "responses", "messages"]
 PAIRS = [pytest.param(str(caller), str(target), id=bridge.name) for (caller, target), bridge in BRIDGES.items()]
@@ -194,3 +197,33 @@ def schema_in(dialect: str, body: dict) -> dict:
     if dialect == "chat":
         return body["response_format"]["json_schema"]["schema"]
     return (body["text"] if dialect == "responses" else body["output_config"])["format"]["schema"]
+
+
+@pytest.mark.parametrize("caller", DIALECTS)
+async def test_an_sdk_reads_over_what_it_is_told_while_it_waits_for_a_quota(start, upstream, monkeypatch, caller):
+    monkeypatch.setattr("router.dispatch.waiting.HEARTBEAT_SECONDS", 0.02)
+    gate, answer = asyncio.Event(), speak("chat", Speech("It is mended."))
+
+    async def held(wire, seen):
+        await gate.wait()
+        await answer(wire, seen)
+
+    upstream.scripts = [held, answer]
+    config = one_dialect("chat", upstream.base_url).replace("auto: auto", "auto: fast").replace('"*": auto', '"*": fast')
+    tandem = await start(config.replace("{name: quick,", "{name: quick, quota: {in_flight: 1},"))
+    first = asyncio.ensure_future(call(tandem.port, "/v1/chat/completions", chat()))  # noqa: TID251
+    await until(lambda: upstream.seen)
+
+    async def let_go():
+        queue = tandem.house.state.live.queues.queue_of(tandem.house.plan.targets["quick"], None)
+        await until(lambda: queue.length)
+        asyncio.get_running_loop().call_later(0.1, gate.set)
+
+    async with sdk_caller(caller, tandem.url, streams=True) as sdk:
+        sdk.say("Fix the typo")
+        reply, _, _ = await asyncio.gather(sdk.ask(), let_go(), first)
+
+    assert reply.text == "It is mended."
+    assert reply.tokens == (90, 12)
+    waits = [json.loads(row["decision"]).get("queued") for row in await tandem.entries(2)]
+    assert [seconds > 0.05 for wait in waits if wait for _, seconds in wait] == [True]

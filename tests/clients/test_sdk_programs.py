@@ -310,3 +310,66 @@ async def test_stop_sequences_are_no_error(house_of, kind):
 
     assert chat.choices[0].finish_reason == "stop"
     assert message.stop_reason in ("end_turn", "stop_sequence")
+
+
+@WAYS
+async def test_a_key_makes_a_retry_of_openais_sdk_safe(house_of, upstream, streams):
+    tandem = await house_of("chat")
+    said = []
+
+    async with openai_of(tandem) as client:
+        for _ in range(2):
+            ask = {"model": "auto", "messages": QUESTION, "extra_headers": {"Idempotency-Key": "order-1"}}
+            if streams:
+                raw = await client.chat.completions.with_raw_response.create(stream=True, **ask)
+                text = "".join([chunk.choices[0].delta.content or "" async for chunk in raw.parse() if chunk.choices])
+            else:
+                raw = await client.chat.completions.with_raw_response.create(**ask)
+                text = raw.parse().choices[0].message.content
+            said.append((text, raw.headers.get("x-tandem-replayed")))
+        with pytest.raises(openai.ConflictError) as raised:
+            await client.with_options(max_retries=2).responses.create(
+                model="auto", input="another", extra_headers={"Idempotency-Key": "order-1"}
+            )
+
+    assert said == [("Hello there.", None), ("Hello there.", "true")]
+    assert raised.value.code == "idempotency_mismatch"
+    assert len(upstream.seen) == 1
+    assert len(await tandem.entries(3)) == 3  # the SDK retries a 409, unless it is told not to
+
+
+@WAYS
+async def test_a_key_makes_a_retry_of_anthropics_sdk_safe(house_of, upstream, streams):
+    tandem = await house_of("messages")
+    said = []
+
+    async with anthropic_of(tandem) as client:
+        for _ in range(2):
+            ask = {"model": "auto", "max_tokens": 99, "messages": QUESTION, "extra_headers": {"Idempotency-Key": "order-1"}}
+            if streams:
+                async with client.messages.stream(**ask) as stream:
+                    message = await stream.get_final_message()
+                    headers = stream.response.headers
+            else:
+                raw = await client.messages.with_raw_response.create(**ask)
+                message, headers = await raw.parse(), raw.headers
+            said.append((message.id, message.content[0].text, headers.get("x-tandem-replayed")))
+        with pytest.raises(anthropic.ConflictError):
+            await client.messages.create(
+                model="auto", max_tokens=9, messages=QUESTION, extra_headers={"Idempotency-Key": "order-1"}
+            )
+
+    (first, text, fresh), (again, same, replayed) = said
+    assert (first, text, fresh, replayed) == (again, same, None, "true")
+    assert len(upstream.seen) == 1
+
+
+async def test_two_programs_that_send_the_same_key_at_once_make_one_call(house_of, upstream):
+    tandem = await house_of("responses")
+
+    async with openai_of(tandem) as client:
+        ask = {"model": "auto", "input": "Say hello.", "extra_headers": {"Idempotency-Key": "order-1"}}
+        told = await asyncio.gather(*(client.responses.create(**ask) for _ in range(4)))
+
+    assert len({response.id for response in told}) == 1
+    assert len(upstream.seen) == 1

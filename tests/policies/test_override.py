@@ -87,4 +87,13 @@ def test_a_wait_longer_than_allowed_rules_out_for_now():
 
     opinions = OVERRIDE.judge(view, make_signals(stand(make_target(), wait=5), stand(make_target("sage", Tier.DEEP))))
 
-    assert [(opinion.target, opinion.lasting) for opinion in opinions] == [("spark", False)]
+    assert [(opinion.target, opinion.lasting, opinion.yields) for opinion in opinions] == [("spark", False, False)]
+
+
+def test_a_rest_longer_than_allowed_rules_out_only_while_another_can_serve_and_names_no_time():
+    resting = stand(make_target()).with_wait(60.0, "spark rests after 5 failures in a row", is_resting=True)
+
+    (opinion,) = OVERRIDE.judge(ask(headers={"x-tandem-max-wait": "2"}), make_signals(resting))
+
+    assert (opinion.yields, opinion.wait_seconds) == (True, None)
+    assert opinion.because == "spark rests after 5 failures in a row, and x-tandem-max-wait is 2 s"

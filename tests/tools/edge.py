@@ -15,6 +15,7 @@ from router.contract.limits import Limits
 from router.contract.request import JsonObject
 from router.contract.stores import StoredResponse
 from router.contract.words import Tier
+from router.dispatch.live import LiveStatistics
 from router.edge.admission import Admission
 from router.edge.control import build_control
 from router.edge.http.asgi import AsgiApp
@@ -139,7 +140,7 @@ class FakeResponses:
 
 class FakeState:
     def __init__(self) -> None:
-        self.entries, self.responses = FakeEntries(), FakeResponses()
+        self.entries, self.responses, self.live = FakeEntries(), FakeResponses(), LiveStatistics()
 
 
 class _Nobody:
@@ -154,8 +155,9 @@ class FakeRoad:
     """Serves each exchange by `script`, and keeps what came."""
 
     def __init__(self, script: Callable[[Exchange, Any], Awaitable[None]] = answer_ok, **limits: Any) -> None:
-        self.script = script
+        self.script, self.clock = script, lambda: 0.0
         self.plan, self.state = FakePlan(replace(LIMITS, **limits)), FakeState()
+        self.clock = lambda: 0.0
         self.begun: list[Exchange] = []
         self.explained: list[Arrival] = []
 

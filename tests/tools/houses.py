@@ -22,6 +22,7 @@ from router.settle.record import Recorder
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
+from router.wiring import quota_sense_of
 from tests.tools.exchanges import ECONOMICS, Told
 from tests.tools.scripted import dispatcher_of, names_of
 from tests.tools.sinks import RecordingSink
@@ -49,11 +50,12 @@ def make_plan(*reachable, base_rate: float = 0.3, policies=(), **more) -> Plan:
     """A plan of these targets."""
     clock = asyncio.get_running_loop().time
     targets = {each.target.name: each.target for each in reachable}
+    rules = Rules(policies, replace(ECONOMICS, base_rate=base_rate), spill_over=True, config_fingerprint="")
     values = {
-        "rules": Rules(policies, replace(ECONOMICS, base_rate=base_rate), spill_over=True, config_fingerprint=""),
+        "rules": rules,
         "models": ModelNames({}, tuple(targets)),
         "targets": targets,
-        "dispatcher": dispatcher_of(*reachable, clock=clock),
+        "dispatcher": dispatcher_of(*reachable, clock=clock, quota_sense=quota_sense_of(rules)),
         "limits": LIMITS,
         "deadline_seconds": 600.0,
     }

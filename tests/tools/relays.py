@@ -54,6 +54,22 @@ class Caller:
         return self.written.count(b": heartbeat\n\n")
 
 
+class Heading(Caller):
+    """Keeps the head too, and how it was told to end."""
+
+    headers: tuple = ()
+    end_told: object = None
+
+    def start(self, status, headers) -> None:
+        self.headers = headers
+
+    def end(self) -> None:
+        self.end_told = "whole"
+
+    def fail(self, error) -> None:
+        self.end_told = error
+
+
 def headed(caller: Caller, *observers, **more) -> Relay:
     relay = make_relay(caller, *observers, **more)
     relay.start(200, (("content-type", "text/event-stream"),))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from router.config.load import LoadedConfig, check_config
+from router.edge.admission import Admission
 from router.edge.server import bind
 from router.house import House
 from router.wiring import build_edge, build_house, known_names
@@ -22,6 +23,7 @@ class Running:
     port: int
     house: House
     loaded: LoadedConfig
+    admission: Admission
 
     async def entries(self, count: int = 1) -> list[dict]:
         """The ledger's rows, once there are so many."""
@@ -53,7 +55,7 @@ async def running(config: str, folder: Path) -> AsyncIterator[Running]:
     await asyncio.wait_for(ready.wait(), 5)
     port = listener.getsockname()[1]
     try:
-        yield Running(f"http://127.0.0.1:{port}", port, built.house, loaded)
+        yield Running(f"http://127.0.0.1:{port}", port, built.house, loaded, admission)
     finally:
         server.stop()
         await asyncio.wait_for(serving, 5)

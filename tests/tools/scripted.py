@@ -96,8 +96,10 @@ def reach(target, *scripts: Script | Exception, fit: Fit | None = None, key: str
     return Reachable(target, adapter, f"{target.name}-model", fit or Fit(), Secret(key) if key else None)
 
 
-def dispatcher_of(*reachable: Reachable, clock: Callable[[], float], max_response_bytes: int = 1 << 20) -> Dispatcher:
-    return Dispatcher({each.target.name: each for each in reachable}, max_response_bytes=max_response_bytes, clock=clock)
+def dispatcher_of(*reachable: Reachable, clock: Callable[[], float], max_response_bytes: int = 1 << 20, **more) -> Dispatcher:
+    return Dispatcher(
+        {each.target.name: each for each in reachable}, max_response_bytes=max_response_bytes, clock=clock, **more
+    )
 
 
 class HandClock:

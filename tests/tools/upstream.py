@@ -89,6 +89,7 @@ class Upstream:
         task = asyncio.current_task()
         self._tasks.add(task)
         self.connections += 1
+        seen: Seen | None = None
         try:
             first = b""
             while (seen := await self._read(reader, first)) is not None:
@@ -113,9 +114,9 @@ class Upstream:
                 if not first:
                     return
         except (ConnectionError, asyncio.IncompleteReadError):
-            if self.seen:
-                self.seen[-1].left_at = asyncio.get_running_loop().time()
-                self.seen[-1].left.set()
+            if seen is not None:
+                seen.left_at = asyncio.get_running_loop().time()
+                seen.left.set()
         except asyncio.CancelledError:
             pass
         finally:

@@ -9,6 +9,9 @@ from router.telemetry.colour import paint_tier
 _DRY_RUN_SESSION = "x:replay-"
 """The start of the session id of a request that was only written to be explained."""
 
+_UNASKED = ("would ask", "not asked")
+_LEFT_OUT = {"late": "its answer came too late", "odd": "its answer was neither quick nor long", "failed": "it gave no answer"}
+
 
 def write_explanation(decision: JsonObject) -> str:
     """The decision in lines: tier and reason, evidence, both estimates, and what would have changed it."""
@@ -24,6 +27,10 @@ def write_explanation(decision: JsonObject) -> str:
         lines.append(f"  {tier:<5} {_estimate(_object(estimate))}")
     flip = _object(decision["flip"])
     lines.append(f"would flip  {_flip(flip, str(decision['decided_by']))}")
+    if opinion := _object(decision.get("second_opinion")):
+        lines.append(f"{opinion['answer'] if opinion['answer'] in _UNASKED else 'asked':<11} {_second_opinion(opinion)}")
+    for wait in map(_object, _list(decision.get("queued"))):
+        lines.append(f"waited      {duration(_number(wait['seconds']))} for {wait['target']}, which was at its quota")
     for target, lost in _object(decision.get("drops")).items():
         lines.append(f"drops       {', '.join(map(str, _list(lost)))} ({target})")
     for skipped in _list(decision["skipped"]):
@@ -60,6 +67,26 @@ def _estimate(estimate: JsonObject) -> str:
     usd = estimate["money_usd"]
     price = "" if usd is None else f", {money(_number(usd))}"
     return f"{duration(_number(estimate['seconds']))}{again}{price} ({estimate['target']}{_ratio(estimate)})"
+
+
+def _second_opinion(opinion: JsonObject) -> str:
+    """What came of it, and both sides of the choice to ask."""
+    answer, asked_ms, because = str(opinion["answer"]), opinion.get("asked_ms"), opinion.get("because")
+    told = str(opinion["target"])
+    if answer not in _UNASKED:
+        told += f": {_LEFT_OUT.get(answer, answer)}"
+    if asked_ms is not None:
+        told += f", after {duration(_number(asked_ms) / 1000)}"
+    if because:
+        told += f"; {because}"
+    if _number(opinion["value_usd"]):
+        told += f"; knowing would save {_worth(opinion, 'value')}, asking costs {_worth(opinion, 'cost')}"
+    return told
+
+
+def _worth(opinion: JsonObject, name: str) -> str:
+    seconds = opinion.get(f"{name}_seconds")
+    return money(_number(opinion[f"{name}_usd"])) if seconds is None else duration(_number(seconds))
 
 
 def _ratio(estimate: JsonObject) -> str:

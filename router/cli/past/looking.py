@@ -11,7 +11,7 @@ from router.cli.past.since import add_since_argument
 from router.config.load import ConfigError, find_config, load_ledger_path
 from router.stores.sqlite.files import StoreUnusable
 from router.stores.sqlite.past import wait_for_writer
-from router.stores.sqlite.turns import RecordedTurn, find_turn
+from router.stores.sqlite.turns import RecordedTurn, find_turn, find_undecided
 
 Found = TypeVar("Found")
 
@@ -59,9 +59,16 @@ def find_recorded_turn(path: Path, request_id: str | None) -> RecordedTurn:
     """A turn of a ledger. Raises `Ended` after saying why there is none."""
     turn = look(path, lambda path: find_turn(path, request_id))
     if turn is None:
-        say(f"no request {request_id} in {path}" if request_id else f"no turn in {path} yet")
+        say(_say_missing(path, request_id))
         raise Ended(1)
     return turn
+
+
+def _say_missing(path: Path, request_id: str | None) -> str:
+    if request_id is None:
+        return f"no turn in {path} yet"
+    undecided = look(path, lambda path: find_undecided(path, request_id))
+    return f"no request {request_id} in {path}" if undecided is None else f"no tier was chosen for {request_id}: {undecided}"
 
 
 def say_nothing_found(arguments: argparse.Namespace) -> int:

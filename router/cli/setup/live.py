@@ -28,7 +28,7 @@ _QUIET_SECONDS = 2.0
 _MAX_BYTES = 8 << 20
 _REQUEST = "req_doctor"
 _HINTS = {
-    UpstreamAuth.code: "check api_key: it may be of another provider, or withdrawn",
+    UpstreamAuth.code: "check api_key: it may be of another provider, withdrawn, or without credit",
     UpstreamModel.code: "set model to a name that its provider knows",
     UpstreamCut.code: "check dialect: it may speak another one",
     UpstreamMalformed.code: "check dialect and base_url: it may speak another dialect there",
@@ -117,7 +117,7 @@ def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
         if endpoint.takes_callers_key:
             return Reached()
         key = f"{endpoint.api_key}" if endpoint.api_key else ""
-        hint = f"check {key}: it may be of another provider, or withdrawn" if key else "set api_key: env:NAME"
+        hint = f"check {key}: it may be of another provider, withdrawn, or without credit" if key else "set api_key: env:NAME"
         return Reached(f"refused the key ({status})" if key else f"wants a key ({status})", hint)
     if 300 <= status < 400:
         where = sink.headers.get("location", "").partition("?")[0].removesuffix("/models")

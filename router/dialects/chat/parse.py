@@ -8,7 +8,7 @@ from router.dialects.chat.answer import read_usage
 from router.dialects.composer import Composer, Finish
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.translate.envelope import wrap
-from router.dialects.translate.parser import AnswerParser, Failure, read_failure
+from router.dialects.translate.parser import AnswerParser, Failure, NotAnAnswer, read_failure
 
 _FINISHES = {
     "length": Finish.LENGTH,
@@ -117,7 +117,7 @@ class ChatParser(AnswerParser):
         choices = as_list(body.get("choices"))
         choice = choices[0] if choices else None
         if not isinstance(choice, dict):
-            raise ValueError("an answer without choices")
+            raise NotAnAnswer("an answer without choices")
         self._parse_message(as_object(choice.get("message")), is_whole=True)
         self._end.usage = read_usage(body.get("usage"))
         self._conclude(as_text(choice.get("finish_reason")), choice)

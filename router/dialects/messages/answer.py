@@ -25,8 +25,14 @@ def read_end(frames: list[Frame]) -> StreamEnd:
         elif kind == "message_delta":
             end.usage = later_usage(end.usage, read_usage(frame.json().get("usage")))
         elif kind == "message_start":
-            end.usage = read_usage(as_object(frame.json().get("message")).get("usage")) or end.usage
+            end.usage = first_usage(frame.json()) or end.usage
     return end
+
+
+def first_usage(event: JsonObject) -> Usage | None:
+    """The first frame's usage: that of the prompt. The output that it names, a token or two, is only the beginning."""
+    usage = read_usage(as_object(event.get("message")).get("usage"))
+    return replace(usage, output_tokens=0) if usage is not None else None
 
 
 def later_usage(first: Usage | None, last: Usage | None) -> Usage | None:

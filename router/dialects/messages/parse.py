@@ -6,9 +6,9 @@ from router.contract.digits import as_written
 from router.contract.request import Json, JsonObject
 from router.dialects.composer import Composer, Finish
 from router.dialects.fields import as_list, as_object, as_text
-from router.dialects.messages.answer import later_usage, read_usage
+from router.dialects.messages.answer import first_usage, later_usage, read_usage
 from router.dialects.translate.envelope import wrap
-from router.dialects.translate.parser import AnswerParser, read_failure
+from router.dialects.translate.parser import AnswerParser, NotAnAnswer, read_failure
 
 _FINISHES = {
     "max_tokens": Finish.LENGTH,
@@ -37,7 +37,7 @@ class MessagesParser(AnswerParser):
             case "content_block_stop":
                 return self._stop()
             case "message_start":
-                self._end.usage = read_usage(as_object(event.get("message")).get("usage"))
+                self._end.usage = first_usage(event)
             case "message_delta":
                 self._reason = as_text(as_object(event.get("delta")).get("stop_reason")) or self._reason
                 self._end.usage = later_usage(self._end.usage, read_usage(as_object(event.get("usage"))))
@@ -104,7 +104,7 @@ class MessagesParser(AnswerParser):
 
     def parse_whole(self, body: JsonObject) -> None:
         if not isinstance(body.get("content"), list):
-            raise ValueError("an answer without content")
+            raise NotAnAnswer("an answer without content")
         for index, value in enumerate(as_list(body.get("content"))):
             self._begin(index, as_object(value))
             self._stop()

@@ -7,7 +7,7 @@ from router.dialects.composer import Composer, Finish
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.responses.answer import read_usage
 from router.dialects.translate.envelope import wrap
-from router.dialects.translate.parser import AnswerParser, read_failure
+from router.dialects.translate.parser import AnswerParser, NotAnAnswer, read_failure
 
 _CALLS = ("function_call", "custom_tool_call")
 
@@ -109,9 +109,9 @@ class ResponsesParser(AnswerParser):
 
     def parse_whole(self, body: JsonObject) -> None:
         if not isinstance(body.get("output"), list):
-            raise ValueError("an answer without output")
+            raise NotAnAnswer("an answer without output")
         if body.get("status") not in (None, "completed", "incomplete"):
-            raise ValueError("an answer that is not finished")
+            raise NotAnAnswer("an answer that is not finished")
         for index, item in enumerate(as_list(body.get("output"))):
             self._end_item({"output_index": index}, as_object(item))
         self._conclude(body)

@@ -17,6 +17,10 @@ _MAX_WORDS = 2_000
 MALFORMED = "upstream_malformed"
 
 
+class NotAnAnswer(ValueError):
+    """What a target sent with a good status is no answer of its dialect: the target's fault, and not the bridge's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An error that a target reports inside its answer."""

@@ -11,7 +11,7 @@ from router.dialects.composer import Composer
 from router.dialects.fields import as_object, as_text
 from router.dialects.refusals import failure_words, foreign_refusal, in_callers_words
 from router.dialects.translate.frames import FrameSplitter
-from router.dialects.translate.parser import MALFORMED, AnswerParser, Failure, read_failure
+from router.dialects.translate.parser import MALFORMED, AnswerParser, Failure, NotAnAnswer, read_failure
 
 _DONE = b"[DONE]"
 _UNREADABLE = Failure(MALFORMED, "the target sent an unreadable event")
@@ -110,18 +110,21 @@ class AnswerTranslator:
         return b"".join(out)
 
     def whole(self, raw: bytes) -> bytes:
-        """An answer that came in one piece. Raises ValueError when it is not a valid answer."""
-        body = parse_exactly(raw)
+        """An answer that came in one piece. Raises `NotAnAnswer` for what is none."""
+        try:
+            body = parse_exactly(raw)
+        except orjson.JSONDecodeError as error:
+            raise NotAnAnswer("not JSON") from error
         if not isinstance(body, dict) or body.get("error"):
-            raise ValueError("not an answer")
+            raise NotAnAnswer("not an answer")
         self._composer.open()
         self._parser.parse_whole(body)
         if not self._parser.is_complete:
-            raise ValueError("an answer that failed")
+            raise NotAnAnswer("an answer that failed")
         try:
             return orjson.dumps(self._composer.whole(), default=as_written)
         except orjson.JSONEncodeError as error:
-            raise ValueError("an answer that is nested too deeply") from error
+            raise NotAnAnswer("an answer that is nested too deeply") from error
 
     def refusal(self, status: int, raw: bytes) -> bytes:
         """A target's error in the caller's dialect, with the target's own words, code and parameter."""

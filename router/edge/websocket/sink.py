@@ -10,6 +10,7 @@ from router.contract.errors import TandemError
 from router.contract.relay import Flow, Headers
 from router.contract.request import JsonObject
 from router.dialects.fields import as_object, as_text
+from router.dialects.queued import DECISION, WAITING
 from router.dialects.sse import split_frames
 from router.edge.websocket.interrupted import last_number, said_so_far
 from router.edge.websocket.messages import decision_frame, error_frame, refusal_frame
@@ -114,7 +115,7 @@ class FrameSink(Struct, eq=False):
     @property
     def response_id(self) -> str:
         """The id of the response that is being written; empty before its first event."""
-        head = b"".join(self._pieces[:8])
+        head = b"".join([piece for piece in self._pieces if not piece.startswith(b":")][:8])
         return next(
             (found for frame in split_frames(head) if (found := as_text(as_object(frame.json().get("response")).get("id")))), ""
         )
@@ -132,10 +133,23 @@ class FrameSink(Struct, eq=False):
         self._rest = data[end + 2 :]
         frames: list[bytes] = []
         for block in data[:end].split(b"\n\n"):
+            if block.startswith(b":"):
+                frames += self._read_comment(block)
+                continue
             found = _EVENT(block)
             events = [found[1]] if found is not None else [frame.data for frame in split_frames(block)]
             frames += [self._as_frame(event) for event in events if event.startswith(b"{")]
         return frames
+
+    def _read_comment(self, block: bytes) -> list[bytes]:
+        """What a comment of our own says to somebody who waited: how long yet, or who serves. Others are for HTTP alone."""
+        said = block.removeprefix(b": ")
+        if said.startswith(WAITING):
+            return [self._in_lane(orjson.dumps({"type": "tandem.queued", "message": said.decode("utf-8", "replace")}))]
+        if not said.startswith(DECISION):
+            return [self._as_frame(frame.data) for frame in split_frames(block) if frame.data.startswith(b"{")]
+        told = as_object(orjson.loads(said.removeprefix(DECISION)))
+        return [self._in_lane(orjson.dumps({"type": "tandem.decision", **told}))]
 
     def _as_frame(self, event: bytes) -> bytes:
         if event.startswith(_TELLS_FAILURE):

@@ -44,16 +44,18 @@ _WAYS = f"""
 _MOVED = re.compile("fF*D")
 """A turn that began on fast and was taken to deep by one of its calls."""
 _NAMES = "SELECT session FROM entries WHERE at >= ? AND session IS NOT NULL ORDER BY sequence DESC"
+_UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
+"""A call that used tokens, and whose cost is not known."""
 _SESSIONS = f"""
     SELECT caller, session, max(client), min(at), max(at + duration_ms / 1000), count(*), sum(turn_kind IN {_BEGIN}),
         sum(turn_kind IN {_BEGIN} AND tier = '{Tier.FAST}'), sum(turn_kind IN {_BEGIN} AND tier = '{Tier.DEEP}'),
-        sum(input_tokens), sum(output_tokens), sum(cost_usd), sum(cost_usd IS NULL AND outcome = '{Outcome.SERVED}'),
+        sum(input_tokens), sum(output_tokens), sum(cost_usd), sum({_UNPRICED}),
         sum(duration_ms) / 1000
     FROM entries WHERE at >= ? AND session IN ({{marks}}) GROUP BY caller, session ORDER BY max(sequence) DESC LIMIT ?
 """  # noqa: S608  fixed names
 _SUMS = f"""
     SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum(turn_kind IN {_BEGIN}), count(*), sum(input_tokens),
-        sum(output_tokens), sum(cost_usd), sum(cost_usd IS NULL AND outcome = '{Outcome.SERVED}'), sum(duration_ms) / 1000,
+        sum(output_tokens), sum(cost_usd), sum({_UNPRICED}), sum(duration_ms) / 1000,
         sum(ttft_ms) / 1000, count(ttft_ms), sum(outcome IN ('{Outcome.ABANDONED}', '{Outcome.INTERRUPTED}')),
         sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}')
     FROM entries WHERE at >= ? AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3

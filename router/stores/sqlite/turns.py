@@ -20,6 +20,7 @@ _BEGINNING = (
 )
 _LAST = f"{_COLUMNS} AND turn_kind IN (?, ?) ORDER BY sequence DESC LIMIT 1"
 _ONE = f"{_COLUMNS} AND id = ?"
+_UNDECIDED = "SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = ? AND decision IS NULL"
 
 
 class RecordedTurn(NamedTuple):
@@ -40,6 +41,13 @@ def find_turn(path: Path, request_id: str | None) -> RecordedTurn | None:
         return _read(
             database.execute(_ONE, (request_id,)).fetchone() if request_id else database.execute(_LAST, _BEGINS).fetchone()
         )
+
+
+def find_undecided(path: Path, request_id: str) -> str | None:
+    """Why no tier was chosen for a request: who answered it, or what was wrong with it. Raises `StoreUnusable`."""
+    with _open(path) as database:
+        found = database.execute(_UNDECIDED, (request_id,)).fetchone()
+        return None if found is None else str(found[0])
 
 
 def _read(row: tuple[Any, ...] | None) -> RecordedTurn | None:

@@ -129,3 +129,15 @@ def test_a_home_that_nobody_has_is_a_path_like_any_other(here, capsys):
 
     assert main(["check"]) == 2
     assert "tls.ca_file: no such file" in capsys.readouterr().err
+
+
+def test_check_says_who_receives_the_words_of_turns_in_doubt(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED_TIERS)
+    assert main(["check"]) == 0
+    assert "second opinion" not in capsys.readouterr().out
+
+    asked = two_targets("https://api.quick.example/v1", "https://api.deep.example/v1", extra="second_opinion: {target: spark}")
+    (here / "config.yaml").write_text(asked)
+
+    assert main(["check"]) == 0
+    assert "  second opinion: spark (api.quick.example) receives the words of turns in doubt" in capsys.readouterr().out

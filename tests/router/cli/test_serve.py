@@ -192,3 +192,10 @@ def test_force_is_named_only_where_there_is_a_file_to_overwrite(here, has_file):
     loaded = load_config(find_config(None), known_names())
 
     assert ("init --force`" in _welcome(loaded, "http://x")) is has_file
+
+
+def test_who_receives_the_words_of_turns_in_doubt_is_said_at_the_start(here):
+    (here / "config.yaml").write_text(f"{SIMULATED}\nsecond_opinion: {{target: simulated-fast}}\n")
+    loaded = load_config(find_config(None), known_names())
+
+    assert "Second opinion: simulated-fast (simulated) receives the words of turns in doubt." in _welcome(loaded, "http://x")

@@ -25,6 +25,7 @@ def test_the_last_turn_is_explained_as_a_dry_run_would_be(folder, capsys):
         "evidence",
         "estimates",
         "would",
+        "cost",
         "request",
     ]
     assert lines[-1] == "request     req_2, served by simulated-fast"

@@ -7,6 +7,7 @@ import yaml
 import policies
 from router.config.load import ConfigError, check_config, default_text, find_config, load_config, load_ledger_path
 from router.config.models import SHIPPED_MODELS, DecisionSettings
+from router.contract.target import Quota
 from router.wiring import known_names
 from tests.conftest import SIMULATED
 from tests.tools.running import two_targets
@@ -168,12 +169,21 @@ def test_a_literal_key_works_with_a_warning_and_is_never_echoed():
     assert "sk-literal" not in " ".join(loaded.warnings)
 
 
-def test_a_quota_is_read_and_said_to_be_unenforced():
+def test_a_quota_belongs_to_its_target_and_needs_no_warning():
     loaded = check_config(
         two_targets("http://x/v1", "http://x/v1", fast_extra="quota: {in_flight: 8},"), "t", Path("."), known_names()
     )
 
-    assert "not enforced" in loaded.warnings[0]
+    assert [plan.target.quota for plan in loaded.targets] == [Quota(in_flight=8), None]
+    assert loaded.warnings == ()
+
+
+def test_the_longest_wait_of_a_quota_counts():
+    config = two_targets("http://x/v1", "http://x/v1", fast_extra="quota: {max_wait_seconds: 2},")
+    loaded = check_config(config, "t", Path("."), known_names())
+
+    assert [plan.target.max_wait_seconds for plan in loaded.targets] == [2.0, None]
+    assert loaded.warnings == ()
 
 
 def test_the_config_is_looked_for_in_order(tmp_path, monkeypatch):

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contract.target import Price
+from router.contract.target import Price, Quota
 from router.contract.usage import Usage
-from router.contract.words import Dialect
-from tests.tools.values import make_target
+from router.contract.words import Dialect, Tier
+from tests.tools.values import make_target, stand
 
 TOKENS = st.integers(min_value=0, max_value=10_000_000)
 
@@ -63,3 +63,23 @@ CHAT, RESPONSES, MESSAGES, COMPLETIONS = Dialect.CHAT, Dialect.RESPONSES, Dialec
 )
 def test_a_target_gets_a_request_in_its_own_dialect_or_else_always_in_the_same_other_one(speaks, asked, sent):
     assert make_target(speaks=frozenset(speaks)).dialect_for(asked) is sent
+
+
+def test_a_wait_that_is_longer_than_the_config_allows_passes_a_fast_target_over():
+    status = stand(make_target(quota=Quota(max_wait_seconds=2.0)))
+
+    assert not status.with_wait(2.0).is_over_max_wait
+    over = status.with_wait(8.0, "spark is at its rate limit")
+    assert (over.is_over_max_wait, over.closed_seconds, over.wait_because) == (True, 6.0, "spark is at its rate limit")
+    back = over.with_wait(0.0)
+    assert (back.is_over_max_wait, back.closed_seconds, back.wait_because) == (False, 0.0, "")
+
+
+def test_a_target_that_asked_to_be_left_alone_is_that_whatever_its_wait():
+    status = stand(make_target(quota=Quota(max_wait_seconds=2.0)))._replace(closed_seconds=40.0).with_wait(8.0)
+
+    assert (status.is_over_max_wait, status.closed_seconds) == (False, 40.0)
+
+
+def test_no_wait_at_deep_is_too_long():
+    assert not stand(make_target("sage", Tier.DEEP, quota=Quota(max_wait_seconds=2.0))).with_wait(60.0).is_over_max_wait

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from router.contract.economics import Economics, TurnSize
 from router.contract.errors import Misfit, TiersBusy, TooLong
 from router.contract.opinions import Insist, Lean, Opinion, Rank, RuleOut
+from router.contract.target import Quota
 from router.contract.words import Tier, TurnKind
-from router.decide.choose import Rules, decide
+from router.decide.choose import Rules, decide, target_without_quotas
 from router.decide.estimate import find_flip, flip_of, project, weighing_of
 from router.decide.explain import explain
 from router.decide.opinions import evidence_of
@@ -40,8 +41,13 @@ class Raises:
         raise ValueError("a defect")
 
 
+def rules_of(*policies, economics=ECONOMICS, spill_over=True):
+    return Rules(policies, economics, spill_over, "f")
+
+
 def run(*policies, signals=None, economics=ECONOMICS, request=None, spill_over=True):
-    return decide(Rules(policies, economics, spill_over, "f"), request or ask(), signals or make_signals())
+    rules = rules_of(*policies, economics=economics, spill_over=spill_over)
+    return decide(rules, request or ask(), signals or make_signals())
 
 
 def lean(log_odds: float, name: str = "lean") -> Says:
@@ -237,7 +243,7 @@ def test_a_target_that_asked_to_be_left_alone_is_ruled_out_while_another_can_ser
     decision = run(lean(odds), signals=make_signals(stand(SPARK), closed(SAGE, 41.2)))
 
     assert (decision.targets, decision.spill) == (("spark",), ())
-    assert decision.because == "only fast can serve this: sage cannot: it asked to be left alone for another 42 s"
+    assert decision.because.endswith("deep is out for now (sage asked to be left alone for another 42 s), so fast serves this")
     assert next((item.policy, item.kind, item.target) for item in evidence_of(decision.opinions)) == (
         "retry_after",
         "rule_out",
@@ -250,7 +256,7 @@ def test_in_a_tier_of_two_the_other_target_serves():
 
 
 def test_where_every_target_asked_to_be_left_alone_the_caller_is_told_the_shortest_wait():
-    with pytest.raises(TiersBusy, match="spark: it asked to be left alone for another 9 s; sage") as caught:
+    with pytest.raises(TiersBusy, match="spark asked to be left alone for another 9 s; sage") as caught:
         run(lean(0), signals=make_signals(closed(SPARK, 9), closed(SAGE, 41.2)))
 
     assert caught.value.retry_after_seconds == 9
@@ -259,7 +265,7 @@ def test_where_every_target_asked_to_be_left_alone_the_caller_is_told_the_shorte
 def test_a_pinned_tier_that_asked_to_be_left_alone_is_refused_with_its_own_wait():
     pinned = Says("a", (Insist("x-tandem-tier asks for deep", Rank.HEADER, tier=Tier.DEEP),))
 
-    with pytest.raises(TiersBusy, match="x-tandem-tier asks for deep.*sage: it asked") as caught:
+    with pytest.raises(TiersBusy, match="x-tandem-tier asks for deep.*sage asked") as caught:
         run(pinned, signals=make_signals(stand(SPARK), closed(SAGE, 41.2)))
 
     assert caught.value.retry_after_seconds == 41.2
@@ -269,6 +275,51 @@ def test_a_running_turn_yields_to_the_other_tier_when_its_own_asked_to_be_left_a
     running = Says("a", (Insist("this turn runs on deep", Rank.RUNNING_TURN, tier=Tier.DEEP, yields=True),))
 
     assert run(running, signals=make_signals(stand(SPARK), closed(SAGE, 41.2))).targets == ("spark",)
+
+
+def over_max_wait(target, seconds=8.0):
+    return stand(make_target(target.name, target.tier, quota=Quota(max_wait_seconds=2.0))).with_wait(seconds)
+
+
+def test_a_wait_over_the_targets_max_wait_passes_it_over_with_the_reason_in_words():
+    decision = run(lean(-6), signals=make_signals(over_max_wait(SPARK), stand(SAGE)))
+
+    assert decision.targets == ("sage",)
+    assert "spark would keep you waiting 8 s, longer than its max_wait_seconds of 2" in decision.because
+    assert decision.because.endswith("so deep serves this")
+
+
+def test_a_running_turn_leaves_a_tier_whose_wait_is_over_its_max_wait():
+    running = Says("a", (Insist("call 2 of a turn that began on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True),))
+
+    decision = run(running, signals=make_signals(over_max_wait(SPARK), stand(SAGE)))
+
+    assert decision.targets == ("sage",)
+    assert decision.because.startswith("call 2 of a turn that began on fast, but spark would keep you waiting 8 s")
+
+
+@pytest.mark.parametrize("misfit", ["error", "other"])
+def test_who_asked_for_fast_waits_for_it_unless_the_other_tier_is_allowed(misfit):
+    pinned = Says("a", (Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST),))
+    request = ask(headers={"x-tandem-on-misfit": misfit})
+
+    decision = run(pinned, request=request, signals=make_signals(over_max_wait(SPARK), stand(SAGE)))
+
+    assert decision.targets == (("spark",) if misfit == "error" else ("sage",))
+    assert "spark would keep you waiting 8 s" in decision.because
+
+
+def test_a_wait_that_is_only_expected_refuses_nobody():
+    decision = run(lean(6), signals=make_signals(over_max_wait(SPARK), closed(SAGE, 41.2)))
+
+    assert decision.targets == ("spark",)
+    assert "spark would keep you waiting 8 s" in decision.because
+    assert decision.because.endswith("and nothing else can serve this")
+    assert [item.target for item in evidence_of(decision.opinions) if item.kind == "rule_out"] == ["sage"]
+
+
+def test_a_wait_at_deep_is_weighed_and_never_bounded_by_the_config():
+    assert run(lean(6), signals=make_signals(stand(SPARK), over_max_wait(SAGE))).targets == ("sage",)
 
 
 def test_on_misfit_other_goes_to_the_other_tier_and_says_so():
@@ -351,3 +402,56 @@ def test_no_flip_is_reported_where_there_is_none():
     projections = [project(status, 100, ECONOMICS) for status in (fast, deep)]
 
     assert find_flip(*projections, 0.5, ECONOMICS).score is None
+
+
+def at_quota(target, seconds=12.0):
+    words = f"{target.name} is at its quota of 60 requests a minute for another {seconds:g} s"
+    status = stand(make_target(target.name, target.tier, quota=Quota(60, max_wait_seconds=2.0))).with_wait(seconds, words)
+    return status._replace(closed_seconds=seconds - 2.0, is_over_max_wait=True)
+
+
+FULL = make_signals(at_quota(SPARK), stand(SAGE))
+
+
+def test_a_target_at_its_quota_is_ruled_out_in_words_while_another_can_serve():
+    decision = run(lean(-6), signals=FULL)
+
+    assert decision.targets == ("sage",)
+    assert decision.because == (
+        "unclear whether quick or long; fast is out for now (spark is at its quota of 60 requests a minute for another 12 s, "
+        "longer than its max_wait_seconds of 2), so deep serves this"
+    )
+    assert ("max_wait", "rule_out", "spark") in [
+        (item.policy, item.kind, item.target) for item in evidence_of(decision.opinions)
+    ]
+
+
+def test_who_asks_for_a_target_at_its_quota_may_wait_for_it():
+    asked = Says("a", (Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST),))
+
+    assert run(asked, signals=FULL).targets == ("spark",)
+
+
+def test_a_running_turn_moves_on_from_a_target_at_its_quota():
+    runs = Says("a", (Insist("call 3 of a turn that began on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True),))
+
+    decision = run(runs, signals=FULL)
+
+    assert decision.targets == ("sage",)
+    assert decision.because.startswith("call 3 of a turn that began on fast, but spark is at its quota")
+
+
+def test_where_every_target_is_at_its_quota_the_queues_say_how_long_it_takes():
+    assert run(lean(-6), signals=make_signals(at_quota(SPARK, 3.0), at_quota(SAGE))).targets == ("spark",)
+    only = run(lean(-6), signals=make_signals(at_quota(SPARK, 3.0), closed(SAGE, 40)))
+    assert only.targets == ("spark",)
+
+
+def test_what_a_request_missed_is_where_it_would_have_gone_without_quotas():
+    spark, sage = make_target(quota=Quota(requests_per_minute=1)), SAGE
+    full, rules = make_signals(at_quota(spark), stand(sage)), rules_of(lean(-6))
+
+    assert target_without_quotas(rules, ask(), full) == "spark"
+    assert target_without_quotas(rules_of(lean(6)), ask(), full) == "sage"
+    never = Says("b", (RuleOut("spark", "no", lasting=True), RuleOut("sage", "no", lasting=True)))
+    assert target_without_quotas(rules_of(never), ask(), full) == ""

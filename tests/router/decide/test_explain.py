@@ -1,11 +1,12 @@
 import pytest
+from msgspec.structs import replace
 
-from router.contract.decision import Projection
+from router.contract.decision import Projection, SecondOpinion
 from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut
 from router.contract.signals import SessionPosition
 from router.contract.words import Tier
-from router.decide.explain import because_estimate, explain
-from tests.tools.exchanges import make_decision
+from router.decide.explain import because_estimate, because_out, explain, explain_second_opinion
+from tests.tools.exchanges import ECONOMICS, make_decision
 from tests.tools.values import make_signals, make_target, stand
 
 LOOKS_QUICK = Lean(-4.0, "looks like a quick edit: rename", names_turn=True)
@@ -16,9 +17,9 @@ def say(tier: Tier, *leans: Lean, warm: int = 0, fast_wait: float = 0.0, deep_wa
     held = tuple(("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
     waits = {Tier.FAST: fast_wait, Tier.DEEP: deep_wait}
     chosen, other = (Projection(side, waits[side], 1.0, 1.0, 0.0, 0.0, False) for side in (tier, tier.other))
-    statuses = [stand(make_target(side, side))._replace(wait_because=why) for side in Tier]
+    statuses = [stand(make_target(side, side), waits[side])._replace(wait_because=why) for side in Tier]
     signals = make_signals(*statuses, tokens=100_000, position=SessionPosition(tier, warm={tier: warm}))
-    return because_estimate(tier, chosen, other, Opinions(leans=held), signals)
+    return because_estimate(tier, chosen, other, Opinions(leans=held), signals, 0.3, ECONOMICS)
 
 
 def test_it_begins_with_what_the_turn_looks_like_and_holds_no_seconds():
@@ -42,9 +43,9 @@ def test_a_warm_cache_is_told_where_it_goes_against_the_looks():
 @pytest.mark.parametrize(
     ("tier", "looks", "waits", "end"),
     [
-        (Tier.DEEP, LOOKS_QUICK, {"fast_wait": 30.0}, "fast has a queue"),
+        (Tier.DEEP, LOOKS_QUICK, {"fast_wait": 30.0}, "fast would keep you waiting 30 s, so deep is done sooner"),
         (Tier.DEEP, LOOKS_QUICK, {}, "fast would not be done much sooner"),
-        (Tier.FAST, LOOKS_LONG, {"deep_wait": 300.0}, "deep has a queue"),
+        (Tier.FAST, LOOKS_LONG, {"deep_wait": 300.0}, "deep would keep you waiting 300 s, so fast is done sooner"),
         (Tier.FAST, LOOKS_LONG, {}, "fast is still done sooner"),
     ],
 )
@@ -56,8 +57,39 @@ def test_what_a_wait_is_for_is_told_before_anything_else_that_goes_against_the_l
     effort = Lean(1.2, "reasoning effort is max")
     told = say(Tier.DEEP, LOOKS_QUICK, effort, warm=80_000, fast_wait=60.0, why="spark rests after 5 failures in a row")
 
-    assert told.endswith("; spark rests after 5 failures in a row")
+    assert told.endswith("; spark rests after 5 failures in a row, so deep is done sooner")
     assert say(Tier.DEEP, LOOKS_LONG, fast_wait=60.0, why="spark rests") == LOOKS_LONG.because
+
+
+def test_a_wait_that_moved_nothing_is_not_told():
+    fast, deep = Projection("fast", 2.0, 3.0, 1.0, 0.0, 0.0, False), Projection("deep", 0.0, 2.0, 1.0, 0.0, 0.0, False)
+    signals = make_signals(stand(make_target("fast"), 2.0), stand(make_target("deep", Tier.DEEP)))
+    leans = Opinions(leans=(("p", LOOKS_QUICK),))
+
+    assert because_estimate(Tier.DEEP, deep, fast, leans, signals, 0.9, ECONOMICS).endswith(
+        "fast would not be done much sooner"
+    )
+    assert "keep you waiting" in because_estimate(Tier.DEEP, deep, fast, leans, signals, 0.0, ECONOMICS)
+
+
+def test_a_long_reading_makes_room_for_what_the_wait_is_for():
+    looks = Lean(-4.0, "looks like a quick edit: " + "x" * 30, names_turn=True)
+    told = say(Tier.DEEP, looks, Lean(1.2, "reasoning effort is max"), fast_wait=60.0)
+
+    assert told.startswith("looks like a quick edit")
+    assert told.endswith("fast would keep you waiting 60 s, so deep is done sooner")
+
+
+def test_a_tier_that_is_out_is_named_with_its_reason_and_who_serves():
+    reasons = [
+        RuleOut("sage", "sage asked to be left alone for another 42 s", lasting=False),
+        RuleOut("elder", "quota spent", lasting=False),
+    ]
+
+    assert because_out(Tier.FAST, reasons, Opinions(leans=(("p", LOOKS_LONG),))) == (
+        "looks like a long task: migrate; deep is out for now (sage asked to be left alone for another 42 s, elder: quota spent), "
+        "so fast serves this"
+    )
 
 
 def test_a_reason_that_says_what_the_turn_looks_like_and_more_takes_its_place():
@@ -89,3 +121,15 @@ def test_evidence_carries_its_facts_so_that_nobody_reads_them_out_of_a_sentence(
         {"policy": "window", "kind": "rule_out", "because": "too long", "target": "spark", "lasting": True, "tokens": [9, 8]},
         {"policy": "learned", "kind": "lean", "because": "looks like a quick edit: rename", "log_odds": -4.0},
     ]
+
+
+def test_a_second_opinion_is_told_in_usd_and_in_seconds_where_time_has_a_value():
+    opinion = SecondOpinion("spark", "not asked", 0.05, 0.004, "spark has no room now")
+
+    told = explain_second_opinion(opinion, ECONOMICS)
+
+    assert (told["value_usd"], told["value_seconds"], told["because"]) == (0.05, 3.0, "spark has no room now")
+    assert "asked_ms" not in told
+    worthless = replace(ECONOMICS, value_of_time_usd_per_hour=0.0)
+    assert explain_second_opinion(opinion, worthless)["value_seconds"] is None
+    assert explain_second_opinion(None, ECONOMICS) is None

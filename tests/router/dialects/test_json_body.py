@@ -4,6 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
+from router.contract.words import Dialect
 from router.dialects.json_body import locate, parse_body, parse_request
 from tests.tools.work import cost_ratio
 
@@ -100,7 +101,7 @@ PAD = "x" * 20_000
 )
 def test_a_field_that_matters_is_refused_when_it_comes_twice(raw, name):
     with pytest.raises(BadRequest, match=f'^duplicate key "{name}". Send it once$') as caught:
-        parse_request(raw.encode())
+        parse_request(raw.encode(), Dialect.CHAT)
 
     assert caught.value.param == name
 
@@ -117,4 +118,4 @@ def test_a_field_that_matters_is_refused_when_it_comes_twice(raw, name):
     ],
 )
 def test_a_field_that_comes_again_inside_another_is_fine(raw):
-    assert parse_request(raw.encode())[0] == json.loads(raw)
+    assert parse_request(raw.encode(), Dialect.CHAT)[0] == json.loads(raw)

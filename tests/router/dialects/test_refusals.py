@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from router.contract.errors import (
     BadRequest,
     TiersBusy,
@@ -62,3 +64,26 @@ def test_the_last_event_of_a_failed_stream_is_one_that_each_client_understands()
     responses = failure_event(error, Dialect.RESPONSES, "r")
     assert responses.startswith(b"event: response.failed\ndata: ")
     assert json.loads(responses.split(b"data: ")[1])["response"]["error"]["code"] == "upstream_malformed"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error":{"message":"no such tool","code":"bad_tool"}}', b"no such tool"),
+        (b'{"message":"no such tool"}', b"no such tool"),
+        (b"no such tool", b"no such tool"),
+        (b'["no such tool"]', b"no such tool"),
+    ],
+)
+def test_in_a_stream_a_target_that_blames_the_request_is_told_in_its_own_words(body, words):
+    error = UpstreamRefused("spark", 400, body, "application/json")
+
+    assert words in failure_event(error, Dialect.CHAT, "r")
+
+
+def test_in_a_stream_a_refusal_for_length_has_the_words_on_which_clients_compact():
+    body = b'{"error":{"message":"maximum context length is 100 tokens, you sent 200","code":"context_length_exceeded"}}'
+    error = UpstreamRefused("spark", 400, body, "application/json")
+
+    assert b"prompt is too long" in failure_event(error, Dialect.MESSAGES, "r")
+    assert b"context_length_exceeded" in failure_event(error, Dialect.RESPONSES, "r")

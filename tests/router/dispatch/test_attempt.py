@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 from typing import NamedTuple
 
 import pytest
@@ -13,6 +14,7 @@ from router.contract.errors import (
     Unavailable,
     UpstreamAuth,
     UpstreamCut,
+    UpstreamLost,
     UpstreamRefused,
     UpstreamTimeout,
     UpstreamUnreachable,
@@ -20,6 +22,7 @@ from router.contract.errors import (
 from router.contract.exchange import CancelReason
 from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Read
 from router.contract.signals import Turn
+from router.contract.target import Price
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation, Outcome, TurnKind
 from router.dialects.fitting import Fit
@@ -455,3 +458,70 @@ async def test_a_target_that_keeps_sessions_is_told_the_one_of_a_conversation(ke
     await trial.run()
 
     assert trial.adapter.opened[0].session == session
+
+
+PRICE = Price(input=1_000.0, output=10_000.0, cached_input=100.0)
+HUNDRED = 0.1  # USD for the hundred tokens that the prompt is taken for
+
+
+@pytest.mark.parametrize(
+    ("script", "view", "usage", "cost"),
+    [
+        (answers(), ask(), Usage(5, 2), 0.025),
+        (streams(), ask(stream=True), Usage(9, 3), 0.039),
+        (streams(chat_frame("a"), chat_frame("b")), ask(stream=True), Usage(100, 2, is_estimated=True), HUNDRED + 0.02),
+        (answers(b"<html>" + b"x" * 34), ask(), Usage(100, 10, is_estimated=True), HUNDRED + 0.1),
+        (answers({"error": "no"}, 429), ask(), None, 0.0),
+        (answers({"error": "no"}, 500), ask(), None, 0.0),
+        (fails(UpstreamUnreachable("spark", "x")), ask(), None, 0.0),
+        (fails(UpstreamLost("spark", "x")), ask(), Usage(100, 0, is_estimated=True), HUNDRED),
+        (fails(UpstreamTimeout("spark", "x")), ask(), Usage(100, 0, is_estimated=True), HUNDRED),
+    ],
+    ids=["whole", "stream", "cut", "unusable", "429", "500", "unreachable", "lost", "silent"],
+)
+@jumping_clock
+async def test_an_attempt_says_what_it_used_and_what_that_cost(script, view, usage, cost):
+    trial = Trial(script, view=view, target=make_target(price=PRICE))
+
+    attempt = (await trial.run()).attempt
+
+    assert attempt.usage == trial.ended.usage == usage
+    assert attempt.cost_usd == pytest.approx(cost)
+
+
+@pytest.mark.parametrize(("script", "cost"), [(answers(), None), (answers({"error": "no"}, 500), 0.0)], ids=["used", "refused"])
+@jumping_clock
+async def test_without_a_price_only_a_refusal_has_a_known_cost(script, cost):
+    assert (await Trial(script).run()).attempt.cost_usd == cost
+
+
+@pytest.mark.parametrize(("script", "tokens"), [(hangs, 0), (streams(chat_frame("a"), ends=False), 1)], ids=["before", "after"])
+@jumping_clock
+async def test_a_caller_who_leaves_leaves_the_cost_of_what_was_used_until_then(script, tokens):
+    trial = Trial(script, view=ask(stream=True), target=make_target(price=PRICE))
+    running = trial.begin()
+    await asyncio.sleep(0.1)
+    trial.exchange.cancel(CancelReason.CALLER_LEFT)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    attempt = trial.ended.attempt
+    assert (attempt.error, attempt.usage) == ("abandoned", Usage(100, tokens, is_estimated=True))
+    assert attempt.cost_usd == pytest.approx(HUNDRED + tokens * 0.01)
+
+
+@jumping_clock
+async def test_a_stream_of_messages_that_breaks_is_charged_for_what_it_wrote_and_not_for_what_its_first_event_says():
+    start = {
+        "type": "message_start",
+        "message": {"usage": {"input_tokens": 20, "cache_read_input_tokens": 80, "output_tokens": 1}},
+    }
+    delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "a"}}
+    frames = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in (start, *[delta] * 30)]
+    view = make_view({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, "stream": True}, Dialect.MESSAGES)
+    trial = Trial(streams(*frames), view=view, target=make_target(price=PRICE, speaks=frozenset({Dialect.MESSAGES})))
+
+    attempt = (await trial.run()).attempt
+
+    assert attempt.usage == Usage(100, 31, cached_tokens=80, is_estimated=True)
+    assert attempt.cost_usd == pytest.approx(20 * 0.001 + 80 * 0.0001 + 31 * 0.01)

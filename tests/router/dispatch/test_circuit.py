@@ -9,6 +9,7 @@ from router.contract.errors import (
     CallerKey,
     UpstreamAuth,
     UpstreamCut,
+    UpstreamQueued,
     UpstreamRefused,
     UpstreamTimeout,
     UpstreamUnreachable,
@@ -63,6 +64,13 @@ def test_one_that_served_again_begins_with_a_short_rest_when_it_fails_later():
     assert circuit.rest_seconds == 1
 
 
+def test_what_only_the_operator_can_mend_opens_it_at_once_and_for_longer_each_time():
+    circuit = failing(1, is_lasting=True)
+    assert (circuit.is_open, circuit.rest_seconds) == (True, 1)
+    circuit.fail(1.5, is_lasting=True)
+    assert circuit.rest_seconds == 2
+
+
 def test_refusals_that_name_a_time_need_no_rest_of_our_making():
     assert not failing(20, has_named_time=True).is_open
 
@@ -76,6 +84,7 @@ def test_refusals_that_name_a_time_need_no_rest_of_our_making():
         (UpstreamRefused("spark", 422, b"", ""), False),
         (UpstreamUnreachable("spark", "x"), True),
         (UpstreamTimeout("spark", "x"), True),
+        (UpstreamQueued("spark", "x"), False),
         (UpstreamCut("spark", "x"), True),
         (UpstreamAuth("spark", "x"), True),
         (CallerKey("x"), False),

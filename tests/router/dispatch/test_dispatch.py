@@ -20,8 +20,11 @@ from router.contract.errors import (
 )
 from router.contract.exchange import CancelReason
 from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Read, StateRefused
+from router.contract.target import Quota
 from router.contract.words import Dialect, Outcome, Tier
 from router.dialects.opaque import all_keys, refused_by
+from router.dispatch.budget import Standing
+from router.dispatch.dispatch import QuotaSense
 from router.dispatch.live import LiveStatistics
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import jumping_clock, seconds_passed
@@ -481,6 +484,25 @@ async def test_one_that_waits_can_be_cancelled_and_is_told_why(reason, kind):
 
 
 @jumping_clock
+async def test_those_that_wait_go_on_when_all_that_went_before_them_were_left_by_their_callers():
+    spark, sage = reach(SPARK, BROKEN), reach(SAGE, *[hangs] * 8, later(1.0, answers()))
+    trials = crowd(40, spark, sage)
+    tasks = [trial.begin() for trial in trials]
+    await asyncio.sleep(1.0)
+    first = [trial for trial in trials if len(trial.opened) == 2]
+    assert len(first) == len(sage.adapter.opened) == 8
+    for trial in first:
+        trial.exchange.cancel(CancelReason.CALLER_LEFT)
+
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+
+    served = [ending for ending in ended if isinstance(ending, Ending)]
+    assert {ending.outcome for ending in served} == {Outcome.SERVED}
+    assert len(served) == 32
+    assert seconds_passed() <= 3.0
+
+
+@jumping_clock
 async def test_where_both_fast_targets_fail_the_waiting_reach_deep():
     spark, owl, sage = reach(SPARK, BROKEN), reach(OWL, later(1.0, BROKEN)), reach(SAGE, later(1.0, answers()))
 
@@ -531,3 +553,114 @@ def test_in_any_history_no_target_is_called_after_a_byte_nor_after_the_deadline_
             assert calls <= count + max(3, count // 5) + 2 + blamed
 
     run()
+
+
+LIMITED = make_target(quota=Quota(requests_per_minute=1))
+
+
+def used(live, target=LIMITED):
+    return live.queues.queue_of(target, ask()).meter
+
+
+@jumping_clock
+async def test_a_target_at_its_quota_is_waited_for_and_the_slot_comes_back():
+    live = LiveStatistics()
+    first, second = (Trial(reach(LIMITED), live=live) for _ in range(2))
+    await first.run()
+
+    ending = await second.run()
+
+    assert ending == Ending(Outcome.SERVED, 200)
+    assert second.facts == ["Queued", "Dequeued", "AttemptOpened", "FirstByte", "AttemptEnded"]
+    assert (used(live).requests, used(live).in_flight) == (1, 0)
+
+
+@pytest.mark.parametrize("script", [BROKEN, BUSY, fails(UpstreamUnreachable("spark", "no line"))])
+@jumping_clock
+async def test_a_slot_comes_back_however_an_attempt_fails(script):
+    trial = Trial(reach(LIMITED, script), reach(SAGE), spill=["sage"])
+
+    await trial.run()
+
+    assert (used(trial.live).requests, used(trial.live).in_flight) == (1, 0)
+
+
+@jumping_clock
+async def test_a_slot_comes_back_when_the_caller_leaves_in_the_middle():
+    trial = Trial(reach(LIMITED, hangs))
+    task = trial.begin()
+    await asyncio.sleep(1)
+
+    trial.exchange.cancel(CancelReason.CALLER_LEFT)
+    await asyncio.wait([task])
+
+    assert (used(trial.live).requests, used(trial.live).in_flight) == (1, 0)
+
+
+@jumping_clock
+async def test_what_a_target_could_only_misunderstand_takes_nothing_of_its_quota():
+    view = make_view({"input": "x", "previous_response_id": "resp_1"}, Dialect.RESPONSES)
+    trial = Trial(reach(LIMITED), view=view)
+
+    with pytest.raises(BadRequest):
+        await trial.run()
+
+    assert (used(trial.live).requests, used(trial.live).in_flight) == (0, 0)
+
+
+@jumping_clock
+async def test_from_a_full_quota_a_request_goes_on_at_once_and_no_failure_is_counted():
+    live, target = LiveStatistics(), make_target(quota=Quota(requests_per_minute=1, max_wait_seconds=5))
+    await Trial(reach(target), live=live).run()
+    trial = Trial(reach(target), reach(SAGE), spill=["sage"], live=live)
+
+    await trial.run()
+
+    assert (seconds_passed(), trial.attempts) == (0.0, [("sage", 200, None)])
+    assert trial.headers["x-tandem-because"].startswith(
+        "spark is at its quota of 1 request a minute for another 61 s, so sage answers: "
+    )
+    assert live.allowance([target], "spark", 0.0).standing("spark") is Standing.PROVEN
+
+
+@jumping_clock
+async def test_a_second_attempt_waits_for_the_quota_too():
+    trial = Trial(reach(LIMITED, BROKEN, answers()))
+
+    ending = await trial.run()
+
+    assert ending.outcome is Outcome.SERVED
+    assert seconds_passed() > 60
+    assert trial.attempts == [("spark", 500, "upstream_refused"), ("spark", 200, None)]
+
+
+@jumping_clock
+async def test_a_request_that_went_elsewhere_for_the_quota_is_owed_and_one_that_would_have_gone_there_anyway_is_not():
+    live = LiveStatistics()
+    await Trial(reach(LIMITED), live=live).run()
+    live.queues.follow({"spark": LIMITED})
+
+    for wanted in ("spark", "sage"):
+        trial = Trial(reach(SAGE), live=live)
+        trial.dispatcher = dispatcher_of(
+            reach(SAGE),
+            reach(LIMITED),
+            clock=trial.clock,
+            quota_sense=QuotaSense(target_without_quotas=lambda _, wanted=wanted: wanted),
+        )
+        await trial.run()
+
+    assert live.queues.picture({"spark": LIMITED}, seconds_passed())["spark"]["missed"] == 1
+
+
+@jumping_clock
+async def test_when_a_target_begins_to_rest_those_who_wait_for_its_turn_go_elsewhere():
+    live, one_at_once = LiveStatistics(), make_target(quota=Quota(in_flight=1))
+    spark, sage = reach(one_at_once, BROKEN), reach(SAGE)
+    trials = [Trial(spark, sage, spill=["sage"], live=live, name=f"req_{number}") for number in range(12)]
+
+    endings = await asyncio.gather(*(trial.begin() for trial in trials))
+
+    assert {ending.outcome for ending in endings} == {Outcome.SERVED}
+    assert len(spark.adapter.opened) == 5
+    assert trials[-1].headers["x-tandem-because"].startswith("spark rests after 5 failures in a row, so sage answers: ")

@@ -7,7 +7,7 @@ import pytest
 from router.contract.facts import LimitsTold, Read
 from router.contract.target import LimitWindow
 from router.contract.words import Tier
-from router.dispatch.limits import RateLimits, longest_wait, read_windows
+from router.dispatch.limits import RateLimits, longest_wait, read_windows, refused_wait
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import ask, make_signals, make_target, stand
 
@@ -16,75 +16,194 @@ WALL = 1_792_567_668.0
 """2026-10-21T07:27:48Z."""
 
 
+MANY = 1_000_000
+
+
 @pytest.mark.parametrize(
-    ("host", "headers", "windows"),
+    ("host", "headers", "waits"),
     [
         (
-            "openai, azure, groq, xai",
+            "openai: a limit fills up steadily, and is whole again after the reset",
             {
                 "x-ratelimit-limit-requests": "60",
                 "x-ratelimit-remaining-requests": "59",
                 "x-ratelimit-reset-requests": "1s",
-                "x-ratelimit-remaining-tokens": "149984",
-                "x-ratelimit-reset-tokens": "6m0s",
+                "x-ratelimit-limit-tokens": "150000",
+                "x-ratelimit-remaining-tokens": "30000",
+                "x-ratelimit-reset-tokens": "48s",
             },
-            {(59, 101.0, False), (149984, 460.0, True)},
+            {30_000: 0, 60_000: 12, 150_000: 48, MANY: 48},
         ),
         (
-            "cerebras",
+            "openai without a request left: one of sixty comes back with each second",
             {
+                "x-ratelimit-limit-requests": "60",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "1m0s",
+            },
+            {10: 1},
+        ),
+        (
+            "groq: requests by day, tokens by minute",
+            {
+                "x-ratelimit-limit-requests": "14400",
+                "x-ratelimit-limit-tokens": "18000",
+                "x-ratelimit-remaining-requests": "14370",
+                "x-ratelimit-remaining-tokens": "17997",
+                "x-ratelimit-reset-requests": "2m59.56s",
+                "x-ratelimit-reset-tokens": "7.66s",
+            },
+            {17_997: 0, 18_000: 7.66},
+        ),
+        (
+            "azure",
+            {
+                "x-ratelimit-limit-tokens": "10000",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "60s",
+                "x-ratelimit-remaining-requests": "9",
+            },
+            {5_000: 30},
+        ),
+        ("azure without a reset", {"x-ratelimit-remaining-requests": "0", "x-ratelimit-remaining-tokens": "0"}, {10: 0}),
+        (
+            "xai",
+            {
+                "x-ratelimit-limit-requests": "480",
+                "x-ratelimit-remaining-requests": "479",
+                "x-ratelimit-limit-tokens": "2000000",
+                "x-ratelimit-remaining-tokens": "1999000",
+            },
+            {MANY: 0},
+        ),
+        (
+            "cerebras: windows that end",
+            {
+                "x-ratelimit-limit-requests-day": "14400",
                 "x-ratelimit-remaining-requests-day": "14399",
                 "x-ratelimit-reset-requests-day": "33011.5",
-                "x-ratelimit-remaining-tokens-minute": "0",
+                "x-ratelimit-limit-tokens-minute": "60000",
+                "x-ratelimit-remaining-tokens-minute": "500",
                 "x-ratelimit-reset-tokens-minute": "11.5",
             },
-            {(14399, 33111.5, False), (0, 111.5, True)},
+            {500: 0, 501: 11.5},
         ),
         (
-            "sambanova",
-            {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1792567680"},
-            {(0, 112.0, False)},
+            "cerebras without a request left today",
+            {"x-ratelimit-remaining-requests-day": "0", "x-ratelimit-reset-requests-day": "33011.5"},
+            {10: 33_011.5},
         ),
         (
-            "fireworks",
+            "sambanova: the moment in seconds",
+            {
+                "x-ratelimit-limit-requests": "20",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "1792567680",
+            },
+            {10: 12},
+        ),
+        (
+            "sambanova by day",
+            {
+                "x-ratelimit-limit-requests-day": "400",
+                "x-ratelimit-remaining-requests-day": "0",
+                "x-ratelimit-reset-requests-day": "1792567728",
+            },
+            {10: 60},
+        ),
+        (
+            "fireworks: prompts and answers apart",
             {
                 "x-ratelimit-remaining-tokens-prompt": "5000",
                 "x-ratelimit-reset-tokens-prompt": "20",
-                "x-ratelimit-remaining-tokens-generated": "0",
+                "x-ratelimit-remaining-tokens-generated": "900",
                 "x-ratelimit-reset-tokens-generated": "30",
             },
-            {(5000, 120.0, True), (0, 130.0, False)},
+            {5_000: 0, 5_001: 20},
+        ),
+        (
+            "fireworks without a token left for answers",
+            {"x-ratelimit-remaining-tokens-generated": "0", "x-ratelimit-reset-tokens-generated": "30"},
+            {1: 30},
         ),
         (
             "together",
             {
+                "x-ratelimit-limit": "10",
                 "x-ratelimit-remaining": "0",
                 "x-ratelimit-reset": "0.5",
                 "x-tokenlimit-remaining": "100",
                 "x-tokenlimit-reset": "3",
             },
-            {(0, 100.5, False), (100, 103.0, True)},
+            {100: 0.5, 101: 3},
         ),
-        ("openrouter", {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1792567680000"}, {(0, 112.0, False)}),
         (
-            "anthropic",
+            "openrouter: the moment in milliseconds",
+            {"x-ratelimit-limit": "20", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1792567680000"},
+            {10: 12},
+        ),
+        (
+            "mistral: by minute, without a reset",
             {
-                "anthropic-ratelimit-requests-remaining": "0",
-                "anthropic-ratelimit-requests-reset": "2026-10-21T07:28:00Z",
+                "x-ratelimit-limit-tokens-minute": "5000000",
+                "x-ratelimit-remaining-tokens-minute": "4999",
+                "x-ratelimit-limit-req-minute": "720",
+                "x-ratelimit-remaining-req-minute": "717",
+            },
+            {4_999: 0, 5_000: 60},
+        ),
+        ("mistral without a request left", {"x-ratelimit-remaining-req-minute": "0"}, {10: 60}),
+        (
+            "anthropic: the moment at which a limit is whole again",
+            {
+                "anthropic-ratelimit-requests-limit": "50",
+                "anthropic-ratelimit-requests-remaining": "49",
+                "anthropic-ratelimit-requests-reset": "2026-10-21T07:27:49Z",
+                "anthropic-ratelimit-input-tokens-limit": "40000",
                 "anthropic-ratelimit-input-tokens-remaining": "8000",
-                "anthropic-ratelimit-input-tokens-reset": "2026-10-21T07:27:58Z",
+                "anthropic-ratelimit-input-tokens-reset": "2026-10-21T07:28:28Z",
+                "anthropic-ratelimit-output-tokens-limit": "8000",
                 "anthropic-ratelimit-output-tokens-remaining": "900",
                 "anthropic-ratelimit-output-tokens-reset": "2026-10-21T07:27:58Z",
             },
-            {(0, 112.0, False), (8000, 110.0, True), (900, 110.0, False)},
+            {8_000: 0, 16_000: 10, 40_000: 40},
         ),
-        ("azure without a reset", {"x-ratelimit-remaining-requests": "0"}, set()),
-        ("no number", {"x-ratelimit-remaining-requests": "many", "x-ratelimit-reset-requests": "1s"}, set()),
-        ("none at all", {"content-type": "application/json"}, set()),
+        (
+            "anthropic without an output token left",
+            {
+                "anthropic-ratelimit-output-tokens-limit": "8000",
+                "anthropic-ratelimit-output-tokens-remaining": "0",
+                "anthropic-ratelimit-output-tokens-reset": "2026-10-21T07:28:28Z",
+            },
+            {10: 0.005},
+        ),
+        ("vllm, ollama, lm studio, llama.cpp, deepseek, bedrock, gemini", {"content-type": "application/json"}, {MANY: 0}),
+        ("no number", {"x-ratelimit-remaining-requests": "many", "x-ratelimit-reset-requests": "1s"}, {10: 0}),
     ],
 )
-def test_what_is_left_is_read_as_each_host_writes_it(host, headers, windows):
-    assert set(read_windows(headers, 100.0, WALL)) == {LimitWindow(*window) for window in windows}, host
+def test_the_wait_is_what_each_hosts_headers_mean(host, headers, waits):
+    windows = read_windows(headers, 100.0, WALL)
+
+    assert {tokens: longest_wait(windows, tokens, 100.0) for tokens in waits} == pytest.approx(waits), host
+
+
+def test_what_has_come_back_since_an_answer_counts():
+    headers = {
+        "x-ratelimit-limit-tokens": "60000",
+        "x-ratelimit-remaining-tokens": "0",
+        "x-ratelimit-reset-tokens": "60s",
+    }
+    windows = read_windows(headers, 100.0)
+
+    assert [longest_wait(windows, 20_000, now) for now in (100.0, 110.0, 120.0)] == [20, 10, 0]
+
+
+def test_a_refusal_counts_only_what_is_spent_and_does_not_know_the_requests_size():
+    tokens = LimitWindow(0, 160.0, True, 60_000, 100.0)
+
+    assert refused_wait((tokens, LimitWindow(5, 900.0, False)), 100.0) == 60
+    assert refused_wait((LimitWindow(0, 160.0, False, 60, 100.0),), 100.0) == 1
+    assert refused_wait((), 100.0) == 0
 
 
 @pytest.mark.parametrize(
@@ -140,6 +259,19 @@ def test_the_newest_answer_counts_and_what_has_opened_again_is_forgotten():
 
     assert waits(limits, now=160.0)["spark"] == (0.0, "")
     assert not limits.told
+
+
+def test_what_is_under_way_is_no_longer_left():
+    limits, exchange = RateLimits(), make_exchange()
+    exchange.note(Read(ask()))
+    tell(limits, LimitWindow(2, 112.0, False), LimitWindow(150, 130.0, True))
+    limits.spend(exchange, SPARK, 100)
+
+    assert waits(limits, tokens=50)["spark"][0] == 0.0
+    assert waits(limits, tokens=51)["spark"][0] == 30.0
+    limits.spend(exchange, SPARK, 10)
+    assert waits(limits, tokens=1)["spark"][0] == 12.0
+    limits.spend(exchange, SAGE, 10)
 
 
 def test_where_callers_bring_their_own_keys_each_has_limits_of_its_own():

@@ -3,14 +3,15 @@ from dataclasses import replace
 import pytest
 
 from router.contract.entry import Attempt
-from router.contract.errors import UpstreamRefused, UpstreamUnreachable
-from router.contract.facts import AttemptEnded, AttemptOpened, FirstToken, Read
-from router.contract.target import WorkRatio
+from router.contract.errors import TiersBusy, UpstreamAuth, UpstreamModel, UpstreamRefused, UpstreamUnreachable
+from router.contract.facts import AttemptEnded, AttemptOpened, FirstToken, LimitsTold, QuestionEnded, Read
+from router.contract.target import LimitWindow, Quota, WorkRatio
 from router.contract.words import Tier
 from router.dispatch.budget import Standing
-from router.dispatch.live import RESTED_WAIT_SECONDS, LiveStatistics
+from router.dispatch.live import LiveStatistics
+from router.dispatch.live_target import RESTED_WAIT_SECONDS
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
-from tests.tools.values import make_target, make_view
+from tests.tools.values import ask, make_signals, make_target, make_view, stand
 
 SPARK, SAGE = make_target(), make_target("sage", Tier.DEEP)
 TARGETS = {"spark": SPARK, "sage": SAGE}
@@ -28,6 +29,9 @@ class Call:
 
     def begin(self, at: float) -> None:
         self.exchange.note(FirstToken(at, self.target))
+
+    def leave(self, at: float) -> None:
+        self.exchange.note(AttemptEnded(at, self.target, Attempt("spark", None, "abandoned", at), None, None, None, False))
 
     def end(self, at: float, speed: float | None = None, *, error=None, is_own: bool = True) -> None:
         row = Attempt("spark", 200, None, at)
@@ -47,10 +51,10 @@ def test_before_any_sample_a_target_is_as_typical():
 
 def test_recent_samples_count_and_fade_with_a_half_life_of_ten_seconds():
     live = LiveStatistics()
-    Call(live).begin(2.2)
+    Call(live).begin(1.0)
 
-    assert status(live, 2.2).speed.ttft_seconds == 2.2
-    assert round(status(live, 12.2).speed.ttft_seconds, 3) == 1.2
+    assert status(live, 1.0).speed.ttft_seconds == 1.0
+    assert round(status(live, 11.0).speed.ttft_seconds, 3) == 0.6
     assert status(live, 500.0).speed.ttft_seconds < 0.21
 
 
@@ -61,6 +65,74 @@ def test_a_request_without_its_first_token_shows_the_queue_before_any_sample():
     assert round(status(live, 5.0).wait_seconds, 2) == 4.8
     call.end(5.0)
     assert status(live, 5.01).wait_seconds == 0.0
+
+
+def test_a_queue_is_no_slowness_and_the_next_prompt_call_ends_it():
+    live = LiveStatistics()
+    Call(live).begin(8.2)
+
+    found = status(live, 8.2)
+    assert (round(found.wait_seconds, 6), found.speed.ttft_seconds) == (8.0, 0.2)
+    Call(live, at=9.0).begin(9.2)
+    assert status(live, 9.2).wait_seconds == 0.0
+
+
+def test_behind_a_queue_that_was_left_nobody_is_told_that_there_is_none():
+    live = LiveStatistics()
+    call = Call(live)
+    call.leave(2.0)
+
+    assert status(live, 2.0).wait_seconds == pytest.approx(3.6)
+    assert status(live, 6.0).wait_seconds < 1.0
+
+
+def test_a_call_that_was_refused_late_shows_no_queue():
+    live = LiveStatistics()
+    Call(live).end(9.0, error=busy(None))
+
+    assert status(live, 9.1).wait_seconds == 0.0
+
+
+def test_a_prompt_call_shows_that_an_older_one_is_slow_for_a_reason_of_its_own():
+    live = LiveStatistics()
+    Call(live)
+    Call(live, at=5.0).begin(5.2)
+
+    assert status(live, 9.0).wait_seconds == 0.0
+
+
+def test_a_long_prompt_is_not_late_while_it_is_read():
+    live = LiveStatistics()
+    Call(live, tokens=120_000)
+
+    assert status(live, 2.2).wait_seconds == 0.0
+    assert round(status(live, 3.2).wait_seconds, 2) == 1.0
+
+
+def test_where_calls_have_been_late_for_minutes_each_call_of_a_turn_counts_as_late():
+    live = LiveStatistics()
+    for at in range(0, 150, 30):
+        Call(live, at=at).begin(at + 8.2)
+
+    found = status(live, 128.2)
+    assert (found.wait_seconds, round(found.speed.ttft_seconds, 1)) == (0.0, 8.2)
+
+
+def test_a_wait_is_held_against_the_targets_max_wait():
+    live, targets = LiveStatistics(), {"spark": replace(SPARK, quota=Quota(max_wait_seconds=2.0))}
+    Call(live, target=targets["spark"])
+
+    assert not live.statuses(targets, 2.1)["spark"].is_over_max_wait
+    assert live.statuses(targets, 2.3)["spark"].is_over_max_wait
+
+
+def test_a_request_that_waits_goes_where_it_would_wait_less():
+    live = LiveStatistics()
+    Call(live, target=SAGE)
+
+    assert live.is_sooner(SAGE, 2.0, 2.0)
+    assert not live.is_sooner(SAGE, 2.0, 4.0)
+    assert live.is_sooner(SPARK, 2.0, 4.0)
 
 
 def test_an_answer_that_comes_whole_shows_no_queue():
@@ -185,14 +257,14 @@ def test_a_target_of_which_nothing_is_known_any_more_works_as_expected_again():
 def test_a_new_plan_finds_the_figures_of_its_targets_and_lists_no_others():
     live = LiveStatistics()
     call = Call(live)
-    call.begin(2.2)
+    call.begin(1.0)
     renewed = {"spark": replace(SPARK, window_tokens=9), "owl": make_target("owl")}
 
-    statuses = live.statuses(renewed, 2.2)
-    call.end(2.3, 500.0)
+    statuses = live.statuses(renewed, 1.0)
+    call.end(1.1, 500.0)
 
     assert statuses["spark"].target is renewed["spark"]
-    assert statuses["spark"].speed.ttft_seconds == 2.2
+    assert statuses["spark"].speed.ttft_seconds == 1.0
     assert statuses["spark"].in_flight == 1
     assert set(statuses) == {"spark", "owl"}
     assert live.statuses(renewed, 2.4)["spark"].target is renewed["spark"]
@@ -216,6 +288,15 @@ def test_a_target_that_failed_five_times_in_a_row_rests_and_names_no_time():
     found = status(live, 100.2)
     assert (found.wait_seconds, found.closed_seconds) == (RESTED_WAIT_SECONDS, 0)
     assert status(live, 100.2, "sage").wait_seconds == 0
+
+
+@pytest.mark.parametrize("kind", [UpstreamAuth, UpstreamModel])
+def test_a_target_that_rejects_its_key_or_model_rests_at_once(kind):
+    live = LiveStatistics()
+    fail_often(live, 1, error=kind("spark", "x"))
+
+    found = status(live, 100.2)
+    assert (found.wait_seconds, found.wait_because) == (RESTED_WAIT_SECONDS, "spark rests after a failure")
 
 
 def test_a_refusal_that_blames_the_request_is_no_failure_of_the_target():
@@ -298,3 +379,104 @@ def test_a_limit_of_one_callers_own_key_closes_the_target_for_nobody_else():
     found = live.statuses({"spark": own}, 100.1)["spark"]
     assert (found.closed_seconds, found.wait_seconds) == (0, 0)
     assert [window.resets_at for windows in live.limits.told.values() for window in windows] == [130.0]
+
+
+def note_question(live, at, *, code=None, error=None) -> None:
+    row = Attempt("spark", None, code, 0.1, is_question=True)
+    make_exchange(live).note(QuestionEnded(at, SPARK, row, error, None, None, False, at - 0.1))
+
+
+def test_a_question_that_fails_counts_against_its_target_as_any_call():
+    live = LiveStatistics()
+    note_question(live, 100.0, code="upstream_refused", error=busy(30))
+    assert status(live, 100.1).closed_seconds == pytest.approx(29.9)
+
+    other = LiveStatistics()
+    for _ in range(5):
+        note_question(other, 100.0, code="upstream_unreachable", error=GONE)
+    assert status(other, 100.1).wait_seconds == RESTED_WAIT_SECONDS
+
+
+def test_a_question_that_was_late_or_that_its_caller_left_says_nothing():
+    live = LiveStatistics()
+    for code in ("late", "abandoned") * 5:
+        note_question(live, 100.0, code=code)
+
+    assert (status(live, 100.1).wait_seconds, status(live, 100.1).closed_seconds) == (0.0, 0.0)
+
+
+def test_an_answered_question_ends_a_row_of_failures():
+    live = LiveStatistics()
+    for _ in range(4):
+        Call(live, at=100.0).end(100.0, error=GONE)
+    note_question(live, 101.0)
+    Call(live, at=102.0).end(102.0, error=GONE)
+
+    assert status(live, 102.1).wait_seconds == 0.0
+
+
+def too_many_at_once():
+    body = b'{"error": {"message": "Number of concurrent connections has exceeded your rate limit"}}'
+    return UpstreamRefused("spark", 429, body, "application/json")
+
+
+def test_a_target_that_refuses_for_its_concurrency_gets_no_more_at_once_than_it_took():
+    live = LiveStatistics()
+    one, other, refused = Call(live), Call(live), Call(live)
+    for each in (one, other):
+        each.begin(0.2)
+    refused.end(0.3, error=too_many_at_once())
+
+    found = status(live, 0.3)
+    assert (found.wait_seconds, found.is_resting) == (RESTED_WAIT_SECONDS, True)
+    assert found.wait_because == "spark takes 2 requests at once, and has them"
+    one.end(0.5)
+    assert status(live, 0.5).wait_seconds == 0.0
+    Call(live, at=0.6).begin(0.8)
+    assert status(live, 0.8).wait_seconds == RESTED_WAIT_SECONDS
+    assert status(live, 70.0).wait_seconds == 0.0
+
+
+def test_a_refusal_for_concurrency_is_no_failure():
+    live = LiveStatistics()
+    for at in range(8):
+        Call(live, at=at).end(at + 0.1, error=too_many_at_once())
+
+    assert status(live, 8.0).wait_seconds == 0.0
+
+
+def test_a_request_under_way_is_counted_against_what_its_target_told():
+    live = LiveStatistics()
+    call = Call(live)
+    call.exchange.note(LimitsTold(SPARK, (LimitWindow(1, 60.0, False),)))
+    signals = make_signals(stand(SPARK), stand(SAGE))
+    assert live.limits.apply(signals, ask(), 1.0).statuses["spark"].wait_seconds == 0.0
+    Call(live, at=1.0)
+
+    assert live.limits.apply(signals, ask(), 1.0).statuses["spark"].wait_seconds == 59.0
+
+
+def test_who_waited_for_a_target_that_rests_meanwhile_is_told_so():
+    live = LiveStatistics()
+    live.check_rest(SPARK, 0.0)
+    for _ in range(5):
+        Call(live).end(1.0, error=UpstreamUnreachable("spark", "no line"))
+
+    with pytest.raises(TiersBusy, match="spark rests after 5 failures in a row"):
+        live.check_rest(SPARK, 1.5)
+    live.check_rest(SPARK, 2.5)
+
+
+def test_what_a_request_would_wait_for_is_heeded_for_limits_and_for_quotas():
+    live, limited = LiveStatistics(), make_target(quota=Quota(requests_per_minute=1, max_wait_seconds=1))
+    signals = make_signals(stand(limited), stand(SAGE))
+    view = make_view({"messages": [{"role": "user", "content": "x"}]})
+    live.statuses({"spark": limited, "sage": SAGE}, 0.0)
+    assert live.queues.is_on
+    assert live.heed_limits(signals, view, 0.0) == signals
+
+    live.limits.told[("spark", 0)] = (LimitWindow(0, 20.0, counts_prompt=False),)
+
+    assert live.heed_limits(signals, view, 0.0).statuses["spark"].wait_seconds == 20.0
+    live.statuses(TARGETS, 1.0)
+    assert not live.queues.is_on

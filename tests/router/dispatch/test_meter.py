@@ -2,15 +2,23 @@
 
 import pytest
 
+from router.contract.errors import (
+    CallerKey,
+    UpstreamLost,
+    UpstreamMalformed,
+    UpstreamRefused,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from router.contract.usage import Usage
 from router.contract.words import Operation
-from router.dispatch.meter import measure_speed, measure_usage
+from router.dispatch.meter import is_billed, measure_speed, measure_usage
 
 TOLD = Usage(100, 20, cached_tokens=40)
 
 
-def usage(told, *, has_reached_caller=True, operation=Operation.CREATE):
-    return measure_usage(operation, told, 70, 9, has_reached_caller=has_reached_caller)
+def usage(told, *, is_billed=True, operation=Operation.CREATE):
+    return measure_usage(operation, told, 70, 9, is_billed=is_billed)
 
 
 def test_what_the_target_says_counts_with_its_cached_tokens():
@@ -22,7 +30,11 @@ def test_a_target_that_says_nothing_is_measured_by_what_was_relayed_and_marked_a
 
 
 def test_a_target_that_counted_only_the_prompt_is_believed_on_that():
-    assert usage(Usage(100, 0)) == Usage(100, 9, is_estimated=True)
+    assert usage(Usage(100, 0, cached_tokens=40)) == Usage(100, 9, cached_tokens=40, is_estimated=True)
+
+
+def test_what_it_said_of_its_cache_is_believed_too():
+    assert usage(Usage(100, 0, cached_tokens=80)) == Usage(100, 9, cached_tokens=80, is_estimated=True)
 
 
 def test_a_target_that_counted_nothing_at_all_is_measured_whole():
@@ -30,8 +42,28 @@ def test_a_target_that_counted_nothing_at_all_is_measured_whole():
 
 
 @pytest.mark.parametrize("told", [None, TOLD])
-def test_an_answer_of_which_nothing_went_out_is_never_guessed(told):
-    assert usage(told, has_reached_caller=False) is told
+def test_a_call_that_is_not_billed_used_nothing(told):
+    assert usage(told, is_billed=False) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "billed"),
+    [
+        (200, None, True),
+        (200, UpstreamMalformed("spark", "x"), True),
+        (429, UpstreamRefused("spark", 429, b"", ""), False),
+        (500, UpstreamRefused("spark", 500, b"", ""), False),
+        (302, UpstreamMalformed("spark", "a redirect"), False),
+        (None, UpstreamUnreachable("spark", "refused"), False),
+        (None, CallerKey("none"), False),
+        (None, UpstreamLost("spark", "closed"), True),
+        (None, UpstreamTimeout("spark", "silent"), True),
+        (None, None, True),
+    ],
+    ids=["served", "unusable", "429", "500", "redirect", "unreachable", "no key", "lost", "silent", "left"],
+)
+def test_what_a_target_refused_or_never_had_is_not_billed_and_all_else_is(status, error, billed):
+    assert is_billed(status, error) is billed
 
 
 @pytest.mark.parametrize("told", [None, TOLD])

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from router.contract.words import Dialect
-from router.dispatch.opening import MAX_HELD_BYTES, MAX_HELD_SECONDS, Opening, begins_well, whole_frames
+from router.dispatch.opening import MAX_HELD_BYTES, MAX_HELD_EVENTS, MAX_HELD_SECONDS, Opening, begins_well, whole_frames
 from tests.tools.loop_clock import jumping_clock
 
 COMMENT = b": OPENROUTER PROCESSING\n\n"
@@ -31,7 +31,7 @@ class Held:
     ("piece", "is_plain"),
     [
         (TOKEN, True),
-        (b'event: message_start\ndata: {"type":"message_start"}\n\n', True),
+        (b'event: content_block_start\ndata: {"type":"content_block_start"}\n\n', True),
         (TOKEN.replace(b"\n", b"\r\n"), True),
         (TOKEN[:-1], False),
         (COMMENT, False),
@@ -39,6 +39,8 @@ class Held:
         (ERROR, False),
         (b'event: ping\ndata: {"type":"ping"}\n\n', False),
         (b'event: response.failed\ndata: {"type":"response.failed"}\n\n', False),
+        (b'event: message_start\ndata: {"type":"message_start"}\n\n', False),
+        (b'data: {"type":"response.created","response":{}}\n\n', False),
         (b"", False),
     ],
 )
@@ -62,11 +64,34 @@ async def test_comments_and_pings_are_held_until_the_first_event():
     assert held.refused == []
 
 
-async def test_a_ping_of_the_messages_dialect_is_no_event():
-    ping, start = b'event: ping\ndata: {"type": "ping"}\n\n', b'event: message_start\ndata: {"type":"message_start"}\n\n'
-    held = Held(Dialect.MESSAGES).add(ping)
+PROMISES = {
+    Dialect.MESSAGES: (
+        b'event: ping\ndata: {"type": "ping"}\n\n',
+        b'event: message_start\ndata: {"type":"message_start","message":{}}\n\n',
+    ),
+    Dialect.RESPONSES: (
+        b'event: response.created\ndata: {"type":"response.created","response":{}}\n\n',
+        b'data: {"type":"response.in_progress","response":{}}\n\n',
+    ),
+}
+WORDS = {
+    Dialect.MESSAGES: b'event: content_block_start\ndata: {"type":"content_block_start"}\n\n',
+    Dialect.RESPONSES: b'data: {"type":"response.output_item.added","item":{}}\n\n',
+}
+
+
+@pytest.mark.parametrize("dialect", list(PROMISES))
+async def test_events_that_come_before_the_model_are_held_until_it_begins(dialect):
+    held = Held(dialect).add(*PROMISES[dialect])
     assert held.passed == []
-    assert held.add(start).passed == [ping + start]
+    assert held.add(WORDS[dialect]).passed == [b"".join(PROMISES[dialect]) + WORDS[dialect]]
+
+
+async def test_no_more_than_so_many_events_are_held():
+    promise = PROMISES[Dialect.RESPONSES][1]
+    held = Held(Dialect.RESPONSES).add(*[promise] * MAX_HELD_EVENTS)
+    assert held.passed == []
+    assert held.add(promise).passed == [promise * (MAX_HELD_EVENTS + 1)]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +107,8 @@ async def test_a_ping_of_the_messages_dialect_is_no_event():
             529,
             "Overloaded",
         ),
+        (Dialect.RESPONSES, b'data: {"type":"error","code":"server_is_overloaded","message":"later"}\n\n', 503, "later"),
+        (Dialect.RESPONSES, b'data: {"type":"error","code":"slow_down","message":"slow"}\n\n', 429, "slow"),
         (Dialect.RESPONSES, b'data: {"type":"error","code":"rate_limit_exceeded","message":"slow"}\n\n', 429, "slow"),
         (
             Dialect.RESPONSES,
@@ -92,9 +119,12 @@ async def test_a_ping_of_the_messages_dialect_is_no_event():
         (Dialect.CHAT, b'data: {"error":{"message":"maximum context length is 9 tokens"}}\n\n', 400, None),
     ],
 )
-@pytest.mark.parametrize("before", [b"", COMMENT], ids=["at once", "after a comment"])
-async def test_an_error_as_the_first_event_is_a_refusal_with_the_status_that_it_names(dialect, frame, status, message, before):
-    held = Held(dialect).add(*([before] if before else []), frame)
+@pytest.mark.parametrize("before", ["nothing", "a comment", "a promise"])
+async def test_an_error_before_the_model_begins_is_a_refusal_with_the_status_that_it_names(
+    dialect, frame, status, message, before
+):
+    pieces = {"nothing": (), "a comment": (COMMENT,), "a promise": PROMISES.get(dialect, ())}[before]
+    held = Held(dialect).add(*pieces, frame)
 
     assert held.passed == []
     ((found, error),) = held.refused

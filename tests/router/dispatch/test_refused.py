@@ -15,7 +15,7 @@ SPARK = reach(make_target(), key="sk-canary-123456")
     [
         (302, UpstreamMalformed, "a redirect"),
         (401, UpstreamAuth, "rejected the configured API key (401)"),
-        (402, UpstreamAuth, "(402)"),
+        (402, UpstreamAuth, "its account has no credit (402)"),
         (403, UpstreamAuth, "(403)"),
         (404, UpstreamModel, "does not know the configured model"),
     ],

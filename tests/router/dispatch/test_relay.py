@@ -2,15 +2,12 @@
 
 import asyncio
 
-import pytest
-
 from router.contract.errors import UpstreamCut
 from router.contract.facts import FirstByte, FirstToken
 from router.contract.words import Dialect
 from router.dispatch.opening import MAX_HELD_SECONDS
-from router.dispatch.relay import Relay
 from tests.tools.loop_clock import jumping_clock
-from tests.tools.relays import FRAME, LAST, Caller, headed, make_relay
+from tests.tools.relays import FRAME, Caller, Heading, headed, make_relay
 from tests.tools.values import make_view
 
 
@@ -49,48 +46,6 @@ async def test_the_first_token_is_noted_once_and_not_for_the_frame_that_opens_th
 
 
 KEY = "sk-upstream-canary"
-ECHO = f'data: {{"choices":[{{"delta":{{"content":"bad key {KEY}!"}}}}]}}\n\n'.encode()
-
-
-def keyed(caller: Caller) -> Relay:
-    relay = make_relay(caller, key=KEY)
-    relay.start(200, (("content-type", "text/event-stream"), ("x-request-id", f"of {KEY}")))
-    return relay
-
-
-class Heading(Caller):
-    """Keeps the head too."""
-
-    headers = ()
-
-    def start(self, status, headers) -> None:
-        self.headers = headers
-
-
-@pytest.mark.parametrize("size", [1, 7, 30, 1_000])
-@pytest.mark.parametrize("before", [b"", FRAME], ids=["first", "later"])
-async def test_the_targets_key_never_leaves_in_a_stream_however_it_is_cut(size, before):
-    caller, whole = Heading(), before + ECHO + LAST
-    relay = keyed(caller)
-
-    for place in range(0, len(whole), size):
-        relay.write(whole[place : place + size])
-    relay.end()
-
-    assert await relay.finished is None
-    assert b"".join(caller.written) == whole.replace(KEY.encode(), b"***")
-    assert b"" not in caller.written  # an empty chunk would end the answer
-    assert KEY not in str(caller.headers)
-
-
-async def test_what_only_began_like_the_key_leaves_when_the_stream_ends():
-    caller = Caller()
-    relay = keyed(caller)
-    relay.write(FRAME)
-    relay.write(LAST + b": sk-up")
-    relay.end()
-
-    assert b"".join(caller.written) == FRAME + LAST + b": sk-up"
 
 
 async def test_the_targets_key_never_leaves_in_a_whole_answer():

@@ -18,6 +18,7 @@ from router.contract.errors import (
     UpstreamError,
     UpstreamMalformed,
     UpstreamModel,
+    UpstreamQueued,
     UpstreamRefused,
     UpstreamTimeout,
     UpstreamUnreachable,
@@ -246,6 +247,12 @@ def test_what_failed_before_is_told_for_other_targets_only():
     assert failed_in_words(past, "spark") == "flash cannot serve this (misfit)"
 
 
+def test_a_target_that_was_left_in_its_queue_is_told_as_that():
+    left = Tried(SPARK, Attempt("spark", None, "upstream_queued", 2.0), UpstreamQueued("spark", "x"))
+
+    assert failed_in_words([left], "sage") == "spark had not begun after 2.0 s"
+
+
 ERRORS = some.one_of(
     some.sampled_from([400, 404, 408, 409, 413, 425, 429, 500, 503, 529]).map(lambda status: ("refused", status)),
     some.sampled_from([UpstreamUnreachable, UpstreamTimeout, UpstreamCut, UpstreamAuth, UpstreamModel, Misfit, CallerKey]),
@@ -349,3 +356,37 @@ def test_without_budget_only_one_that_nobody_asked_is_paid_for_and_nothing_waits
         assert allowance.standing(found.target) is Standing.AWAITED
     if isinstance(found, Try) and found.is_paid:
         assert has_budget or allowance.standing(found.target) is Standing.UNKNOWN
+
+
+def busy(target, seconds=9.0):
+    return tried(target, TiersBusy(f"{target.name} is at its quota", retry_after_seconds=seconds))
+
+
+@pytest.mark.parametrize("standing", list(Standing))
+def test_from_a_target_at_its_quota_the_move_is_free_and_says_so(standing):
+    past = [busy(SPARK)]
+
+    assert step(*past, allowance=allow(standing, has_budget=False)) == Try("flash")
+    assert failed_in_words(past, "flash") == "spark is at its quota"
+
+
+def test_where_all_are_at_their_quota_the_shortest_wait_is_told():
+    given_up = step(busy(SPARK, 9.0), busy(FLASH, 4.0), busy(SAGE, 30.0))
+
+    assert isinstance(given_up.error, TiersBusy)
+    assert (given_up.error.retry_after_seconds, given_up.error.message) == (4.0, "flash is at its quota")
+
+
+def test_a_quota_among_failures_makes_it_a_429_with_its_wait_and_its_own_words():
+    error = final_error([tried(SPARK, refused(SPARK, 500)), busy(SAGE, 12.0)])
+
+    assert isinstance(error, TiersBusy)
+    assert error.retry_after_seconds == 12.0
+    assert "spark (500), sage (busy)" in error.message
+
+
+def test_a_failure_before_a_full_quota_still_counts_against_the_budget():
+    past = [tried(SPARK, refused(SPARK, 500)), busy(FLASH)]
+
+    assert step(*past, allowance=allow(Standing.UNKNOWN)) == Try("sage", is_paid=True)
+    assert step(*past, allowance=allow(Standing.FAILED, has_budget=False)).error.status == 429

@@ -247,3 +247,16 @@ def test_a_translation_that_breaks_is_logged_by_its_kind_and_line_and_never_by_i
     assert (facts["target"], facts["kind"], facts["where"].split(":")[0]) == ("spark", "KeyError", "feed")
     assert "canary" not in str(facts)
     assert isinstance(relay.error, UpstreamMalformed)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"error": {"message": "no"}}'])
+async def test_what_is_no_answer_at_all_is_the_targets_fault_and_not_logged_as_the_bridges(listen, body):
+    logged = listen()
+    sink, relay = bridged(Caller(), is_streaming=False)
+
+    sink.start(200, JSON)
+    sink.write(body)
+    sink.end()
+
+    assert (await outcome(relay)).message == 'target "spark" answered a body that is not valid in its dialect'
+    assert logged() == []

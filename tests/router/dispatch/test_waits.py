@@ -51,6 +51,49 @@ def test_a_wait_that_google_writes_into_the_body_counts_where_no_header_tells_on
     assert read_retry_after({}, body=b'{"error": {"retryDelay": "later"}}') is None
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        (b"Rate limit reached for m on tokens per min. Please try again in 1.5s. Visit the site", 1.5),
+        (b"Please try again in 250ms.", 0.25),
+        (b"please Try again in 6m0s", 360),
+        (b"Please try again in 20 minutes", None),
+        (b"Please try again in 99999999999999d", None),
+        (b"Please try again later", None),
+    ],
+)
+def test_a_wait_that_openai_puts_into_words_counts_where_no_header_tells_one(words, seconds):
+    assert read_retry_after({}, body=b'{"error": {"message": "%b"}}' % words) == seconds
+
+
+@pytest.mark.parametrize(
+    ("host", "body", "seconds"),
+    [
+        ("openai", b'{"error": {"message": "Rate limit reached for x. Please try again in 1m26.4s. Visit https://x"}}', 86.4),
+        ("openai", b'{"error": {"message": "Rate limit reached. Please try again in 20ms."}}', 0.02),
+        ("groq", b'{"error": {"message": "Limit 6000, Used 5900. Please try again in 7.66s."}}', 7.66),
+        ("gemini", b'[{"error": {"code": 429, "details": [{"@type": "x/google.rpc.RetryInfo", "retryDelay": "34s"}]}}]', 34),
+        (
+            "openrouter",
+            b'{"error": {"code": 429, "metadata": {"headers": {"X-RateLimit-Reset": "1792567680000"}}}}',
+            12,
+        ),
+        ("a gateway", b'{"error": {"code": "concurrent_request_limit_exceeded", "retry_after": 10}}', 10),
+        ("bedrock", b'{"message": "Too many requests, please wait before trying again."}', None),
+        ("deepseek", b'{"error": {"message": "Rate limit reached", "code": "rate_limit_reached_error"}}', None),
+        ("together", b'{"error": {"message": "You have reached the rate limit", "type": "rate_limit"}}', None),
+    ],
+)
+def test_a_wait_that_a_host_tells_in_its_words_counts(host, body, seconds):
+    assert read_retry_after({}, body=body, now=NOW) == pytest.approx(seconds), host
+
+
+def test_the_words_of_a_refusal_count_before_the_reset_of_a_window():
+    body = b'{"error": {"message": "Please try again in 3s."}}'
+
+    assert read_retry_after({"x-reset": "6m0s"}, ("x-reset",), body) == 3
+
+
 @pytest.mark.parametrize("text", ["", "never", "9" * 400, "inf", "-1", "2020-01-01T00:00:00Z", "9999-99-99", "\u0661\u0662s"])
 def test_what_is_no_time_to_wait_for_is_none(text):
     assert read_wait(text, {}, now=NOW) is None

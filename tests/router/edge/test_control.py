@@ -3,6 +3,7 @@
 import pytest
 
 from router.contract.caller import LOCAL, Caller
+from router.contract.target import Quota
 from router.contract.words import Dialect, Tier
 from router.edge.control import CurrentCatalogue
 from router.telemetry import events
@@ -103,6 +104,14 @@ async def test_a_decision_is_shown_to_its_own_caller_alone(road, port):
 
     assert (mine.status, mine.json) == (200, {"tier": "deep"})
     assert theirs.status == 404
+
+
+async def test_the_live_picture_has_every_target(road, port):
+    reply = await call(port, "/tandem/stats")
+
+    assert reply.status == 200
+    assert set(reply.json["targets"]) == set(road.plan.targets)
+    assert all(target["wait_seconds"] == 0.0 for target in reply.json["targets"].values())
 
 
 @pytest.mark.parametrize(
@@ -211,3 +220,13 @@ async def test_what_a_browser_asks_for_by_itself_is_refused_and_not_logged(port,
     reply = await call(port, path)
 
     assert (reply.status, reply.json["error"]["code"], bool(logged)) == (404, "not_found", is_logged)
+
+
+async def test_quotas_are_shown_with_what_is_used_and_how_many_wait(road, port):
+    assert (await call(port, "/tandem/stats")).json["quotas"] == {}
+    road.plan = FakePlan(targets={"spark": make_target(quota=Quota(requests_per_minute=60))})
+
+    shown = await call(port, "/tandem/stats")
+
+    assert shown.json["quotas"]["spark"]["requests_per_minute"] == {"used": 0, "limit": 60}
+    assert shown.json["quotas"]["spark"]["waiting"] == 0

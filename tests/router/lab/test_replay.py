@@ -4,14 +4,17 @@ import json
 import time
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from router.config.load import check_config
+from router.contract.decision import SecondOpinion
 from router.contract.exchange import Arrival
 from router.contract.opinions import Lean
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
+from router.decide.doubt import decide_with
 from router.lab.cases import Case, Kept, Regret, cases_of
 from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
 from router.lab.past import PastSession, PastTurn, Size
@@ -180,6 +183,22 @@ async def test_an_entry_without_text_is_decided_again_as_it_was(open_house, tmp_
     assert all(case.arrival is None for case in cases)
     assert [choice.tier for choice in again] == [decision.tier for decision in then] == [case.was for case in cases]
     assert [choice.score for choice in again] == pytest.approx([decision.score for decision in then], abs=0.002)
+
+
+async def test_a_second_opinion_counts_again_where_the_evidence_does_and_nobody_is_asked(open_house, tmp_path):
+    house = open_house(with_ledger=True)
+    body = {"model": "auto", "messages": [{"role": "user", "content": WORDS[0]}]}
+    arrival = Arrival("req_asked", Dialect.CHAT, Operation.CREATE, {"x-tandem-session": "s"}, json.dumps(body).encode())
+    decided = await house.decide(arrival)
+    rules, signals = house.plan.rules, decided.decision.signals
+    then = decide_with(rules, decided.view, signals, next(iter(house.plan.targets)), "long")
+    then = msgspec.structs.replace(then, second_opinion=SecondOpinion("a", "long", 0.1, 0.01, asked_ms=200.0))
+    keep_entry(house, msgspec.structs.replace(decided, decision=then), output_tokens=9, outcome=Outcome.SERVED)
+
+    ((case,), _) = await read(house, tmp_path)
+
+    again = await choose_again(quiet(house), case)
+    assert (again.tier, again.score) == (then.tier, pytest.approx(then.score, abs=0.002))
 
 
 async def test_an_entry_with_text_is_read_as_a_whole_request(open_house, tmp_path):

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.errors import UpstreamMalformed
-from router.contract.facts import AttemptOpened
+from router.contract.facts import AttemptOpened, Ending
 from router.contract.signals import TokenCount
-from router.contract.words import Dialect, Operation
+from router.contract.words import Dialect, Operation, Outcome
 from router.dialects.translate.envelope import unwrap_summary
 from router.responses.answer import answer_here, reply_to
 from router.responses.compact import ask_for_summary
@@ -21,6 +21,7 @@ from tests.tools.scripted import JSON, names_of
 from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target, make_view
 
+SERVED = Ending(Outcome.SERVED, 200)
 RESPONSE = {
     "id": "resp_1",
     "output": [{"type": "message", "content": [{"type": "output_text", "text": "all that was done"}]}],
@@ -101,7 +102,7 @@ def test_an_answer_that_nobody_may_continue_from_goes_out_as_it_comes():
         way, sink, _ = reply(view)
 
         assert way.sink is sink
-        way.finish()
+        assert way.finish(SERVED) is SERVED
         assert sink.told == []
 
 
@@ -109,7 +110,7 @@ def test_an_answer_that_may_be_continued_from_is_noted_on_its_way_and_unchanged(
     way, sink, exchange = reply(responses())
 
     send(way)
-    way.finish()
+    way.finish(SERVED)
 
     assert names_of(exchange.journal) == ["AttemptOpened", "ResponseCompleted"]
     assert json.loads(sink.body) == RESPONSE
@@ -123,7 +124,7 @@ async def test_an_answer_in_a_thread_is_noted_on_its_way_and_a_count_in_one_is_n
     way, sink, exchange = reply(view)
 
     send(way, message)
-    way.finish()
+    way.finish(SERVED)
 
     assert names_of(exchange.journal) == ["AttemptOpened", "ResponseCompleted"]
     assert json.loads(sink.body) == message
@@ -137,7 +138,7 @@ def test_a_compaction_is_held_back_until_it_is_made_and_keeps_the_answers_header
 
     send(way)
     assert sink.told == []
-    way.finish()
+    way.finish(SERVED)
 
     body, headers = json.loads(sink.body), dict(sink.headers)
     assert body["object"] == "response.compaction"
@@ -148,11 +149,20 @@ def test_a_compaction_is_held_back_until_it_is_made_and_keeps_the_answers_header
     assert names_of(exchange.journal) == ["AttemptOpened"]
 
 
+def test_an_answer_that_broke_off_is_not_made_a_compaction():
+    way, sink, _ = reply(ask_for_summary(responses(Operation.COMPACT)), Operation.COMPACT)
+    send(way)
+    failed = Ending(Outcome.FAILED, 502)
+
+    assert way.finish(failed) is failed
+    assert sink.told == []
+
+
 def test_a_compaction_without_a_summary_is_the_failure_of_the_target_that_wrote_it():
     way, sink, _ = reply(ask_for_summary(responses(Operation.COMPACT)), Operation.COMPACT)
     send(way, {**RESPONSE, "output": []})
 
     with pytest.raises(UpstreamMalformed, match='target "spark" did not write a summary'):
-        way.finish()
+        way.finish(SERVED)
 
     assert sink.told == []

@@ -44,6 +44,11 @@ def test_a_small_amount_has_more_digits(usd, text):
     assert money(usd) == text
 
 
+@pytest.mark.parametrize(("usd", "text"), [(0.012, "$0.012+"), (2.5, "$2.50+"), (1_234.0, "$1,234+"), (0.0, "-"), (None, "-")])
+def test_an_amount_that_is_not_all_of_it_is_marked(usd, text):
+    assert money(usd, is_part=True) == text
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [

@@ -42,6 +42,12 @@ def test_without_a_model_it_says_so_and_how_to_get_one():
     assert "No model is configured: simulated tiers answer.   Your own: tandem init --force" in lines
 
 
+def test_who_receives_peoples_words_for_a_second_opinion_is_said_at_the_start():
+    asked = replace(REAL, second_opinion="cerebras (api.cerebras.ai) receives the words of turns in doubt")
+
+    assert "second opinion  cerebras (api.cerebras.ai) receives the words of turns in doubt" in write_head(asked, 80, Style())
+
+
 @pytest.mark.parametrize("columns", [20, 40, 80, 140])
 def test_no_line_is_wider_than_the_terminal(columns):
     targets = tuple((tier, f"target-{number} a-model-with-a-long-name") for tier in Tier for number in range(8))

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.contract.entry import Attempt
 from router.contract.errors import UnknownModel
-from router.contract.facts import AttemptEnded, Ending, FirstToken, Read, Recorded, Settled
+from router.contract.facts import AttemptEnded, Dequeued, Ending, FirstToken, Queued, Read, Recorded, Settled
 from router.contract.words import Operation, Outcome, Tier
 from router.screen.head import Facts
 from router.screen.screen import Screen
@@ -194,3 +194,17 @@ async def test_after_the_end_nothing_is_drawn(paper):
     await asyncio.sleep(0.4)
 
     assert paper.given == given
+
+
+async def test_a_call_that_waits_for_a_quota_is_shown_as_queued(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+    exchange = make_exchange(screen)
+    exchange.note(make_decided())
+    exchange.note(Queued(0.0, make_target(), 1, 1, 4.0))
+    await until(lambda: any("queued" in line for line in paper.lines()))
+
+    exchange.note(Dequeued(1.0, make_target(), 1.0, has_turn=True))
+
+    await until(lambda: any("running" in line for line in paper.lines()))
+    screen.close()

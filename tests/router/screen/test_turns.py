@@ -119,6 +119,24 @@ def test_an_ask_that_nobody_served_and_is_sent_again_is_the_same_turn():
     assert (turn.has_failed, turn.trouble, turn.calls, turn.cost_usd, turn.lacks_cost) == (False, "", 2, 0.01, False)
 
 
+def test_so_is_one_whose_target_used_tokens_for_nothing_and_its_cost_is_in_the_turn():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.end(ended("1", outcome=Outcome.FAILED, status=504, error="upstream_timeout", output_tokens=0, cost_usd=0.5))
+
+    assert turns.begin(begun("2")) is turn
+    turns.end(ended("2"))
+    assert (turn.calls, turn.cost_usd, turn.lacks_cost) == (2, 0.51, False)
+
+
+def test_an_ask_after_an_answer_that_broke_off_is_another_turn():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.end(ended("1", outcome=Outcome.FAILED, status=200, error="upstream_refused"))
+
+    assert turns.begin(begun("2")) is not turn
+
+
 @pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.COMPACTION, TurnKind.PREWARM])
 def test_what_a_client_asks_for_by_itself_is_a_line_without_a_number(kind):
     turns = Turns()
@@ -177,6 +195,14 @@ def test_the_cost_is_marked_where_some_call_has_none():
     assert (turn.cost_usd, turn.lacks_cost) == (0.01, True)
 
 
+def test_it_is_marked_too_where_a_failed_call_used_tokens_that_have_no_price():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.end(ended("1", outcome=Outcome.FAILED, status=502, error="upstream_malformed", output_tokens=0, cost_usd=None))
+
+    assert turn.lacks_cost
+
+
 def test_the_first_token_shows_before_the_call_is_over():
     turns = Turns()
     turn = turns.begin(begun("1"))
@@ -222,3 +248,18 @@ def test_a_session_that_was_silent_for_long_is_let_go():
     assert old.is_closed
     assert turns.begin(begun("3", TurnKind.TOOL_LOOP, session="t")) is running
     assert turns.begin(begun("4", TurnKind.TOOL_LOOP)) is not old
+
+
+def test_a_turn_waits_while_all_of_its_calls_wait_for_a_quota():
+    turns = Turns()
+    turn = turns.begin(begun("1"))
+    turns.wait("1", is_waiting=True)
+    assert turn.is_waiting
+    turns.begin(begun("2", TurnKind.TOOL_LOOP))
+    assert not turn.is_waiting
+    turns.wait("2", is_waiting=True)
+    turns.wait("1", is_waiting=False)
+    turns.wait("nobody", is_waiting=True)
+
+    assert not turn.is_waiting
+    assert turn.waiting == {"2"}

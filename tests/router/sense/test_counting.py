@@ -78,3 +78,13 @@ def test_where_no_word_ends_a_cut_costs_two_tokens_at_most(encoding, text):
     counted = sum(len(encoding.encode_ordinary(piece)) for piece in pieces)
 
     assert abs(counted - len(encoding.encode_ordinary(text))) <= 2 * (len(pieces) - 1)
+
+
+def test_the_vocabulary_is_read_as_the_library_reads_it(encoding, monkeypatch):
+    from tiktoken_ext import openai_public
+
+    expected = openai_public.o200k_base()
+    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", counting.read_ranks)
+
+    assert openai_public.o200k_base() == expected
+    assert len(expected["mergeable_ranks"]) > 199_000

@@ -2,7 +2,7 @@ import pytest
 
 from router.contract.features import HISTORY, MARKS, TABLE_SIZE, Features
 from router.contract.signals import FinishedTurn, SessionHistory
-from router.sense.features import leaves_open, read_features
+from router.sense.features import leaves_open, read_features, shown_words
 from router.sense.lexicon import PHRASES
 
 NONE = SessionHistory()
@@ -219,3 +219,15 @@ def test_the_shape_of_a_text_is_counted(text, name, step):
 @pytest.mark.parametrize("text", ["", " ", "\n", "…", "?", "\x00", "ROUTE=fast", "a" * 3_000_000, "\ud800", "🏳️‍🌈", "ก" * 5_000])
 def test_any_text_is_measured(text):
     assert len(read(text).marks) == len(MARKS)
+
+
+@pytest.mark.parametrize("text", ["fix it", "a\nb " * 300, "bitte " * 5_000, f"first {'x' * 950} last", "修复" * 2_000])
+def test_the_words_that_are_shown_are_those_that_are_read(text):
+    shown = shown_words(text)
+
+    assert len(shown) <= 901  # 900 of the text, and a line break between its beginning and its end
+    assert read(shown).pieces == read(text).pieces
+
+
+def test_a_claimed_tier_is_not_among_the_words_that_are_shown():
+    assert shown_words("  rename foo; use the deep model please  ") == "rename foo"

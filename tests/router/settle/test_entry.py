@@ -4,21 +4,33 @@ import json
 import time
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, UpstreamCut
-from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending, FirstByte, FirstToken, Read, Settled
-from router.contract.target import Price
+from router.contract.facts import (
+    AttemptEnded,
+    AttemptOpened,
+    Decided,
+    Dequeued,
+    Ending,
+    FirstByte,
+    FirstToken,
+    QuestionEnded,
+    Queued,
+    Read,
+    Settled,
+)
 from router.contract.usage import Usage
 from router.contract.words import Outcome, Tier
 from router.settle.entry import write_entry
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.values import ask, make_target
 
-PRICE = Price(input=1.0, output=10.0, cached_input=0.1)
-SPARK, SAGE = make_target(price=PRICE), make_target("sage", Tier.DEEP)
+SPARK, SAGE = make_target(), make_target("sage", Tier.DEEP)
 VIEW = ask("fix it", stream=True)
 DECIDED = make_decided(VIEW)
+ASKED = replace(DECIDED, asked_at=10.4)
 SERVED = Ending(Outcome.SERVED, 200)
 
 
@@ -41,8 +53,8 @@ def opened(at=10.5, target=SPARK, failed="", dropped=()):
     return AttemptOpened(at, target, failed, dropped)
 
 
-def ended(at=14.0, target=SPARK, status=200, error=None, usage=None, speed=None):
-    return AttemptEnded(at, target, Attempt(target.name, status, error, 1.0), None, usage, speed, True)
+def ended(at=14.0, target=SPARK, status=200, error=None, usage=None, speed=None, cost=None):
+    return AttemptEnded(at, target, Attempt(target.name, status, error, 1.0, usage, cost), None, usage, speed, True)
 
 
 def test_a_request_that_was_refused_before_it_was_read_has_nothing_but_its_frame():
@@ -79,16 +91,19 @@ def test_a_served_request_has_its_times_its_tokens_and_its_price():
         opened(dropped=("top_k",)),
         FirstByte(SPARK),
         FirstToken(11.25, SPARK),
-        ended(usage=Usage(1_000_000, 100_000, cached_tokens=500_000), speed=36.3636),
+        ended(usage=Usage(1_000_000, 100_000, cached_tokens=500_000), speed=36.3636, cost=1.55),
     )
 
     line = entry.line
     assert (line.overhead_ms, line.ttft_ms, line.duration_ms) == (500.0, 1250.0, 4000.0)
     assert (line.tier, line.target, line.attempts) == (Tier.FAST, "spark", 1)
-    assert json.loads(entry.attempts) == [{"target": "spark", "status": 200, "error": None, "seconds": 1.0}]
+    used = {"input_tokens": 1_000_000, "output_tokens": 100_000, "cached_tokens": 500_000}
+    assert json.loads(entry.attempts) == [
+        {"target": "spark", "status": 200, "error": None, "seconds": 1.0, "usage": used, "cost_usd": 1.55}
+    ]
     assert (line.input_tokens, line.output_tokens, line.cached_tokens) == (1_000_000, 100_000, 500_000)
     assert (line.reasoning_tokens, line.tokens_estimated) == (0, False)
-    assert line.cost_usd == pytest.approx(0.5 + 0.05 + 1.0)
+    assert line.cost_usd == 1.55
     assert (line.tokens_per_second, line.error) == (36.4, None)
     assert json.loads(entry.decision)["dropped"] == ["top_k"]
 
@@ -108,9 +123,35 @@ def test_after_two_attempts_the_entry_is_that_of_the_second_and_the_overhead_tha
     assert (line.tier, line.target, line.input_tokens, line.attempts) == (Tier.DEEP, "sage", 9, 2)
     assert line.because == "spark failed (500), so sage answers: looks like a quick edit"
     assert line.overhead_ms == 500.0
-    assert line.cost_usd is None
     kept = json.loads(entry.decision)
     assert (kept["dropped"], kept["because"], kept["tier"]) == (["seed"], "looks like a quick edit", "fast")
+
+
+@pytest.mark.parametrize(
+    ("costs", "total"),
+    [((0.25, 0.5), 0.75), ((0.0, 0.5), 0.5), ((None, 0.5), None), ((0.25, None), None), ((None, None), None)],
+    ids=["both", "a refusal first", "first unknown", "second unknown", "neither"],
+)
+def test_the_costs_of_two_attempts_are_kept_apart_and_their_sum_is_known_only_if_both_are(costs, total):
+    first, second = costs
+
+    entry = entry_of(
+        opened(),
+        ended(12.0, status=200, error="upstream_malformed", usage=Usage(7, 7, is_estimated=True), cost=first),
+        opened(12.5, SAGE),
+        ended(14.0, SAGE, usage=Usage(9, 3), cost=second),
+    )
+
+    assert entry.line.cost_usd == total
+    kept = json.loads(entry.attempts)
+    assert [attempt.get("cost_usd") for attempt in kept] == [first, second]
+    assert [attempt["usage"].get("is_estimated", False) for attempt in kept] == [True, False]
+
+
+def test_sums_of_small_costs_have_no_rounding_noise():
+    entry = entry_of(opened(), ended(12.0, cost=0.1), opened(12.5, SAGE), ended(14.0, SAGE, cost=0.2))
+
+    assert entry.line.cost_usd == 0.3
 
 
 def test_a_target_that_could_only_misunderstand_the_request_is_an_attempt_without_a_call():
@@ -209,3 +250,52 @@ def test_a_wall_clock_that_jumps_back_changes_no_duration(monkeypatch):
     line = line_of(Read(VIEW), DECIDED, opened(), FirstToken(11.0, SPARK), ended())
 
     assert (line.duration_ms, line.ttft_ms, line.overhead_ms) == (4_000.0, 1_000.0, 500.0)
+
+
+def question(at=10.7, opened_at=10.4, usage=None, error=None, cost=None):
+    row = Attempt("spark", 200, error, 0.3, usage, cost, is_question=True)
+    return QuestionEnded(at, SPARK, row, None, usage, None, False, opened_at)
+
+
+def test_a_question_is_an_attempt_of_its_own_with_its_cost_and_no_part_of_our_own_time():
+    answer = ended(14.0, usage=Usage(100_000, 1_000), cost=0.11)
+
+    entry = entry_of(Read(VIEW), question(usage=Usage(300, 2), cost=0.0005), ASKED, opened(10.8), answer)
+
+    first, second = json.loads(entry.attempts)
+    assert (first["is_question"], "is_question" in second) == (True, False)
+    assert entry.line.attempts == 2
+    assert (first["cost_usd"], second["cost_usd"], entry.line.cost_usd) == (0.0005, 0.11, 0.1105)
+    assert entry.line.overhead_ms == pytest.approx(400.0)
+    assert entry.line.input_tokens == 100_000
+
+
+def test_a_question_whose_cost_is_unknown_makes_that_of_the_request_unknown():
+    entry = entry_of(Read(VIEW), question(error="late"), ASKED, opened(10.8), ended(14.0, cost=1.0))
+
+    assert attempts_of(entry) == [("spark", "late"), ("spark", None)]
+    assert entry.line.cost_usd is None
+
+
+def test_a_caller_who_left_during_the_question_has_that_attempt_alone():
+    entry = entry_of(Read(VIEW), question(error="abandoned"), ending=Ending(Outcome.ABANDONED, 499))
+
+    assert attempts_of(entry) == [("spark", "abandoned")]
+    assert (entry.line.target, entry.line.tier, entry.decision) == (None, None, None)
+
+
+def test_a_wait_for_a_quota_is_kept_and_is_no_work_of_ours():
+    entry = entry_of(
+        Read(VIEW), DECIDED, Queued(10.2, SPARK, 1, 1, 3.0), Dequeued(13.2, SPARK, 3.0, has_turn=True), opened(13.3), ended()
+    )
+
+    assert entry.line.overhead_ms == 200.0
+    assert json.loads(entry.decision)["queued"] == [["spark", 3.0]]
+
+
+def test_a_wait_after_a_failed_attempt_leaves_the_overhead_as_it_was():
+    waited = (Queued(11.0, SAGE, 1, 1, 1.0), Dequeued(12.0, SAGE, 1.0, has_turn=False))
+    entry = entry_of(Read(VIEW), DECIDED, opened(10.1), ended(11.0, error="upstream_cut"), *waited)
+
+    assert entry.line.overhead_ms == 100.0
+    assert json.loads(entry.decision)["queued"] == [["sage", 1.0]]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
+from router.contract.decision import SecondOpinion
 from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut, Skipped
 from router.contract.words import Tier
 from router.decide.choose import Rules, decide
@@ -19,6 +20,7 @@ from tests.tools.values import PRICE, ask, make_signals, make_target, stand
 
 TOLD_BY_THE_LINE = (
     "request_id",
+    "queued",
     "outcome",
     "served_by",
     "attempts",
@@ -99,7 +101,9 @@ def test_what_became_of_the_request_is_told_from_the_columns():
 
     assert (told["request_id"], told["outcome"], told["served_by"]) == ("req_5", "SERVED", "sage")
     assert (told["tier"], told["because"], told["decided_by"]) == ("fast", "looks like a quick edit", "estimate")
-    assert told["attempts"] == [{"target": "spark", "status": 200, "error": None, "seconds": 0.1}]
+    assert told["attempts"] == [
+        {"target": "spark", "status": 200, "error": None, "seconds": 0.1, "usage": None, "cost_usd": None}
+    ]
     assert (told["ttft_ms"], told["duration_ms"], told["overhead_ms"]) == (20.0, 100.0, 0.3)
     assert (told["cost_usd"], told["dropped"]) == (0.01, ["top_k"])
     assert orjson.loads(orjson.dumps(told)) == told
@@ -143,3 +147,20 @@ def test_a_row_of_an_older_tandem_is_told_as_it_wrote_it():
 @pytest.mark.parametrize("written", ["{", "[]", "7", None, b"\xff", '{"v":2}', '{"v":2,"tier":"slow"}', '{"v":3}'])
 def test_what_cannot_be_read_is_none(written):
     assert explain_row((*row_for(make_decision())[:-2], written, "[]")) is None
+
+
+def test_a_second_opinion_is_told_as_it_was_and_is_absent_where_there_was_none():
+    opinion = SecondOpinion("spark", "long", 0.05, 0.004, asked_ms=210.456)
+
+    told = explain_row(row_for(make_decision(second_opinion=opinion)))
+
+    assert told["second_opinion"] == {
+        "target": "spark",
+        "answer": "long",
+        "value_usd": 0.05,
+        "cost_usd": 0.004,
+        "value_seconds": 3.0,
+        "cost_seconds": 0.24,
+        "asked_ms": 210.46,
+    }
+    assert explain_row(row_for(make_decision()))["second_opinion"] is None

@@ -1,5 +1,6 @@
 """What is logged: one JSON line for a program, one plain line for a person, and never a text of the request."""
 
+import contextlib
 import io
 import json
 import sys
@@ -155,3 +156,39 @@ def test_what_a_caller_sent_cannot_steer_the_terminal(logged):
     events.request_rejected(status=404, code="not_found", message="no route /\x1b[2J")
 
     assert lines()[0].endswith("404 rejected  not_found  no route /?[2J")
+
+
+def test_lines_that_belong_together_are_written_at_once_and_in_their_order(logged, monkeypatch):
+    logged(as_json=True)
+    written: list[bytes] = []
+
+    class Output(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data) -> int:
+            written.append(bytes(data))
+            return len(data)
+
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BufferedWriter(Output())))
+    with events.together():
+        events.request_settled(SETTLED)
+        events.config_warned(warning="between them")
+        for _ in range(20):
+            events.request_settled(SETTLED)
+        assert written == []
+    events.config_warned(warning="after them")
+
+    assert len(written) == 2
+    names = [json.loads(line)["event"] for line in b"".join(written).splitlines()]
+    assert names == ["request.settled", "config.warned", *["request.settled"] * 20, "config.warned"]
+
+
+def test_lines_that_wait_are_written_though_what_they_tell_of_fails(logged):
+    lines = logged(as_json=True)
+
+    with contextlib.suppress(KeyError), events.together():
+        events.request_settled(SETTLED)
+        raise KeyError
+
+    assert len(lines()) == 1

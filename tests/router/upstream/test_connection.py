@@ -261,6 +261,22 @@ async def test_headers_that_never_end_are_refused_however_they_arrive(served):
     assert served.transport.is_aborted
 
 
+@pytest.mark.parametrize("begun", [b"0\r\nx-trailer: ", b"2;extension="], ids=["a trailer", "a chunk's extension"])
+async def test_framing_that_never_ends_is_refused_after_a_mebibyte(served, begun):
+    served.receive(STREAM + chunk(b"data: 1\n\n") + begun, *[b"x" * 60_000] * 18)
+
+    assert served.owner.told[-1] == ("malformed", "trailers too large")
+    assert served.sink.body == b"data: 1\n\n"
+    assert served.transport.is_aborted
+
+
+async def test_a_long_stream_in_single_bytes_has_no_trailers_too_large(served):
+    served.receive(STREAM, *[bytes([byte]) for byte in chunk(b"data: %b\n\n" % (b"x" * 60)) * 300])
+
+    assert len(served.sink.body) == 68 * 300
+    assert served.owner.told == ["headers_seen"]
+
+
 async def test_the_body_of_an_answer_that_nobody_asked_for_is_not_added_to_the_one_before_it(served):
     served.receive(WHOLE + WHOLE)
 

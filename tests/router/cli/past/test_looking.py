@@ -8,6 +8,8 @@ from router.cli import Ended, main
 from router.cli.past.looking import find_ledger, find_recorded_turn
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
+from tests.tools.kept import make_entry
+from tests.tools.ledgers import write_ledger
 
 COMMANDS = ("log", "sessions", "stats")
 ALL = (*COMMANDS, "why", "wrong")
@@ -64,3 +66,21 @@ def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here, cap
     with pytest.raises(Ended):
         find_recorded_turn(path, "req_9")
     assert "no request req_9 in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"because": "the same answer as to req_1"}, "the same answer as to req_1"),
+        ({"because": None, "outcome": "REFUSED", "error": "idempotency_mismatch"}, "idempotency_mismatch"),
+        ({"because": None}, "served"),
+    ],
+    ids=["answered here", "refused", "no word"],
+)
+def test_of_a_request_without_a_decision_it_is_said_what_became_of_it(here, capsys, row, why):
+    path = write_ledger(here / "l.db", make_entry("req_7", decision=None, **row))
+
+    with pytest.raises(Ended):
+        find_recorded_turn(path, "req_7")
+
+    assert f"no tier was chosen for req_7: {why}" in capsys.readouterr().err

@@ -1,19 +1,49 @@
 """What a Messages answer says of itself."""
 
+import pytest
+
 from router.contract.words import Dialect
 from router.dialects.answers import TELLING, read_stream_end
 from router.dialects.sse import Tail
 
+START = (
+    b'event: message_start\ndata: {"type":"message_start","message":{"usage":'
+    b'{"input_tokens":7,"output_tokens":1,"cache_read_input_tokens":90}}}\n\n'
+)
+MIDDLE = b'event: content_block_delta\ndata: {"type":"content_block_delta"}\n\n'
+END = (
+    b'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens":40}}\n\n'
+    b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+)
+
+
+def usage_of(*pieces):
+    tail = Tail(TELLING[Dialect.MESSAGES])
+    for piece in pieces:
+        tail.add(piece)
+    return read_stream_end(Dialect.MESSAGES, tail.frames()).usage
+
 
 def test_messages_usage_joins_the_first_frame_and_the_last():
-    usage = b'{"input_tokens":7,"output_tokens":1,"cache_read_input_tokens":90}'
-    start = b'event: message_start\ndata: {"type":"message_start","message":{"usage":' + usage + b"}}\n\n"
-    delta = b'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens":40}}\n\n'
-    middle = b'event: content_block_delta\ndata: {"type":"content_block_delta"}\n\n'
-    tail = Tail(TELLING[Dialect.MESSAGES])
-    for piece in (start, *[middle] * 50, delta, b'event: message_stop\ndata: {"type":"message_stop"}\n\n'):
-        tail.add(piece)
-
-    usage = read_stream_end(Dialect.MESSAGES, tail.frames()).usage
+    usage = usage_of(START, *[MIDDLE] * 50, END)
 
     assert (usage.input_tokens, usage.cached_tokens, usage.output_tokens) == (97, 90, 40)
+
+
+@pytest.mark.parametrize("before", [b"", b": wait\n\n" * 50])
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_the_first_frame_is_found_however_small_its_pieces_are(before, size):
+    stream = before + START + MIDDLE * 50 + END
+    usage = usage_of(*(stream[place : place + size] for place in range(0, len(stream), size)))
+
+    assert (usage.input_tokens, usage.output_tokens) == (97, 40)
+
+
+def test_comments_by_the_hundred_before_the_first_frame_do_not_hide_it():
+    assert usage_of(*[b": wait\n\n"] * 200, START, *[MIDDLE] * 50, END).input_tokens == 97
+
+
+def test_what_the_first_frame_says_of_the_output_is_no_count_of_a_stream_that_was_cut():
+    usage = usage_of(START, *[MIDDLE] * 5)
+
+    assert (usage.input_tokens, usage.output_tokens) == (97, 0)

@@ -161,3 +161,28 @@ def test_a_slow_reader_pauses_the_target():
     sink.set_backpressure(is_paused=False)
 
     assert tap.calls == ["pause", "resume", "pause"]
+
+
+@pytest.mark.parametrize("lane", ["", "main"])
+def test_what_a_waiting_caller_is_told_comes_in_frames_and_other_comments_in_none(lane):
+    told = [b": waiting for spark, position 1 of 2, about 4 s\n\n", b": heartbeat\n\n"]
+    stream = b"".join(told) + b': tandem.decision {"tier":"fast","target":"spark"}\n\n' + streamed()
+
+    frames = sent(stream, [], lane)[1:]
+
+    extra = {"stream_id": lane} if lane else {}
+    assert frames[:2] == [
+        {"type": "tandem.queued", "message": "waiting for spark, position 1 of 2, about 4 s", **extra},
+        {"type": "tandem.decision", "tier": "fast", "target": "spark", **extra},
+    ]
+    assert [frame["type"] for frame in frames[2:]] == [event["type"] for event in EVENTS]
+
+
+def test_a_response_is_known_by_its_id_after_any_number_of_comments():
+    sink = FrameSink(Socket(), "req_1")
+    sink.start(200, STREAM)
+    for _ in range(20):
+        sink.write(b": waiting for spark, position 1 of 1, about 4 s\n\n")
+    sink.write(streamed(EVENTS[:1]))
+
+    assert sink.response_id == "resp_1"

@@ -85,6 +85,13 @@ def test_a_session_is_summed_up_with_its_moves(tmp_path):
     assert read_sessions(path, 0, 1) == [newest]
 
 
+def test_a_failed_call_is_unpriced_only_if_it_used_tokens(tmp_path):
+    refused = call("1", outcome=Outcome.FAILED, input_tokens=None, output_tokens=None)
+    path = write_ledger(tmp_path / "l.db", refused, call("2", outcome=Outcome.FAILED, output_tokens=0))
+
+    assert (read_sessions(path, 0, 1)[0].unpriced, sum(row.unpriced for row in read_sums(path, 0).calls)) == (1, 1)
+
+
 def test_sums_are_by_day_client_and_tier(tmp_path):
     path = write_ledger(
         tmp_path / "l.db", *MOVED, call("5", client="aider"), call("6", at=NOW - 86_400 * 3),

@@ -1,0 +1,84 @@
+"""Whether a second opinion on a turn is worth asking for: the value of information, from the figures that the decision has."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from router.contract.decision import ESTIMATE, Decision
+from router.contract.economics import Economics
+from router.contract.opinions import Lean, Opinion, PolicyConfig
+from router.contract.request import RequestView
+from router.contract.signals import Signals
+from router.contract.target import TargetStatus
+from router.contract.words import Tier, TurnKind
+from router.decide.choose import Rules, decide
+from router.decide.estimate import costs_of
+
+SECOND_OPINION = "second_opinion"
+"""Who holds it among the evidence."""
+RIGHT_SHARE = 0.65
+"""How often an opinion is taken to be right. Less than what is hoped for, so that one that is right in 60 of 100 does no harm
+on real prompts: decisions/0021 has the figures."""
+LOG_ODDS = math.log(RIGHT_SHARE / (1 - RIGHT_SHARE))
+PROMPT_TOKENS, ANSWER_TOKENS = 320, 8
+"""What a question and its answer take: 900 characters of the person's words, the question around them, and one word."""
+
+
+def why_never(decision: Decision) -> str:
+    """Why a turn is none to ask about, whatever that would save; empty for one that is."""
+    features = decision.signals.features
+    if decision.turn.kind is not TurnKind.ASK:
+        return f"only a turn that begins is asked about, and this is a {decision.turn.kind}"
+    if decision.decided_by != ESTIMATE:
+        return "nothing was weighed: the tier is fixed"
+    if features is None or features.follows:
+        return "the words alone do not say what is to be done"
+    return ""
+
+
+def value_of_asking(decision: Decision) -> float:
+    """The USD that knowing one more opinion would save: for each answer its chance, times what changing the tier then saves.
+
+    Never negative, and nothing where no answer would change the tier. All of it follows from the decision's own estimates.
+    """
+    weighing, p = decision.weighing, decision.score
+    if weighing is None or weighing.fast is None or weighing.deep is None:
+        return 0.0
+    is_fast, value = decision.tier is Tier.FAST, 0.0
+    for if_long, if_quick in ((RIGHT_SHARE, 1 - RIGHT_SHARE), (1 - RIGHT_SHARE, RIGHT_SHARE)):
+        chance = p * if_long + (1 - p) * if_quick
+        fast, deep = costs_of(weighing.fast, weighing.deep, p * if_long / chance, decision.economics)
+        saved = fast - deep if is_fast else deep - fast
+        if saved > 0:
+            value += chance * saved
+    return value
+
+
+def cost_of_asking(status: TargetStatus, economics: Economics, max_wait_seconds: float) -> float:
+    """The USD that a question is expected to cost: the person's time until its answer is here, and its tokens."""
+    target, speed = status.target, status.speed
+    seconds = status.wait_seconds + speed.ttft_seconds + PROMPT_TOKENS / speed.prefill_tokens_per_second
+    seconds += ANSWER_TOKENS / speed.tokens_per_second
+    cost = min(seconds, max_wait_seconds) * economics.usd_per_second
+    if target.price is not None:
+        cost += target.price.cost_of_turn(written_tokens=PROMPT_TOKENS, read_tokens=0, output_tokens=ANSWER_TOKENS)
+    return cost
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Holds the opinion that was given."""
+
+    opinions: tuple[Opinion, ...]
+    name: ClassVar[str] = SECOND_OPINION
+    Config: ClassVar[type[PolicyConfig]] = PolicyConfig
+
+    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
+        return self.opinions
+
+
+def decide_with(rules: Rules, view: RequestView, signals: Signals, target: str, said: str) -> Decision:
+    """The decision with one lean more: what a target said, `long` or `quick`."""
+    lean = Lean(LOG_ODDS if said == "long" else -LOG_ODDS, f"the second opinion of {target} says {said}")
+    return decide(dataclasses.replace(rules, policies=(*rules.policies, _Said((lean,)))), view, signals)

@@ -1,0 +1,73 @@
+"""How long a stream may wait for its first byte before its request moves on to another target.
+
+What is closed in a queue has cost nothing at most hosts: tokens are billed once there are some. So a request that would wait
+less elsewhere is not left in a queue for longer than it may wait.
+"""
+
+import asyncio
+
+from router.contract.errors import TandemError, UpstreamQueued
+from router.contract.request import RequestView
+from router.contract.target import Target
+from router.contract.words import Tier
+from router.dispatch.live import LiveStatistics
+from router.dispatch.relay import Relay
+from router.dispatch.rules import candidates_of
+
+_LOOK_AGAIN_SECONDS = 1.0
+_TIMES_USUAL = 2.0
+"""A target whose usual time to first token is longer than the wait is given this many of it: it may have no queue at all."""
+
+
+def max_wait_of(view: RequestView, target: Target) -> float | None:
+    """How long this request may wait at a target: as its caller says, else as the config does; None for as long as it takes."""
+    asked = view.overrides.max_wait_seconds
+    return asked if asked is not None else target.max_wait_seconds
+
+
+class Patience:
+    """Waits for the first byte of a call. When that is overdue, and another target would begin sooner, it ends the call."""
+
+    __slots__ = ("_live", "_most_seconds", "_others", "_relay", "_timer")
+
+    def __init__(self, relay: Relay, live: LiveStatistics, most_seconds: float) -> None:
+        self._relay, self._live, self._most_seconds = relay, live, most_seconds
+        self._others = _others(relay)
+        self._timer: asyncio.TimerHandle | None = None
+        if self._others:
+            usual = live.usual_seconds(relay.opened.target, relay.order.decision.prompt_tokens)
+            self._wait(max(most_seconds, _TIMES_USUAL * usual))
+            relay.finished.add_done_callback(self._drop)
+
+    def _wait(self, seconds: float) -> None:
+        self._timer = self._relay.finished.get_loop().call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        relay = self._relay
+        if relay.has_reached_caller:
+            return
+        now = relay.order.clock()
+        waited = now - relay.opened.at
+        if any(self._live.is_sooner(target, waited, now) for target in self._others):
+            name = relay.opened.target.name
+            relay.fail(UpstreamQueued(name, f'target "{name}" had not begun after {waited:.1f} s'))
+        else:
+            self._wait(_LOOK_AGAIN_SECONDS)
+
+    def _drop(self, _: "asyncio.Future[TandemError | None]") -> None:
+        """The call is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _others(relay: Relay) -> tuple[Target, ...]:
+    """Where the request could go from here.
+
+    What waits at deep goes to fast only if its caller said how long it may wait: there it may have to be done twice.
+    """
+    order, own = relay.order, relay.opened.target
+    names = candidates_of(order.decision)
+    rest = names[names.index(own.name) + 1 :]
+    targets = (order.decision.signals.statuses[name].target for name in rest)
+    is_asked = relay.view.overrides.max_wait_seconds is not None
+    return tuple(target for target in targets if is_asked or own.tier is Tier.FAST or target.tier is own.tier)

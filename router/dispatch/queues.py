@@ -1,0 +1,75 @@
+"""The queues of all targets that have a quota, as the decision and whoever looks on see them.
+
+They live with the live figures and outlive a plan: a new config changes a quota, not what was sent in the last minute.
+"""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from router.contract.request import JsonObject, RequestView
+from router.contract.secret import read_callers_key
+from router.contract.signals import Signals
+from router.contract.target import Quota, Target, TargetStatus
+from router.dispatch.fair import Who
+from router.dispatch.queue import TargetQueue
+
+_MAX_QUEUES = 1_000
+"""Keys of callers. Queues in which nothing was sent for a minute are forgotten first."""
+_NO_QUOTA = Quota()
+
+
+class Queues:
+    """The queues of all targets that have a quota. One that takes its callers' keys has one for each key."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        """Whether any target has a quota: if none has, no request need ask."""
+        self._queues: dict[tuple[str, int], TargetQueue] = {}
+
+    def follow(self, targets: Mapping[str, Target]) -> None:
+        """Take the quotas of another plan. What was sent under the one before still counts."""
+        self.is_on = any(target.quota is not None for target in targets.values())
+        for (name, _), queue in self._queues.items():
+            target = targets.get(name)
+            queue.follow((target.quota if target is not None else None) or _NO_QUOTA)
+
+    def apply(self, signals: Signals, view: RequestView, now: float) -> Signals:
+        """The same signals, with the wait that this request would have in each queue."""
+        statuses = {name: self._heed(status, signals, view, now) for name, status in signals.statuses.items()}
+        return replace(signals, statuses=statuses)
+
+    def queue_of(self, target: Target, view: RequestView) -> TargetQueue:
+        """The queue for a target."""
+        key = hash(read_callers_key(view.headers, view.dialect)) if target.takes_callers_key else 0
+        queue = self._queues.get((target.name, key))
+        if queue is None:
+            if len(self._queues) >= _MAX_QUEUES:
+                self._queues = {place: known for place, known in self._queues.items() if not known.is_idle}
+            queue = self._queues[target.name, key] = TargetQueue(target.name, target.quota or _NO_QUOTA)
+        return queue
+
+    def _heed(self, status: TargetStatus, signals: Signals, view: RequestView, now: float) -> TargetStatus:
+        target = status.target
+        if target.quota is None or status.closed_seconds:
+            return status
+        who = Who(view.caller.name, signals.turn.session)
+        expected = self.queue_of(target, view).expect(who, signals.prompt.tokens, now)
+        if expected.seconds <= status.wait_seconds:
+            return status
+        status, most = status.with_wait(expected.seconds, f"{target.name} {expected.because}"), target.max_wait_seconds
+        if most is None or expected.seconds <= most:
+            return status
+        # In a queue of ours the wait is known, and bounded at deep as well.
+        return status._replace(closed_seconds=expected.seconds - most, is_over_max_wait=True)
+
+    def picture(self, targets: Mapping[str, Target], now: float) -> JsonObject:
+        """The meters and the queue of each target that has a quota. Keys of callers are numbered, and not told."""
+        told: JsonObject = {}
+        for name, target in targets.items():
+            known = [queue for (place, _), queue in self._queues.items() if place == name]
+            if target.quota is not None and not known and not target.takes_callers_key:
+                known = [TargetQueue(name, target.quota)]
+            for number, queue in enumerate(known, 1):
+                told[f"{name} (key {number})" if target.takes_callers_key else name] = queue.picture(now)
+        return told

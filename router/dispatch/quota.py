@@ -1,0 +1,176 @@
+"""The meter of one target's quota: what was sent in the last minute and what is under way. No clock, no loop: times are given.
+
+Every call of the last minute is known by itself, so no more than the quota is sent in any minute, wherever the provider's own
+minute begins. While there is room a burst passes at once.
+"""
+
+import math
+from collections import deque
+from itertools import islice
+from typing import NamedTuple
+
+from router.contract.target import Quota
+
+WINDOW_SECONDS = 61.0
+"""A minute, and a second more: a call may be longer on its way to the provider than one that is sent a minute later."""
+_FIRST_GUESS_TOKENS, _FIRST_GUESS_SECONDS = 400.0, 5.0
+_WEIGHT = 0.1
+"""How much one answer changes what is expected of the next."""
+
+
+class Grant:
+    """One call that was let through. One that was taken back is still in the log, and counts for nothing."""
+
+    __slots__ = ("at", "is_counted", "is_open", "requests", "tokens")
+
+    def __init__(self, at: float, tokens: int) -> None:
+        self.at, self.tokens, self.requests = at, tokens, 1
+        self.is_open = self.is_counted = True
+
+
+class Wait(NamedTuple):
+    """How long until a call finds room, and which limit it waits for."""
+
+    seconds: float
+    limit: str
+
+
+class Meter:
+    """Counts calls and tokens of the last minute, and the calls that are under way."""
+
+    __slots__ = ("_blocked_until", "_log", "_output_tokens", "_seconds", "in_flight", "quota", "requests", "tokens")
+
+    def __init__(self, quota: Quota) -> None:
+        self.quota = quota
+        self.requests = self.tokens = self.in_flight = 0
+        """Of the last minute. Tokens of calls under way are expected, those of the others are known."""
+        self._log: deque[Grant] = deque()
+        self._blocked_until = -math.inf
+        self._output_tokens, self._seconds = _FIRST_GUESS_TOKENS, _FIRST_GUESS_SECONDS
+
+    @property
+    def counts_minutes(self) -> bool:
+        """Whether anything is limited but the number of calls at once."""
+        return self.quota.requests_per_minute is not None or self.quota.tokens_per_minute is not None
+
+    def expect_tokens(self, prompt_tokens: int) -> int:
+        """What a call will take: its prompt, and an answer as long as they lately are."""
+        return prompt_tokens + int(self._output_tokens)
+
+    def expire(self, now: float) -> list[Grant]:
+        """Forget what is older than a minute, and say what that was."""
+        old, log = [], self._log
+        while log and now >= log[0].at + WINDOW_SECONDS:
+            grant = log.popleft()
+            self.requests -= grant.requests
+            self.tokens -= grant.tokens
+            grant.is_counted = False
+            old.append(grant)
+        return old
+
+    def has_room(self, tokens: int, now: float) -> bool:
+        """Whether a call of so many tokens may be sent now. One that no minute could hold is sent when the minute is empty."""
+        quota = self.quota
+        return (
+            (quota.requests_per_minute is None or self.requests < quota.requests_per_minute)
+            and (quota.tokens_per_minute is None or not self.tokens or self.tokens + tokens <= quota.tokens_per_minute)
+            and (quota.in_flight is None or self.in_flight < quota.in_flight)
+            and now >= self._blocked_until
+        )
+
+    def free_part(self) -> float:
+        """How much of the minute is left, by the limit that has less: 1 is all of it."""
+        quota, free = self.quota, 1.0
+        if quota.requests_per_minute is not None:
+            free = 1 - self.requests / quota.requests_per_minute
+        if quota.tokens_per_minute is not None:
+            free = min(free, 1 - self.tokens / quota.tokens_per_minute)
+        return max(0.0, free)
+
+    def part_of(self, tokens: int) -> float:
+        """How much of the minute a call takes, by the limit of which it takes more."""
+        quota = self.quota
+        of_requests = 1 / quota.requests_per_minute if quota.requests_per_minute is not None else 0.0
+        of_tokens = tokens / quota.tokens_per_minute if quota.tokens_per_minute is not None else 0.0
+        return min(1.0, max(of_requests, of_tokens)) if self.counts_minutes else 1.0
+
+    def take(self, tokens: int, now: float) -> Grant:
+        """Let a call through."""
+        grant = Grant(now, tokens)
+        self._log.append(grant)
+        self.requests += 1
+        self.tokens += tokens
+        self.in_flight += 1
+        return grant
+
+    def end(self, grant: Grant, now: float, prompt_tokens: int = 0, output_tokens: int | None = None) -> None:
+        """A call is over. What it really took counts from now on, where that is known."""
+        grant.is_open = False
+        self.in_flight -= 1
+        self._seconds += (now - grant.at - self._seconds) * _WEIGHT
+        if output_tokens is not None:
+            self._output_tokens += (output_tokens - self._output_tokens) * _WEIGHT
+            self._charge(grant, grant.requests, prompt_tokens + output_tokens)
+
+    def take_back(self, grant: Grant) -> None:
+        """It was never sent: nothing of it counts."""
+        grant.is_open = False
+        self.in_flight -= 1
+        self._charge(grant, 0, 0)
+
+    def block(self, until: float) -> None:
+        """The provider says that its minute is full: somebody else uses it, or used it before we counted."""
+        self._blocked_until = max(self._blocked_until, until)
+
+    def _charge(self, grant: Grant, requests: int, tokens: int) -> None:
+        if grant.is_counted:
+            self.requests += requests - grant.requests
+            self.tokens += tokens - grant.tokens
+        grant.requests, grant.tokens = requests, tokens
+
+    def next_change(self, now: float) -> float | None:
+        """When there will be more room without any call ending; None where that cannot be."""
+        times = [self._blocked_until] if self._blocked_until > now else []
+        if self._log:
+            times.append(self._log[0].at + WINDOW_SECONDS)
+        return min(times, default=None)
+
+    def wait(self, tokens: int, now: float, ahead: int = 0, tokens_ahead: int = 0) -> Wait:
+        """How long until a call of so many tokens finds room, after the calls that go ahead of it."""
+        quota = self.quota
+        waits = []
+        if quota.requests_per_minute is not None:
+            seconds = self._wait_for_requests(ahead + 1, quota.requests_per_minute, now)
+            waits.append(Wait(seconds, f"quota of {_count(quota.requests_per_minute, 'request')} a minute"))
+        if quota.tokens_per_minute is not None:
+            own = min(tokens, quota.tokens_per_minute)
+            seconds = self._wait_for_tokens(tokens_ahead + own, quota.tokens_per_minute, now)
+            waits.append(Wait(seconds, f"quota of {_count(quota.tokens_per_minute, 'token')} a minute"))
+        if quota.in_flight is not None:
+            # Nobody knows when a call will end: as soon as they lately did.
+            seconds = max(0, ahead + 1 - (quota.in_flight - self.in_flight)) * self._seconds / quota.in_flight
+            waits.append(Wait(seconds, f"quota of {quota.in_flight:,} at once"))
+        waits.append(Wait(max(0.0, self._blocked_until - now), "rate limit"))
+        return max(waits, key=lambda wait: wait.seconds)
+
+    def _wait_for_requests(self, count: int, most: int, now: float) -> float:
+        missing = count - (most - self.requests)
+        if missing <= 0:
+            return 0.0
+        minutes, place = divmod(missing - 1, most)
+        counted = (grant.at for grant in self._log if grant.requests)
+        opens_at = next(islice(counted, place, None), now) + WINDOW_SECONDS
+        return opens_at - now + minutes * WINDOW_SECONDS
+
+    def _wait_for_tokens(self, tokens: int, most: int, now: float) -> float:
+        missing, opens_at = tokens - (most - self.tokens), now
+        for grant in self._log:
+            if missing <= 0:
+                break
+            opens_at = grant.at + WINDOW_SECONDS
+            missing -= grant.tokens
+        return opens_at - now + max(0, missing) // most * WINDOW_SECONDS
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' if count != 1 else ''}"

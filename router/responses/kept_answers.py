@@ -1,0 +1,94 @@
+"""Answers that were sent, in memory for a while: bounded by age and bytes, each in a place of its own."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import chain
+
+from msgspec import Struct
+
+from router.contract.relay import Headers
+
+MAX_ANSWER_BYTES = 1 << 20
+"""A longer answer is not kept."""
+KEEP_SECONDS = 600.0
+_MAX_BYTES = 64 << 20
+_SMALL_BYTES = 2_048
+"""What an answer takes next to its text, as measured: the objects of thirty short strings, its place and its digest."""
+
+
+class KeptAnswer(Struct, frozen=True):
+    """An answer as it was sent: a status of 200, these headers and this body."""
+
+    request_id: str
+    """The request that it was sent to."""
+    asked: bytes
+    """What that request asked for, as a digest."""
+    headers: Headers
+    body: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about."""
+        return len(self.body) + sum(map(len, chain.from_iterable(self.headers))) + _SMALL_BYTES
+
+    __repr__ = object.__repr__  # what was said is never shown
+
+
+class KeptAnswers:
+    """The answers of the last ten minutes. They are gone when their time is up, whether somebody asks or not."""
+
+    def __init__(
+        self,
+        *,
+        max_bytes: int = _MAX_BYTES,
+        keep_seconds: float = KEEP_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._max_bytes, self._keep_seconds, self._clock = max_bytes, keep_seconds, clock
+        self._kept: OrderedDict[bytes, tuple[float, KeptAnswer]] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+        self.kept_bytes = 0
+
+    def keep(self, place: bytes, answer: KeptAnswer) -> None:
+        """Keep an answer. The oldest make room for it."""
+        self._drop(place)
+        self._kept[place] = self._clock() + self._keep_seconds, answer
+        self.kept_bytes += answer.size
+        while self.kept_bytes > self._max_bytes:
+            self._drop(next(iter(self._kept)))
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._keep_seconds, self._forget_old)
+
+    def find(self, place: bytes) -> KeptAnswer | None:
+        """The answer that is kept in a place."""
+        until, answer = self._kept.get(place, (0.0, None))
+        return answer if until > self._clock() else None
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._kept.clear()
+        self.kept_bytes = 0
+        self._stop_timer()
+
+    def _forget_old(self) -> None:
+        """Drop those whose time is up, and come again when that of the next one is: they are in the order of their times."""
+        self._stop_timer()
+        now = self._clock()
+        while self._kept:
+            place, (until, _) = next(iter(self._kept.items()))
+            if until > now:
+                self._timer = asyncio.get_running_loop().call_later(until - now, self._forget_old)
+                return
+            self._drop(place)
+
+    def _drop(self, place: bytes) -> None:
+        found = self._kept.pop(place, None)
+        if found is not None:
+            self.kept_bytes -= found[1].size
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

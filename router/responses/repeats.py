@@ -1,0 +1,169 @@
+"""Requests with an `Idempotency-Key`: one that was served gets the same answer again, and no target is called twice for it.
+
+A key belongs to its caller, and holds for one request: the same body, at the same route, with the same overrides. Only an
+answer that was served whole is kept. Whatever else became of the first request, its key is free again.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from router.contract.errors import BadRequest, IdempotencyMismatch, InProgress
+from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, Exchange
+from router.contract.facts import Ending, Read, Replayed
+from router.contract.relay import Headers, KeepingSink, Sink
+from router.contract.request import RequestView
+from router.contract.secret import read_callers_key
+from router.contract.words import Operation, Outcome
+from router.dialects.headers import BECAUSE, OVERHEAD, REQUEST_ID, header_text
+from router.dialects.overrides import PREFIX
+from router.dialects.requests import read_request
+from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswer, KeptAnswers
+from router.telemetry.tasks import HEAVY_BYTES, run_beside
+
+REPLAYED = ("x-tandem-replayed", "true")
+_MAX_KEY = 255
+_COME_BACK_SECONDS = 5.0
+_OWN_HEADERS = frozenset({REQUEST_ID, BECAUSE, OVERHEAD})
+"""Headers that speak of the request, and not of its answer."""
+_PASSING_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
+"""Those that were true for a moment only."""
+
+_T = TypeVar("_T")
+Answer = Callable[[Any, Exchange, Sink], Awaitable[Ending]]
+"""The rest of the road: takes the plan of an exchange, the exchange, and where its answer goes."""
+
+
+class _Running(Struct, eq=False):
+    """A request that holds its key. Others with the same key wait for its end."""
+
+    asked: bytes
+    ended: "asyncio.Future[None]"
+
+
+class _BoundedSink(KeepingSink):
+    """Passes an answer on unchanged, and keeps it unless it gets too long."""
+
+    def __init__(self, caller: Sink) -> None:
+        super().__init__(caller)
+        self.headers: Headers = ()
+        self._bytes = 0
+
+    @property
+    def is_too_long(self) -> bool:
+        return self._bytes > MAX_ANSWER_BYTES
+
+    def start(self, status: int, headers: Headers) -> None:
+        self.headers = headers
+        super().start(status, headers)
+
+    def write(self, data: bytes) -> None:
+        self._bytes += len(data)
+        if self.is_too_long:
+            self._pieces.clear()
+            self._caller.write(data)
+        else:
+            super().write(data)
+
+
+class Repeats:
+    """Knows which keys are in use, and what was answered to those that were."""
+
+    def __init__(self, kept: KeptAnswers | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.kept, self._clock = kept or KeptAnswers(), clock
+        self._running: dict[bytes, _Running] = {}
+
+    def once(self, answer: Answer) -> Answer:
+        """The same rest of the road, for a request that has a key: taken once for it, whoever asks again."""
+        return partial(self._serve, answer)
+
+    async def _serve(self, answer: Answer, plan: Any, exchange: Exchange, caller: Sink) -> Ending:
+        """Answer by what is kept for the key, else by the rest of the road.
+
+        Raises a `BadRequest` for a key that is none, an `IdempotencyMismatch` for one that another request has, and
+        `InProgress` where the deadline comes before the end of a request with the same key.
+        """
+        arrival = exchange.arrival
+        if arrival.operation is not Operation.CREATE or arrival.responses is not None:  # on a socket it is the handshake's
+            return await answer(plan, exchange, caller)
+        place = _place_of(arrival)
+        asked = await _beside_if_heavy(_digest, arrival)
+        while (running := self._running.get(place)) is not None:
+            _check(running.asked, asked)
+            await self._wait_for(running, exchange)
+        if (kept := self.kept.find(place)) is not None:
+            _check(kept.asked, asked)
+            return _say_again(kept, exchange, await _beside_if_heavy(read_request, arrival), caller)
+        return await self._serve_first(place, asked, exchange, caller, answer)
+
+    async def _serve_first(self, place: bytes, asked: bytes, exchange: Exchange, caller: Sink, answer: Answer) -> Ending:
+        sink = _BoundedSink(caller)
+        running = self._running[place] = _Running(asked, asyncio.get_running_loop().create_future())
+        try:
+            ending = await answer(exchange.plan, exchange, sink)
+            if ending.outcome is Outcome.SERVED and not sink.is_too_long:
+                self.kept.keep(place, KeptAnswer(exchange.id, asked, sink.headers, sink.body))
+            return ending
+        finally:
+            del self._running[place]
+            running.ended.set_result(None)
+
+    async def _wait_for(self, running: _Running, exchange: Exchange) -> None:
+        """Wait until a request with the same key is over. It may fail, or its caller may leave: then this one is the first."""
+        await asyncio.wait([running.ended], timeout=exchange.deadline.left(self._clock()))
+        if not running.ended.done():
+            words = f"a request with the same {IDEMPOTENCY_KEY} is still being answered. Send this one again later"
+            raise InProgress(words, retry_after_seconds=_COME_BACK_SECONDS)
+
+    def close(self) -> None:
+        """Forget all answers."""
+        self.kept.close()
+
+
+def _place_of(arrival: Arrival) -> bytes:
+    """Where an answer is kept: by the caller, the credential that came with the request, and the key. None can be read back."""
+    key = arrival.headers[IDEMPOTENCY_KEY]
+    if not (0 < len(key) <= _MAX_KEY and key.isascii() and key.isprintable()):
+        raise BadRequest(f"{IDEMPOTENCY_KEY}: send 1 to {_MAX_KEY} printable ASCII characters", param=IDEMPOTENCY_KEY)
+    whose = f"{arrival.caller.name}\0{read_callers_key(arrival.headers, arrival.dialect)}\0{key}"
+    return sha256(whose.encode("utf-8", "replace")).digest()
+
+
+def _digest(arrival: Arrival) -> bytes:
+    """What a request asks for: its route, its overrides and its body. SHA-256, for which processors have instructions."""
+    overrides = sorted(f"{name}: {value}" for name, value in arrival.headers.items() if name.startswith(PREFIX))
+    digest = sha256("\n".join([arrival.dialect, *overrides, ""]).encode("utf-8", "replace"))
+    digest.update(arrival.raw)
+    return digest.digest()
+
+
+async def _beside_if_heavy(work: Callable[[Arrival], _T], arrival: Arrival) -> _T:
+    return await run_beside(work, arrival) if len(arrival.raw) > HEAVY_BYTES else work(arrival)
+
+
+def _check(held: bytes, asked: bytes) -> None:
+    if held != asked:
+        raise IdempotencyMismatch(
+            f"this {IDEMPOTENCY_KEY} came with another request: another body, route or x-tandem-* header. "
+            "Use a new key for a new request, or send the same one again",
+            param=IDEMPOTENCY_KEY,
+        )
+
+
+def _lasts(header: tuple[str, str]) -> bool:
+    return header[0] not in _OWN_HEADERS and not header[0].startswith(_PASSING_HEADERS)
+
+
+def _say_again(kept: KeptAnswer, exchange: Exchange, view: RequestView, caller: Sink) -> Ending:
+    because = f"the same answer as to {kept.request_id}, which came with the same {IDEMPOTENCY_KEY}"
+    exchange.note(Read(view))
+    exchange.note(Replayed(because))
+    caller.start(200, ((REQUEST_ID, exchange.id), (BECAUSE, header_text(because)), REPLAYED, *filter(_lasts, kept.headers)))
+    caller.write(kept.body)
+    caller.end()
+    return Ending(Outcome.SERVED, 200)

@@ -1,0 +1,20 @@
+"""Fixtures for faults."""
+
+import contextlib
+
+import pytest
+
+from tests.tools.rig import KEY, Rig, rigged
+
+
+@pytest.fixture
+async def set_up(tmp_path, monkeypatch, listen):
+    """Set a rig up. When the test is over, the rules that hold for every fault are checked."""
+    monkeypatch.setenv("RIG_KEY", KEY)
+    read_log = listen()
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def begin(dialect: str = "chat", *, fast_url: str | None = None, **how: str) -> Rig:
+            return await stack.enter_async_context(rigged(tmp_path, dialect, how, fast_url, read_log))
+
+        yield begin

@@ -1,0 +1,303 @@
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from router.contract.entry import Attempt
+from router.contract.errors import UpstreamRefused
+from router.contract.facts import AttemptEnded
+from router.contract.target import Quota
+from router.contract.usage import Usage
+from router.dispatch.fair import Who
+from router.dispatch.queue import TargetQueue
+from router.dispatch.quota import WINDOW_SECONDS
+from tests.tools.loop_clock import JumpingLoop, jumping_clock, seconds_passed
+from tests.tools.values import make_target
+
+A, B, C = (Who("local", name) for name in "abc")
+SPARK = make_target()
+
+
+def queue_of(**quota):
+    return TargetQueue("spark", Quota(**quota))
+
+
+def enter(queue, who=A, tokens=100):
+    return queue.enter(who, tokens, seconds_passed)
+
+
+def ended(error=None, usage=None):
+    return AttemptEnded(0.0, SPARK, Attempt("spark", 200, None, 1.0), error, usage, None, False)
+
+
+def served(waiters):
+    return [waiter.who.session for waiter in waiters if waiter.permit is not None]
+
+
+@jumping_clock
+async def test_while_there_is_room_nobody_waits():
+    queue = queue_of(requests_per_minute=3)
+
+    waiters = [enter(queue) for _ in range(3)]
+
+    assert all(waiter.permit for waiter in waiters)
+    assert queue.length == 0
+    assert queue.expect(A, 100, 0.0).seconds == WINDOW_SECONDS
+
+
+@jumping_clock
+async def test_who_waits_is_let_in_the_moment_there_is_room():
+    queue = queue_of(requests_per_minute=1)
+    enter(queue)
+    waiter = enter(queue)
+
+    await waiter.let_in
+
+    assert seconds_passed() == pytest.approx(WINDOW_SECONDS, abs=0.01)
+    assert queue.length == 0
+
+
+@jumping_clock
+async def test_a_position_is_that_of_a_fair_order():
+    queue = queue_of(in_flight=1)
+    enter(queue)
+    waiters = [enter(queue, who) for who in (A, A, B)]
+
+    told = [queue.look(waiter, 0.0) for waiter in waiters]
+
+    assert [(each.position, each.length) for each in told] == [(2, 3), (3, 3), (1, 3)]
+    assert queue.expect(C, 100, 0.0).position == 2
+
+
+@jumping_clock
+async def test_sessions_take_turns_and_the_first_come_goes_first_within_one():
+    queue = queue_of(in_flight=1)
+    permit = enter(queue).permit
+    waiters = [enter(queue, who) for who in (A, A, B, B)]
+    order = []
+    for _ in waiters:
+        permit.end(seconds_passed(), ended())
+        (now_served,) = [waiter for waiter in waiters if waiter.permit and waiter not in order]
+        order.append(now_served)
+        permit = now_served.permit
+
+    assert [waiters.index(waiter) for waiter in order] == [2, 0, 3, 1]
+
+
+@jumping_clock
+async def test_who_leaves_leaves_nothing_behind():
+    queue = queue_of(requests_per_minute=1)
+    enter(queue)
+    waiter = enter(queue, B)
+
+    queue.leave(waiter, is_owed=False)
+
+    assert (queue.length, waiter.let_in.cancelled()) == (0, True)
+    await asyncio.sleep(WINDOW_SECONDS)
+    assert enter(queue, A).permit is not None
+    assert queue.meter.requests == 1
+
+
+@jumping_clock
+async def test_who_leaves_in_the_moment_of_its_turn_gives_it_back():
+    queue = queue_of(requests_per_minute=1)
+    enter(queue)
+    first, second = enter(queue, B), enter(queue, C)
+    await first.let_in
+
+    queue.leave(first, is_owed=False)
+
+    assert second.permit is not None
+    assert queue.meter.requests == 1
+
+
+@jumping_clock
+async def test_who_went_elsewhere_is_owed_and_a_greedy_session_leaves_it_its_share():
+    queue = queue_of(requests_per_minute=4)
+    for _ in range(4):
+        enter(queue)
+    for _ in range(3):
+        queue.miss(B, 100, seconds_passed())
+        queue.miss(A, 100, seconds_passed())
+    await asyncio.sleep(WINDOW_SECONDS - 1)
+    for _ in range(3):
+        queue.miss(B, 100, seconds_passed())
+        queue.miss(A, 100, seconds_passed())
+    await asyncio.sleep(1)
+
+    greedy = [enter(queue) for _ in range(4)]
+    expected = queue.look(greedy[2], seconds_passed())
+    modest = [enter(queue, B) for _ in range(2)]
+
+    assert len(served(greedy)) == 2
+    assert served(modest) == ["b", "b"]
+    assert expected.because.startswith("keeps the rest of its quota of 4 requests a minute for others for another ")
+
+
+@jumping_clock
+async def test_a_slot_is_given_back_once_however_often_its_call_ends():
+    queue = queue_of(in_flight=2)
+    permit = enter(queue).permit
+
+    for _ in range(3):
+        permit.end(seconds_passed(), ended())
+    permit.take_back(seconds_passed())
+
+    assert queue.meter.in_flight == 0
+
+
+@jumping_clock
+async def test_what_a_call_really_took_counts_once_it_is_known():
+    queue = queue_of(tokens_per_minute=1_000)
+    permit = enter(queue, tokens=500).permit
+    waiter = enter(queue, B, tokens=500)
+    assert waiter.permit is None
+
+    permit.end(seconds_passed(), ended(usage=Usage(20, 30)))
+
+    assert waiter.permit is not None
+
+
+@jumping_clock
+async def test_a_guess_of_what_it_took_changes_nothing():
+    queue = queue_of(tokens_per_minute=1_000)
+    permit = enter(queue, tokens=500).permit
+
+    permit.end(seconds_passed(), ended(usage=Usage(20, 30, is_estimated=True)))
+
+    assert queue.meter.tokens == 900
+
+
+@jumping_clock
+async def test_a_provider_that_refuses_for_its_limit_is_left_alone_for_as_long_as_it_says():
+    queue = queue_of(requests_per_minute=60)
+    refused = UpstreamRefused("spark", 429, b"", "", retry_after_seconds=7.0)
+    enter(queue).permit.end(seconds_passed(), ended(error=refused))
+    waiter = enter(queue)
+    assert queue.look(waiter, 0.0).because == "is at its rate limit for another 7 s"
+
+    await waiter.let_in
+
+    assert seconds_passed() == pytest.approx(7.0, abs=0.01)
+
+
+@jumping_clock
+async def test_a_new_quota_counts_at_once_for_who_waits_and_what_was_sent_still_counts():
+    queue = queue_of(requests_per_minute=1)
+    enter(queue)
+    waiters = [enter(queue) for _ in range(3)]
+
+    queue.follow(Quota(requests_per_minute=3))
+
+    assert len(served(waiters)) == 2
+    queue.follow(Quota())
+    assert len(served(waiters)) == 3
+
+
+@jumping_clock
+async def test_who_waits_longer_than_it_was_told_is_not_overtaken_any_more():
+    queue = queue_of(in_flight=1)
+    permit = enter(queue, A).permit
+    patient = enter(queue, A)
+    await asyncio.sleep(queue.look(patient, 0.0).seconds + 0.1)
+    newcomer = enter(queue, B)
+
+    permit.end(seconds_passed(), ended())
+
+    assert (patient.permit is not None, newcomer.permit) == (True, None)
+
+
+@jumping_clock
+async def test_a_queue_is_logged_when_it_forms_and_not_for_each_request(monkeypatch):
+    told = []
+    monkeypatch.setattr("router.telemetry.events.queue_formed", lambda **what: told.append(what))
+    queue = queue_of(requests_per_minute=1)
+    enter(queue)
+    waiters = [enter(queue) for _ in range(3)]
+    for waiter in waiters:
+        queue.leave(waiter, is_owed=False)
+    enter(queue)
+
+    assert told == [{"target": "spark", "seconds": WINDOW_SECONDS}]
+
+
+@jumping_clock
+async def test_its_picture_has_every_meter_and_who_waits():
+    queue = queue_of(requests_per_minute=1)
+    enter(queue)
+    enter(queue)
+
+    assert queue.picture(seconds_passed()) == {
+        "requests_per_minute": {"used": 1, "limit": 1},
+        "tokens_per_minute": {"used": 500, "limit": None},
+        "in_flight": {"used": 1, "limit": None},
+        "waiting": 1,
+        "missed": 1,
+    }
+
+
+STEP = some.one_of(
+    some.tuples(some.just("enter"), some.sampled_from([A, B, C, Who("other", "a")]), some.integers(1, 700)),
+    some.tuples(some.just("end"), some.integers(0, 9), some.just(0)),
+    some.tuples(some.just("leave"), some.integers(0, 9), some.booleans()),
+    some.tuples(some.just("sleep"), some.floats(0.1, 30), some.just(0)),
+)
+
+
+@settings(deadline=None)
+@given(
+    steps=some.lists(STEP, max_size=50),
+    requests=some.integers(1, 5) | some.none(),
+    tokens=some.integers(500, 3_000) | some.none(),
+    at_once=some.integers(1, 3) | some.none(),
+)
+def test_whatever_happens_limits_hold_everybody_has_its_turn_and_nothing_is_left_behind(steps, requests, tokens, at_once):
+    async def play():
+        queue = TargetQueue("spark", Quota(requests_per_minute=requests, tokens_per_minute=tokens, in_flight=at_once))
+        sent, waiting, under_way = [], [], []
+
+        def look():
+            for waiter in [waiter for waiter in waiting if waiter.permit is not None]:
+                waiting.remove(waiter)
+                under_way.append(waiter.permit)
+                sent.append((seconds_passed(), waiter.tokens))
+            now = seconds_passed()
+            minute = [size for at, size in sent if now - 60 < at <= now]
+            assert requests is None or len(minute) <= requests
+            assert tokens is None or len(minute) < 2 or sum(minute) <= tokens
+            assert at_once is None or len(under_way) <= at_once
+            assert queue.length == len(waiting)
+
+        async def rest(seconds):
+            until = seconds_passed() + seconds
+            while seconds_passed() < until:
+                await asyncio.sleep(min(0.5, until - seconds_passed()))
+                look()
+
+        for what, first, second in steps:
+            if what == "enter":
+                waiting.append(queue.enter(first, second, seconds_passed))
+            elif what == "end" and first < len(under_way):
+                under_way.pop(first).end(seconds_passed(), ended())
+            elif what == "leave" and first < len(waiting):
+                queue.leave(waiting.pop(first), is_owed=second)
+            elif what == "sleep":
+                await rest(first)
+            look()
+        for _ in range(2 * len(steps) + 2):  # nobody waits for ever
+            if not waiting and not under_way:
+                break
+            while under_way:
+                under_way.pop().end(seconds_passed(), ended())
+            look()
+            await rest(WINDOW_SECONDS)
+        assert (waiting, queue.length, queue.meter.in_flight) == ([], 0, 0)
+        await rest(2 * WINDOW_SECONDS)
+        queue.expect(A, 1, seconds_passed())
+        assert (queue.meter.requests, queue.meter.tokens, queue.is_idle) == (0, 0, True)
+        assert queue._shares._of == {}
+        assert queue._timer is None
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        runner.run(play())

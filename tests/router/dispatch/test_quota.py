@@ -1,0 +1,171 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from router.contract.target import Quota
+from router.dispatch.quota import WINDOW_SECONDS, Meter
+
+MINUTE = 60.0
+
+
+def full_meter(**quota):
+    """One whose requests of a minute were taken a second apart."""
+    meter = Meter(Quota(**quota))
+    for second in range(quota["requests_per_minute"]):
+        meter.take(10, float(second))
+    return meter
+
+
+def test_a_burst_passes_at_once_and_what_is_more_waits_until_the_first_is_a_minute_old():
+    meter = Meter(Quota(requests_per_minute=3))
+    for _ in range(3):
+        assert meter.has_room(1, 5.0)
+        meter.take(1, 5.0)
+
+    assert not meter.has_room(1, 5.0)
+    assert meter.wait(1, 10.0).seconds == WINDOW_SECONDS - 5
+    meter.expire(5.0 + WINDOW_SECONDS)
+    assert meter.has_room(1, 5.0 + WINDOW_SECONDS)
+
+
+def test_who_is_further_back_waits_for_a_later_one_and_beyond_the_quota_for_another_minute():
+    meter = full_meter(requests_per_minute=10)
+
+    waits = [meter.wait(1, 20.0, ahead).seconds for ahead in (0, 1, 9, 10, 11)]
+
+    assert waits == [41.0, 42.0, 50.0, 41.0 + WINDOW_SECONDS, 42.0 + WINDOW_SECONDS]
+    assert meter.wait(1, 20.0).limit == "quota of 10 requests a minute"
+
+
+def test_tokens_are_charged_as_expected_and_set_right_when_they_are_known():
+    meter = Meter(Quota(tokens_per_minute=1_000))
+    grant = meter.take(meter.expect_tokens(100), 0.0)
+    assert (meter.tokens, meter.has_room(600, 1.0)) == (500, False)
+
+    meter.end(grant, 1.0, prompt_tokens=100, output_tokens=20)
+
+    assert (meter.tokens, meter.has_room(600, 1.0)) == (120, True)
+    assert meter.expect_tokens(100) < 500  # answers are shorter than was thought
+
+
+def test_a_request_that_no_minute_could_hold_goes_when_the_minute_is_empty():
+    meter = Meter(Quota(tokens_per_minute=1_000))
+
+    assert meter.has_room(5_000, 0.0)
+    meter.take(10, 0.0)
+    assert not meter.has_room(5_000, 1.0)
+    assert meter.wait(5_000, 1.0).seconds >= WINDOW_SECONDS - 1
+    meter.expire(WINDOW_SECONDS)
+    assert meter.has_room(5_000, WINDOW_SECONDS)
+
+
+def test_the_wait_for_tokens_ends_when_enough_of_them_are_a_minute_old():
+    meter = Meter(Quota(tokens_per_minute=1_000))
+    meter.take(500, 0.0)
+    meter.take(400, 10.0)
+
+    assert meter.wait(100, 20.0).seconds == 0
+    assert meter.wait(300, 20.0).seconds == WINDOW_SECONDS - 20
+    assert meter.wait(700, 20.0).seconds == WINDOW_SECONDS - 10
+    assert meter.wait(300, 20.0, 1, 400).seconds == WINDOW_SECONDS - 10
+
+
+def test_calls_at_once_are_counted_until_each_is_over():
+    meter = Meter(Quota(in_flight=2))
+    first = meter.take(1, 0.0)
+    meter.take(1, 0.0)
+
+    assert not meter.has_room(1, 1.0)
+    assert meter.wait(1, 1.0).limit == "quota of 2 at once"
+    meter.end(first, 2.0)
+    assert meter.has_room(1, 2.0)
+
+
+def test_what_was_never_sent_counts_for_nothing():
+    meter = Meter(Quota(requests_per_minute=1, tokens_per_minute=100, in_flight=1))
+
+    meter.take_back(meter.take(90, 0.0))
+
+    assert (meter.requests, meter.tokens, meter.in_flight) == (0, 0, 0)
+    assert meter.has_room(90, 0.0)
+    meter.expire(WINDOW_SECONDS)
+    assert (meter.requests, meter.tokens) == (0, 0)
+
+
+def test_a_call_that_ends_after_its_minute_changes_nothing_of_the_next():
+    meter = Meter(Quota(tokens_per_minute=1_000))
+    long = meter.take(500, 0.0)
+    meter.expire(WINDOW_SECONDS)
+    meter.take(200, 70.0)
+
+    meter.end(long, 80.0, 100, 5_000)
+
+    assert meter.tokens == 200
+
+
+def test_a_provider_that_says_its_minute_is_full_is_believed():
+    meter = Meter(Quota(requests_per_minute=60))
+    meter.block(12.0)
+
+    assert not meter.has_room(1, 5.0)
+    assert (meter.wait(1, 5.0).seconds, meter.wait(1, 5.0).limit) == (7.0, "rate limit")
+    assert meter.next_change(5.0) == 12.0
+    assert meter.has_room(1, 12.0)
+
+
+@pytest.mark.parametrize(
+    ("quota", "tokens", "part"),
+    [
+        (Quota(requests_per_minute=60), 10_000, 1 / 60),
+        (Quota(tokens_per_minute=1_000), 100, 0.1),
+        (Quota(requests_per_minute=10, tokens_per_minute=1_000), 50, 0.1),
+        (Quota(requests_per_minute=10, tokens_per_minute=1_000), 500, 0.5),
+        (Quota(tokens_per_minute=1_000), 9_000, 1.0),
+        (Quota(in_flight=3), 100, 1.0),
+    ],
+)
+def test_a_request_takes_the_larger_part_of_both_limits(quota, tokens, part):
+    assert Meter(quota).part_of(tokens) == pytest.approx(part)
+
+
+STEPS = some.lists(
+    some.tuples(some.floats(0, 40), some.integers(1, 400), some.sampled_from(["keep", "end", "take back"])), max_size=80
+)
+
+
+@given(steps=STEPS, requests=some.integers(1, 6), tokens=some.integers(100, 900), at_once=some.integers(1, 4))
+def test_never_more_than_the_quota_is_sent_in_any_minute(steps, requests, tokens, at_once):
+    meter = Meter(Quota(requests_per_minute=requests, tokens_per_minute=tokens, in_flight=at_once))
+    now, sent, under_way = 0.0, [], []
+    for pause, size, what in steps:
+        now += pause
+        meter.expire(now)
+        if meter.has_room(size, now):
+            grant = meter.take(size, now)
+            if what == "take back":
+                meter.take_back(grant)
+                continue
+            sent.append((now, size))
+            under_way.append(grant)
+        if what == "end" and under_way:
+            meter.end(under_way.pop(0), now)
+
+        assert meter.in_flight == len(under_way) <= at_once
+        within = [each for each in sent if now - MINUTE < each[0] <= now]
+        assert len(within) <= requests
+        assert len(within) == 1 or sum(size for _, size in within) <= tokens
+
+
+@given(steps=STEPS, requests=some.integers(1, 6), tokens=some.integers(100, 900))
+def test_after_the_wait_that_it_tells_there_is_room(steps, requests, tokens):
+    meter = Meter(Quota(requests_per_minute=requests, tokens_per_minute=tokens))
+    now = 0.0
+    for pause, size, _ in steps:
+        now += pause
+        meter.expire(now)
+        wait = meter.wait(size, now).seconds
+        assert meter.has_room(size, now) is (wait == 0)
+        now += wait
+        meter.expire(now)
+        assert meter.has_room(size, now)
+        meter.take(size, now)

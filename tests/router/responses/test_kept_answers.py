@@ -1,0 +1,90 @@
+"""Answers in memory: how long, how many, and that nothing of them is left after that."""
+
+import asyncio
+
+from router.responses.kept_answers import KeptAnswer, KeptAnswers
+from tests.tools.loop_clock import jumping_clock
+
+
+def answer(name: str = "req_1", body: bytes = b"{}") -> KeptAnswer:
+    return KeptAnswer(name, b"digest", (("content-type", "application/json"),), body)
+
+
+def clocked(**more) -> KeptAnswers:
+    return KeptAnswers(clock=asyncio.get_running_loop().time, **more)
+
+
+@jumping_clock
+async def test_an_answer_is_found_in_its_place_and_nowhere_else():
+    kept = clocked()
+    kept.keep(b"a", answer())
+
+    assert kept.find(b"a").request_id == "req_1"
+    assert kept.find(b"b") is None
+
+
+@jumping_clock
+async def test_after_ten_minutes_it_is_gone_though_nobody_asks():
+    kept = clocked()
+    kept.keep(b"a", answer())
+    await asyncio.sleep(599)
+    assert kept.find(b"a") is not None
+
+    await asyncio.sleep(2)
+
+    assert (kept.find(b"a"), kept.kept_bytes) == (None, 0)
+
+
+@jumping_clock
+async def test_each_answer_has_its_own_ten_minutes():
+    kept = clocked()
+    kept.keep(b"a", answer())
+    await asyncio.sleep(300)
+    kept.keep(b"b", answer())
+    await asyncio.sleep(301)
+    assert (kept.find(b"a"), kept.kept_bytes) == (None, answer().size)
+
+    await asyncio.sleep(300)
+
+    assert kept.kept_bytes == 0
+
+
+@jumping_clock
+async def test_the_oldest_make_room():
+    kept = clocked(max_bytes=3 * answer(body=b"x" * 1_000).size)
+
+    for number in range(5):
+        kept.keep(b"%d" % number, answer(f"req_{number}", b"x" * 1_000))
+
+    assert [number for number in range(5) if kept.find(b"%d" % number)] == [2, 3, 4]
+    assert kept.kept_bytes == 3 * answer(body=b"x" * 1_000).size
+    kept.close()
+
+
+@jumping_clock
+async def test_a_place_holds_one_answer_the_newest():
+    kept = clocked()
+    kept.keep(b"a", answer("req_1"))
+    kept.keep(b"a", answer("req_2"))
+
+    assert kept.find(b"a").request_id == "req_2"
+    assert kept.kept_bytes == answer().size
+    kept.close()
+
+
+@jumping_clock
+async def test_closing_forgets_everything_and_leaves_no_timer():
+    kept, loop = clocked(), asyncio.get_running_loop()
+    timers, set_timer = [], loop.call_later
+    loop.call_later = lambda *given: timers.append(handle := set_timer(*given)) or handle
+    kept.keep(b"a", answer())
+
+    kept.close()
+
+    assert (kept.find(b"a"), kept.kept_bytes) == (None, 0)
+    assert all(timer.cancelled() for timer in timers)
+    assert timers
+
+
+def test_what_was_said_is_not_shown():
+    assert "secret words" not in repr(answer(body=b"secret words"))

@@ -1,0 +1,302 @@
+"""Requests with an idempotency key, against a road that does as it is told."""
+
+import asyncio
+import itertools
+
+import pytest
+from msgspec.structs import replace
+
+from router.contract.caller import Caller
+from router.contract.errors import BadRequest, IdempotencyMismatch, InProgress, UpstreamCut
+from router.contract.exchange import Deadline, Exchange
+from router.contract.facts import Ending, Replayed
+from router.contract.words import Dialect, Operation, Outcome
+from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswers
+from router.responses.repeats import Repeats
+from router.stores.memory.socket_responses import SocketResponses
+from tests.tools.exchanges import Told
+from tests.tools.houses import arrive
+from tests.tools.loop_clock import jumping_clock
+from tests.tools.sinks import RecordingSink
+
+SERVED = Ending(Outcome.SERVED, 200)
+HEADERS = (
+    ("x-tandem-request-id", "req_1"),
+    ("x-tandem-because", "looks like a quick edit"),
+    ("x-tandem-overhead-ms", "0.30"),
+    ("x-tandem-target", "spark"),
+    ("content-type", "application/json"),
+    ("x-ratelimit-remaining-requests", "9"),
+    ("x-request-id", "upstream-1"),
+)
+
+
+class Road:
+    """Repeats, and what comes after them. Its answer may be held back."""
+
+    def __init__(self, *endings, pieces=(b"one ", b"two")) -> None:
+        clock = asyncio.get_running_loop().time
+        self.repeats = Repeats(KeptAnswers(clock=clock), clock)
+        self.endings, self.pieces = list(endings) or [SERVED], pieces
+        self.calls = 0
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self._names = itertools.count(1)
+
+    async def answer(self, plan, exchange, sink) -> Ending:
+        self.calls += 1
+        ending = self.endings.pop(0) if len(self.endings) > 1 else self.endings[0]
+        sink.feed_from(None)
+        sink.start(200, HEADERS)
+        await self.go_on.wait()
+        if isinstance(ending, Exception):
+            raise ending
+        for piece in self.pieces:
+            sink.write(piece)
+        sink.end()
+        return ending
+
+    async def ask(self, key="k", *, headers=None, seconds=600.0, caller=None, responses=None, **arrival):
+        arrived = arrive(f"req_{next(self._names)}", headers={"idempotency-key": key, **(headers or {})}, **arrival)
+        arrived = replace(arrived, responses=responses, **({"caller": caller} if caller else {}))
+        began = asyncio.get_running_loop().time()
+        exchange, sink = Exchange(arrived, began, Deadline(began + seconds), Told()), RecordingSink()
+        sink.ending, sink.exchange = await self.repeats.once(self.answer)(exchange.plan, exchange, sink), exchange
+        return sink
+
+
+@jumping_clock
+async def test_the_same_request_again_gets_the_same_bytes_and_nobody_is_called():
+    road = Road()
+    first, again = await road.ask(), await road.ask()
+
+    assert (road.calls, first.body, again.body) == (1, b"one two", b"one two")
+    assert (again.ending, again.words) == (SERVED, ["start", "write", "end"])
+    assert first.words == ["feed_from", "start", "write", "end"]
+
+
+@jumping_clock
+async def test_it_has_the_headers_of_the_answer_and_its_own_of_the_request():
+    road = Road()
+    await road.ask()
+    again = await road.ask()
+
+    assert dict(again.headers) == {
+        "x-tandem-request-id": "req_2",
+        "x-tandem-because": "the same answer as to req_1, which came with the same idempotency-key",
+        "x-tandem-replayed": "true",
+        "x-tandem-target": "spark",
+        "content-type": "application/json",
+        "x-request-id": "upstream-1",
+    }
+    assert again.exchange.last(Replayed).because == dict(again.headers)["x-tandem-because"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"n": 2}, {"stream": True}, {"dialect": Dialect.RESPONSES}, {"headers": {"x-tandem-tier": "deep"}}],
+    ids=["body", "stream", "route", "override"],
+)
+@jumping_clock
+async def test_the_key_of_another_request_is_a_mismatch(more):
+    road = Road()
+    await road.ask()
+
+    with pytest.raises(IdempotencyMismatch) as raised:
+        await road.ask(**more)
+
+    assert (raised.value.status, raised.value.code, raised.value.param) == (409, "idempotency_mismatch", "idempotency-key")
+    assert road.calls == 1
+
+
+@jumping_clock
+async def test_what_an_sdk_counts_up_by_itself_makes_no_other_request_of_it():
+    road = Road()
+    await road.ask(headers={"x-stainless-retry-count": "0"})
+    await road.ask(headers={"x-stainless-retry-count": "1"})
+
+    assert road.calls == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"caller": Caller("ann")},
+        {"headers": {"authorization": "Bearer other"}},
+        {"headers": {"x-tandem-upstream-key": "other"}},
+        {"key": "K"},
+    ],
+    ids=["caller", "credential", "upstream key", "key"],
+)
+@jumping_clock
+async def test_a_key_is_its_callers_own(more):
+    road = Road()
+    await road.ask()
+    await road.ask(**more)
+
+    assert road.calls == 2
+
+
+@jumping_clock
+async def test_one_that_comes_while_the_first_runs_waits_and_gets_its_answer():
+    road = Road()
+    road.go_on.clear()
+    asking = [asyncio.get_running_loop().create_task(road.ask()) for _ in range(3)]
+    await asyncio.sleep(60)
+    assert (road.calls, [task.done() for task in asking]) == (1, [False] * 3)
+
+    road.go_on.set()
+    sinks = await asyncio.gather(*asking)
+
+    assert {sink.body for sink in sinks} == {b"one two"}
+    assert road.calls == 1
+    assert [sink.exchange.last(Replayed) is not None for sink in sinks] == [False, True, True]
+
+
+@jumping_clock
+async def test_one_that_differs_is_refused_while_the_first_runs():
+    road = Road()
+    road.go_on.clear()
+    first = asyncio.get_running_loop().create_task(road.ask())
+    await asyncio.sleep(0)
+
+    with pytest.raises(IdempotencyMismatch):
+        await road.ask(n=2)
+
+    road.go_on.set()
+    await first
+
+
+@jumping_clock
+async def test_one_whose_deadline_comes_first_is_told_to_come_again():
+    road = Road()
+    road.go_on.clear()
+    first = asyncio.get_running_loop().create_task(road.ask())
+    await asyncio.sleep(0)
+
+    with pytest.raises(InProgress) as raised:
+        await road.ask(seconds=30.0)
+
+    assert (raised.value.status, raised.value.code, raised.value.retry_after_seconds) == (409, "in_progress", 5.0)
+    road.go_on.set()
+    await first
+    assert road.calls == 1
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.SERVED])
+@jumping_clock
+async def test_only_what_was_served_is_kept(outcome):
+    road = Road(Ending(outcome, 200), SERVED)
+    first, second = await road.ask(), await road.ask()
+
+    assert (first.ending.outcome, second.ending.outcome, road.calls) == (outcome, Outcome.SERVED, 2)
+
+
+@jumping_clock
+async def test_a_failure_frees_the_key_for_one_of_those_who_wait_and_the_others_wait_for_that():
+    road = Road(UpstreamCut("spark", "x"), SERVED)
+    road.go_on.clear()
+    asking = [asyncio.get_running_loop().create_task(road.ask()) for _ in range(3)]
+    await asyncio.sleep(1)
+    road.go_on.set()
+
+    told = await asyncio.gather(*asking, return_exceptions=True)
+
+    assert isinstance(told[0], UpstreamCut)
+    assert [sink.body for sink in told[1:]] == [b"one two"] * 2
+    assert road.calls == 2
+
+
+@jumping_clock
+async def test_a_caller_who_leaves_frees_the_key():
+    road = Road()
+    road.go_on.clear()
+    first = asyncio.get_running_loop().create_task(road.ask())
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    road.go_on.set()
+
+    assert (await road.ask()).body == b"one two"
+    assert road.calls == 2
+
+
+@jumping_clock
+async def test_one_who_leaves_while_waiting_disturbs_nobody():
+    road = Road()
+    road.go_on.clear()
+    asking = [asyncio.get_running_loop().create_task(road.ask()) for _ in range(3)]
+    await asyncio.sleep(0)
+    asking[1].cancel()
+    await asyncio.wait([asking[1]])
+    road.go_on.set()
+
+    assert [(await asking[number]).body for number in (0, 2)] == [b"one two"] * 2
+    assert road.calls == 1
+
+
+@pytest.mark.parametrize(("size", "calls"), [(MAX_ANSWER_BYTES, 1), (MAX_ANSWER_BYTES + 1, 2)], ids=["a MiB", "more"])
+@jumping_clock
+async def test_an_answer_of_more_than_a_mebibyte_is_sent_whole_and_not_kept(size, calls):
+    road = Road(pieces=(b"x" * 1_000, b"y" * (size - 1_000)))
+    first, second = await road.ask(), await road.ask()
+
+    assert len(first.body) == len(second.body) == size
+    assert road.calls == calls
+
+
+@jumping_clock
+async def test_after_ten_minutes_the_key_is_free():
+    road = Road()
+    await road.ask()
+    await asyncio.sleep(601)
+    await road.ask(n=2)
+
+    assert road.calls == 2
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"operation": Operation.COUNT_TOKENS}, {"operation": Operation.COMPACT}, {"responses": SocketResponses(None)}],
+    ids=["count", "compaction", "socket"],
+)
+@jumping_clock
+async def test_only_create_calls_over_http_have_keys(more):
+    road = Road()
+    await road.ask(**more)
+    await road.ask(**more)
+
+    assert road.calls == 2
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9", "a\x7fb"], ids=["empty", "long", "not ASCII", "control"])
+@jumping_clock
+async def test_a_key_that_is_none_is_refused_with_words(key):
+    road = Road()
+
+    with pytest.raises(BadRequest, match="idempotency-key: send 1 to 255 printable ASCII characters"):
+        await road.ask(key)
+
+    assert road.calls == 0
+
+
+@jumping_clock
+async def test_a_large_body_is_compared_off_the_loop_and_all_the_same():
+    road = Road()
+    large = b'{"model": "auto", "messages": [{"role": "user", "content": "%s"}]}' % (b"x" * 600_000)
+    await road.ask(raw=large)
+    await road.ask(raw=large)
+    with pytest.raises(IdempotencyMismatch):
+        await road.ask(raw=large.replace(b"auto", b"deep"))
+
+    assert road.calls == 1
+
+
+@jumping_clock
+async def test_nothing_is_left_of_a_key_but_its_answer():
+    road = Road()
+    await road.ask()
+
+    assert road.repeats._running == {}
+    road.repeats.close()
+    assert road.repeats.kept.kept_bytes == 0

@@ -1,0 +1,343 @@
+"""In doubt, ask: whole requests, and the target that is asked about them."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from tests.tools.http import LONG, call, chat, request_bytes
+from tests.tools.running import two_targets
+from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, silent, stream
+
+PATH = "/v1/chat/completions"
+UNSURE = "the login page looks a bit off, can you have a look"
+"""A turn that goes to fast by a hair."""
+KEY = "sk-callers-own-key"
+
+
+def saying(text: str, after_seconds: float = 0.0):
+    """An answer of one word, after a while."""
+    message = {"role": "assistant", "content": text}
+    answer = answer_json({**CHAT_ANSWER, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+    async def script(wire, seen):
+        await asyncio.sleep(after_seconds)
+        await answer(wire, seen)
+
+    return script
+
+
+def first_question(question):
+    """An upstream that plays this script for questions, and answers all else."""
+
+    async def script(wire, seen):
+        await (question if is_question(seen) else answer_json(CHAT_ANSWER))(wire, seen)
+
+    return [script]
+
+
+def is_question(seen) -> bool:
+    return b"One word, QUICK or LONG" in seen.body
+
+
+def questions(*upstreams) -> list:
+    return [seen for each in upstreams for seen in each.seen if is_question(seen)]
+
+
+@pytest.fixture
+async def tandem(start, upstream, other_upstream):
+    """A Tandem that asks its fast target, which says that everything is long."""
+    prices = {"fast_extra": "price: {input: 1, output: 10},", "deep_extra": "price: {input: 3, output: 30},"}
+    config = two_targets(upstream.base_url, other_upstream.base_url, **prices, extra="second_opinion: {target: spark}")
+    upstream.scripts = first_question(saying("LONG"))
+    other_upstream.scripts = [answer_json(CHAT_ANSWER)]
+    return await start(config)
+
+
+async def ask(tandem, text=UNSURE, path=PATH, headers=None, **more):
+    return await call(tandem.port, path, chat(text, **more), headers=headers)
+
+
+async def explained(tandem, reply) -> dict:
+    name = reply.headers["x-tandem-request-id"]
+    return (await call(tandem.port, f"/tandem/decisions/{name}")).json
+
+
+async def test_a_turn_in_doubt_is_asked_about_and_decided_with_the_answer(tandem, upstream, other_upstream):
+    reply = await ask(tandem)
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "sage")
+    assert "the second opinion of spark says long" in reply.headers["x-tandem-because"]
+    assert len(questions(upstream)) == len(upstream.seen) == 1
+    told = await explained(tandem, reply)
+    assert told["second_opinion"]["answer"] == "long"
+    assert told["second_opinion"]["value_seconds"] > told["second_opinion"]["cost_seconds"] > 0
+    assert 0 < told["second_opinion"]["asked_ms"] < 400
+    lean = next(item for item in told["evidence"] if item["policy"] == "second_opinion")
+    assert lean["log_odds"] == pytest.approx(0.619, abs=0.001)
+
+
+async def test_the_row_has_the_questions_attempt_and_its_cost(tandem):
+    await ask(tandem)
+
+    (row,) = await tandem.entries()
+    question, served = json.loads(row["attempts"])
+    assert (question["target"], question["status"], question["error"], question["is_question"]) == ("spark", 200, None, True)
+    assert "is_question" not in served
+    assert row["target"] == "sage"
+    assert question["cost_usd"] == pytest.approx((5 * 1 + 2 * 10) / 1e6)
+    assert row["cost_usd"] == pytest.approx((5 * 1 + 2 * 10) / 1e6 + (5 * 3 + 2 * 30) / 1e6)
+
+
+async def test_the_time_of_the_question_is_not_told_as_our_own(tandem, upstream):
+    upstream.scripts = first_question(saying("quick", 0.15))
+
+    reply = await ask(tandem)
+
+    told = await explained(tandem, reply)
+    assert told["second_opinion"]["asked_ms"] >= 150
+    assert float(reply.headers["x-tandem-overhead-ms"]) < 100
+    assert told["overhead_ms"] < 100
+
+
+async def test_an_answer_that_agrees_leaves_the_tier(tandem, upstream):
+    upstream.scripts = first_question(saying("**Quick**."))
+
+    reply = await ask(tandem)
+
+    assert reply.headers["x-tandem-target"] == "spark"
+    assert float(reply.headers["x-tandem-score"]) < 0.2
+
+
+async def test_a_clear_turn_is_not_asked_about(tandem, upstream, other_upstream):
+    quick, long = await ask(tandem, "fix the typo in this line: retrun x"), await ask(tandem, LONG)
+
+    assert (quick.headers["x-tandem-target"], long.headers["x-tandem-target"]) == ("spark", "sage")
+    assert not questions(upstream, other_upstream)
+    assert (await explained(tandem, long))["second_opinion"] is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "more"), [({"x-tandem-tier": "fast"}, {}), ({}, {"model": "fast"}), ({}, {"model": "spark"})]
+)
+async def test_where_somebody_insists_nobody_is_asked(tandem, upstream, headers, more):
+    await ask(tandem, headers=headers, **more)
+
+    assert not questions(upstream)
+
+
+async def test_the_calls_that_follow_are_not_asked_about(tandem, upstream, other_upstream):
+    await ask(tandem)
+    call_made = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    messages = [
+        *chat(UNSURE)["messages"],
+        {"role": "assistant", "content": None, "tool_calls": [call_made]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "nothing"},
+    ]
+    reply = await call(tandem.port, PATH, {"model": "auto", "messages": messages})
+
+    assert reply.headers["x-tandem-target"] == "sage"
+    assert len(questions(upstream, other_upstream)) == 1
+
+
+async def test_the_same_request_again_is_not_asked_about_twice_and_decided_alike(tandem, upstream):
+    first, again = await ask(tandem), await ask(tandem)
+
+    assert (first.headers["x-tandem-target"], again.headers["x-tandem-target"]) == ("sage", "sage")
+    assert len(questions(upstream)) == 1
+    assert (await explained(tandem, again))["second_opinion"]["because"] == "it was asked before, for the same turn"
+    assert len((await explained(tandem, again))["attempts"]) == 1
+
+
+async def test_a_late_answer_is_left_out_and_delays_no_longer_than_it_may(tandem, upstream):
+    upstream.scripts = first_question(silent)
+    began = time.perf_counter()
+
+    reply = await ask(tandem)
+    took = time.perf_counter() - began
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
+    assert 0.39 <= took < 0.4 + 0.2  # a shared machine; the question itself is held to 50 ms below
+    told = await explained(tandem, reply)
+    assert 395 <= told["second_opinion"]["asked_ms"] < 450
+    assert told["second_opinion"]["answer"] == "late"
+    assert (told["attempts"][0]["error"], told["attempts"][0]["status"]) == ("late", None)
+    assert questions(upstream)[0].left.is_set()
+    assert tandem.house.state.live.statuses(tandem.house.plan.targets, time.perf_counter() + 1)["spark"].wait_seconds == 0
+
+
+@pytest.mark.parametrize("text", ["", "I would say it depends", "QUICK or LONG", "not long", '{"answer": 42}'])
+async def test_an_odd_answer_is_left_out(tandem, upstream, text):
+    upstream.scripts = first_question(saying(text))
+
+    reply = await ask(tandem)
+
+    assert reply.headers["x-tandem-target"] == "spark"
+    told = await explained(tandem, reply)
+    assert told["second_opinion"]["answer"] == "odd"
+    assert not [item for item in told["evidence"] if item["policy"] == "second_opinion"]
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        (answer_json({"error": {"message": "no"}}, 500), "upstream_refused"),
+        (answer_json({"error": {"message": "no"}}, 401), "upstream_auth"),
+        (answer_json(b"<html>"), "upstream_malformed"),
+    ],
+)
+async def test_a_question_that_fails_costs_the_turn_nothing(tandem, upstream, script, code):
+    upstream.scripts = first_question(script)
+
+    reply = await ask(tandem)
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
+    told = await explained(tandem, reply)
+    assert (told["second_opinion"]["answer"], told["attempts"][0]["error"]) == ("failed", code)
+
+
+async def test_a_target_that_cannot_be_reached_is_left_out(start, upstream, other_upstream):
+    third = "{name: gone, adapter: openai_http, base_url: 'http://127.0.0.1:9/v1', window_tokens: 1000}"
+    config = two_targets(upstream.base_url, other_upstream.base_url, extra="second_opinion: {target: gone}")
+    tandem = await start(config.replace("  deep:", f"      - {third}\n  deep:"))
+    upstream.scripts = other_upstream.scripts = [answer_json(CHAT_ANSWER)]
+
+    reply = await ask(tandem)
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
+    assert (await explained(tandem, reply))["attempts"][0]["error"] == "upstream_unreachable"
+
+
+async def test_a_question_that_is_told_to_wait_closes_the_target_as_any_call_would(tandem, upstream, other_upstream):
+    upstream.scripts = [answer_json({"error": {"message": "slow down"}}, 429, {"retry-after": "30"})]
+
+    await ask(tandem)
+    second = await ask(tandem, f"{UNSURE}, number 2")
+
+    assert len(questions(upstream)) == 1
+    assert second.headers["x-tandem-target"] == "sage"
+
+
+async def test_after_three_useless_answers_nobody_is_asked_for_a_while(tandem, upstream):
+    upstream.scripts = first_question(saying("perhaps"))
+
+    replies = [await ask(tandem, f"{UNSURE}, number {number}") for number in range(5)]
+
+    assert len(questions(upstream)) == 3
+    told = (await explained(tandem, replies[-1]))["second_opinion"]
+    assert (told["answer"], told["because"]) == ("not asked", "the last 3 questions got no usable answer")
+
+
+async def test_a_caller_who_leaves_meanwhile_closes_the_question_at_once(tandem, upstream, other_upstream):
+    upstream.scripts = first_question(silent)
+    _, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+    writer.write(request_bytes(PATH, chat(UNSURE, stream=True)))
+    await asyncio.wait_for(upstream.arrived.wait(), 5)
+    writer.close()
+
+    await asyncio.wait_for(upstream.seen[0].left.wait(), 0.2)
+
+    (row,) = await tandem.entries()
+    (attempt,) = json.loads(row["attempts"])
+    assert (row["outcome"], attempt["error"], attempt["is_question"]) == ("ABANDONED", "abandoned", True)
+    assert len(upstream.seen) == 1
+    assert not other_upstream.seen
+
+
+async def test_explain_says_that_it_would_ask_and_calls_nobody(tandem, upstream, other_upstream):
+    told = (await call(tandem.port, "/tandem/explain", chat(UNSURE))).json
+
+    assert told["second_opinion"]["answer"] == "would ask"
+    assert told["second_opinion"]["value_usd"] > told["second_opinion"]["cost_usd"] > 0
+    assert told["tier"] == "fast"
+    assert not upstream.seen
+    assert not other_upstream.seen
+    clear = (await call(tandem.port, "/tandem/explain", chat())).json["second_opinion"]
+    assert (clear["answer"], clear["because"]) == ("not asked", "no answer would change the tier")
+
+
+async def test_no_key_of_the_caller_and_no_more_than_900_characters_go_out(start, upstream, other_upstream):
+    rule = "rules: [{when: {words: login}, lean: -5.0}]"  # words so long would otherwise leave no doubt
+    extra = f"second_opinion: {{target: spark}}\n{rule}"
+    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url, extra=extra))
+    upstream.scripts = first_question(saying("LONG"))
+    other_upstream.scripts = [answer_json(CHAT_ANSWER)]
+    text = f"{UNSURE}, {'x' * 5_000} and {UNSURE}"
+    headers = {"authorization": f"Bearer {KEY}", "x-api-key": KEY, "openai-beta": "a", "x-client-request-id": "b"}
+
+    await ask(tandem, text, headers=headers, user="somebody", tools=[{"type": "function", "function": {"name": "look"}}])
+    (seen,) = questions(upstream)
+
+    assert KEY not in json.dumps(seen.headers) + seen.body.decode()
+    assert not {"authorization", "x-api-key", "openai-beta", "x-client-request-id"} & set(seen.headers)
+    assert set(seen.json) == {"model", "messages", "max_tokens"}
+    (message,) = seen.json["messages"]
+    words = message["content"].split("-" * 10)[1].strip()
+    assert len(words.replace("\n", "")) <= 900
+    assert words.startswith(UNSURE)
+    assert words.endswith(UNSURE)
+
+
+async def test_a_stream_is_served_as_ever_after_the_question(tandem, upstream, other_upstream):
+    other_upstream.scripts = [stream(*GOOD_CHAT_STREAM)]
+
+    reply = await ask(tandem, stream=True)
+
+    assert reply.headers["x-tandem-target"] == "sage"
+    assert reply.body == b"".join(GOOD_CHAT_STREAM)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "answer"),
+    [
+        ("messages", {"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+                      "content": [{"type": "text", "text": "Long"}], "usage": {"input_tokens": 4, "output_tokens": 1}}),
+        ("responses", {"id": "r", "object": "response", "status": "completed", "model": "m",
+                       "output": [{"type": "message", "role": "assistant",
+                                   "content": [{"type": "output_text", "text": "long."}]}],
+                       "usage": {"input_tokens": 4, "output_tokens": 1}}),
+    ],
+)  # fmt: skip
+async def test_a_target_of_another_dialect_is_asked_in_its_own(start, upstream, other_upstream, dialect, answer):
+    config = two_targets(upstream.base_url, other_upstream.base_url, extra="second_opinion: {target: spark}")
+    adapter = "anthropic_http" if dialect == "messages" else "openai_http"
+    config = config.replace("adapter: openai_http, dialect: chat", f"adapter: {adapter}, dialect: {dialect}", 1)
+    tandem = await start(config)
+    upstream.scripts = [answer_json(answer)]
+    other_upstream.scripts = [answer_json(CHAT_ANSWER)]
+
+    reply = await ask(tandem)
+
+    assert (reply.headers["x-tandem-target"], reply.json["choices"][0]["message"]["content"]) == ("sage", "hi")
+    (seen,) = questions(upstream)
+    assert seen.path == {"messages": "/v1/messages", "responses": "/v1/responses"}[dialect]
+    assert seen.json.get("max_tokens", seen.json.get("max_output_tokens")) == 64
+
+
+async def test_a_tiers_own_instructions_are_no_part_of_a_question_and_low_effort_is_asked_for_where_the_config_has_it(
+    start, upstream, other_upstream
+):
+    config = two_targets(
+        upstream.base_url,
+        other_upstream.base_url,
+        fast_extra="effort: {low: minimal},",
+        extra="second_opinion: {target: spark}",
+    ).replace("  fast:\n", "  fast:\n    instructions: be brief\n")
+    tandem = await start(config)
+    upstream.scripts = first_question(saying("LONG"))
+    other_upstream.scripts = [answer_json(CHAT_ANSWER)]
+
+    await ask(tandem)
+
+    (seen,) = questions(upstream)
+    assert "be brief" not in seen.body.decode()
+    assert seen.json["reasoning_effort"] == "minimal"
+
+
+async def test_without_the_setting_nobody_is_asked(pair, upstream, other_upstream):
+    reply = await ask(pair)
+
+    assert reply.headers["x-tandem-target"] == "spark"
+    assert not questions(upstream, other_upstream)
+    assert (await call(pair.port, "/tandem/explain", chat(UNSURE))).json["second_opinion"] is None
