@@ -1,10 +1,11 @@
 """Money and repeats (rows M): what is charged once is recorded once, and what is not known is never nothing.
 
-After each test every admitted request has its one entry, the next good request is served, and nothing is left behind.
+The fast target is behind a relay that cuts its answers into slices and is late by a little. After each test every admitted request has its one entry, the next good request is served, and nothing is left behind.
 """
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,31 +13,38 @@ from tests.tools.http import Reply, call, chat, request_bytes
 from tests.tools.raw import Caller
 from tests.tools.running import two_targets
 from tests.tools.speech import Speech, speak
+from tests.tools.toxic import Toxic, Toxics
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, answer_json, chat_frame, silent
 from tests.tools.waiting import until
 
 PATH = "/v1/chat/completions"
 KEY = {"idempotency-key": "order-66"}
+UNSTEADY = Toxics(jitter_seconds=0.002, slice_bytes=60)
 PRICED = "price: {input: 1000, output: 10000},"
 GOOD = answer_json(CHAT_ANSWER)  # 5 tokens in, 2 out: 0.025 USD
 UNUSABLE = answer_json(b"<html>" + b"x" * 394, headers={"content-type": "text/html"})  # 100 tokens' worth of bytes
 
 
 @pytest.fixture
-async def house(start, upstream, other_upstream):
+async def toxic(upstream):
+    async with Toxic(upstream.base_url) as relay:
+        relay.toxics = UNSTEADY
+        yield relay
+
+
+@pytest.fixture
+async def house(start, upstream, other_upstream, toxic):
     """Starts a Tandem, and looks afterwards whether anything is left of its requests."""
     started = []
 
     async def begin(*, fast_extra: str = PRICED, deep_extra: str = PRICED, extra: str = ""):
-        config = two_targets(
-            upstream.base_url, other_upstream.base_url, fast_extra=fast_extra, deep_extra=deep_extra, extra=extra
-        )
+        config = two_targets(toxic.base_url, other_upstream.base_url, fast_extra=fast_extra, deep_extra=deep_extra, extra=extra)
         started.append(tandem := await start(config))
         return tandem
 
     yield begin
     for tandem in started:
-        upstream.scripts = other_upstream.scripts = [GOOD]
+        toxic.toxics, upstream.scripts, other_upstream.scripts = Toxics(), [GOOD], [GOOD]
         assert (await call(tandem.port, PATH, chat("and now something else"))).status == 200
         await until(lambda tandem=tandem: not is_something_left(tandem), 2)
 
@@ -197,6 +205,27 @@ async def test_m5_an_unusable_answer_that_was_billed_and_the_one_that_served_are
     assert costs(row) == [pytest.approx(tokens / 1000 + 1.0), 0.025]
     assert row["cost_usd"] == pytest.approx(sum(costs(row)))
     assert (row["input_tokens"], row["output_tokens"], row["target"]) == (5, 2, "sage")
+
+
+@pytest.mark.parametrize("then", ["closes", "resets"])
+async def test_m5_an_answer_that_was_lost_on_its_way_is_paid_for_and_so_is_the_one_in_its_place(
+    house, toxic, upstream, other_upstream, then
+):
+    upstream.scripts = other_upstream.scripts = [GOOD]
+    toxic.toxics = replace(UNSTEADY, limit_bytes=200, then=then)
+    tandem = await house()
+
+    reply = await call(tandem.port, PATH, chat(), KEY)
+    again = await call(tandem.port, PATH, chat(), KEY)
+
+    assert (reply.headers["x-tandem-target"], again.headers["x-tandem-replayed"]) == ("sage", "true")
+    first, second = await entries_of(tandem, 2)
+    lost, served = first["attempts"]
+    assert (lost["error"], lost["usage"]["is_estimated"], served["cost_usd"]) == ("upstream_cut", True, 0.025)
+    assert lost["cost_usd"] > 0
+    assert first["cost_usd"] == pytest.approx(lost["cost_usd"] + 0.025)
+    assert (second["cost_usd"], second["attempts"]) == (0.0, [])
+    assert (len(upstream.seen), len(other_upstream.seen)) == (1, 1)
 
 
 async def test_m5_a_refusal_is_no_cost(house, upstream, other_upstream):
