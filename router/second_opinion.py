@@ -4,6 +4,7 @@ The value of that is worked out in `decide.doubt`, the call is made in `dispatch
 what becomes of the answer.
 """
 
+import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from router.contract.decision import SecondOpinion
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
 from router.decide.choose import Rules
-from router.decide.doubt import cost_of_asking, decide_with, value_of_asking, why_never
+from router.decide.doubt import LONG, QUICK, cost_of_asking, decide_with, value_of_asking, why_never
 from router.dispatch.fair import Who
 from router.dispatch.outgoing import Reachable
 from router.dispatch.question import LATE, ask, estimate_tokens
@@ -22,7 +23,7 @@ from router.dispatch.queues import Queues
 from router.sense.features import shown_words
 from router.sessions.marks import mark_turn
 
-WOULD_ASK, NOT_ASKED, LONG, QUICK, ODD, FAILED = "would ask", "not asked", "long", "quick", "odd", "failed"
+WOULD_ASK, NOT_ASKED, ODD, FAILED = "would ask", "not asked", "odd", "failed"
 _BEING_ASKED = ""
 _MAX_TURNS = 512
 _USELESS_IN_A_ROW, _REST_SECONDS = 3, 600.0
@@ -75,7 +76,11 @@ class Adviser:
             if permit is None:
                 return _with_opinion(decided, replace(opinion, answer=NOT_ASKED, because=f"{target.name} has no room now"))
         self._remember(key, _BEING_ASKED)
-        asked = await ask(exchange, self._reachable, words, self._max_wait_seconds, self._clock, permit)
+        try:
+            asked = await ask(exchange, self._reachable, words, self._max_wait_seconds, self._clock, permit)
+        except asyncio.CancelledError:
+            self._answers.pop(key, None)  # nobody was there for the answer: whoever comes again may ask
+            raise
         ended = asked.ended
         said = LATE if ended.attempt.error == LATE else FAILED if ended.attempt.error else read_answer(asked.text) or ODD
         self._remember(key, said)

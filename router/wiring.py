@@ -13,10 +13,12 @@ from router.config.models import SHIPPED_MODELS, Config
 from router.contract.economics import Economics, TurnSize
 from router.contract.entry import FinishedWork
 from router.contract.exchange import Exchange, Observer
+from router.contract.facts import Decided
 from router.contract.limits import Limits
 from router.contract.relay import Upstream, Warmable
 from router.contract.stores import EntryStore, ResponseStore, SessionStore
 from router.decide.choose import Rules, target_without_quotas
+from router.decide.doubt import rules_with
 from router.decide.estimate import find_rival, worth_waiting
 from router.decide.ratios import learn_ratios
 from router.dispatch.dispatch import Dispatcher, QuotaSense
@@ -199,7 +201,13 @@ def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rul
 
 def quota_sense_of(rules: Rules) -> QuotaSense:
     """What the decision knows of quotas, for the room that keeps them."""
-    return QuotaSense(worth_waiting, lambda decided: target_without_quotas(rules, decided.view, decided.decision.signals))
+
+    def missed(decided: Decided) -> str:
+        decision, asked = decided.decision, decided.decision.second_opinion
+        heard = rules if asked is None else rules_with(rules, asked.target, asked.answer)
+        return target_without_quotas(heard, decided.view, decision.signals)
+
+    return QuotaSense(worth_waiting, missed)
 
 
 def build_edge(house: House, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:

@@ -17,6 +17,8 @@ from router.decide.estimate import costs_of
 
 SECOND_OPINION = "second_opinion"
 """Who holds it among the evidence."""
+LONG, QUICK = "long", "quick"
+"""What it can say."""
 RIGHT_SHARE = 0.65
 """How often an opinion is taken to be right. Less than what is hoped for, so that one that is right in 60 of 100 does no harm
 on real prompts: decisions/0021 has the figures."""
@@ -78,7 +80,14 @@ class _Said:
         return self.opinions
 
 
+def rules_with(rules: Rules, target: str, said: str) -> Rules:
+    """The rules with one lean more: what a target said, `long` or `quick`. Whatever else it said changes nothing."""
+    if said not in (LONG, QUICK):
+        return rules
+    lean = Lean(LOG_ODDS if said == LONG else -LOG_ODDS, f"the second opinion of {target} says {said}")
+    return dataclasses.replace(rules, policies=(*rules.policies, _Said((lean,))))
+
+
 def decide_with(rules: Rules, view: RequestView, signals: Signals, target: str, said: str) -> Decision:
-    """The decision with one lean more: what a target said, `long` or `quick`."""
-    lean = Lean(LOG_ODDS if said == "long" else -LOG_ODDS, f"the second opinion of {target} says {said}")
-    return decide(dataclasses.replace(rules, policies=(*rules.policies, _Said((lean,)))), view, signals)
+    """The decision with what a target said."""
+    return decide(rules_with(rules, target, said), view, signals)

@@ -13,6 +13,8 @@ from router.contract.target import Target
 REQUEST_ID = "x-tandem-request-id"
 BECAUSE = "x-tandem-because"
 OVERHEAD = "x-tandem-overhead-ms"
+QUEUED = ("x-tandem-target", "queued")
+"""Who serves, in a head that goes out while the request waits for a quota: nobody yet."""
 _MAX_BECAUSE = 240
 _MAX_EXPLAIN = 4_000
 

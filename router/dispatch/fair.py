@@ -83,12 +83,15 @@ class _Share(_Taken):
 class Shares:
     """What every session has taken of one quota within a minute, and what it is owed."""
 
-    __slots__ = ("_callers", "_of", "_window_seconds")
+    __slots__ = ("_callers", "_entitlements", "_of", "_owed", "_window_seconds")
 
     def __init__(self, window_seconds: float) -> None:
         self._of: dict[Who, _Share] = {}
         self._callers: dict[str, _Taken] = {}
         self._window_seconds = window_seconds
+        self._entitlements: dict[Who, float] | None = None
+        self._owed: float | None = None
+        """Kept until something changes: everybody who waits is asked about, and the answer is in the sum of all."""
 
     @property
     def misses(self) -> int:
@@ -113,6 +116,7 @@ class Shares:
         share, miss = self._share(who), Miss(who, amount, now)
         share.missed += amount
         share.misses.append(miss)
+        self._change()
         return miss
 
     def forgive(self, miss: Miss) -> None:
@@ -138,8 +142,9 @@ class Shares:
         entitled = self._entitled()
         if own.amount + amount <= entitled[who] + _NEARLY:
             return True
-        owed = math.fsum(share.owed(entitled[other]) for other, share in self._of.items() if other != who)
-        return free - amount >= owed - _NEARLY
+        if self._owed is None:
+            self._owed = math.fsum(share.owed(entitled[other]) for other, share in self._of.items())
+        return free - amount >= self._owed - own.owed(entitled[who]) - _NEARLY
 
     def line_up(self, asking: Iterable[_A]) -> list[_A]:
         """In the order in which they are served if nobody else comes: least taken first, and who was served has taken."""
@@ -165,7 +170,12 @@ class Shares:
         """How much of a minute a session may take now, whatever the others do."""
         return self._entitled().get(who, 1.0)
 
+    def _change(self) -> None:
+        self._entitlements = self._owed = None
+
     def _entitled(self) -> dict[Who, float]:
+        if self._entitlements is not None:
+            return self._entitlements
         callers: dict[str, list[Who]] = {}
         for who in self._of:
             callers.setdefault(who.caller, []).append(who)
@@ -175,12 +185,14 @@ class Shares:
         for caller, sessions in callers.items():
             part = equal_part([self._of[who].asked for who in sessions], min(most, asked[caller]))
             found.update(dict.fromkeys(sessions, part))
+        self._entitlements = found
         return found
 
     def _count(self, who: Who, amount: float, requests: int) -> _Share:
         share, caller = self._share(who), self._callers.setdefault(who.caller, _Taken())
         share.add(amount, requests)
         caller.add(amount, requests)
+        self._change()
         if not caller.requests:
             del self._callers[who.caller]
         return share
@@ -196,6 +208,7 @@ class Shares:
         miss.is_owed = False
         share.misses.remove(miss)
         share.missed = share.missed - miss.amount if share.misses else 0.0
+        self._change()
         self._forget_if_idle(miss.who, share)
 
     def _forget_if_idle(self, who: Who, share: _Share) -> None:

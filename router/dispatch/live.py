@@ -4,6 +4,8 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from router.contract.errors import TandemError, TiersBusy, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
@@ -92,9 +94,12 @@ class LiveStatistics:
             if news in live.waiters:
                 live.waiters.remove(news)
 
-    def is_sooner(self, target: Target, seconds: float, now: float) -> bool:
-        """Whether a request that has waited so long elsewhere would wait less there."""
+    def is_sooner(self, target: Target, signals: Signals, view: RequestView, seconds: float, now: float) -> bool:
+        """Whether a request that has waited so long elsewhere would wait less there, for a limit or a quota as well."""
         status = self._of(target).status(now)
+        if self.limits.told or self.queues.is_on:
+            signals = self.heed_limits(replace(signals, statuses={target.name: status}), view, now)
+            status = signals.statuses[target.name]
         return not status.closed_seconds and status.wait_seconds < seconds
 
     def usual_seconds(self, target: Target, prompt_tokens: int) -> float:

@@ -18,6 +18,12 @@ _PASSED_HEADERS = frozenset(
 _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
 _MAX_PASSED, _MAX_PASSED_BYTES = 40, 6_000
 """The hosts that send most send half as many."""
+STREAM_HEADERS = (
+    ("content-type", "text/event-stream; charset=utf-8"),
+    ("cache-control", "no-cache"),
+    ("x-accel-buffering", "no"),
+)
+"""What every stream begins with: proxies on the way must not buffer or cache it."""
 
 _name_of = itemgetter(0)
 
@@ -67,10 +73,5 @@ def without_type(headers: Headers) -> Headers:
 
 
 def stream_headers(headers: Headers, request_id: str, guard: KeyGuard) -> Headers:
-    """A stream's own headers. Its type is set again, and proxies on the way must not buffer or cache it."""
-    return (
-        ("content-type", "text/event-stream; charset=utf-8"),
-        ("cache-control", "no-cache"),
-        ("x-accel-buffering", "no"),
-        *passed_headers(headers, request_id, guard, _is_passed_by_stream),
-    )
+    """A stream's own headers. Its type is set again."""
+    return (*STREAM_HEADERS, *passed_headers(headers, request_id, guard, _is_passed_by_stream))

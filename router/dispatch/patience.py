@@ -48,7 +48,8 @@ class Patience:
             return
         now = relay.order.clock()
         waited = now - relay.opened.at
-        if any(self._live.is_sooner(target, waited, now) for target in self._others):
+        signals, view = relay.order.decision.signals, relay.view
+        if any(self._live.is_sooner(target, signals, view, waited, now) for target in self._others):
             name = relay.opened.target.name
             relay.fail(UpstreamQueued(name, f'target "{name}" had not begun after {waited:.1f} s'))
         else:

@@ -2,86 +2,34 @@
 
 import asyncio
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TypeVar
-
-from msgspec import Struct
 
 from router.contract.errors import UpstreamRefused
 from router.contract.facts import AttemptEnded
 from router.contract.request import JsonObject
 from router.contract.target import Quota
-from router.dispatch.fair import Miss, Shares, Who
+from router.dispatch.fair import Shares, Who
 from router.dispatch.quota import WINDOW_SECONDS, Grant, Meter
+from router.dispatch.waiter import Ask, Expected, Permit, Waiter
 from router.telemetry import events
 
 _LEAST_SECONDS, _NEARLY = 0.001, 1e-9
 _BLOCKED_SECONDS = 1.0
 """How long a provider is left alone that refuses for its rate limit, and names no time."""
+_MOST_AT_ONCE = 16
+"""So many are let in before the loop may see to something else: who is next is worked out anew for each."""
+_FEW, _FEWS_SECONDS, _MOST_STALE_SECONDS = 20, 0.01, 0.5
+"""How old a look at a long queue may be: so long for every few who wait in it, since a look at all of them takes longer."""
 _TOLD_SECONDS = 60.0
 """Not more often than this is it logged that a queue has formed."""
 _TOO_MANY = 429
 
 
-class Expected(Struct, frozen=True):
-    """A wait as it looks now: how long, why in words that follow the target's name, and who else waits."""
-
-    seconds: float
-    because: str = ""
-    position: int = 1
-    length: int = 1
-
-
-class Ask:
-    """What one request asks for: so many tokens, which are such a part of a minute. Numbers go by arrival."""
-
-    __slots__ = ("amount", "due", "number", "tokens", "who")
-
-    def __init__(self, who: Who, tokens: int, amount: float, number: int) -> None:
-        self.who, self.tokens, self.amount, self.number = who, tokens, amount, number
-        self.due = math.inf
-        """When it was to have its turn, as it looked when it came."""
-
-
-class Waiter(Ask):
-    """One request in the queue."""
-
-    __slots__ = ("let_in", "miss")
-
-    def __init__(self, ask: Ask, let_in: "asyncio.Future[Permit]") -> None:
-        super().__init__(ask.who, ask.tokens, ask.amount, ask.number)
-        self.let_in = let_in
-        self.miss: Miss | None = None
-        """What is owed for the wait, once it is one."""
-
-    @property
-    def permit(self) -> "Permit | None":
-        """The permit, once it has its turn."""
-        return self.let_in.result() if self.let_in.done() and not self.let_in.cancelled() else None
-
-
 _A = TypeVar("_A", bound=Ask)
 _due = attrgetter("due")
-
-
-class Permit:
-    """The right to make one call. It is given back when the call is over, in whatever way."""
-
-    __slots__ = ("_grant", "_queue", "amount", "who")
-
-    def __init__(self, queue: "TargetQueue", grant: Grant, who: Who, amount: float) -> None:
-        self._queue, self._grant, self.who, self.amount = queue, grant, who, amount
-
-    def end(self, now: float, ended: AttemptEnded | None) -> None:
-        """The call is over."""
-        if self._grant.is_open:
-            self._queue.end(self._grant, now, ended)
-
-    def take_back(self, now: float) -> None:
-        """There was no call."""
-        if self._grant.is_open:
-            self._queue.take_back(self._grant, now)
 
 
 class TargetQueue:
@@ -94,7 +42,7 @@ class TargetQueue:
         self._numbers = 0
         self._timer: asyncio.TimerHandle | None = None
         self._clock: Callable[[], float] = lambda: 0.0
-        self._told_at = -math.inf
+        self._told_at = self._looked_at = -math.inf
 
     @property
     def length(self) -> int:
@@ -103,7 +51,8 @@ class TargetQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing would be lost with it."""
+        """Whether nothing would be lost with it: nobody waits, and nothing was sent for a minute."""
+        self._expire(self._clock())
         return not self._waiting and not self._permits
 
     def picture(self, now: float) -> JsonObject:
@@ -124,8 +73,11 @@ class TargetQueue:
         return self._expect(ask, [*self._waiting, ask], now)
 
     def look(self, waiter: Waiter, now: float) -> Expected:
-        """The same for one that waits."""
-        return self._expect(waiter, self._waiting, now)
+        """The same for one that waits. All are looked at together, and in a long queue not for each that asks."""
+        age = min(len(self._waiting) // _FEW * _FEWS_SECONDS, _MOST_STALE_SECONDS)
+        if now >= self._looked_at + age:
+            self._look_at_all(now)
+        return waiter.expected
 
     def enter(self, who: Who, prompt_tokens: int, clock: Callable[[], float]) -> Waiter:
         """Ask for a permit. Where there is room, and nobody goes first, the waiter has it at once."""
@@ -136,7 +88,8 @@ class TargetQueue:
         self._let_in(now)
         if waiter.permit is None:
             waiter.miss = self._shares.miss(who, waiter.amount, now)
-            waiter.due = now + self.look(waiter, now).seconds
+            waiter.expected = self._expect(waiter, self._waiting, now)
+            waiter.due = now + waiter.expected.seconds
             self._set_timer(now)
             self._tell_formed(now)
         return waiter
@@ -159,7 +112,7 @@ class TargetQueue:
         waiter.let_in.cancel()
         if waiter.miss is not None and not is_owed:
             self._shares.forgive(waiter.miss)
-        self._let_in(self._clock())
+        self._set_timer(self._clock(), is_soon=True)  # many may leave in one moment
 
     def miss(self, who: Who, prompt_tokens: int, now: float) -> None:
         """A request went elsewhere because of the quota."""
@@ -216,7 +169,9 @@ class TargetQueue:
     def _let_in(self, now: float) -> None:
         """Let in whoever may go, in the order of least taken. One that is held back for others holds up nobody else."""
         self._expire(now)
-        while (waiter := self._next(now)) is not None:
+        for _ in range(_MOST_AT_ONCE):
+            if (waiter := self._next(now)) is None:
+                break
             self._waiting.remove(waiter)
             if waiter.miss is not None:
                 self._shares.forgive(waiter.miss)
@@ -224,9 +179,14 @@ class TargetQueue:
             permit = self._permits[grant] = Permit(self, grant, waiter.who, waiter.amount)
             self._shares.take(waiter.who, waiter.amount)
             waiter.let_in.set_result(permit)
+        else:
+            self._set_timer(now, is_soon=True)
+            return
         self._set_timer(now)
 
     def _next(self, now: float) -> Waiter | None:
+        if not self.meter.has_room(0, now):
+            return None
         for waiter in self._line_up(self._waiting, now):
             if not self.meter.has_room(waiter.tokens, now):
                 return None
@@ -246,41 +206,68 @@ class TargetQueue:
     def _may_take(self, who: Who, amount: float, free: float) -> bool:
         return not self.meter.counts_minutes or self._shares.may_take(who, amount, free)
 
-    def _set_timer(self, now: float) -> None:
+    def _set_timer(self, now: float, *, is_soon: bool = False) -> None:
+        loop = asyncio.get_running_loop()
         if self._timer is not None:
+            if self._waiting and self._timer.when() <= loop.time() + _LEAST_SECONDS:
+                return
             self._timer.cancel()
             self._timer = None
-        if not self._waiting:
-            return
+        if self._waiting and (change := now if is_soon else self._next_change(now)) is not None:
+            self._timer = loop.call_later(max(change - now, _LEAST_SECONDS), self._wake)
+
+    def _next_change(self, now: float) -> float | None:
         changes = [at for at in (self.meter.next_change(now), self._shares.next_change()) if at is not None]
         changes += [waiter.due for waiter in self._waiting if now < waiter.due < math.inf]
-        if changes:
-            seconds = max(min(changes) - now, _LEAST_SECONDS)
-            self._timer = asyncio.get_running_loop().call_later(seconds, lambda: self._let_in(self._clock()))
+        return min(changes, default=None)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self._let_in(self._clock())
 
     def _tell_formed(self, now: float) -> None:
         if len(self._waiting) == 1 and now - self._told_at >= _TOLD_SECONDS:
             self._told_at = now
-            events.queue_formed(target=self._name, seconds=round(self.look(self._waiting[0], now).seconds, 1))
+            events.queue_formed(target=self._name, seconds=round(self._waiting[0].expected.seconds, 1))
 
     def _expect(self, ask: Ask, everybody: Sequence[Ask], now: float) -> Expected:
+        """What the wait looks like for one that has just come."""
         self._expire(now)
         line = self._line_up(everybody, now)
         ahead = line[: line.index(ask)]
-        wait = self.meter.wait(ask.tokens, now, len(ahead), sum(other.tokens for other in ahead))
-        seconds, because = wait.seconds, f"is at its {wait.limit}"
         own = ask.amount + math.fsum(other.amount for other in ahead if other.who == ask.who)
+        seconds, because = self._wait_behind(ask, len(ahead), sum(other.tokens for other in ahead), own, now)
+        return _expected(seconds, because, len(ahead) + 1, len(line))
+
+    def _look_at_all(self, now: float) -> None:
+        """The same for all that wait, in one go. Once they are due, only those go first who are due earlier."""
+        self._expire(now)
+        self._looked_at, in_turn = now, self._waits_in_turn(now)
+        own: defaultdict[Who, float] = defaultdict(float)
+        line, tokens = self._line_up(self._waiting, now), 0
+        for position, waiter in enumerate(line):
+            own[waiter.who] += waiter.amount
+            seconds, because = self._wait_behind(waiter, position, tokens, own[waiter.who], now)
+            seconds = min(seconds, max(waiter.due - now, in_turn[waiter.number]))
+            waiter.expected = _expected(seconds, because, position + 1, len(line))
+            tokens += waiter.tokens
+
+    def _waits_in_turn(self, now: float) -> dict[int, float]:
+        """How long each would wait behind those who are due earlier."""
+        found, tokens = {}, 0
+        for position, waiter in enumerate(sorted(self._waiting, key=_due)):
+            found[waiter.number] = self.meter.wait(waiter.tokens, now, position, tokens).seconds
+            tokens += waiter.tokens
+        return found
+
+    def _wait_behind(self, ask: Ask, ahead: int, tokens_ahead: int, own: float, now: float) -> tuple[float, str]:
+        """How long behind so many others, and for what. `own` is what its session asks for up to here, and with it."""
+        wait = self.meter.wait(ask.tokens, now, ahead, tokens_ahead)
         if not self._may_take(ask.who, own, max(self.meter.free_part(), own)):
             share = self._wait_for_share(ask.who, own, now)
-            if share > seconds:
-                seconds, because = share, f"keeps the rest of its {wait.limit} for others"
-        if ask.due < math.inf:  # from then on only those go first who are due earlier
-            earlier = [other for other in everybody if other.due < ask.due]
-            in_turn = self.meter.wait(ask.tokens, now, len(earlier), sum(other.tokens for other in earlier))
-            seconds = min(seconds, max(ask.due - now, in_turn.seconds))
-        if seconds:
-            because = f"{because} for another {math.ceil(seconds)} s"
-        return Expected(seconds, because, len(ahead) + 1, len(line))
+            if share > wait.seconds:
+                return share, f"keeps the rest of its {wait.limit} for others"
+        return wait.seconds, f"is at its {wait.limit}"
 
     def _wait_for_share(self, who: Who, amount: float, now: float) -> float:
         """Until enough of what a session has taken is a minute old."""
@@ -291,3 +278,8 @@ class TargetQueue:
                 if excess <= _NEARLY:
                     return max(_LEAST_SECONDS, grant.at + WINDOW_SECONDS - now)
         return WINDOW_SECONDS
+
+
+def _expected(seconds: float, because: str, position: int, length: int) -> Expected:
+    told = f"{because} for another {math.ceil(seconds)} s" if seconds else because
+    return Expected(seconds, told, position, length)

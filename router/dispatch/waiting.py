@@ -15,15 +15,16 @@ from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Outcome
-from router.dialects.headers import header_text, id_headers
+from router.dialects.headers import QUEUED, header_text, id_headers
 from router.dialects.queued import decision_comment, waiting_comment
 from router.dialects.refusals import failure_event
 from router.dispatch.fair import Who
 from router.dispatch.order import Order
-from router.dispatch.queue import Expected, Permit, TargetQueue, Waiter
+from router.dispatch.passed_headers import STREAM_HEADERS
+from router.dispatch.queue import TargetQueue
 from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS
+from router.dispatch.waiter import Expected, Permit, Waiter
 
-_QUEUED = "queued"
 _LOOK_SECONDS = 0.5
 """How often a request that waits looks whether it is still worth it."""
 _LEAST_SECONDS = 0.1
@@ -86,9 +87,8 @@ class WaitingSink:
         decision = self._order.decision
         return (
             *id_headers(self._order.exchange.id),
-            ("content-type", "text/event-stream"),
-            ("cache-control", "no-cache"),
-            ("x-tandem-target", _QUEUED),
+            *STREAM_HEADERS,
+            QUEUED,
             ("x-tandem-because", header_text(decision.because)),
             ("x-tandem-score", f"{decision.score:.3f}"),
         )

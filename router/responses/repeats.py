@@ -20,7 +20,7 @@ from router.contract.relay import Headers, KeepingSink, Sink
 from router.contract.request import RequestView
 from router.contract.secret import read_callers_key
 from router.contract.words import Operation, Outcome
-from router.dialects.headers import BECAUSE, OVERHEAD, REQUEST_ID, header_text
+from router.dialects.headers import BECAUSE, OVERHEAD, QUEUED, REQUEST_ID, header_text
 from router.dialects.overrides import PREFIX
 from router.dialects.requests import read_request
 from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswer, KeptAnswers
@@ -156,7 +156,7 @@ def _check(held: bytes, asked: bytes) -> None:
 
 
 def _lasts(header: tuple[str, str]) -> bool:
-    return header[0] not in _OWN_HEADERS and not header[0].startswith(_PASSING_HEADERS)
+    return header[0] not in _OWN_HEADERS and not header[0].startswith(_PASSING_HEADERS) and header != QUEUED
 
 
 def _say_again(kept: KeptAnswer, exchange: Exchange, view: RequestView, caller: Sink) -> Ending:

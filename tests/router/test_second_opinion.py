@@ -113,6 +113,18 @@ async def test_who_comes_while_the_same_turn_is_asked_about_does_not_wait():
     assert (second.decision.second_opinion.answer, asking.asked) == ("not asked", 1)
 
 
+async def test_who_left_while_it_was_asked_about_and_comes_again_may_ask():
+    asking = Asking(hangs, say("LONG"))
+    first = asyncio.ensure_future(asking.consult())  # noqa: TID251
+    await until(lambda: asking.asked)
+    first.cancel()
+    await asyncio.wait([first])
+
+    again = await asking.consult()
+
+    assert (again.decision.second_opinion.answer, asking.asked) == ("long", 2)
+
+
 async def test_the_memory_of_turns_is_bounded():
     asking = Asking(say("quick"))
 

@@ -36,6 +36,8 @@ def _say_unknown(attempts: list[Attempt]) -> str:
 
 def _parts(attempt: Attempt) -> list[str]:
     parts = [attempt.error or "served"]
+    if attempt.is_question:
+        parts[0] = f"second opinion, {attempt.error}" if attempt.error else "second opinion"
     if attempt.status is not None and attempt.error is not None:
         parts[0] += f" ({attempt.status})"
     parts.append(duration(attempt.seconds))

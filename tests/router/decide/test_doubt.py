@@ -10,7 +10,15 @@ from router.contract.decision import Projection, Weighing
 from router.contract.economics import Economics, TurnSize
 from router.contract.words import Tier, TurnKind
 from router.decide.choose import Rules, decide
-from router.decide.doubt import LOG_ODDS, RIGHT_SHARE, cost_of_asking, decide_with, value_of_asking, why_never
+from router.decide.doubt import (
+    LOG_ODDS,
+    RIGHT_SHARE,
+    cost_of_asking,
+    decide_with,
+    rules_with,
+    value_of_asking,
+    why_never,
+)
 from router.decide.estimate import costs_of
 from tests.tools.exchanges import make_decision
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
@@ -120,3 +128,9 @@ def test_an_answer_is_one_more_lean():
     ((policy, lean),) = long.opinions.leans
     assert (policy, lean.because) == ("second_opinion", "the second opinion of sage says long")
     assert lean.because in long.because
+
+
+def test_what_is_no_answer_leaves_the_rules_as_they_are():
+    rules = Rules((), ECONOMICS, True, "")
+
+    assert all(rules_with(rules, "sage", said) is rules for said in ("late", "odd", "failed", "not asked", "would ask"))

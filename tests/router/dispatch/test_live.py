@@ -130,9 +130,9 @@ def test_a_request_that_waits_goes_where_it_would_wait_less():
     live = LiveStatistics()
     Call(live, target=SAGE)
 
-    assert live.is_sooner(SAGE, 2.0, 2.0)
-    assert not live.is_sooner(SAGE, 2.0, 4.0)
-    assert live.is_sooner(SPARK, 2.0, 4.0)
+    assert live.is_sooner(SAGE, make_signals(), ask(), 2.0, 2.0)
+    assert not live.is_sooner(SAGE, make_signals(), ask(), 2.0, 4.0)
+    assert live.is_sooner(SPARK, make_signals(), ask(), 2.0, 4.0)
 
 
 def test_an_answer_that_comes_whole_shows_no_queue():

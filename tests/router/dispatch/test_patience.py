@@ -101,6 +101,19 @@ async def test_it_stays_where_it_is_while_nobody_would_begin_sooner():
     await asyncio.wait((stuck.task,))
 
 
+@jumping_clock
+async def test_it_stays_where_it_is_once_the_others_quota_has_no_room():
+    spark = reach(make_target(quota=Quota(max_wait_seconds=2.0)), late(8.0))
+    sage = reach(make_target("sage", Tier.DEEP, quota=Quota(requests_per_minute=1, max_wait_seconds=5.0)), streams())
+    house = make_house(spark, sage, base_rate=0.01, policies=(OverridePolicy(OverrideConfig()),))
+    walked = Walk(house, stream=True)
+    await asyncio.sleep(1.0)
+    await Walk(house, name="req_2", headers={"x-tandem-tier": "deep"}).task
+    await walked.task
+
+    assert outcome(walked) == ("spark", 8.0)
+
+
 @pytest.mark.parametrize(("headers", "served_by"), [({}, "sage"), ({"x-tandem-max-wait": "2"}, "spark")])
 def test_what_waits_at_deep_goes_to_fast_only_where_its_caller_said_how_long_it_may_wait(headers, served_by):
     @jumping_clock

@@ -209,6 +209,69 @@ async def test_who_waits_longer_than_it_was_told_is_not_overtaken_any_more():
 
 
 @jumping_clock
+async def test_one_that_has_just_had_its_turn_may_still_be_looked_at():
+    queue = queue_of(in_flight=1)
+    first, second = enter(queue), enter(queue, B)
+
+    first.permit.end(0.0, None)
+
+    assert second.permit is not None
+    assert queue.look(second, seconds_passed()).position == 1
+
+
+class Counting(TargetQueue):
+    """Counts how often it was put in order, which takes the longer the more wait."""
+
+    times = 0
+
+    def _line_up(self, asks, now):
+        self.times += 1
+        return super()._line_up(asks, now)
+
+
+async def crowd(**quota):
+    queue = Counting("spark", Quota(**quota))
+    waiters = [enter(queue, Who("local", f"{number}")) for number in range(300)]
+    queue.times = 0
+    return queue, waiters
+
+
+@jumping_clock
+async def test_a_crowd_that_looks_at_the_queue_looks_at_it_together():
+    queue, waiters = await crowd(in_flight=1)
+
+    positions = [queue.look(waiter, 1.0).position for waiter in waiters[1:]]
+
+    assert positions == list(range(1, 300))
+    assert queue.times == 1
+
+
+@jumping_clock
+async def test_a_crowd_that_leaves_at_once_holds_up_nobody():
+    queue, waiters = await crowd(requests_per_minute=250, in_flight=20)
+
+    for waiter in waiters[20:290]:
+        queue.leave(waiter, is_owed=False)
+    assert queue.times == 0
+
+    waiters[0].permit.take_back(seconds_passed())
+    await waiters[290].let_in
+    assert queue.length == 9
+
+
+@jumping_clock
+async def test_a_crowd_is_let_in_by_the_handful_so_that_others_have_their_turn_between():
+    queue, waiters = await crowd(in_flight=1)
+
+    queue.follow(Quota())
+    assert 0 < len(served(waiters)) < 30
+    late = enter(queue)
+    await asyncio.sleep(0.1)
+
+    assert len(served([*waiters, late])) == 301
+
+
+@jumping_clock
 async def test_a_queue_is_logged_when_it_forms_and_not_for_each_request(monkeypatch):
     told = []
     monkeypatch.setattr("router.telemetry.events.queue_formed", lambda **what: told.append(what))

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from router.contract.target import Quota
@@ -90,6 +92,19 @@ async def test_queues_of_keys_that_nobody_uses_are_forgotten(monkeypatch):
 
     assert used.permit is not None
     assert len(queues.picture({"spark": theirs}, 0.0)) <= 3
+
+
+@jumping_clock
+async def test_queues_of_keys_that_were_used_long_ago_are_forgotten(monkeypatch):
+    monkeypatch.setattr("router.dispatch.queues._MAX_QUEUES", 2)
+    theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
+    queues = Queues()
+    for number in range(5):
+        waiter = take(queues, theirs, ask(headers={"authorization": f"Bearer sk-{number}"}))
+        waiter.permit.end(seconds_passed(), None)
+        await asyncio.sleep(WINDOW_SECONDS)
+
+    assert len(queues.picture({"spark": theirs}, seconds_passed())) <= 2
 
 
 @jumping_clock

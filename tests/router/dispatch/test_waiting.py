@@ -131,7 +131,8 @@ async def test_a_stream_that_waits_gets_its_head_and_then_a_comment_every_ten_se
 
     headers = dict(waiting.caller.headers)
     assert (waiting.caller.status, headers["x-tandem-target"]) == (200, "queued")
-    assert headers["content-type"] == "text/event-stream"
+    assert headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert headers["x-accel-buffering"] == "no"  # else nginx holds the comments back
     assert headers["x-tandem-request-id"] == headers["x-request-id"] == "req_test"
     assert "x-tandem-tier" not in headers
     assert waiting.caller.body == (

@@ -34,10 +34,10 @@ HEADERS = (
 class Road:
     """Repeats, and what comes after them. Its answer may be held back."""
 
-    def __init__(self, *endings, pieces=(b"one ", b"two")) -> None:
+    def __init__(self, *endings, pieces=(b"one ", b"two"), headers=HEADERS) -> None:
         clock = asyncio.get_running_loop().time
         self.repeats = Repeats(KeptAnswers(clock=clock), clock)
-        self.endings, self.pieces = list(endings) or [SERVED], pieces
+        self.endings, self.pieces, self.headers = list(endings) or [SERVED], pieces, headers
         self.calls = 0
         self.go_on = asyncio.Event()
         self.go_on.set()
@@ -47,7 +47,7 @@ class Road:
         self.calls += 1
         ending = self.endings.pop(0) if len(self.endings) > 1 else self.endings[0]
         sink.feed_from(None)
-        sink.start(200, HEADERS)
+        sink.start(200, self.headers)
         await self.go_on.wait()
         if isinstance(ending, Exception):
             raise ending
@@ -73,6 +73,16 @@ async def test_the_same_request_again_gets_the_same_bytes_and_nobody_is_called()
     assert (road.calls, first.body, again.body) == (1, b"one two", b"one two")
     assert (again.ending, again.words) == (SERVED, ["start", "write", "end"])
     assert first.words == ["feed_from", "start", "write", "end"]
+
+
+@jumping_clock
+async def test_what_waited_for_a_quota_is_not_said_to_wait_again():
+    road = Road(headers=(("x-tandem-target", "queued"), ("x-tandem-score", "0.007")))
+    first, again = await road.ask(), await road.ask()
+
+    assert dict(first.headers)["x-tandem-target"] == "queued"
+    assert "x-tandem-target" not in dict(again.headers)
+    assert dict(again.headers)["x-tandem-score"] == "0.007"
 
 
 @jumping_clock

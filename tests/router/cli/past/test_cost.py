@@ -36,6 +36,17 @@ def test_two_attempts_are_told_apart():
     ]
 
 
+def test_a_question_is_told_from_what_served():
+    asked = {**SERVED, "target": "spark", "seconds": 0.2, "cost_usd": 0.001, "is_question": True}
+    late = {**asked, "status": None, "error": "late", "usage": None, "cost_usd": 0.0}
+
+    assert write_cost({"attempts": [asked, SERVED], "cost_usd": 0.013})[2:] == [
+        "  spark: second opinion, 0.2s, 1.2k tokens in, 88 out, $0.001",
+        "  sage: served, 4.2s, 1.2k tokens in, 88 out, $0.012",
+    ]
+    assert write_cost({"attempts": [late, SERVED], "cost_usd": 0.012})[2] == "  spark: second opinion, late, 0.2s, $0.000"
+
+
 def test_a_refusal_costs_nothing_and_used_nothing():
     assert write_cost({"attempts": [REFUSED], "cost_usd": 0.0}) == [
         "cost        $0.000",

@@ -1,0 +1,81 @@
+"""One request at a target that has a quota: what it asks for, its wait as it looks, and the permit that it gets."""
+
+import asyncio
+import math
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.contract.facts import AttemptEnded
+from router.dispatch.fair import Miss, Who
+from router.dispatch.quota import Grant
+
+
+class Metered(Protocol):
+    """A queue, as a permit must know it."""
+
+    def end(self, grant: Grant, now: float, ended: AttemptEnded | None) -> None:
+        """A call is over."""
+        ...
+
+    def take_back(self, grant: Grant, now: float) -> None:
+        """There was no call."""
+        ...
+
+
+class Permit:
+    """The right to make one call. It is given back when the call is over, in whatever way."""
+
+    __slots__ = ("_grant", "_queue", "amount", "who")
+
+    def __init__(self, queue: Metered, grant: Grant, who: Who, amount: float) -> None:
+        self._queue, self._grant, self.who, self.amount = queue, grant, who, amount
+
+    def end(self, now: float, ended: AttemptEnded | None) -> None:
+        """The call is over."""
+        if self._grant.is_open:
+            self._queue.end(self._grant, now, ended)
+
+    def take_back(self, now: float) -> None:
+        """There was no call."""
+        if self._grant.is_open:
+            self._queue.take_back(self._grant, now)
+
+
+class Expected(Struct, frozen=True):
+    """A wait as it looks now: how long, why in words that follow the target's name, and who else waits."""
+
+    seconds: float
+    because: str = ""
+    position: int = 1
+    length: int = 1
+
+
+class Ask:
+    """What one request asks for: so many tokens, which are such a part of a minute. Numbers go by arrival."""
+
+    __slots__ = ("amount", "due", "number", "tokens", "who")
+
+    def __init__(self, who: Who, tokens: int, amount: float, number: int) -> None:
+        self.who, self.tokens, self.amount, self.number = who, tokens, amount, number
+        self.due = math.inf
+        """When it was to have its turn, as it looked when it came."""
+
+
+class Waiter(Ask):
+    """One request in the queue."""
+
+    __slots__ = ("expected", "let_in", "miss")
+
+    def __init__(self, ask: Ask, let_in: "asyncio.Future[Permit]") -> None:
+        super().__init__(ask.who, ask.tokens, ask.amount, ask.number)
+        self.let_in = let_in
+        self.miss: Miss | None = None
+        """What is owed for the wait, once it is one."""
+        self.expected = Expected(0.0)
+        """What the wait looked like when somebody looked last."""
+
+    @property
+    def permit(self) -> "Permit | None":
+        """The permit, once it has its turn."""
+        return self.let_in.result() if self.let_in.done() and not self.let_in.cancelled() else None
