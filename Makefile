@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Processes that share the tests: one for each core, up to eight. JOBS=0 keeps them in one process, for a debugger.
-JOBS ?= auto
+# Processes that share the tests: two for each core, up to eight, since tests wait for sockets and clocks more than they compute.
+# JOBS=0 keeps them in one process, for a debugger.
+JOBS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 
 # What is installed, smallest first: each lock in requirements/ holds all of the one before it. A stamp in the environment
 # says which one it was made from. Serving needs the smallest, but an environment that has more is kept whole: .ready is
@@ -55,7 +56,7 @@ test: $(DEV)  ## Run the tests, those of real clients apart; ARGS="--durations=2
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients $(ARGS)
 
 test-clients: $(DEV)  ## Install real clients (npm, 600 MB) and run them against the router
-	@$(BIN)/python -m pytest tests/clients $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal tests/clients $(ARGS)
 
 bench: $(DEV)  ## Measure against direct calls, or another version with ARGS="--against COMMIT"; JSON with "--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)

@@ -1,10 +1,13 @@
 """Real clients: installed once by npm or pip, run in a scratch home and repository. Skipped, loudly, where that fails."""
 
 import asyncio
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,19 +26,29 @@ PYTHON_PACKAGES = {"aider": ("aider", "aider-chat==0.86.2"), "llm": ("sdk", "llm
 """By command: the environment that it is in, and what is installed there."""
 
 
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """One process at a time installs a client: tests that share the work would get into each other's way."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def installed(name: str) -> Path:
     """The folder of modules that holds a client."""
     folder = CACHE / name
     modules, package = folder / "node_modules", PACKAGES[name].rpartition("@")[0]
-    if (modules / package / "package.json").exists():
+    with _alone(name):
+        if (modules / package / "package.json").exists():
+            return modules
+        if shutil.which("npm") is None:
+            pytest.skip(f"npm is not here: {name} was not tried")
+        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), PACKAGES[name]]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        if done.returncode or not (modules / package).exists():
+            pytest.skip(f"{name} cannot be installed here and was not tried: {done.stderr[-200:]}")
         return modules
-    if shutil.which("npm") is None:
-        pytest.skip(f"npm is not here: {name} was not tried")
-    command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), PACKAGES[name]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    if done.returncode or not (modules / package).exists():
-        pytest.skip(f"{name} cannot be installed here and was not tried: {done.stderr[-200:]}")
-    return modules
 
 
 def command_of(name: str) -> str:
@@ -49,12 +62,13 @@ def folder_of_command(name: str) -> Path:
         return installed(name) / ".bin"
     place, package = PYTHON_PACKAGES[name]
     folder = CACHE / f"venv-{place}"
-    if not (folder / "bin" / name).exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        pip = [str(folder / "bin" / "pip"), "install", "--quiet", package]
-        done = subprocess.run(pip, capture_output=True, text=True, timeout=280)
-        if done.returncode:
-            pytest.skip(f"{name} cannot be installed here and was not tried: {done.stderr[-200:]}")
+    with _alone(place):
+        if not (folder / "bin" / name).exists():
+            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+            pip = [str(folder / "bin" / "pip"), "install", "--quiet", package]
+            done = subprocess.run(pip, capture_output=True, text=True, timeout=280)
+            if done.returncode:
+                pytest.skip(f"{name} cannot be installed here and was not tried: {done.stderr[-200:]}")
     return folder / "bin"
 
 
