@@ -11,7 +11,7 @@ from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.decide.choose import Rules
 from router.dispatch.dispatch import Dispatcher
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 from router.responses.repeats import Repeats
 from router.second_opinion import Adviser
 from router.sense.calibration import Calibration

@@ -16,10 +16,10 @@ from router.contract.exchange import Exchange
 from router.contract.facts import Decided
 from router.decide.choose import Rules
 from router.decide.doubt import LONG, QUICK, cost_of_asking, decide_with, value_of_asking, why_never
-from router.dispatch.fair import Who
 from router.dispatch.outgoing import Reachable
 from router.dispatch.question import LATE, ask, estimate_tokens
-from router.dispatch.queues import Queues
+from router.dispatch.queues.fair import Who
+from router.dispatch.queues.queues import Queues
 from router.sense.features import shown_words
 from router.sessions.marks import mark_turn
 

@@ -22,7 +22,7 @@ from router.decide.doubt import rules_with
 from router.decide.estimate import find_rival, worth_waiting
 from router.decide.ratios import learn_ratios
 from router.dispatch.dispatch import Dispatcher, QuotaSense
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.admission import Admission
 from router.edge.http.asgi import App, AsgiApp

@@ -20,10 +20,11 @@ from router.dialects.opaque import keys_for, refused_by
 from router.dispatch.ahead import Ahead, no_rival
 from router.dispatch.attempt import attempt
 from router.dispatch.budget import RetryBudget
-from router.dispatch.fair import Who
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, prepare
+from router.dispatch.queues.fair import Who
+from router.dispatch.queues.waiting import WaitingSink, await_turn
 from router.dispatch.rules import (
     Form,
     GiveUp,
@@ -36,7 +37,6 @@ from router.dispatch.rules import (
     last_failure,
     next_step,
 )
-from router.dispatch.waiting import WaitingSink, await_turn
 
 
 class QuotaSense(NamedTuple):

@@ -9,7 +9,7 @@ from router.contract.exchange import Exchange
 from router.contract.relay import Headers, Sink
 from router.contract.request import JsonObject
 from router.contract.words import Tier
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 
 
 class Order(Struct):

@@ -10,7 +10,7 @@ from router.contract.errors import TandemError, UpstreamQueued
 from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Tier
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.relay import Relay
 from router.dispatch.rules import candidates_of
 

@@ -2,9 +2,9 @@
 
 from router.contract.errors import UpstreamAuth, UpstreamError, UpstreamMalformed, UpstreamModel, UpstreamRefused
 from router.contract.relay import Headers
-from router.dispatch.limits import read_windows, refused_wait
+from router.dispatch.live.limits import read_windows, refused_wait
+from router.dispatch.live.waits import read_retry_after
 from router.dispatch.outgoing import Reachable
-from router.dispatch.waits import read_retry_after
 
 
 def read_refusal(reachable: Reachable, status: int, headers: Headers, body: bytes) -> UpstreamError:

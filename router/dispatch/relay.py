@@ -16,7 +16,7 @@ from router.contract.request import JsonObject
 from router.dialects.answers import FIRST_TOKEN_MARKS, follow_stream, read_whole_answer
 from router.dialects.headers import answer_headers
 from router.dialects.refusals import failure_refusal
-from router.dispatch.limits import LIMIT_HEADERS, read_windows
+from router.dispatch.live.limits import LIMIT_HEADERS, read_windows
 from router.dispatch.opening import Opening, begins_well
 from router.dispatch.passed_headers import passed_headers, stream_headers, without_type
 from router.dispatch.refused import read_refusal

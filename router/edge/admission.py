@@ -14,7 +14,7 @@ from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 from router.edge.callers import identify
 from router.edge.http.head import Head
 from router.edge.routes import Route, check_body_headers, check_origin, headers_too_large, too_large

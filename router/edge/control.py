@@ -16,7 +16,7 @@ from router.contract.words import Dialect, Operation
 from router.dialects.headers import id_headers
 from router.dialects.json_body import parse_body
 from router.dialects.requests import guess_dialect
-from router.dispatch.picture import draw
+from router.dispatch.live.picture import draw
 from router.edge.admission import Plan, Road, report_fault
 from router.edge.catalogue import Catalogue
 from router.edge.http.asgi import App, Receive, Scope, Send, collect_body

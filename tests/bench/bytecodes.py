@@ -19,7 +19,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from router.dispatch import live
+from router.dispatch.live import statistics
 from router.edge.server import run
 from router.settle import record
 from router.telemetry import events
@@ -112,7 +112,7 @@ class _Quiet:
 def serving(folder: Path) -> Iterator["Bench"]:
     """A Tandem and a target, each in a thread. Figures of targets are looked at for every request, as for a lone caller."""
     bench = Bench(folder)
-    fresh, live._FRESH_SECONDS = live._FRESH_SECONDS, 0.0
+    fresh, statistics._FRESH_SECONDS = statistics._FRESH_SECONDS, 0.0
     log, events._writer = events._writer, _Quiet()  # type: ignore[assignment]
     events.set_up_logging(as_json=True)
     events._writer = _Quiet()  # type: ignore[assignment]
@@ -121,7 +121,7 @@ def serving(folder: Path) -> Iterator["Bench"]:
         yield bench
     finally:
         bench.stop()
-        events._writer, live._FRESH_SECONDS = log, fresh
+        events._writer, statistics._FRESH_SECONDS = log, fresh
 
 
 class Bench:

@@ -9,7 +9,7 @@ from router.contract.opinions import Lean
 from router.contract.target import Quota
 from router.contract.words import Tier
 from router.decide.choose import Rules, decide
-from router.dispatch.queues import Queues
+from router.dispatch.queues.queues import Queues
 from router.second_opinion import Adviser, read_answer
 from tests.tools.exchanges import ECONOMICS, make_decided, make_exchange, make_snapshot
 from tests.tools.scripted import HandClock, answers, hangs, reach

@@ -13,7 +13,7 @@ from router.contract.decision import SecondOpinion
 from router.contract.exchange import Arrival
 from router.contract.target import WorkRatio
 from router.contract.words import Dialect, Operation, Outcome, Tier
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
 from router.responses.keep import ResponseKeeper
 from router.sessions.memory import SessionMemory

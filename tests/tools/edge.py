@@ -15,7 +15,7 @@ from router.contract.limits import Limits
 from router.contract.request import JsonObject
 from router.contract.stores import StoredResponse
 from router.contract.words import Tier
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 from router.edge.admission import Admission
 from router.edge.control import build_control
 from router.edge.http.asgi import AsgiApp

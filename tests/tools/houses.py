@@ -10,7 +10,7 @@ from router.contract.limits import Limits
 from router.contract.signals import TokenCount
 from router.contract.words import Dialect, Operation
 from router.decide.choose import Rules
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
 from router.plan import Plan, State
 from router.responses.keep import ResponseKeeper

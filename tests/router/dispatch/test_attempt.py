@@ -27,7 +27,7 @@ from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation, Outcome, TurnKind
 from router.dialects.fitting import Fit
 from router.dispatch.attempt import attempt
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.order import Order
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import jumping_clock, seconds_passed

@@ -25,7 +25,7 @@ from router.contract.words import Dialect, Outcome, Tier
 from router.dialects.opaque import all_keys, refused_by
 from router.dispatch.budget import Standing
 from router.dispatch.dispatch import QuotaSense
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.scripted import HandClock, answers, dispatcher_of, fails, hangs, names_of, reach, streams

@@ -16,7 +16,7 @@ from router.contract.request import RequestView
 from router.contract.secret import read_callers_key
 from router.contract.signals import Signals
 from router.contract.target import LimitWindow, Target, TargetStatus
-from router.dispatch.waits import read_wait
+from router.dispatch.live.waits import read_wait
 
 _ENDINGS = (
     "requests tokens requests-minute requests-hour requests-day tokens-minute tokens-hour tokens-day tokens-prompt "

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from router.dispatch.fair import Shares, Who, equal_part
+from router.dispatch.queues.fair import Shares, Who, equal_part
 
 A, B, C = (Who("local", name) for name in "abc")
 REMOTE = Who("remote", "a")

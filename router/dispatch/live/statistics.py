@@ -13,10 +13,10 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import Target, TargetStatus, WorkRatio
 from router.dispatch.budget import Allowance, RetryBudget
-from router.dispatch.circuit import is_lasting_failure, is_targets_failure
-from router.dispatch.limits import RateLimits
-from router.dispatch.live_target import LONG_PROMPT_TOKENS, LiveTarget
-from router.dispatch.queues import Queues
+from router.dispatch.live.circuit import is_lasting_failure, is_targets_failure
+from router.dispatch.live.limits import RateLimits
+from router.dispatch.live.target import LONG_PROMPT_TOKENS, LiveTarget
+from router.dispatch.queues.queues import Queues
 
 _FRESH_SECONDS = 0.005
 _NEVER_LOOKED = float("-inf")

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.target import Quota
-from router.dispatch.quota import WINDOW_SECONDS, Meter
+from router.dispatch.queues.quota import WINDOW_SECONDS, Meter
 
 MINUTE = 60.0
 

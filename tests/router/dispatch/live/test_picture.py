@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from router.contract.facts import LimitsTold, Read
 from router.contract.target import LimitWindow, Quota
-from router.dispatch.live import LiveStatistics
-from router.dispatch.picture import draw
+from router.dispatch.live.picture import draw
+from router.dispatch.live.statistics import LiveStatistics
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import ask, make_target
 

@@ -7,8 +7,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.contract.facts import AttemptEnded
-from router.dispatch.fair import Miss, Who
-from router.dispatch.quota import Grant
+from router.dispatch.queues.fair import Miss, Who
+from router.dispatch.queues.quota import Grant
 
 
 class Metered(Protocol):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.dispatch.samples import Samples
+from router.dispatch.live.samples import Samples
 
 
 def seen(*values, at=100.0):

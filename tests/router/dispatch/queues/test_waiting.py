@@ -9,11 +9,11 @@ from router.contract.exchange import CancelReason
 from router.contract.facts import Dequeued, Queued
 from router.contract.target import Quota
 from router.contract.words import Dialect, Outcome
-from router.dispatch.fair import Who
 from router.dispatch.order import Order
-from router.dispatch.queue import TargetQueue
-from router.dispatch.quota import WINDOW_SECONDS
-from router.dispatch.waiting import WaitingSink, await_turn
+from router.dispatch.queues.fair import Who
+from router.dispatch.queues.queue import TargetQueue
+from router.dispatch.queues.quota import WINDOW_SECONDS
+from router.dispatch.queues.waiting import WaitingSink, await_turn
 from tests.tools.exchanges import make_decision, make_exchange
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.sinks import RecordingSink

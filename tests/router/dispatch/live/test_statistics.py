@@ -8,8 +8,8 @@ from router.contract.facts import AttemptEnded, AttemptOpened, FirstToken, Limit
 from router.contract.target import LimitWindow, Quota, WorkRatio
 from router.contract.words import Tier
 from router.dispatch.budget import Standing
-from router.dispatch.live import LiveStatistics
-from router.dispatch.live_target import RESTED_WAIT_SECONDS
+from router.dispatch.live.statistics import LiveStatistics
+from router.dispatch.live.target import RESTED_WAIT_SECONDS
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.values import ask, make_signals, make_target, make_view, stand
 

@@ -9,9 +9,9 @@ from router.contract.errors import UpstreamRefused
 from router.contract.facts import AttemptEnded
 from router.contract.target import Quota
 from router.contract.usage import Usage
-from router.dispatch.fair import Who
-from router.dispatch.queue import TargetQueue
-from router.dispatch.quota import WINDOW_SECONDS
+from router.dispatch.queues.fair import Who
+from router.dispatch.queues.queue import TargetQueue
+from router.dispatch.queues.quota import WINDOW_SECONDS
 from tests.tools.loop_clock import JumpingLoop, jumping_clock, seconds_passed
 from tests.tools.values import make_target
 

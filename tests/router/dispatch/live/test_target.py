@@ -1,6 +1,6 @@
 """One target as its calls show it."""
 
-from router.dispatch.live_target import LiveTarget
+from router.dispatch.live.target import LiveTarget
 from tests.tools.values import make_target
 
 SPARK = make_target()

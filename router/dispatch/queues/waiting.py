@@ -18,12 +18,12 @@ from router.contract.words import Outcome
 from router.dialects.headers import QUEUED, header_text, id_headers
 from router.dialects.queued import decision_comment, waiting_comment
 from router.dialects.refusals import failure_event
-from router.dispatch.fair import Who
 from router.dispatch.order import Order
 from router.dispatch.passed_headers import STREAM_HEADERS
-from router.dispatch.queue import TargetQueue
+from router.dispatch.queues.fair import Who
+from router.dispatch.queues.queue import TargetQueue
+from router.dispatch.queues.waiter import Expected, Permit, Waiter
 from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS
-from router.dispatch.waiter import Expected, Permit, Waiter
 
 _LOOK_SECONDS = 0.5
 """How often a request that waits looks whether it is still worth it."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.dispatch.lateness import Lateness, is_late
+from router.dispatch.live.lateness import Lateness, is_late
 
 
 @pytest.mark.parametrize(

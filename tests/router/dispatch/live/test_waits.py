@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.dispatch.waits import read_retry_after, read_wait
+from router.dispatch.live.waits import read_retry_after, read_wait
 
 NOW = 1_792_567_668.0
 """Wed, 21 Oct 2026 07:27:48 GMT, by our clock."""

@@ -3,9 +3,9 @@
 import asyncio
 
 from router.contract.target import Speed, Target, TargetStatus, WorkRatio
-from router.dispatch.circuit import Circuit
-from router.dispatch.lateness import Lateness, is_late
-from router.dispatch.samples import Samples
+from router.dispatch.live.circuit import Circuit
+from router.dispatch.live.lateness import Lateness, is_late
+from router.dispatch.live.samples import Samples
 
 LONG_PROMPT_TOKENS = 8_000
 _MAX_CLOSED_SECONDS = 900.0

@@ -4,10 +4,10 @@ import pytest
 
 from router.contract.target import Quota
 from router.contract.words import Tier
-from router.dispatch.fair import Who
-from router.dispatch.queue import TargetQueue
-from router.dispatch.queues import Queues
-from router.dispatch.quota import WINDOW_SECONDS
+from router.dispatch.queues.fair import Who
+from router.dispatch.queues.queue import TargetQueue
+from router.dispatch.queues.queues import Queues
+from router.dispatch.queues.quota import WINDOW_SECONDS
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.values import ask, make_signals, make_target, stand
 
@@ -83,7 +83,7 @@ async def test_callers_with_keys_of_their_own_have_a_quota_each():
 
 @jumping_clock
 async def test_queues_of_keys_that_nobody_uses_are_forgotten(monkeypatch):
-    monkeypatch.setattr("router.dispatch.queues._MAX_QUEUES", 2)
+    monkeypatch.setattr("router.dispatch.queues.queues._MAX_QUEUES", 2)
     theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
     queues = Queues()
     used = take(queues, theirs, ask(headers={"authorization": "Bearer sk-used"}))
@@ -96,7 +96,7 @@ async def test_queues_of_keys_that_nobody_uses_are_forgotten(monkeypatch):
 
 @jumping_clock
 async def test_queues_of_keys_that_were_used_long_ago_are_forgotten(monkeypatch):
-    monkeypatch.setattr("router.dispatch.queues._MAX_QUEUES", 2)
+    monkeypatch.setattr("router.dispatch.queues.queues._MAX_QUEUES", 2)
     theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
     queues = Queues()
     for number in range(5):

@@ -7,7 +7,7 @@ import pytest
 from router.contract.facts import LimitsTold, Read
 from router.contract.target import LimitWindow
 from router.contract.words import Tier
-from router.dispatch.limits import RateLimits, longest_wait, read_windows, refused_wait
+from router.dispatch.live.limits import RateLimits, longest_wait, read_windows, refused_wait
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import ask, make_signals, make_target, stand
 

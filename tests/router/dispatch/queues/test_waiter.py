@@ -1,8 +1,8 @@
 import asyncio
 
-from router.dispatch.fair import Who
-from router.dispatch.quota import Grant
-from router.dispatch.waiter import Ask, Permit, Waiter
+from router.dispatch.queues.fair import Who
+from router.dispatch.queues.quota import Grant
+from router.dispatch.queues.waiter import Ask, Permit, Waiter
 
 WHO = Who("local", "s")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from router.contract.request import Json, JsonObject
 from router.contract.target import LimitWindow, Target, TargetStatus
-from router.dispatch.live import LiveStatistics
+from router.dispatch.live.statistics import LiveStatistics
 
 
 def draw(live: LiveStatistics, targets: Mapping[str, Target], now: float) -> JsonObject:

@@ -15,7 +15,7 @@ from router.contract.errors import (
     UpstreamUnreachable,
 )
 from router.dispatch.budget import KEPT_SECONDS, Standing
-from router.dispatch.circuit import Circuit, is_targets_failure
+from router.dispatch.live.circuit import Circuit, is_targets_failure
 
 
 def failing(times, at=0.0, **more):
