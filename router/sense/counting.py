@@ -84,7 +84,7 @@ def read_ranks(file: str, expected_hash: str | None = None) -> dict[bytes, int]:
 def main() -> None:
     """Load the vocabulary from where `TIKTOKEN_CACHE_DIR` says, and answer."""
     import tiktoken  # only this process needs these
-    from tiktoken_ext import openai_public  # type: ignore[import-untyped]
+    from tiktoken_ext import openai_public  # type: ignore[import-untyped]  # a plug-in without types
 
     openai_public.load_tiktoken_bpe = read_ranks
     # encode_ordinary takes <|endoftext|> and its like for plain text; encode would raise on them.
