@@ -24,7 +24,8 @@ from router.sessions.in_band import heed_lines
 from router.sessions.turn_state import carried_headers
 from router.sessions.turns import read_turn
 from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse
-from router.telemetry.tasks import HEAVY_BYTES, is_heavy, let_others_catch_up, run_beside
+from router.telemetry.tasks import HEAVY_BYTES, is_heavy, run_beside
+from router.telemetry.together import let_others_catch_up
 
 
 class House:
@@ -71,14 +72,14 @@ class House:
         if (line := view.overrides.line) is not None and line.is_alone:
             exchange.note(AnsweredHere(read_turn(given)))
             return say_here(given, await state.memory.set_tier(view, plan.models.resolve(view.model)), stored, caller, own)
-        if is_one_of_many := len(state.running) > 1:
-            await let_others_catch_up()
+        if exchange.is_one_of_many:
+            await state.gathering.join()
         if (own or view.operation is Operation.COUNT_TOKENS) and await answer_here(given, state, own, caller):
             exchange.note(AnsweredHere(read_turn(given)))
             return Ending(Outcome.SERVED, 200)
         decided, adviser = await self._decide(plan, view), plan.adviser
         exchange.note(decided := await adviser.consult(exchange, decided, state.live.queues) if adviser else decided)
-        if is_one_of_many:
+        if exchange.is_one_of_many:
             await let_others_catch_up()
         reply, decision, asked = reply_to(exchange, given, caller), decided.decision, view.overrides
         whole, carried = explain(decision) if asked.explain_fully else None, carried_headers(decided.session, view, decision)
@@ -93,8 +94,6 @@ class House:
         view = replace(view, origins=session.origins) if session.origins else view
         signals = read_signals(view, session.tell(turn), alias, live.statuses(plan.targets, self.clock()), state.calibration)
         signals = live.heed_limits(signals, view, self.clock()) if live.limits.told or live.queues.is_on else signals
-        if len(state.running) > 1:
-            await let_others_catch_up()
         if is_near_a_limit(signals) and needs_exact_count(plan.rules, view, signals):
             signals = await count_exactly(view, signals, state.counter, state.calibration)
         return Decided(view, session, decide(plan.rules, view, signals))

@@ -17,6 +17,7 @@ from router.second_opinion import Adviser
 from router.sense.calibration import Calibration
 from router.sense.models import ModelNames
 from router.sessions.memory import SessionMemory
+from router.telemetry.together import Gathering
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +51,5 @@ class State:
     running: set[Exchange]
     """The exchanges under way."""
     repeats: Repeats = field(default_factory=Repeats)
+    gathering: Gathering = field(default_factory=Gathering)
+    """Where requests that come at about the same time wait for each other."""

@@ -108,6 +108,8 @@ class Exchange(Struct, eq=False):
     journal: list[Fact] = []
     _newest: dict[type[Any], Any] = {}
     cancelled: CancelReason | None = None
+    is_one_of_many: bool = False
+    """Whether others are under way: then it takes the steps of the road together with those that came when it did."""
     task: "asyncio.Task[None] | None" = None
     """What takes this exchange down the road."""
     id: str = ""

@@ -21,6 +21,7 @@ from router.dispatch.patience import Patience, max_wait_of
 from router.dispatch.relay import Relay
 from router.dispatch.translating import TranslatingSink
 from router.telemetry.tasks import is_heavy, run_beside
+from router.telemetry.together import let_others_catch_up
 
 _ABANDONED = "abandoned"
 """The error of an attempt that was cut off from our side."""
@@ -40,6 +41,8 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
         outgoing = prepare(view, reachable, tokens)
     if reachable.keeps_sessions:
         outgoing = replace(outgoing, session=_session_of(order.exchange))
+    if order.exchange.is_one_of_many:
+        await let_others_catch_up()
     exchange, loop, began = order.exchange, asyncio.get_running_loop(), order.clock()
     if order.first_call_at is None:
         order.first_call_at = began

@@ -155,9 +155,10 @@ class Admission:
     ) -> "tuple[Exchange, asyncio.Task[None] | None]":
         """Begin an exchange and the task that serves it, which is None when it is over already. For `loop` see `spawn`."""
         exchange = self._road.begin(arrival)
-        # Alone, a request waits for no turn of the loop. Among others it does: each step of the road is cheaper right after
-        # the same step of another, while the processor still has its code at hand (15 % of the CPU with sixteen callers).
-        start = spawn_started if self.in_flight == 1 else spawn
+        # Alone, a request waits for no turn of the loop. Among others it does, to take each step together with those that come
+        # when it does (see `Gathering`).
+        exchange.is_one_of_many = self.in_flight > 1
+        start = spawn if exchange.is_one_of_many else spawn_started
         task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)

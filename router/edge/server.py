@@ -16,6 +16,7 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App
 from router.edge.http.control_connection import ControlConnection
 from router.edge.http.create_connection import CreateConnection
+from router.edge.http.outbox import Outbox
 
 
 class CannotListen(Exception):
@@ -82,7 +83,7 @@ class Server(uvicorn.Server):
                 date_header=False,
             )
         )
-        self._admission = admission
+        self._admission, self._outbox = admission, Outbox()
         self._drain_seconds = drain_seconds
         self._on_ready, self._on_stop = on_ready, on_stop
 
@@ -93,6 +94,7 @@ class Server(uvicorn.Server):
             admission,
             given["server_state"].connections,
             lambda seconds: ControlConnection(admission, seconds, **given),
+            self._outbox,
         )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

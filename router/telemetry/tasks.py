@@ -1,7 +1,6 @@
 """Tasks that run next to a request. A task without a reference may be collected while it runs, so these are held."""
 
 import asyncio
-import types
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
@@ -68,15 +67,6 @@ class _Started(Struct, eq=False):
 
     def __await__(self) -> Generator[Any, Any, None]:
         return self._work.__await__()
-
-
-@types.coroutine
-def let_others_catch_up() -> Generator[None, None, None]:
-    """Where several do the same work, let each take its next step after the others have taken this one.
-
-    A step is cheaper right after the same step of another, while the processor still has its code at hand.
-    """
-    yield
 
 
 def is_heavy(view: RequestView) -> bool:

@@ -14,6 +14,7 @@ from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.edge.admission import Admission
 from router.edge.http.deadline import DeadlineTimer
 from router.edge.http.head import RequestHead
+from router.edge.http.outbox import Outbox
 from router.edge.http.request_reader import HAND_OVER, UPGRADE, RequestReader
 from router.edge.http.sink import CallerSink
 from router.edge.refuse import refusal_bytes
@@ -41,6 +42,7 @@ class CreateConnection(asyncio.Protocol):
         "_is_stopping",
         "_loop",
         "_make_successor",
+        "_outbox",
         "_reader",
         "_sink",
         "_transport",
@@ -53,8 +55,10 @@ class CreateConnection(asyncio.Protocol):
         admission: Admission,
         connections: set[asyncio.Protocol],
         make_successor: Callable[[float], asyncio.Protocol],
+        outbox: Outbox,
     ) -> None:
         self._admission, self._connections, self._make_successor = admission, connections, make_successor
+        self._outbox = outbox
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._reader = RequestReader()
@@ -162,11 +166,13 @@ class CreateConnection(asyncio.Protocol):
 
     def _serve(self, head: RequestHead, body: bytes) -> None:
         self._deadline.on_deadline = self._check_idle
-        self._sink = sink = CallerSink(self, self._transport, self._is_stopping or not head.keeps_alive, head.reads_chunks)
+        closes, admission = self._is_stopping or not head.keeps_alive, self._admission
+        outbox = self._outbox if admission.in_flight > 1 else None
+        self._sink = sink = CallerSink(self, self._transport, closes, head.reads_chunks, outbox)
         route = head.route
         assert route is not None
         arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller)
-        self._exchange, task = self._admission.start(arrival, sink, self._loop)
+        self._exchange, task = admission.start(arrival, sink, self._loop)
         if task is None:
             self._loop.call_soon(self._served)  # not here: requests that wait behind this one would pile up on the stack
         else:

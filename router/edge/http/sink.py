@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from router.contract.errors import TandemError
 from router.contract.relay import Flow, Headers
+from router.edge.http.outbox import Outbox
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in HTTPStatus}
 _write_line = ": ".join
@@ -37,6 +38,8 @@ class CallerSink(Struct, eq=False):
     _transport: asyncio.Transport
     closes: bool
     may_chunk: bool = True
+    _outbox: Outbox | None = None
+    """Where other answers may be waiting, that are whole at about the same time."""
     _head: bytes = b""
     _is_chunked: bool = False
     _flow: Flow | None = None
@@ -56,6 +59,10 @@ class CallerSink(Struct, eq=False):
     def write(self, data: bytes) -> None:
         if self._is_chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
+        elif self._outbox is not None:
+            self._outbox.put(self._transport, self._head + data)
+            self._head = b""
+            return
         if self._head:
             data = self._head + data
             self._head = b""
@@ -74,6 +81,8 @@ class CallerSink(Struct, eq=False):
         # What was written is still sent; without its last chunk the caller knows that the answer is not whole.
         self.is_over = True
         self._flow = None
+        if self._outbox is not None:
+            self._outbox.send()
         self._transport.close()
 
     def set_backpressure(self, *, is_paused: bool) -> None:

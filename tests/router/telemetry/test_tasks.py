@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from router.telemetry.tasks import is_heavy, let_others_catch_up, run_beside, spawn_started, stop_all
+from router.telemetry.tasks import is_heavy, run_beside, spawn_started, stop_all
 from tests.tools.values import make_view
 
 
@@ -94,19 +94,6 @@ async def test_an_error_before_the_first_wait_is_raised_at_once():
 
     with pytest.raises(ValueError, match="at once"):
         spawn_started(work(), name="fails")
-
-
-async def test_several_that_let_each_other_catch_up_take_every_step_together():
-    steps = []
-
-    async def work(name: str) -> None:
-        for number in range(3):
-            steps.append(f"{name}{number}")
-            await let_others_catch_up()
-
-    await asyncio.gather(work("a"), work("b"))
-
-    assert steps == ["a0", "b0", "a1", "b1", "a2", "b2"]
 
 
 @pytest.mark.parametrize(

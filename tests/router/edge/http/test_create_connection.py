@@ -11,6 +11,7 @@ from router.contract.exchange import CancelReason
 from router.contract.words import Dialect, Operation
 from router.edge.admission import Admission
 from router.edge.http.create_connection import CreateConnection
+from router.edge.http.outbox import Outbox
 from tests.tools.edge import ANSWER, FakeRoad, FakeTransport, answer_ok, wait_for_ever
 from tests.tools.http import chat, request_bytes
 
@@ -38,7 +39,7 @@ class Call:
         self.road, self.admission, self.transport = road, Admission(road), FakeTransport()
         self.connections: set = set()
         self.loop = asyncio.get_running_loop()
-        self.connection = CreateConnection(self.admission, self.connections, Successor)
+        self.connection = CreateConnection(self.admission, self.connections, Successor, Outbox())
         self.connection.connection_made(self.transport)
 
     async def send(self, *pieces: bytes) -> bytes:

@@ -1,0 +1,43 @@
+"""Requests that come at about the same time take the steps of the road together, one right after another.
+
+The second of them pays half for a step, and so do all after it: the processor still has its code at hand.
+"""
+
+import asyncio
+import types
+from collections.abc import Generator
+
+_MOST = 32
+"""When so many are here, nobody waits for more."""
+
+
+class Gathering:
+    """Where they wait for each other. Nobody waits while nothing happens: when a turn of the loop brought nobody, all go on."""
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def join(self) -> asyncio.Future[None]:
+        """Come in. What is returned is over when all go on."""
+        loop, waiting = asyncio.get_running_loop(), self._waiting
+        place = loop.create_future()
+        waiting.append(place)
+        if len(waiting) == 1:
+            loop.call_soon(self._look, loop, 0)
+        return place
+
+    def _look(self, loop: asyncio.AbstractEventLoop, before: int) -> None:
+        waiting = self._waiting
+        if before < len(waiting) < _MOST:
+            loop.call_soon(self._look, loop, len(waiting))
+            return
+        self._waiting = []
+        for place in waiting:
+            if not place.done():
+                place.set_result(None)
+
+
+@types.coroutine
+def let_others_catch_up() -> Generator[None, None, None]:
+    """Between two steps: let the others take the first one too."""
+    yield

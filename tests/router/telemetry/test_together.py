@@ -1,0 +1,68 @@
+"""Requests that come at about the same time, and take their steps together."""
+
+import asyncio
+
+from router.telemetry.together import _MOST, Gathering, let_others_catch_up
+
+
+async def test_several_that_let_each_other_catch_up_take_every_step_together():
+    steps = []
+
+    async def work(name: str) -> None:
+        for number in range(3):
+            steps.append(f"{name}{number}")
+            await let_others_catch_up()
+
+    await asyncio.gather(work("a"), work("b"))
+
+    assert steps == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+async def test_who_comes_a_turn_later_goes_on_with_who_waits_already():
+    gathering, steps = Gathering(), []
+
+    async def come(name: str, turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        steps.append(f"{name} comes")
+        await gathering.join()
+        steps.append(f"{name} goes")
+
+    await asyncio.gather(come("a", 0), come("b", 1), come("c", 2))
+
+    assert steps == ["a comes", "b comes", "c comes", "a goes", "b goes", "c goes"]
+
+
+async def test_a_lone_one_goes_on_after_a_turn_that_brought_nobody():
+    gathering, turns = Gathering(), 0
+    place = gathering.join()
+
+    while not place.done():
+        await asyncio.sleep(0)
+        turns += 1
+
+    assert turns == 2
+
+
+async def test_one_that_is_cut_off_takes_nobody_with_it():
+    gathering = Gathering()
+    leaving, staying = gathering.join(), gathering.join()
+
+    leaving.cancel()
+    await asyncio.wait_for(staying, 1)
+
+    assert leaving.cancelled()
+    await asyncio.wait_for(gathering.join(), 1)
+
+
+async def test_where_somebody_comes_at_every_turn_it_is_not_waited_for_ever():
+    gathering = Gathering()
+    first = gathering.join()
+    turns = 0
+
+    while not first.done():
+        gathering.join()
+        await asyncio.sleep(0)
+        turns += 1
+
+    assert turns <= _MOST
