@@ -22,6 +22,7 @@ from router.cli.common import (
     say,
     whole_number_between,
 )
+from router.cli.large_pages import use_large_pages
 from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
 from router.contract.words import Dialect, Operation
@@ -147,6 +148,7 @@ def _serve(
         gc.collect()
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER, 20, 50)
+        use_large_pages()
         try:
             await server.serve(sockets=[listener])
         except asyncio.CancelledError:

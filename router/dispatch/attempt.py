@@ -58,6 +58,7 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
         else:
             sink = relay if outgoing.answer is None else _translated(outgoing.answer, relay, outgoing.dialect)
             call = reachable.adapter.open(outgoing, sink)
+            relay.prepare()
         # A plain timer: asyncio.timeout does the same for three times the cost.
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)
         if view.is_streaming and order.live is not None and (most := max_wait_of(view, reachable.target)) is not None:

@@ -16,6 +16,7 @@ from router.contract.request import JsonObject
 from router.dialects.answers import FIRST_TOKEN_MARKS, follow_stream, read_whole_answer
 from router.dialects.headers import answer_headers
 from router.dialects.refusals import failure_refusal
+from router.dialects.sse import Tail
 from router.dispatch.live.limits import LIMIT_HEADERS, read_windows
 from router.dispatch.opening import Opening, begins_well
 from router.dispatch.passed_headers import passed_headers, stream_headers, without_type
@@ -38,6 +39,23 @@ class Relay(StreamedAnswer, eq=False):
     _opening: Opening | None = None
     _held: list[bytes] = field(default_factory=list)
     _held_bytes: int = 0
+    _own_headers: Headers = ()
+    _next_tail: Tail | None = None
+
+    def prepare(self) -> None:
+        """Have ready what does not depend on the answer: early, it is done while the target works."""
+        order, opened = self.order, self.opened
+        exchange, carried = order.exchange, order.carried
+        self._own_headers = answer_headers(
+            exchange.id,
+            order.decision,
+            opened,
+            ((order.first_call_at or opened.at) - exchange.began) * 1000,
+            carried.get(opened.target.tier, ()) if carried else (),
+            order.explanation,
+        )
+        if self.view.is_streaming:
+            self._next_tail = follow_stream(self.view.dialect, self.view.body)
 
     def start(self, status: int, headers: Headers) -> None:
         self.status, self._headers = status, headers
@@ -96,11 +114,14 @@ class Relay(StreamedAnswer, eq=False):
 
     def _commit(self, data: bytes) -> None:
         """From now on it is this target that answers."""
-        dialect, self._opening = self.view.dialect, None
-        self._tail = tail = follow_stream(dialect, self.view.body)
+        if not self._own_headers:
+            self.prepare()
+        dialect, self._opening, tail = self.view.dialect, None, self._next_tail
+        assert tail is not None
+        self._tail = tail
         self._key_mark = mark = self._reachable.guard.mark
         self.has_reached_caller = True
-        self._caller.start(200, self._own_headers() + stream_headers(self._headers, self.view.id, self._reachable.guard))
+        self._caller.start(200, self._own_headers + stream_headers(self._headers, self.view.id, self._reachable.guard))
         if tail.add(data) or data.rfind(mark) >= 0:
             self._write_part(data, tail)
         else:
@@ -110,18 +131,6 @@ class Relay(StreamedAnswer, eq=False):
         if data.find(mark) >= 0:
             self._note_first_token()
         self._watch = SilenceWatch(self, self.opened.target, self.finished.get_loop(), self._heartbeat_seconds)
-
-    def _own_headers(self) -> Headers:
-        order, opened = self.order, self.opened
-        exchange, carried = order.exchange, order.carried
-        return answer_headers(
-            exchange.id,
-            order.decision,
-            opened,
-            ((order.first_call_at or opened.at) - exchange.began) * 1000,
-            carried.get(opened.target.tier, ()) if carried else (),
-            order.explanation,
-        )
 
     def _hold(self, data: bytes) -> None:
         self._held_bytes += len(data)
@@ -162,12 +171,14 @@ class Relay(StreamedAnswer, eq=False):
         except ValueError:
             self._settle(self._malformed("answered a body that is not valid in its dialect"))
             return
+        if not self._own_headers:
+            self.prepare()
         self.has_reached_caller = True
         guard = self._reachable.guard
         if body.rfind(guard.mark) >= 0:
             body = guard.clean(body)
         passed = passed_headers(self._headers, self.view.id, guard)
-        headers = self._own_headers() + passed + (("content-length", str(len(body))),)
+        headers = self._own_headers + passed + (("content-length", str(len(body))),)
         caller = self._caller
         caller.start(200, headers)
         caller.write(body)
