@@ -21,7 +21,6 @@ from router.dispatch.patience import Patience, max_wait_of
 from router.dispatch.relay import Relay
 from router.dispatch.translating import TranslatingSink
 from router.telemetry.tasks import is_heavy, run_beside
-from router.telemetry.together import let_others_catch_up
 
 _ABANDONED = "abandoned"
 """The error of an attempt that was cut off from our side."""
@@ -41,23 +40,24 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
         outgoing = prepare(view, reachable, tokens)
     if reachable.keeps_sessions:
         outgoing = replace(outgoing, session=_session_of(order.exchange))
-    if order.exchange.is_one_of_many:
-        await let_others_catch_up()
     exchange, loop, began = order.exchange, asyncio.get_running_loop(), order.clock()
     if order.first_call_at is None:
         order.first_call_at = began
     opened = AttemptOpened(began, reachable.target, failed, outgoing.dropped)
     relay = Relay(order, opened, view, reachable, order.sink, outgoing.answer, loop.create_future())
-    exchange.note(opened)
     call: UpstreamCall | None = None
     timer: asyncio.TimerHandle | None = None
     ended: AttemptEnded | None = None
     try:
         if outgoing.is_counted_here:
+            exchange.note(opened)
             _tell_count(relay, outgoing.prompt_tokens, exchange.id)
         else:
             sink = relay if outgoing.answer is None else _translated(outgoing.answer, relay, outgoing.dialect)
-            call = reachable.adapter.open(outgoing, sink)
+            try:
+                call = reachable.adapter.open(outgoing, sink)
+            finally:  # noted when the request is on its way, so that nobody who observes it delays that
+                exchange.note(opened)
             relay.prepare()
         # A plain timer: asyncio.timeout does the same for three times the cost.
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)

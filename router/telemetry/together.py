@@ -5,8 +5,10 @@ The second of them pays half for a step, and so do all after it: the processor s
 
 import asyncio
 import types
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
+_T = TypeVar("_T")
 _MOST = 32
 """When so many are here, nobody waits for more."""
 
@@ -41,3 +43,29 @@ class Gathering:
 def let_others_catch_up() -> Generator[None, None, None]:
     """Between two steps: let the others take the first one too."""
     yield
+
+
+class Outbox:
+    """What goes out in one turn of the loop: the first at once, all others one right after another when the turn is over.
+
+    To send is the kernel's work, which takes the processor's caches from ours.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Callable[[Any], None], Any]] = []
+        self._has_sent = False
+
+    def put(self, send: Callable[[_T], None], what: _T) -> None:
+        """Send this, and not before what was put here earlier. `send` must not raise."""
+        if self._has_sent:
+            self._waiting.append((send, what))
+            return
+        self._has_sent = True
+        asyncio.get_running_loop().call_soon(self.empty)
+        send(what)
+
+    def empty(self) -> None:
+        """Send all that waits."""
+        waiting, self._waiting, self._has_sent = self._waiting, [], False
+        for send, what in waiting:
+            send(what)

@@ -29,6 +29,10 @@ class Origin(Protocol):
         """A fresh connection. Raises `CannotConnect`."""
         ...
 
+    def send(self, call: "Call", connection: Connection) -> None:
+        """Send a call over the warm connection that it took."""
+        ...
+
     def give_back(self, connection: Connection) -> None:
         """Hand over a connection that has nothing under way and may serve again."""
         ...
@@ -57,7 +61,7 @@ class PreparedCall:
         if connection is None:
             call.connect()
         else:
-            call.send(connection)
+            self.origin.send(call, connection)
         return call
 
 
@@ -105,6 +109,15 @@ class Call(Struct, eq=False):
             # The sink must be told of every end, even after a bug of ours: no timer runs yet that would end the call.
             self._fail(UpstreamUnreachable, "could not be reached: the connection could not be set up")
             raise
+
+    def send_warm(self, connection: Connection) -> None:
+        """Send it over a warm connection. By now either may be over: it may have waited for the loop's turn to end."""
+        if self._is_over:
+            self._prepared.origin.give_back(connection)
+        elif connection.is_usable:
+            self.send(connection)
+        else:
+            self.connect()
 
     def send(self, connection: Connection) -> None:
         """Write the request, and wait for its answer."""

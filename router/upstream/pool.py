@@ -5,8 +5,9 @@ from contextlib import suppress
 
 from router.contract.relay import PreparedRequest, Sink, Tls, UpstreamCall, UpstreamRequest
 from router.telemetry.tasks import spawn
+from router.telemetry.together import Outbox
 from router.upstream.address import Address, pool_key, read_address
-from router.upstream.call import PreparedCall, write_fields
+from router.upstream.call import Call, PreparedCall, write_fields
 from router.upstream.connection import CannotConnect, Connection
 from router.upstream.dial import Dialer
 from router.upstream.websocket.call import PreparedSocketCall
@@ -21,12 +22,13 @@ _USER_AGENT = "tandem"
 class PooledOrigin:
     """One address: the connections to it that are idle, which belong to it alone, and the way to open more."""
 
-    __slots__ = ("_address", "_dialer", "_dialling", "_idle", "_tls")
+    __slots__ = ("_address", "_dialer", "_dialling", "_idle", "_outbox", "_tls")
 
     def __init__(self, address: Address, tls: Tls | None, dialer: Dialer) -> None:
         self._address, self._tls, self._dialer = address, tls, dialer
         self._idle: list[Connection] = []
         self._dialling = 0
+        self._outbox = Outbox()
 
     def take(self) -> Connection | None:
         """The connection that was idle for the shortest time, if it is still good."""
@@ -45,6 +47,10 @@ class PooledOrigin:
             return await self._dialer.dial(self._address, self._tls, within_seconds)
         finally:
             self._dialling -= 1
+
+    def send(self, call: Call, connection: Connection) -> None:
+        """Send a call over a connection that was taken for it, together with those that are sent at the same time."""
+        self._outbox.put(call.send_warm, connection)
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection that has nothing under way, unless too many wait already."""

@@ -14,12 +14,12 @@ from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.edge.admission import Admission
 from router.edge.http.deadline import DeadlineTimer
 from router.edge.http.head import RequestHead
-from router.edge.http.outbox import Outbox
 from router.edge.http.request_reader import HAND_OVER, UPGRADE, RequestReader
 from router.edge.http.sink import CallerSink
 from router.edge.refuse import refusal_bytes
 from router.edge.routes import new_request_id
 from router.edge.websocket.connection import SocketConnection
+from router.telemetry.together import Outbox
 
 _MAX_PIPELINED_BYTES = 65_536
 _WRITE_HIGH_BYTES = 131_072
@@ -166,13 +166,12 @@ class CreateConnection(asyncio.Protocol):
 
     def _serve(self, head: RequestHead, body: bytes) -> None:
         self._deadline.on_deadline = self._check_idle
-        closes, admission = self._is_stopping or not head.keeps_alive, self._admission
-        outbox = self._outbox if admission.in_flight > 1 else None
-        self._sink = sink = CallerSink(self, self._transport, closes, head.reads_chunks, outbox)
+        closes = self._is_stopping or not head.keeps_alive
+        self._sink = sink = CallerSink(self, self._transport, closes, head.reads_chunks, self._outbox)
         route = head.route
         assert route is not None
         arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller)
-        self._exchange, task = admission.start(arrival, sink, self._loop)
+        self._exchange, task = self._admission.start(arrival, sink, self._loop)
         if task is None:
             self._loop.call_soon(self._served)  # not here: requests that wait behind this one would pile up on the stack
         else:

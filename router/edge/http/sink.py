@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from router.contract.errors import TandemError
 from router.contract.relay import Flow, Headers
-from router.edge.http.outbox import Outbox
+from router.telemetry.together import Outbox
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in HTTPStatus}
 _write_line = ": ".join
@@ -39,7 +39,7 @@ class CallerSink(Struct, eq=False):
     closes: bool
     may_chunk: bool = True
     _outbox: Outbox | None = None
-    """Where other answers may be waiting, that are whole at about the same time."""
+    """Where answers that come whole leave together; without it, each at once."""
     _head: bytes = b""
     _is_chunked: bool = False
     _flow: Flow | None = None
@@ -60,12 +60,15 @@ class CallerSink(Struct, eq=False):
         if self._is_chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         elif self._outbox is not None:
-            self._outbox.put(self._transport, self._head + data)
+            self._outbox.put(self._send, self._head + data)
             self._head = b""
             return
         if self._head:
             data = self._head + data
             self._head = b""
+        self._send(data)
+
+    def _send(self, data: bytes) -> None:
         try:  # noqa: SIM105  which costs a piece nothing, as a `with` would
             self._transport.write(data)
         except RuntimeError:
@@ -82,7 +85,7 @@ class CallerSink(Struct, eq=False):
         self.is_over = True
         self._flow = None
         if self._outbox is not None:
-            self._outbox.send()
+            self._outbox.empty()
         self._transport.close()
 
     def set_backpressure(self, *, is_paused: bool) -> None:

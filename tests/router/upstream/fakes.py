@@ -69,6 +69,9 @@ class FakeOrigin:
             raise CannotConnect(found)
         return found
 
+    def send(self, call, connection) -> None:
+        call.send_warm(connection)
+
     def give_back(self, connection) -> None:
         self.given_back.append(connection)
 

@@ -321,3 +321,50 @@ async def test_a_prepared_call_shows_nothing_of_the_key_in_its_head():
     prepared = PreparedCall(FakeOrigin(), make_request(), b"POST / HTTP/1.1\r\nauthorization: Bearer key-1\r\n")
 
     assert "key-1" not in f"{prepared!r} {prepared} {prepared.open(b'', RecordingSink())!r}"
+
+
+class LateOrigin(FakeOrigin):
+    """Sends over a warm connection only when the test says so, as others may be sent first."""
+
+    def send(self, call, connection) -> None:
+        self.later = lambda: call.send_warm(connection)
+
+
+@jumping_clock
+async def test_a_call_that_was_cut_off_before_its_turn_came_gives_its_connection_back_unused():
+    connection, transport = open_connection()
+    origin = LateOrigin(warm=[connection])
+    call, _ = begin(origin)
+
+    call.cancel()
+    origin.later()
+
+    assert (transport.written, origin.given_back, transport.is_aborted) == (b"", [connection], False)
+
+
+@jumping_clock
+async def test_a_warm_connection_that_was_lost_before_its_turn_came_is_replaced_by_a_fresh_one():
+    (warm, _), (fresh, transport) = open_connection(), open_connection()
+    origin = LateOrigin(fresh, warm=[warm])
+    _, sink = begin(origin)
+
+    warm.data_received(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
+    origin.later()
+    await turn_loop()
+    fresh.data_received(WHOLE)
+
+    assert transport.written.endswith(b"{}")
+    assert (sink.status, origin.dialled) == (200, 1)
+
+
+@jumping_clock
+async def test_a_caller_that_reads_slowly_before_its_turn_came_still_pauses_the_target():
+    connection, transport = open_connection()
+    origin = LateOrigin(warm=[connection])
+    call, _ = begin(origin)
+
+    call.pause()
+    origin.later()
+
+    assert transport.written
+    assert not transport.is_reading

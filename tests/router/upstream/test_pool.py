@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from router.contract.relay import Tls
 from router.upstream.address import read_address
+from router.upstream.call import PreparedCall
 from router.upstream.connection import CannotConnect
 from router.upstream.pool import Pool, PooledOrigin
 from tests.router.upstream.fakes import make_request, open_connection
@@ -206,3 +207,21 @@ async def test_a_failure_to_connect_ahead_is_heard_by_nobody():
     await asyncio.sleep(0.1)
 
     assert origin.take() is None
+
+
+@jumping_clock
+async def test_of_the_calls_of_one_turn_the_first_is_sent_at_once_and_the_others_when_it_is_over():
+    origin = PooledOrigin(ADDRESS, None, FakeDialer())
+    prepared, transports = PreparedCall(origin, make_request(), b"POST /v1/chat HTTP/1.1\r\n"), []
+    for _ in range(3):
+        connection, transport = open_connection()
+        origin.give_back(connection)
+        transports.insert(0, transport)  # the last one given back is taken first
+
+    for number in range(3):
+        prepared.open(b"%d" % number, RecordingSink())
+    before = [transport.written[-1:] for transport in transports]
+    await asyncio.sleep(0)
+
+    assert before == [b"0", b"", b""]
+    assert [transport.written[-1:] for transport in transports] == [b"0", b"1", b"2"]

@@ -11,7 +11,7 @@ from router.contract.exchange import CancelReason
 from router.contract.words import Dialect, Operation
 from router.edge.admission import Admission
 from router.edge.http.create_connection import CreateConnection
-from router.edge.http.outbox import Outbox
+from router.telemetry.together import Outbox
 from tests.tools.edge import ANSWER, FakeRoad, FakeTransport, answer_ok, wait_for_ever
 from tests.tools.http import chat, request_bytes
 
