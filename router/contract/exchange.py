@@ -109,7 +109,7 @@ class Exchange(Struct, eq=False):
     _newest: dict[type[Any], Any] = {}
     cancelled: CancelReason | None = None
     is_one_of_many: bool = False
-    """Whether others are under way: then it takes the steps of the road together with those that came when it did."""
+    """Whether others were under way when it came: then it takes its steps together with those that come when it does."""
     task: "asyncio.Task[None] | None" = None
     """What takes this exchange down the road."""
     id: str = ""

@@ -45,19 +45,16 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
         order.first_call_at = began
     opened = AttemptOpened(began, reachable.target, failed, outgoing.dropped)
     relay = Relay(order, opened, view, reachable, order.sink, outgoing.answer, loop.create_future())
+    exchange.note(opened)
     call: UpstreamCall | None = None
     timer: asyncio.TimerHandle | None = None
     ended: AttemptEnded | None = None
     try:
         if outgoing.is_counted_here:
-            exchange.note(opened)
             _tell_count(relay, outgoing.prompt_tokens, exchange.id)
         else:
             sink = relay if outgoing.answer is None else _translated(outgoing.answer, relay, outgoing.dialect)
-            try:
-                call = reachable.adapter.open(outgoing, sink)
-            finally:  # noted when the request is on its way, so that nobody who observes it delays that
-                exchange.note(opened)
+            call = reachable.adapter.open(outgoing, sink)
             relay.prepare()
         # A plain timer: asyncio.timeout does the same for three times the cost.
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)

@@ -5,6 +5,7 @@ The second of them pays half for a step, and so do all after it: the processor s
 
 import asyncio
 import types
+from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
@@ -52,20 +53,26 @@ class Outbox:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Callable[[Any], None], Any]] = []
+        self._waiting: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._has_sent = False
 
     def put(self, send: Callable[[_T], None], what: _T) -> None:
-        """Send this, and not before what was put here earlier. `send` must not raise."""
+        """Send this, and not before what was put here earlier."""
         if self._has_sent:
             self._waiting.append((send, what))
             return
-        self._has_sent = True
-        asyncio.get_running_loop().call_soon(self.empty)
         send(what)
+        asyncio.get_running_loop().call_soon(self.empty)
+        self._has_sent = True
 
     def empty(self) -> None:
         """Send all that waits."""
-        waiting, self._waiting, self._has_sent = self._waiting, [], False
-        for send, what in waiting:
-            send(what)
+        waiting = self._waiting
+        while waiting:
+            send, what = waiting.popleft()
+            try:
+                send(what)
+            except Exception as error:  # noqa: BLE001  what cannot be sent to one must not cost the others
+                told = {"message": "something could not be sent", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(told)
+        self._has_sent = False

@@ -111,7 +111,7 @@ class Call(Struct, eq=False):
             raise
 
     def send_warm(self, connection: Connection) -> None:
-        """Send it over a warm connection. By now either may be over: it may have waited for the loop's turn to end."""
+        """Send it over a warm connection. It may have waited for that: by now it may be over, or the connection closed."""
         if self._is_over:
             self._prepared.origin.give_back(connection)
         elif connection.is_usable:

@@ -1,4 +1,4 @@
-"""The caller's end of an answer on a connection for create calls: bytes go straight to the transport."""
+"""The caller's end of an answer on a connection for create calls: a stream goes straight to the transport."""
 
 import asyncio
 from http import HTTPStatus
@@ -32,14 +32,14 @@ class Pausable(Protocol):
 
 
 class CallerSink(Struct, eq=False):
-    """Takes one answer straight to the caller's transport. Head and first piece leave in one write."""
+    """Takes one answer to the caller's transport. Head and first piece leave in one write."""
 
     _connection: Pausable
     _transport: asyncio.Transport
     closes: bool
     may_chunk: bool = True
     _outbox: Outbox | None = None
-    """Where answers that come whole leave together; without it, each at once."""
+    """Where answers that are not chunked leave together: those that come whole, and streams of HTTP/1.0."""
     _head: bytes = b""
     _is_chunked: bool = False
     _flow: Flow | None = None

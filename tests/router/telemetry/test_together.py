@@ -2,7 +2,7 @@
 
 import asyncio
 
-from router.telemetry.together import _MOST, Gathering, let_others_catch_up
+from router.telemetry.together import _MOST, Gathering, Outbox, let_others_catch_up
 
 
 async def test_several_that_let_each_other_catch_up_take_every_step_together():
@@ -66,3 +66,42 @@ async def test_where_somebody_comes_at_every_turn_it_is_not_waited_for_ever():
         turns += 1
 
     assert turns <= _MOST
+
+
+async def test_an_outbox_sends_the_first_at_once_and_the_others_in_their_order_when_the_turn_is_over():
+    outbox, sent = Outbox(), []
+
+    for number in range(4):
+        outbox.put(sent.append, number)
+    before = list(sent)
+    await asyncio.sleep(0)
+
+    assert (before, sent) == ([0], [0, 1, 2, 3])
+
+
+async def test_what_is_put_while_others_are_sent_waits_behind_them():
+    outbox, sent = Outbox(), []
+    outbox.put(sent.append, 0)
+    outbox.put(lambda number: (sent.append(number), outbox.put(sent.append, 3)), 1)
+    outbox.put(sent.append, 2)
+
+    await asyncio.sleep(0)
+
+    assert sent == [0, 1, 2, 3]
+
+
+async def test_one_that_cannot_be_sent_costs_no_other_and_is_told():
+    outbox, sent, told = Outbox(), [], []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context["exception"]))
+
+    def fail(_: object) -> None:
+        raise ValueError("broken")
+
+    outbox.put(sent.append, 0)
+    outbox.put(fail, None)
+    outbox.put(sent.append, 1)
+    await asyncio.sleep(0)
+    outbox.put(sent.append, 2)
+
+    assert sent == [0, 1, 2]
+    assert [str(error) for error in told] == ["broken"]
