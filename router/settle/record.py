@@ -55,17 +55,19 @@ class Recorder:
             self._record_all(ended)
 
     def _record_all(self, ended: list[tuple[Exchange, Settled, float]]) -> None:
+        """Each step for all. The defect of one entry costs no other, and a store's defect nobody else the entry."""
+        written: list[tuple[Exchange, Entry]] = []
         for exchange, settled, at in ended:
             try:
-                self._record(exchange, settled, at)
-            except Exception as error:  # noqa: BLE001  the defect of one entry must not cost the others
+                written.append((exchange, write_entry(exchange, settled, at)))
+            except Exception as error:  # noqa: BLE001
                 exchange.observers.report(exchange, error)
-
-    def _record(self, exchange: Exchange, settled: Settled, at: float) -> None:
-        entry = write_entry(exchange, settled, at)
-        try:
-            self._entries.append(entry)
-        finally:  # a store's defect costs nobody else the entry
+        for exchange, entry in written:
+            try:
+                self._entries.append(entry)
+            except Exception as error:  # noqa: BLE001
+                exchange.observers.report(exchange, error)
+        for exchange, entry in written:
             exchange.note(Recorded(entry))
 
     # As the store that it writes to.

@@ -53,6 +53,8 @@ _SETTLED = b'{"event":"request.settled","level":"info","timestamp":"%b",%b'
 _encode = msgspec.json.Encoder().encode
 _log: Any = structlog.get_logger()
 _writer = _LineWriter()
+_at = b""
+"""The time that lines which are written together bear; empty while each has its own."""
 _is_plain = False
 _has_screen = False
 _EXPECTED = ("upgrade_required",)
@@ -97,13 +99,14 @@ def _to_line(_: Any, level: str, event: MutableMapping[str, Any]) -> bytes:
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Write all lines of a block in one system call."""
+    """Write all lines of a block in one system call. Those of requests bear the same time."""
+    global _at
     lines: list[bytes] = []
-    _LineWriter.waiting = lines
+    _LineWriter.waiting, _at = lines, _write_time()
     try:
         yield
     finally:
-        _LineWriter.waiting = None
+        _LineWriter.waiting, _at = None, b""
         if lines:
             _LineWriter().msg(b"\n".join(lines))
 
@@ -133,7 +136,11 @@ def request_settled(line: Line) -> None:
         _log.info("request.settled", line=entry_line(line))
         return
     # The one event that every request pays for is written in one go, without structlog's processors: 2 µs instead of 12.
-    _writer.msg(_SETTLED % (datetime.now(UTC).isoformat().encode(), _encode(line)[1:]))
+    _writer.msg(_SETTLED % (_at or _write_time(), _encode(line)[1:]))
+
+
+def _write_time() -> bytes:
+    return datetime.now(UTC).isoformat().encode()
 
 
 def request_rejected(*, status: int, code: str, message: str = "") -> None:
