@@ -55,17 +55,17 @@ class Recorder:
             self._record_all(ended)
 
     def _record_all(self, ended: list[tuple[Exchange, Settled, float]]) -> None:
-        """Each step for all. The defect of one entry costs no other, and a store's defect nobody else the entry."""
+        """Each step for all of them."""
         written: list[tuple[Exchange, Entry]] = []
         for exchange, settled, at in ended:
             try:
                 written.append((exchange, write_entry(exchange, settled, at)))
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001  the defect of one entry must not cost the others
                 exchange.observers.report(exchange, error)
         for exchange, entry in written:
             try:
                 self._entries.append(entry)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001  nor may the store's: the log still has it
                 exchange.observers.report(exchange, error)
         for exchange, entry in written:
             exchange.note(Recorded(entry))

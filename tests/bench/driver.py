@@ -9,6 +9,7 @@ from itertools import repeat
 
 from tests.bench.agent import agent_requests
 from tests.bench.load import ask, body_of, listen, request_of
+from tests.tools.later import later
 
 
 async def main(kind: str, port: int, size: int, count: int, seconds: float, dialect: str = "chat") -> dict:
@@ -29,7 +30,7 @@ async def main(kind: str, port: int, size: int, count: int, seconds: float, dial
     else:
         streams = []
         for _ in range(count):
-            streams.append(asyncio.ensure_future(listen(port, request, numbers.append, firsts)))  # noqa: TID251  held by the list
+            streams.append(later(listen(port, request, numbers.append, firsts)))
             await asyncio.sleep(0.4 / count)
         await asyncio.gather(*streams)
     return {"tokens": len(numbers), "lags": sorted(numbers), "firsts": sorted(firsts)}

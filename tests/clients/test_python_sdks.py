@@ -10,6 +10,7 @@ import pytest
 from router.dialects.translate.bridges import BRIDGES
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat
+from tests.tools.later import later
 from tests.tools.running import one_dialect
 from tests.tools.sdks import SCHEMA, sdk_caller
 from tests.tools.speech import Speech, ToolCall, speak
@@ -211,7 +212,7 @@ async def test_an_sdk_reads_over_what_it_is_told_while_it_waits_for_a_quota(star
     upstream.scripts = [held, answer]
     config = one_dialect("chat", upstream.base_url).replace("auto: auto", "auto: fast").replace('"*": auto', '"*": fast')
     tandem = await start(config.replace("{name: quick,", "{name: quick, quota: {in_flight: 1},"))
-    first = asyncio.ensure_future(call(tandem.port, "/v1/chat/completions", chat()))  # noqa: TID251
+    first = later(call(tandem.port, "/v1/chat/completions", chat()))
     await until(lambda: upstream.seen)
 
     async def let_go():

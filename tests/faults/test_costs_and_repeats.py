@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.tools.http import Reply, call, chat, request_bytes
+from tests.tools.later import later
 from tests.tools.raw import Caller
 from tests.tools.running import two_targets
 from tests.tools.speech import Speech, speak
@@ -121,7 +122,7 @@ async def test_m3_while_the_first_runs_twenty_more_join_it_and_there_is_one_call
 
     upstream.scripts = [answer_late]
     tandem = await house()
-    asking = [asyncio.ensure_future(call(tandem.port, PATH, chat(stream=streams), KEY)) for _ in range(21)]  # noqa: TID251
+    asking = [later(call(tandem.port, PATH, chat(stream=streams), KEY)) for _ in range(21)]
     await until(lambda: len(tandem.house.state.running) == 21)
     go_on.set()
     replies: list[Reply] = await asyncio.gather(*asking)
@@ -138,7 +139,7 @@ async def test_m3_a_first_whose_caller_left_frees_the_key_for_the_one_that_waits
     async with Caller(tandem.port) as first:
         await first.send(request_bytes(PATH, chat(), KEY))
         await until(lambda: upstream.seen)
-        second = asyncio.ensure_future(call(tandem.port, PATH, chat(), KEY))  # noqa: TID251
+        second = later(call(tandem.port, PATH, chat(), KEY))
         await until(lambda: len(tandem.house.state.running) == 2)
         first.writer.transport.abort()
         reply = await asyncio.wait_for(second, 5)

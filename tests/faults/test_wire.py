@@ -10,6 +10,7 @@ from hypothesis import strategies as some
 
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat, request_bytes
+from tests.tools.later import later
 from tests.tools.raw import Caller
 from tests.tools.waiting import until
 
@@ -107,7 +108,7 @@ async def test_a_connection_that_says_nothing_is_closed_at_the_header_limit(star
 async def test_headers_that_trickle_are_given_up_at_the_limit_whatever_comes(start, by_shim):
     tandem = await start(SIMULATED + "limits: {header_timeout_seconds: 0.5}\n")
     async with Caller(tandem.port, by_shim=by_shim) as caller:
-        closing = asyncio.ensure_future(caller.closed(30))  # noqa: TID251  held and awaited here
+        closing = later(caller.closed(30))
         letters = iter(framed(f"content-length: {len(BODY)}", body=b""))
         while not closing.done() and (letter := next(letters, None)) is not None:
             caller.writer.write(bytes([letter]))
@@ -232,7 +233,7 @@ async def test_a_head_that_trickles_in_has_one_time_limit_across_the_hand_over(s
     tandem = await start(SIMULATED + "limits: {header_timeout_seconds: 0.6}\n")
     async with Caller(tandem.port) as caller:
         began = asyncio.get_running_loop().time()
-        closing = asyncio.ensure_future(caller.closed(30))  # noqa: TID251  held and awaited here
+        closing = later(caller.closed(30))
         letters = iter(b"POST /v1/chat/nothing-of-ours HTTP")
         # The first bytes could be a create call; about halfway they no longer can.
         while not closing.done() and (letter := next(letters, None)) is not None:

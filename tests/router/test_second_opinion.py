@@ -12,6 +12,7 @@ from router.decide.choose import Rules, decide
 from router.dispatch.queues.queues import Queues
 from router.second_opinion import Adviser, read_answer
 from tests.tools.exchanges import ECONOMICS, make_decided, make_exchange, make_snapshot
+from tests.tools.later import later
 from tests.tools.scripted import HandClock, answers, hangs, reach
 from tests.tools.upstream import CHAT_ANSWER
 from tests.tools.values import ask, make_signals, make_target, stand
@@ -104,7 +105,7 @@ async def test_one_turn_is_asked_about_once_and_another_anew():
 
 async def test_who_comes_while_the_same_turn_is_asked_about_does_not_wait():
     asking = Asking(hangs)
-    first = asyncio.ensure_future(asking.consult())  # noqa: TID251
+    first = later(asking.consult())
     await until(lambda: asking.asked)
 
     second = await asking.consult()
@@ -115,7 +116,7 @@ async def test_who_comes_while_the_same_turn_is_asked_about_does_not_wait():
 
 async def test_who_left_while_it_was_asked_about_and_comes_again_may_ask():
     asking = Asking(hangs, say("LONG"))
-    first = asyncio.ensure_future(asking.consult())  # noqa: TID251
+    first = later(asking.consult())
     await until(lambda: asking.asked)
     first.cancel()
     await asyncio.wait([first])

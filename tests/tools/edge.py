@@ -21,6 +21,7 @@ from router.edge.control import build_control
 from router.edge.http.asgi import AsgiApp
 from router.edge.server import Server, bind
 from router.sense.models import ModelNames
+from tests.tools.later import later
 from tests.tools.values import make_target
 
 _PLAIN_LINES = (
@@ -247,7 +248,7 @@ async def running_edge(road: FakeRoad, is_ready: Callable[[], bool] = lambda: Tr
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
     server = Server(admission, AsgiApp(admission, build_control(road, is_ready)), drain_seconds=1, on_ready=ready.set)
-    serving = asyncio.ensure_future(_serve(server, listener))  # noqa: TID251  held and awaited here
+    serving = later(_serve(server, listener))
     await asyncio.wait_for(ready.wait(), 5)
     try:
         yield listener.getsockname()[1], admission

@@ -12,6 +12,7 @@ from router.edge.admission import Admission
 from router.edge.server import bind
 from router.house import House
 from router.wiring import build_edge, build_house, known_names
+from tests.tools.later import later
 from tests.tools.prompt_server import PromptServer
 
 
@@ -51,7 +52,7 @@ async def running(config: str, folder: Path) -> AsyncIterator[Running]:
     admission, app = build_edge(built.house, lambda: not server.should_exit)
     server = PromptServer(admission, app, drain_seconds=1, on_ready=ready.set)
     server.install_signal_handlers = lambda: None
-    serving = asyncio.ensure_future(_serve(server, listener))  # noqa: TID251
+    serving = later(_serve(server, listener))
     await asyncio.wait_for(ready.wait(), 5)
     port = listener.getsockname()[1]
     try:

@@ -11,6 +11,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from tests.tools.later import later
 from tests.tools.speech import Speech, ToolCall, speak, write_stream
 from tests.tools.upstream import Upstream
 
@@ -83,8 +84,8 @@ class SocketUpstream:
             behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", port)
             behind_writer.write(first)
             both = [
-                asyncio.ensure_future(_pump(reader, behind_writer)),  # noqa: TID251
-                asyncio.ensure_future(_pump(behind_reader, writer)),  # noqa: TID251
+                later(_pump(reader, behind_writer)),
+                later(_pump(behind_reader, writer)),
             ]
             try:
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -108,14 +109,14 @@ class SocketUpstream:
         self.sockets += 1
         number, headers = self.sockets, {name.lower(): value for name, value in connection.request.headers.raw_items()}
         self.open.add(connection)
-        leaving = asyncio.ensure_future(connection.wait_closed())  # noqa: TID251
+        leaving = later(connection.wait_closed())
         seen: SocketSeen | None = None
         try:
             async for raw in connection:
                 seen = SocketSeen(number, raw, headers)
                 self.seen.append(seen)
                 script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
-                playing = asyncio.ensure_future(script(connection, seen))  # noqa: TID251
+                playing = later(script(connection, seen))
                 await asyncio.wait({playing, leaving}, return_when=asyncio.FIRST_COMPLETED)
                 if not playing.done():
                     break

@@ -8,6 +8,8 @@ import struct
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from tests.tools.later import later
+
 
 @dataclass(frozen=True)
 class Toxics:
@@ -74,8 +76,8 @@ class Toxic:
                 return
             answer, far = await asyncio.open_connection(*self._address)
             _send_at_once(writer)
-            asking = asyncio.ensure_future(_pass(reader, far))  # noqa: TID251  held and awaited here
-            telling = asyncio.ensure_future(self._spoil(answer, writer))  # noqa: TID251
+            asking = later(_pass(reader, far))
+            telling = later(self._spoil(answer, writer))
             try:
                 await asyncio.wait([asking, telling], return_when=asyncio.FIRST_COMPLETED)
             finally:

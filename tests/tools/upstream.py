@@ -7,6 +7,8 @@ import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from tests.tools.later import later
+
 CHAT_STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
@@ -96,8 +98,8 @@ class Upstream:
                 self.seen.append(seen)
                 self.arrived.set()
                 script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
-                answering = asyncio.ensure_future(script(Wire(reader, writer), seen))  # noqa: TID251
-                leaving = asyncio.ensure_future(reader.read(1))  # noqa: TID251
+                answering = later(script(Wire(reader, writer), seen))
+                leaving = later(reader.read(1))
                 await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
                 if leaving.done() and not answering.done():
                     seen.left_at = asyncio.get_running_loop().time()

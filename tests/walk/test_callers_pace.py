@@ -6,6 +6,7 @@ import time
 import pytest
 
 from tests.tools.http import call, chat, request_bytes
+from tests.tools.later import later
 from tests.tools.upstream import (
     CHAT_STREAM_HEAD,
     CHAT_USAGE,
@@ -125,7 +126,7 @@ async def test_a_stream_that_the_routers_end_cuts_says_so_in_its_dialect(pair, u
 
 async def test_a_request_that_nothing_was_answered_to_is_a_503_when_the_router_stops(pair, upstream):
     upstream.scripts = [silent]
-    waiting = asyncio.ensure_future(call(pair.port, "/v1/chat/completions", chat()))  # noqa: TID251  held and awaited here
+    waiting = later(call(pair.port, "/v1/chat/completions", chat()))
     await asyncio.wait_for(upstream.arrived.wait(), 5)
 
     await pair.house.stop(1)

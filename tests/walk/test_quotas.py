@@ -9,6 +9,7 @@ from router.config.load import check_config
 from router.wiring import build_plan, known_names
 from tests.bench.quotas import EQUAL, GREEDY, MOST_DEVIATION, run
 from tests.tools.http import call, chat, request_bytes
+from tests.tools.later import later
 from tests.tools.running import two_targets
 from tests.tools.sockets import open_socket
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, stream
@@ -40,10 +41,6 @@ class Held:
 
 def spark(body, session="s", **headers):
     return ("/v1/chat/completions", body, {"x-tandem-session": session, **headers})
-
-
-def later(coroutine):
-    return asyncio.ensure_future(coroutine)  # noqa: TID251
 
 
 async def stats_of(tandem):

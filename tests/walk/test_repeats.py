@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat, read_reply
+from tests.tools.later import later
 from tests.tools.raw import Caller
 from tests.tools.running import one_dialect, two_targets
 from tests.tools.speech import Speech, speak
@@ -128,7 +129,7 @@ async def test_where_its_deadline_comes_before_the_first_answer_a_repeat_is_told
     go_on = asyncio.Event()
     upstream.scripts = [answer_after(go_on)]
     tandem = await start(two_targets(upstream.base_url, upstream.base_url))
-    first = asyncio.ensure_future(call(tandem.port, PATHS["chat"], chat(), KEY))  # noqa: TID251
+    first = later(call(tandem.port, PATHS["chat"], chat(), KEY))
     await upstream.arrived.wait()
     tandem.house.swap(dataclasses.replace(tandem.house.plan, deadline_seconds=0.2))
     refused = await call(tandem.port, PATHS["chat"], chat(), KEY)
@@ -197,7 +198,7 @@ async def test_a_repeat_does_not_supersede_the_one_that_it_repeats(start, upstre
     upstream.scripts = [answer_after(go_on)]
     tandem = await start(two_targets(upstream.base_url, upstream.base_url))
     headers = {**KEY, "x-tandem-supersede": "lint", "x-tandem-session": "editor"}
-    asking = [asyncio.ensure_future(call(tandem.port, PATHS["chat"], chat(), headers)) for _ in range(2)]  # noqa: TID251
+    asking = [later(call(tandem.port, PATHS["chat"], chat(), headers)) for _ in range(2)]
     await upstream.arrived.wait()
     await asyncio.sleep(0.1)
     go_on.set()

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.tools.http import call, chat
+from tests.tools.later import later
 from tests.tools.running import one_dialect
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, chat_frame, silent
 from tests.tools.waiting import until
@@ -15,7 +16,7 @@ KEY = {"x-tandem-supersede": "lint", "x-tandem-session": "editor"}
 async def test_one_that_was_not_answered_yet_is_refused_and_its_target_let_go(start, upstream):
     tandem = await start(one_dialect("chat", upstream.base_url))
     upstream.scripts = [silent, answer_json(CHAT_ANSWER)]
-    first = asyncio.ensure_future(call(tandem.port, "/v1/chat/completions", chat(), KEY))  # noqa: TID251
+    first = later(call(tandem.port, "/v1/chat/completions", chat(), KEY))
     await upstream.arrived.wait()
     second = await call(tandem.port, "/v1/chat/completions", chat(), KEY)
     refused = await asyncio.wait_for(first, 5)
@@ -45,7 +46,7 @@ async def test_one_that_streams_ends_with_an_error_in_its_own_dialect(start, ups
     upstream.scripts = [begin_and_wait, answer]
     body = {"model": "auto", "stream": True, "max_tokens": 9}
     body |= {"input": "fix it"} if path.endswith("responses") else {"messages": [{"role": "user", "content": "fix it"}]}
-    first = asyncio.ensure_future(call(tandem.port, path, body, KEY))  # noqa: TID251
+    first = later(call(tandem.port, path, body, KEY))
     await upstream.arrived.wait()
     await asyncio.sleep(0.1)
     second = await call(tandem.port, path, body, KEY)
@@ -63,7 +64,7 @@ async def test_typing_leaves_one_request_running(start, upstream):
     upstream.scripts = [silent] * 9 + [answer_json(CHAT_ANSWER)]
     calls = []
     for number in range(10):
-        calls.append(asyncio.ensure_future(call(tandem.port, "/v1/chat/completions", chat(), KEY)))  # noqa: TID251
+        calls.append(later(call(tandem.port, "/v1/chat/completions", chat(), KEY)))
         await until(lambda number=number: len(upstream.seen) > number)
     replies = await asyncio.wait_for(asyncio.gather(*calls), 10)
 

@@ -42,10 +42,25 @@ def test_what_is_no_such_list_moves_nothing(maps):
     assert list(find_spans(maps)) == []
 
 
-def test_where_there_is_no_such_file_nothing_happens(monkeypatch, tmp_path):
+def test_where_there_is_no_such_file_the_kernel_is_asked_for_nothing(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(large_pages.ctypes, "CDLL", asked.append)
     monkeypatch.setattr(large_pages, "Path", lambda _: tmp_path / "none")
 
     use_large_pages()
+
+    assert asked == []
+
+
+def test_a_system_without_that_call_is_left_as_it_is(monkeypatch, tmp_path):
+    (tmp_path / "smaps").write_bytes(MAPS)
+    asked = []
+    monkeypatch.setattr(large_pages.ctypes, "CDLL", lambda name: asked.append(name) or object())
+    monkeypatch.setattr(large_pages, "Path", lambda _: tmp_path / "smaps")
+
+    use_large_pages()
+
+    assert asked == [None]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has them")

@@ -11,6 +11,7 @@ from router.dialects.fitting import Fit
 from router.dialects.hosts import quirks_of
 from router.dispatch.question import ask
 from tests.tools.exchanges import make_exchange
+from tests.tools.later import later
 from tests.tools.scripted import answers, fails, hangs, names_of, reach
 from tests.tools.upstream import CHAT_ANSWER
 from tests.tools.values import make_target
@@ -138,7 +139,7 @@ async def test_a_call_that_cannot_be_opened_is_a_failed_question():
 
 async def test_who_is_cancelled_closes_the_call_and_the_fact_of_it_is_noted():
     reachable, exchange = reach(make_target(), hangs), make_exchange(began=asyncio.get_running_loop().time())
-    task = asyncio.ensure_future(put(reachable, exchange=exchange))  # noqa: TID251
+    task = later(put(reachable, exchange=exchange))
     await until(lambda: reachable.adapter.calls)
 
     task.cancel()

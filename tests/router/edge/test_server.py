@@ -15,6 +15,7 @@ from router.edge.http.asgi import AsgiApp
 from router.edge.server import CannotListen, Server, bind, run
 from tests.tools.edge import ANSWER, FakeRoad, answer_ok, wait_for_ever
 from tests.tools.http import call, chat, request_bytes
+from tests.tools.later import later
 from tests.tools.raw import Caller
 
 
@@ -67,7 +68,7 @@ class Running:
         self.stops += 1
 
     async def __aenter__(self) -> "Running":
-        self._serving = asyncio.ensure_future(self.server._serve([self.listener]))  # noqa: TID251  held and awaited here
+        self._serving = later(self.server._serve([self.listener]))
         await asyncio.wait_for(self._ready.wait(), 5)
         return self
 

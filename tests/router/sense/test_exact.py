@@ -12,6 +12,7 @@ import pytest
 
 from router.contract.words import Dialect
 from router.sense import exact
+from tests.tools.later import later
 from tests.tools.values import ask, make_view
 from tests.tools.waiting import until
 
@@ -226,7 +227,7 @@ async def test_a_process_that_was_starting_when_the_counter_closed_is_stopped(ch
             made.append(self._process)
 
     monkeypatch.setattr(exact, "CountingProcess", Slow)
-    counting = asyncio.ensure_future(counter.count(ask("x")))  # noqa: TID251
+    counting = later(counter.count(ask("x")))
     await until(begun.is_set)
     counter.close()
     may_end.set()

@@ -11,6 +11,7 @@ from router.upstream.call import PreparedCall
 from router.upstream.connection import CannotConnect
 from router.upstream.pool import Pool, PooledOrigin
 from tests.router.upstream.fakes import make_request, open_connection
+from tests.tools.later import later
 from tests.tools.loop_clock import jumping_clock
 from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import CHAT_ANSWER, answer_json
@@ -188,7 +189,7 @@ async def test_no_connection_is_opened_ahead_while_a_request_dials():
         return await waiting
 
     dialer.dial = dial
-    request = asyncio.ensure_future(origin.connect(5.0))  # noqa: TID251
+    request = later(origin.connect(5.0))
     await asyncio.sleep(0.1)
     assert len(dialer.asked) == 1
 

@@ -15,6 +15,7 @@ from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.quota import WINDOW_SECONDS
 from router.dispatch.queues.waiting import WaitingSink, await_turn
 from tests.tools.exchanges import make_decision, make_exchange
+from tests.tools.later import later
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target, make_view
@@ -32,7 +33,7 @@ class Waiting:
         self.order = Order(self.exchange, make_decision(), self.caller, 1 << 20, seconds_passed)
         self.queue = TargetQueue("spark", self.target.quota)
         self.first = self.queue.enter(Who("local", "other"), 100, seconds_passed)
-        self.turn = asyncio.ensure_future(await_turn(self.order, view, self.target, self.queue, lambda _: worth))  # noqa: TID251
+        self.turn = later(await_turn(self.order, view, self.target, self.queue, lambda _: worth))
 
     def facts(self):
         return [type(fact) for fact in self.exchange.journal]

@@ -11,6 +11,7 @@ from router.contract.exchange import CancelReason
 from router.edge.admission import Admission
 from router.edge.http.asgi import AsgiApp, AsgiSink, collect_body
 from tests.tools.edge import ANSWER, LIMITS, FakeRoad, answer_ok, wait_for_ever
+from tests.tools.later import later
 
 
 class Asgi:
@@ -75,7 +76,7 @@ async def turn() -> None:
 
 
 def started(app: App, asgi: Asgi) -> "asyncio.Task[None]":
-    return asyncio.ensure_future(app(asgi))  # noqa: TID251  held and awaited by the test
+    return later(app(asgi))
 
 
 async def test_a_create_call_is_served_with_its_whole_body():
