@@ -1,46 +1,63 @@
-"""The trained reading: the chance that a turn is a long task, from what the person typed and the session's finished turns."""
+"""The trained reading: the chance that a turn is a long task, from what the person typed.
+
+The words decide. The turn before speaks only where the words point back at it: an approval, a "go on", a complaint.
+"""
 
 from functools import lru_cache
 from importlib.resources import files
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from router.contract.features import MARKS, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
-from router.contract.reading import Reading, Weights, load_weights, read_weights
+from router.contract.reading import WENT_WRONG, Weights, load_weights, read_weights
 from router.contract.request import RequestView
-from router.contract.signals import Signals
+from router.contract.signals import Signals, Turn
+from router.contract.words import Tier, TurnKind
 
 _MAX_LOG_ODDS = 5.0
 _MAX_KNOWN = 512
 _MAX_REASONS = 3
 _MAX_REASON_CHARS = 60
-_QUICK_BELOW, _LONG_ABOVE = -0.85, 0.2
-"""Log-odds. Between them the turn is unclear; the lower one is the score at which tiers usually change."""
-_OPEN_ABOVE, _OPEN_BELOW = -1.6, 0.7
-"""Words between these are open enough that the turns before settle them."""
-_GOES_ON = -0.6
-"""Words that follow the turn before say nothing of their own: a little above the score at which tiers change, so that what
-went before decides."""
-_BEFORE_SHARE, _MAX_BEFORE = 0.35, 4.0
-"""How much the words of that turn count, in addition to the work that it took."""
+_QUICK_BELOW, _LONG_ABOVE = -1.5, -0.7
+"""Log-odds. Between them the turn is unclear: that is around the score at which tiers usually change."""
+_IS_VAGUE = 0.3
+"""Odds above which words only point back at the turn before."""
+_COMPLAINT = 0.6
+"""How large a turn is, at the least, that must put right what fast did."""
+_PLANNED = 0.8
+"""How large the work is, at the least, that somebody had planned before they approved it."""
+_ON_DEEP, _SMALL = -0.5, -2.2
+"""A turn after one of deep's stays there, unless its words score below the second."""
+_QUICK_CALLS, _LONG_CALLS = 4, 12
+"""What a turn took, where nobody remembers which tier served it."""
+_MODELS_PROSE = 0.5
+"""What a subagent is told, a model wrote: "thoroughly" and "every" mean less there."""
 _LEAST_SHARE = 0.03
-_SHORT_PIECES = 32
-"""About ten words."""
 _QUESTION = list(MARKS).index("ends_with_question")
 _QUESTIONS = frozenset(("what is", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
+_CHECKS = frozenset("review audit security analyse compare evaluate investigate find debug performance".split())
+_COMMANDS = frozenset("run commit push install show list deploy CI build containers".split())
+_TEXTS = frozenset("write example snippet guide report short proposal".split())
+_EDITS = frozenset(
+    """rename typo bump version comment docstring import whitespace indent semicolon color button label text title padding icon font
+    constant variable flag timeout limit field column gitignore link format sort remove add change replace move undo fix""".split()
+)
+_NO_EDITS = ((_QUESTIONS, "quick question"), (_CHECKS, "small check"), (_COMMANDS, "quick command"), (_TEXTS, "short text"))
+_PLANS = frozenset(("plan", "design", "architecture", "strategy", "proposal", "phases", "investigate", "audit", "review"))
 
 
 class LearnedConfig(PolicyConfig):
-    """Weigh what the person typed and the session's finished turns with the weights that `tandem train` fitted."""
+    """Weigh what the person typed with the weights that `tandem train` fitted."""
 
     strength: float = Field(default=1.0, ge=0.0, le=3.0)
     """Multiplies what the reading says."""
     weights: str = ""
     """A file that `tandem train` wrote, relative to the config file. By default the weights that come with Tandem."""
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """Log-odds for words that ask for nothing: a greeting, thanks, "ok". History does not change them."""
+    """Log-odds for words that ask for nothing: a greeting, thanks, "ok"."""
 
     paths: ClassVar[tuple[str, ...]] = ("weights",)
 
@@ -50,8 +67,19 @@ class LearnedConfig(PolicyConfig):
         return find_weights(self.weights).fingerprint
 
 
+class _Read(NamedTuple):
+    """What the weights make of one text, whatever was said before it."""
+
+    size: float
+    is_vague: bool
+    is_complaint: bool
+    is_plan: bool
+    because: str
+    """What it looks like."""
+
+
 class LearnedPolicy:
-    """Leans by the trained reading, which was fitted to as many quick turns as long ones, so that the prior counts once."""
+    """Leans by the trained reading, which is honest for real prompts, so that the prior counts once."""
 
     name: ClassVar[str] = "learned"
     Config: ClassVar[type[PolicyConfig]] = LearnedConfig
@@ -59,36 +87,88 @@ class LearnedPolicy:
     def __init__(self, config: LearnedConfig) -> None:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
         self._weights = find_weights(config.weights)
-        # Every call of a tool loop repeats the words and the history that began it, and is handed the same features: they are
-        # known by who they are, since to compare two hundred numbers would cost more than the memory saves.
-        self._known: dict[int, tuple[Features, Lean]] = {}
+        # Every call of a tool loop repeats the words that began it, and is handed the same features: they are known by who they
+        # are, since to compare two hundred numbers would cost more than the memory saves.
+        self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """One lean, which begins with what the turn looks like."""
-        features = signals.features
+        features, turn = signals.features, signals.turn
         if features is None or not self._strength:
             return ()
-        known = self._known.get(id(features))
+        is_later = turn.history.turns > 0 and turn.kind is not TurnKind.SUBAGENT
+        read = self._read(features, is_later=is_later)
+        lean = self._weigh(features, read, signals, is_later=is_later)
+        odds = lean.log_odds * (_MODELS_PROSE if turn.kind is TurnKind.SUBAGENT else 1.0)
+        return (replace(lean, log_odds=self._strength * max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds))),)
+
+    def _weigh(self, features: Features, read: _Read, signals: Signals, *, is_later: bool) -> Lean:
+        """What the turn looks like, with what a later turn takes that only points back at it."""
+        turn, position = signals.turn, signals.turn.position
+        if is_later and read.is_complaint:
+            if position.is_running and position.ask is not None:
+                return _lean(max(read.size, position.ask), read.because, goes_on=position.ask)
+            if _follows_fast(turn):
+                return _lean(max(read.size, _COMPLAINT), f"{WENT_WRONG}, and fast had served it")
+        if is_later and (read.is_vague or turn.kind is TurnKind.FOLLOW_UP):
+            before, is_planned = (
+                (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)
+            )
+            if before is not None and (features.has_task or is_planned):
+                if position.tier is Tier.DEEP or (position.tier is None and _took(turn) >= _LONG_CALLS):
+                    before = max(before, _ON_DEEP)
+                return _lean(before, "goes on with a long task" if before > _QUICK_BELOW else "goes on with a quick turn")
+        if not features.has_task:
+            return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
+        wants_plan = read.is_plan or turn.is_planning
+        goes_on = max(read.size, _PLANNED) if wants_plan else None
+        if is_later and _SMALL < read.size < _ON_DEEP and self._follows_deep(signals):
+            return _lean(_ON_DEEP, "could be quick or long; deep served the last turn", goes_on=goes_on, wants_plan=wants_plan)
+        return _lean(read.size, read.because, goes_on=goes_on, wants_plan=wants_plan)
+
+    def _read(self, features: Features, *, is_later: bool) -> _Read:
+        known = self._known.get((id(features), is_later))
         if known is None or known[0] is not features:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            known = self._known[id(features)] = (features, self._weigh(features))
-        return (known[1],)
+            known = self._known[id(features), is_later] = (features, self._measure(features, is_later=is_later))
+        return known[1]
 
-    def _weigh(self, features: Features) -> Lean:
-        if not features.has_task and not features.follows:
-            return Lean(self._strength * self._nothing_asked, "nothing to do in this message", names_turn=True)
-        reading = self._weights.read(features)
-        if features.follows:
-            before = max(-_MAX_BEFORE, min(_MAX_BEFORE, reading.words)) if features.has_task else 0.0
-            odds, because = _GOES_ON + _BEFORE_SHARE * before + reading.history, "unclear; follows the last turn"
-        elif features.is_correction and features.history and len(features.pieces) <= _SHORT_PIECES:
-            # Short words that call the last turn wrong are as large as that turn was, whatever they name.
-            odds, because = max(reading.odds, _GOES_ON + reading.history), "you said the last turn went wrong"
-        else:
-            odds, because = reading.odds, _say(reading, features, self._weights)
-        odds = max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds))
-        return Lean(self._strength * odds, because, names_turn=True)
+    def _measure(self, features: Features, *, is_later: bool) -> _Read:
+        weights = self._weights
+        size = weights.read_size(features, is_later=is_later)
+        return _Read(
+            size,
+            is_later and features.is_short and weights.vague.read(features) > _IS_VAGUE,
+            is_later and weights.wrong.read(features) > weights.wrong_above,
+            any(phrase in _PLANS for phrase, _ in features.concepts),
+            self._say(size, features, is_later=is_later),
+        )
+
+    def _read_earlier(self, signals: Signals) -> tuple[float | None, bool]:
+        """The last ask that said something of its own, where nobody remembers it: read again from the conversation."""
+        for features in signals.earlier:
+            read = self._read(features, is_later=True)
+            if features.has_task and not read.is_vague:
+                return max(read.size, _PLANNED) if read.is_plan else read.size, read.is_plan
+        return None, False
+
+    def _follows_deep(self, signals: Signals) -> bool:
+        """Whether the last turn was deep's: by memory, or by how it reads and what it took."""
+        tier = signals.turn.position.tier
+        if tier is not None:
+            return tier is Tier.DEEP
+        before, _ = self._read_earlier(signals)
+        return before is not None and before > _LONG_ABOVE and _took(signals.turn) > _QUICK_CALLS
+
+    def _say(self, size: float, features: Features, *, is_later: bool) -> str:
+        """What the turn looks like, and which ideas made it look so. Phrases of ours alone: nothing that anybody typed."""
+        if _QUICK_BELOW <= size < _LONG_ABOVE:
+            return "unclear whether quick or long"
+        is_quick = size < _QUICK_BELOW
+        reasons = _find_reasons(-1.0 if is_quick else 1.0, self._weights.read_shares(features, is_later=is_later))
+        looks = f"looks like a {_name_quick(features, reasons)}" if is_quick else "looks like a long task"
+        return f"{looks}: {', '.join(reasons)}" if reasons else looks
 
 
 @lru_cache(maxsize=4)
@@ -97,31 +177,40 @@ def find_weights(path: str = "") -> Weights:
     return load_weights(path) if path else read_weights(files("policies").joinpath("learned.weights").read_bytes())
 
 
-def _say(reading: Reading, features: Features, weights: Weights) -> str:
-    """What the turn looks like, and which ideas made it look so. Phrases of ours alone: nothing that anybody typed."""
-    is_open = _OPEN_ABOVE < reading.words < _OPEN_BELOW
-    if is_open and features.history and abs(reading.odds - reading.words) > 0.3:
-        return "unclear; follows the last turn"
-    if _QUICK_BELOW <= reading.odds < _LONG_ABOVE:
-        return "unclear whether quick or long"
-    is_quick = reading.odds < _QUICK_BELOW
-    reasons = _find_reasons(-1.0 if is_quick else 1.0, features, weights)
-    looks = "looks like a long task"
-    if is_quick:
-        is_question = features.marks[_QUESTION] or (reasons and reasons[0] in _QUESTIONS)
-        looks = (
-            "looks like a quick question"
-            if is_question
-            else "looks like a quick edit"
-            if reasons
-            else "looks like a quick turn"
-        )
-    return f"{looks}: {', '.join(reasons)}" if reasons else looks
+def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False) -> Lean:
+    return Lean(odds, because, names_turn=True, goes_on=goes_on, wants_plan=wants_plan)
 
 
-def _find_reasons(sign: float, features: Features, weights: Weights) -> list[str]:
+def _took(turn: Turn) -> int:
+    """The calls of the last turn."""
+    return turn.history.last[-1].calls if turn.history.last else 0
+
+
+def _follows_fast(turn: Turn) -> bool:
+    """Whether a person speaks after a turn that fast served: by memory, or by how few calls it took."""
+    if turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
+        return False
+    tier = turn.position.tier
+    return tier is Tier.FAST or (tier is None and bool(turn.history.last) and _took(turn) <= _QUICK_CALLS)
+
+
+def _name_quick(features: Features, reasons: list[str]) -> str:
+    """What kind of quick turn it is. An edit is one only where something is to be edited."""
+    if features.marks[_QUESTION]:
+        return "quick question"
+    named = [phrase for phrase, _ in features.concepts]
+    for phrase in (*named[:1], *reasons, *named):
+        for kinds, name in _NO_EDITS:
+            if phrase in kinds:
+                return name
+        if phrase in _EDITS:
+            return "quick edit"
+    return "quick turn"
+
+
+def _find_reasons(sign: float, shares: dict[str, float]) -> list[str]:
     """The phrases whose words pointed the way that the reading went, the strongest first."""
-    found = [(share * sign, phrase) for phrase, share in weights.read_shares(features).items() if share * sign > _LEAST_SHARE]
+    found = [(share * sign, phrase) for phrase, share in shares.items() if share * sign > _LEAST_SHARE]
     found.sort(reverse=True)
     reasons: list[str] = []
     for _, phrase in found[:_MAX_REASONS]:

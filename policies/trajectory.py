@@ -6,10 +6,8 @@ from pydantic import Field
 
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
-from router.contract.signals import Signals, Turn
+from router.contract.signals import Signals
 from router.contract.words import Tier, TurnKind
-
-_QUICK_CALLS = 4
 
 
 class TrajectoryConfig(PolicyConfig):
@@ -23,8 +21,6 @@ class TrajectoryConfig(PolicyConfig):
     """For the same call, or an edit of the same file, four times among the last ten calls, while calls fail."""
     asked_again_log_odds: float = Field(default=1.2, ge=0.0, le=10.0)
     """For the same ask again, after fast served it."""
-    correction_log_odds: float = Field(default=2.0, ge=0.0, le=10.0)
-    """For words that say the result is still wrong, after fast served the turn."""
 
 
 class TrajectoryPolicy:
@@ -41,8 +37,6 @@ class TrajectoryPolicy:
         turn, config = signals.turn, self._config
         if turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(signals):
             return (Lean(config.asked_again_log_odds, "the same ask again, after fast served it"),)
-        if signals.features is not None and signals.features.is_correction and _follows_fast(turn):
-            return (Lean(config.correction_log_odds, "you said the last turn went wrong, and fast had served it"),)
         trajectory = turn.trajectory
         if not trajectory.failures and not trajectory.red_runs:
             return ()
@@ -59,14 +53,6 @@ class TrajectoryPolicy:
         if failed == red and config.failing_log_odds and config.red_log_odds and failed > 1:
             del told[0]  # the calls that failed were mostly those test runs
         return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(told)),)
-
-
-def _follows_fast(turn: Turn) -> bool:
-    """Whether a person speaks after a turn that fast served: by memory, or by how few calls it took."""
-    if turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
-        return False
-    last = turn.history.last[-1:]
-    return turn.position.tier is Tier.FAST or (turn.position.tier is None and any(past.calls <= _QUICK_CALLS for past in last))
 
 
 def _is_circling(signals: Signals) -> bool:

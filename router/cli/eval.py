@@ -12,6 +12,7 @@ from pathlib import Path
 
 import orjson
 
+from router.cli import eval_complaints
 from router.cli.common import add_config_argument, load_or_report, print_json, say
 from router.cli.progress import Progress
 from router.cli.tables import style_here, write_table
@@ -79,6 +80,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns, as JSON lines")
+    parser.add_argument(
+        "--complaints",
+        action="store_true",
+        help="the files hold remarks after a turn (asked, says, label bad or fine): print how many complaints are heard",
+    )
     parser.add_argument("--url", help="ask a running router (POST /tandem/explain) instead of deciding here")
     parser.add_argument("--without-calls", action="store_true", help="hide tools and tool calls, as a chat-style editor would")
     parser.add_argument("--preference", action="store_true", help="also show what each preference would choose")
@@ -95,6 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_or_report(arguments.config)
     if loaded is None:
         return 2
+    if arguments.complaints:
+        return eval_complaints.run(loaded, arguments.data, as_json=arguments.json)
     try:
         items = [item for item in load_items(arguments.data) if item.is_clear]
     except BadData as error:

@@ -9,7 +9,8 @@ from pathlib import Path
 from router.cli.common import free_backup, say
 from router.cli.tables import style_here, write_table
 from router.contract.reading import Weights, read_weights
-from router.lab.items import BadData, load_items
+from router.lab.complaints import count_heard
+from router.lab.items import BadData, load_items, load_remarks
 from router.lab.measure import Judged, measure, split_by_set
 from router.lab.train import CannotFit, Row, fingerprint_of, fit, leave_out_fitted, read_rows
 from router.screen.figures import UNKNOWN
@@ -57,12 +58,16 @@ def run(arguments: argparse.Namespace) -> int:
         say("too little data: both quick and long items are needed, in at least two groups (repositories, or fifty asks)")
         return 2
     try:
-        fitted = fit(rows, fingerprint_of(arguments.data), say)
+        remarks = load_remarks(arguments.data)
+        fitted = fit(rows, remarks, fingerprint_of(arguments.data), say)
     except CannotFit as error:
         say(str(error))
         return 2
     say(f"\nthe weights alone, fast below a score of {_FAST_BELOW}; each group is judged by weights fitted without it")
     _print({name: [("", judged)] for name, judged in split_by_set(_judge(rows, fitted.odds)).items()})
+    if remarks:
+        heard = count_heard(remarks, fitted.are_heard)
+        say(f"complaints: {_cell(heard.catch)} of {heard.bad} heard, false alarm in {_cell(heard.false_alarm)} of {heard.fine}")
     if judges:
         _compare(read_weights(fitted.content), judges)
     try:
@@ -139,7 +144,7 @@ def _compare(new: Weights, judges: list[Row]) -> None:
 
 
 def _read_all(weights: Weights, rows: list[Row]) -> list[float]:
-    return [weights.read(row.features).odds for row in rows]
+    return [weights.read_size(row.features, is_later=row.item.prior_turns > 0) for row in rows]
 
 
 def _judge(rows: list[Row], odds: list[float]) -> list[Judged]:

@@ -34,47 +34,30 @@ MARKS: Mapping[str, tuple[int, ...]] = {
     "code_fence": (1,),
     "trace": (1,),
     "arrow": (1,),
+    "pasted_lines": (1, 8, 25),
+    "red_output": (1,),
 }
 """The shape of a text: what is counted in it, and the counts at which the next step begins."""
-
-_CALLS = (0, 1, 2, 3, 5, 8, 12, 18, 26, 40)
-_EDITS = (0, 1, 2, 3, 6, 10)
-HISTORY: Mapping[str, tuple[int, ...]] = {
-    "turns": (1, 2, 3, 5, 8, 13, 20),
-    "calls_1": _CALLS,
-    "calls_2": _CALLS,
-    "calls_3": _CALLS,
-    "edits_1": _EDITS,
-    "edits_2": _EDITS,
-    "calls_most": _CALLS,
-    "calls_least": _CALLS,
-    "calls_mean": _CALLS,
-}
-"""The finished turns, the last first, in steps. The first step means there was no such turn."""
-
 
 Concept = tuple[str, tuple[int, ...]]
 """An idea that the words name, in whatever language, as a phrase of ours, and the pieces that named it."""
 
 
 class Features(NamedTuple):
-    """One turn in numbers that hold nothing of its text.
+    """One text in numbers that hold nothing of it.
 
-    `pieces` are places in the table of weights, each once; `marks` and `history` are steps, one for each of `MARKS` and
-    `HISTORY`; a first turn has no history. `length` is the logarithm of the text's length.
+    `pieces` are places in the tables of weights, each once; `marks` are steps, one for each of `MARKS`. `length` is the
+    logarithm of the text's length.
     """
 
     pieces: tuple[int, ...]
     marks: tuple[int, ...]
     length: float
-    history: tuple[int, ...] = ()
     concepts: tuple[Concept, ...] = ()
     has_task: bool = True
     """False for words that ask for nothing: a greeting, thanks, "ok"."""
-    follows: bool = False
-    """Whether these are the words of the turn before: the person's own ("go on", "fix it") do not say what is to be done."""
-    is_correction: bool = False
-    """Whether the words say that the work before is wrong."""
+    is_short: bool = True
+    """Whether the text is short enough to lean on the turns before it."""
 
 
 def steps_of(kinds: Mapping[str, Sequence[int]], counts: Sequence[float]) -> tuple[int, ...]:

@@ -57,6 +57,11 @@ class Lean(Struct, frozen=True):
     because: str
     names_turn: bool = False
     """Whether `because` says what the turn looks like: the decision's sentence begins with that."""
+    goes_on: float | None = None
+    """The log-odds of a later turn that only points back at this one, where they are not the same: approving a plan is not
+    planning."""
+    wants_plan: bool = False
+    """Whether the turn asks for a plan: then "looks good" starts the work."""
 
 
 Opinion = Insist | RuleOut | Lean

@@ -1,4 +1,8 @@
-"""The trained weights: one flat table of bytes for words, a few short lists for shape and history, and how they add up."""
+"""The trained weights: flat tables of bytes for words, a few short lists for shape, and how they add up.
+
+Four readers share the same features, and each has a table of its own: how large a task the words ask for, how large it is in
+real prompts, whether the words complain about the last turn, and whether they only point back at it.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,69 +14,38 @@ from typing import NamedTuple
 
 import orjson
 
-from router.contract.features import HISTORY, MARKS, TABLE_SIZE, Features
-from router.contract.request import Json, JsonObject
+from router.contract.features import MARKS, TABLE_SIZE, Features
+from router.contract.request import JsonObject
 
-FORMAT = 2
+FORMAT = 3
+WENT_WRONG = "the last turn seems to have gone wrong"
+"""How a reason begins that heard a complaint."""
+TABLES = ("words", "real", "wrong", "vague")
 _MIDDLE = 128
-"""A byte of the table is a weight of `unit` times its distance from this."""
+"""A byte of a table is a weight of `unit` times its distance from this."""
 _MAX_HEADER_BYTES = 65_536
-_CLEAR_QUICK, _CLEAR_LONG = -1.6, 0.5
-"""Log-odds at which words are clear enough that no history takes a turn across the score at which tiers usually change (0.3,
-which is -0.85)."""
-_HELD_QUICK, _HELD_LONG = -1.2, -0.3
-"""How far history moves a turn that is just clear."""
-_CLEAR_SLOPE, _OPEN_SLOPE = 0.5, 3.0
-"""How that bound goes on: clearer words keep half of what is beyond, and history's room grows fast where words are open."""
 
 
 class BadWeights(ValueError):
     """The weights file is damaged, or of another version."""
 
 
-class Reading(NamedTuple):
-    """What the weights make of a turn, as log-odds of a long task: the words, the history, and both together."""
-
-    words: float
-    history: float
-    odds: float
-
-
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """Fitted by the lab, read by the policy."""
+class Table:
+    """One reader: weights for words and pairs of words, for shape, and for length."""
 
     start: float
     unit: float
     length: float
     marks: tuple[tuple[float, ...], ...]
-    history_start: float
-    history: tuple[tuple[float, ...], ...]
     table: bytes
-    fingerprint: str
-    trained_on: JsonObject
 
-    def read(self, features: Features) -> Reading:
-        """Log-odds of a long task."""
-        words = self.read_words(features)
-        history = self.read_history(features)
-        return Reading(words, history, temper(words, history) if features.history else words)
-
-    def read_words(self, features: Features) -> float:
-        """What was typed alone. A text of many words says no more than its average word, times the root of their number."""
+    def read(self, features: Features) -> float:
+        """Log-odds. A text of many words says no more than its average word, times the root of their number."""
         total = self.start + self.length * features.length
         for steps, step in zip(self.marks, features.marks, strict=True):
             total += steps[step]
         return total + self.weigh(features.pieces)
-
-    def read_history(self, features: Features) -> float:
-        """What the finished turns alone would say; nothing before the first of them."""
-        if not features.history:
-            return 0.0
-        total = self.history_start
-        for steps, step in zip(self.history, features.history, strict=True):
-            total += steps[step]
-        return total
 
     def weigh(self, pieces: Sequence[int]) -> float:
         """What pieces of a text add to its odds, if they are all of it."""
@@ -83,25 +56,53 @@ class Weights:
         total: int = sum(itemgetter(*pieces)(self.table)) - _MIDDLE * count
         return self.unit * total / math.sqrt(count)
 
-    def read_shares(self, features: Features) -> dict[str, float]:
+
+class Blend(NamedTuple):
+    """How the two readers of size add up, and how their sum becomes honest log-odds."""
+
+    first: float
+    """How much the reader of real prompts counts next to the other one in the first turn of a session."""
+    later: float
+    """The same in later turns."""
+    slope: float
+    offset: float
+
+    def add_up(self, words: float, real: float, *, is_later: bool) -> float:
+        """The log-odds of a long task."""
+        return self.offset + self.slope * (words + (self.later if is_later else self.first) * real)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Fitted by the lab, read by the policy."""
+
+    words: Table
+    real: Table
+    wrong: Table
+    vague: Table
+    blend: Blend
+    wrong_above: float
+    """The odds above which words are a complaint: set so that few other remarks are taken for one."""
+    fingerprint: str
+    trained_on: JsonObject
+
+    def read_size(self, features: Features, *, is_later: bool) -> float:
+        """The log-odds that the words ask for a long task."""
+        return self.blend.add_up(self.words.read(features), self.real.read(features), is_later=is_later)
+
+    def read_shares(self, features: Features, *, is_later: bool) -> dict[str, float]:
         """How much the words that named each concept moved the odds, the furthest of those that named it more than once."""
-        weigh, unit = self.table.__getitem__, self.unit / math.sqrt(len(features.pieces) or 1)
+        blend, root = self.blend, math.sqrt(len(features.pieces) or 1)
+        real_share = blend.later if is_later else blend.first
+        words, real = self.words, self.real
         shares: dict[str, float] = {}
         for phrase, pieces in features.concepts:
-            share = unit * (sum(map(weigh, pieces)) - _MIDDLE * len(pieces))
+            share = words.unit * (sum(map(words.table.__getitem__, pieces)) - _MIDDLE * len(pieces))
+            share += real_share * real.unit * (sum(map(real.table.__getitem__, pieces)) - _MIDDLE * len(pieces))
+            share *= blend.slope / root
             if abs(share) > abs(shares.get(phrase, 0.0)):
                 shares[phrase] = share
         return shares
-
-
-def temper(words: float, history: float) -> float:
-    """Both together. History settles what the words leave open; it makes clear words less sure, and never turns them round."""
-    odds = words + history
-    if history > 0:
-        beyond = words - _CLEAR_QUICK
-        return max(words, min(odds, _HELD_QUICK + beyond * (_CLEAR_SLOPE if beyond < 0 else _OPEN_SLOPE)))
-    beyond = words - _CLEAR_LONG
-    return min(words, max(odds, _HELD_LONG + beyond * (_CLEAR_SLOPE if beyond > 0 else _OPEN_SLOPE)))
 
 
 def load_weights(path: str) -> Weights:
@@ -115,48 +116,65 @@ def load_weights(path: str) -> Weights:
 
 
 def read_weights(content: bytes) -> Weights:
-    """Weights from the bytes of their file: one line of JSON, then the table. Raises `BadWeights`."""
-    line, newline, table = content.partition(b"\n")
+    """Weights from the bytes of their file: one line of JSON, then the tables. Raises `BadWeights`."""
+    line, newline, body = content.partition(b"\n")
     if not newline or len(line) > _MAX_HEADER_BYTES:
         raise BadWeights("not a weights file: the first line is not a header")
     try:
         header = orjson.loads(line)
         if header["format"] != FORMAT:
             raise BadWeights(f"incompatible weights file: format {header['format']}, and this version reads format {FORMAT}")
-        weights = Weights(
-            start=float(header["start"]),
-            unit=float(header["unit"]),
-            length=float(header["length"]),
-            marks=_read_steps(header["marks"], MARKS),
-            history_start=float(header["history_start"]),
-            history=_read_steps(header["history"], HISTORY),
-            table=table,
-            fingerprint=blake2b(content, digest_size=6).hexdigest(),
-            trained_on=header["trained_on"],
-        )
+        tables = [_read_table(header[name], body[at * TABLE_SIZE : (at + 1) * TABLE_SIZE]) for at, name in enumerate(TABLES)]
+        blend = Blend(*(float(header["blend"][part]) for part in Blend._fields))
+        words, real, wrong, vague = tables
+        fingerprint = blake2b(content, digest_size=6).hexdigest()
+        weights = Weights(words, real, wrong, vague, blend, float(header["wrong_above"]), fingerprint, header["trained_on"])
     except BadWeights:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadWeights(f"incompatible weights file: {type(error).__name__} {error}") from error
-    numbers = (weights.start, weights.unit, weights.length, weights.history_start, *sum(weights.marks + weights.history, ()))
+    numbers: list[float] = [*blend, weights.wrong_above]
+    for table in tables:
+        numbers += (table.start, table.unit, table.length, *sum(table.marks, ()))
     if not all(map(math.isfinite, numbers)):
         raise BadWeights("damaged weights file: a weight is not a finite number")
-    if len(table) != TABLE_SIZE:
-        raise BadWeights(f"damaged weights file: a table of {len(table)} bytes instead of {TABLE_SIZE}")
+    if len(body) != len(TABLES) * TABLE_SIZE:
+        raise BadWeights(f"damaged weights file: tables of {len(body)} bytes instead of {len(TABLES) * TABLE_SIZE}")
     return weights
 
 
-def _read_steps(found: Mapping[str, Sequence[float]], kinds: Mapping[str, Sequence[int]]) -> tuple[tuple[float, ...], ...]:
-    """One list of weights for each kind: as many as it has steps."""
-    read = tuple(tuple(map(float, found[name])) for name in kinds)
-    if any(len(steps) != len(edges) + 1 for steps, edges in zip(read, kinds.values(), strict=True)):
-        raise BadWeights("incompatible weights file: its lists have other lengths")
-    return read
+def _read_table(header: JsonObject, table: bytes) -> Table:
+    start, unit, length = (_number(header, name) for name in ("start", "unit", "length"))
+    marks = header["marks"]
+    if not isinstance(marks, dict):
+        raise BadWeights("incompatible weights file: marks are not named")
+    return Table(start, unit, length, _read_steps(marks), table)
 
 
-def write_weights(header: JsonObject, table: Sequence[float]) -> bytes:
-    """The file's bytes. Weights are rounded to 255 steps between the largest and its opposite."""
-    unit = max(1e-9, max(map(abs, table)) / 127)
-    steps: Json = round(unit, 9)
-    line = orjson.dumps({"format": FORMAT, **header, "unit": steps})
-    return line + b"\n" + bytes(_MIDDLE + round(weight / unit) for weight in table)
+def _number(header: JsonObject, name: str) -> float:
+    value = header[name]
+    if not isinstance(value, (int, float)):
+        raise BadWeights(f"incompatible weights file: {name} is not a number")
+    return float(value)
+
+
+def _read_steps(found: Mapping[str, object]) -> tuple[tuple[float, ...], ...]:
+    """One list of weights for each kind of mark: as many as it has steps."""
+    read = []
+    for name, edges in MARKS.items():
+        steps = found[name]
+        if not isinstance(steps, list) or len(steps) != len(edges) + 1:
+            raise BadWeights("incompatible weights file: its lists have other lengths")
+        read.append(tuple(map(float, steps)))
+    return tuple(read)
+
+
+def write_weights(header: JsonObject, tables: Mapping[str, tuple[JsonObject, Sequence[float]]]) -> bytes:
+    """The file's bytes. The weights of a table are rounded to 255 steps between the largest and its opposite."""
+    written, bodies = {**header}, []
+    for name in TABLES:
+        own, table = tables[name]
+        unit = max(1e-9, max(map(abs, table)) / 127)
+        written[name] = {**own, "unit": round(unit, 9)}
+        bodies.append(bytes(_MIDDLE + round(weight / unit) for weight in table))
+    return orjson.dumps({"format": FORMAT, **written}) + b"\n" + b"".join(bodies)

@@ -32,6 +32,10 @@ class SessionState(Struct, frozen=True):
     """Whether somebody asked for the running turn's tier."""
     effort: str | None = None
     """The reasoning effort of the session's first turn."""
+    ask: float | None = None
+    """The log-odds of a long task of the last ask, which "yes" and "go on" take."""
+    is_planned: bool = False
+    """Whether that ask wanted a plan."""
     override: Tier | None = None
     has_override: bool = False
     """Whether somebody asked for a tier for the session, be it "auto": then `override` is None."""
@@ -111,7 +115,15 @@ class SessionState(Struct, frozen=True):
         return replace(self, name=name, name_at=place, override_at=older)
 
     def with_turn(
-        self, turn: str, tier: Tier, *, has_escalated: bool, was_asked_for: bool, effort: str | None
+        self,
+        turn: str,
+        tier: Tier,
+        *,
+        has_escalated: bool,
+        was_asked_for: bool,
+        effort: str | None,
+        ask: float | None,
+        is_planned: bool,
     ) -> "SessionState":
         """A turn of the person, or its next call, goes to a tier."""
         return replace(
@@ -121,6 +133,8 @@ class SessionState(Struct, frozen=True):
             has_escalated=has_escalated,
             was_asked_for=was_asked_for,
             effort=self.effort or effort,
+            ask=ask,
+            is_planned=is_planned,
         )
 
     def with_answer(

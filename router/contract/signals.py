@@ -62,6 +62,10 @@ class SessionPosition(Struct, frozen=True):
     """Whether somebody asked for the running turn's tier: then nothing moves it."""
     effort: str | None = None
     """The reasoning effort that the session began with."""
+    ask: float | None = None
+    """The log-odds of a long task of the last ask: what a turn takes that only points back at it."""
+    is_planned: bool = False
+    """Whether that ask wanted a plan."""
 
 
 class Turn(Struct, frozen=True):
@@ -138,4 +142,6 @@ class Signals(Struct, frozen=True):
     statuses: Mapping[str, TargetStatus]
     effort: str | None = None
     features: Features | None = None
-    """The person's turn in numbers; None when the person typed nothing."""
+    """The person's words in numbers; None when the person typed nothing."""
+    earlier: tuple[Features, ...] = ()
+    """Those of the turns before, the newest first, where the words may point back at them and nobody remembers their size."""

@@ -34,7 +34,7 @@ def why_never(decision: Decision) -> str:
         return f"only a turn that begins is asked about, and this is a {decision.turn.kind}"
     if decision.decided_by != ESTIMATE:
         return "nothing was weighed: the tier is fixed"
-    if features is None or features.follows:
+    if features is None:
         return "the words alone do not say what is to be done"
     return ""
 

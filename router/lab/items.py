@@ -1,7 +1,9 @@
 """Labelled turns from JSON lines, and each as the chat body that a router would have seen at that moment.
 
-Four kinds of line are known by their fields: recorded turns (`prompt`), written asks (`text`), a second label for turns of
-another file (`id`, `file`), and commits (`words`).
+Six kinds of line are known by their fields: recorded turns (`prompt`), written asks (`text`), words that only point back at
+the last turn (`text` with the label `vague`), a second label for turns of another file (`id`, `file`), a label for prompts of
+the file `prompts.jsonl` next to it (`id`, `readings`), and commits (`words`). `load_remarks` reads what people say after a
+turn (`says`).
 """
 
 import gzip
@@ -28,12 +30,17 @@ _MAX_WEIGHT = 100.0
 _LABELS = ("quick", "long", "unclear")
 _BLOCK_ITEMS = 50
 """Written asks next to each other are often about one thing: so many stay together when data is divided."""
+_REMARKS_IN_BLOCK = 12
 _SETTINGS = ("agent", "chat")
+_PROMPTS = "prompts.jsonl"
 _WORK = {"quick": ((1, 1), (2, 1), (0, 0), (3, 1)), "long": ((18, 7), (26, 9), (14, 6), (33, 12))}
 """Calls and edits of a turn before, of which only its size is known."""
 
-ASKS, MEANING, COMMITS = "asks", "meaning", "commits"
+ASKS, MEANING, COMMITS, VAGUE = "asks", "meaning", "commits", "vague"
 """Sources that were not recorded as turns with the work that followed."""
+
+
+_REMARKS = ("bad", "fine")
 
 
 class BadData(Exception):
@@ -63,7 +70,7 @@ class Item:
     weight: float = 1.0
     """What it counts in a fit, against others of its kind."""
     kind: str = ""
-    """`asks`, `meaning` or `commits`; empty for a recorded turn, whose label is the work that followed."""
+    """`asks`, `meaning`, `commits` or `vague`; empty for a recorded turn, whose label is the work that followed."""
 
     @property
     def is_session(self) -> bool:
@@ -83,16 +90,33 @@ class Item:
         return self.kind or self.source
 
 
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a person said after a turn, and whether that was a complaint about it."""
+
+    says: str
+    asked: str
+    is_complaint: bool
+    group: str
+
+
 def load_items(paths: Iterable[Path]) -> list[Item]:
-    """All items of all files, in order. Raises `BadData`."""
-    return [item for path in paths for item in _load(path)]
+    """All items of all files, in order, without remarks. Raises `BadData`."""
+    return [item for path in paths for item in _load(path) if isinstance(item, Item)]
 
 
-def _load(path: Path) -> Iterator[Item]:
+def load_remarks(paths: Iterable[Path]) -> list[Remark]:
+    """All remarks of all files, in order. Raises `BadData`."""
+    return [remark for path in paths for remark in _load(path) if isinstance(remark, Remark)]
+
+
+def _load(path: Path) -> Iterator[Item | Remark]:
     for number, line in enumerate(_read_lines(path), 1):
         if line.strip():
             try:
-                yield _read_item(orjson.loads(line), path, number)
+                found = orjson.loads(line)
+                is_remark = isinstance(found, dict) and "says" in found
+                yield _read_remark(found, path, number) if is_remark else _read_item(found, path, number)
             except orjson.JSONDecodeError as error:
                 raise BadData(f"{path} line {number}: is not JSON: {error}") from error
             except KeyError as error:
@@ -114,8 +138,12 @@ def _read_lines(path: Path) -> list[bytes]:
 def _read_item(found: Json, path: Path, number: int) -> Item:
     if not isinstance(found, dict):
         raise TypeError("a line must be a JSON object")
+    if found["label"] == VAGUE and "text" in found:
+        return _read_vague(found, path, number)
     if found["label"] not in _LABELS:
         raise ValueError('label must be "quick", "long" or "unclear"')
+    if "readings" in found:
+        return _read_meaning({**found, "file": _PROMPTS}, path)
     if "text" in found:
         return _read_ask(found, path, number)
     if "words" in found:
@@ -195,7 +223,46 @@ def _read_meaning(found: JsonObject, path: Path) -> Item:
 
 @lru_cache(maxsize=8)
 def _index(path: Path) -> dict[str, Item]:
-    return {item.id: item for item in _load(path)}
+    if path.name == _PROMPTS:
+        return {item.id: item for item in map(_read_prompt, map(orjson.loads, _read_lines(path)))}
+    return {item.id: item for item in load_items([path])}
+
+
+def _read_prompt(found: JsonObject) -> Item:
+    """A prompt whose label is in another file, with the turns before it."""
+    told = found.get("prior")
+    prior = [turn for turn in told if isinstance(turn, dict)] if isinstance(told, list) else []
+    repo = str(found.get("repo", "unknown"))
+    return Item(
+        source=str(found.get("source", "unknown")),
+        repo=repo,
+        prompt=str(found["text"]),
+        is_long=False,
+        is_clear=False,
+        has_tools=found.get("setting") == _SETTINGS[0],
+        prior_turns=max(_number(found.get("prior_turns")), len(prior)),
+        calls=tuple(_number(turn.get("calls")) for turn in prior),
+        edits=tuple(_number(turn.get("edits")) for turn in prior),
+        previous=str(prior[-1].get("text") or "") if prior else "",
+        group=repo,
+        id=str(found["id"]),
+    )
+
+
+def _read_vague(found: JsonObject, path: Path, number: int) -> Item:
+    text = found["text"]
+    if not isinstance(text, str):
+        raise TypeError("text must be a string")
+    return Item(VAGUE, path.stem, text, False, True, group=f"{path.stem} {number // _BLOCK_ITEMS}", kind=VAGUE)
+
+
+def _read_remark(found: JsonObject, path: Path, number: int) -> Remark:
+    says, label = found["says"], found["label"]
+    if not isinstance(says, str) or label not in _REMARKS:
+        raise ValueError('says must be text, and label must be "bad" or "fine"')
+    repo = str(found.get("repo", path.stem))
+    # Most of what was recorded is one team's: lines next to each other are of one session.
+    return Remark(says, str(found.get("asked", "")), label == _REMARKS[0], f"{repo} {number // _REMARKS_IN_BLOCK}")
 
 
 def _read_commit(found: JsonObject) -> Item:

@@ -1,7 +1,7 @@
-"""A turn in numbers, for the trained reading: what the person typed, its shape, and the session's finished turns.
+"""A text in numbers, for the trained reading: what the person typed, and its shape.
 
-All that was typed is read; of a text longer than 900 characters its first 600 and last 300, so that a book costs no more than a
-page. Training and serving both call this.
+All that was typed is read, without the lines that were pasted; of a text longer than 900 characters its first 600 and last 300,
+so that a book costs no more than a page. Training and serving both call this.
 """
 
 import math
@@ -9,18 +9,17 @@ import re
 from functools import lru_cache
 from zlib import crc32
 
-from router.contract.features import HISTORY, MARKS, SHOWN_CHARS, TABLE_SIZE, UNSPACED, Concept, Features, steps_of
-from router.contract.signals import FinishedTurn, SessionHistory
+from router.contract.features import MARKS, SHOWN_CHARS, TABLE_SIZE, UNSPACED, Concept, Features, steps_of
 from router.sense.claims import drop_claims
-from router.sense.lexicon import PAIRS, STILL_WRONG, asks_for_nothing, find_parts, find_phrase, is_vague
+from router.sense.lexicon import PAIRS, asks_for_nothing, find_parts, find_phrase
+from router.sense.pasted import own_words
 
 _HEAD_CHARS, _TAIL_CHARS = 600, 300
 _MAX_TYPED = 2_000
 """Claims are looked for in no more than this of either end."""
-_MAX_CALLS, _MAX_EDITS, _MAX_TURNS = 60, 30, 20
-"""Past these a turn is as long, and a session as old, as one can be."""
 _MAX_CONCEPTS = 24
-_MAX_VAGUE_CHARS = 80
+_SHORT_CHARS = 100
+"""Longer words have a task of their own."""
 _BEGINNING_CHARS, _ENDING_CHARS = 4, 3
 _MAX_DIGITS = 4
 """A number is read by how many digits it has: "3 places" and "300 places" are different tasks."""
@@ -43,44 +42,26 @@ _FILE = re.compile(
     r"\.(?:py|js|ts|tsx|jsx|go|rs|rb|java|kt|c|h|cpp|cc|hpp|cs|php|md|json|ya?ml|toml|html|css|scss|vue|sh|sql|txt|ini|cfg|lock"
     r"|xml|svelte|swift|exs?|lua|r|env|conf|tf|proto|ipynb|csv)\b"
 )
+_RED_WORDS = ("FAIL", "fail", "rror", "ERR", "fatal", "panic", "Traceback", "xit", "❌", "✗")
+"""Words without which the pattern below cannot match."""
+_RED = re.compile(
+    r"^(?:---? ?)?FAIL(?:ED)?\b|\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?|errors?)\b|\w(?:Error|Exception): "
+    r"|^\s*(?:error|fatal)\b.{0,20}: "
+    r"|Traceback \(most|npm ERR!|panic: |[Ee]xit (?:code|status) [1-9]|[❌✗]",
+    re.MULTILINE,
+)
 _LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
 _CAMEL_CASE = re.compile(r"[a-z][A-Z]")
 _QUESTION_MARKS = ("?", "？", "؟")
 
 
-def read_features(text: str, history: SessionHistory, *, offers_tools: bool, follows: bool = False) -> Features:
-    """Measure a turn. The same words after the same turns are measured once: a tool loop repeats them on every call.
-
-    A client that offers no tools, and whose turns made no calls, shows no history: there, no calls means nothing.
-    """
-    turns = history.turns
-    if turns and not offers_tools and not any(turn.calls for turn in history.last):
-        turns = 0
-    return _measure(text, min(turns, _MAX_TURNS), history.last, follows)
-
-
-def shown_words(text: str) -> str:
-    """What is read of a text: 900 characters of it at most, without what claims a tier."""
-    return _ends(drop_claims(_ends(text.strip(), _MAX_TYPED, _MAX_TYPED)), _HEAD_CHARS, _TAIL_CHARS)
-
-
-def leaves_open(text: str) -> bool:
-    """Whether words ask for something without saying what: "fix it", "same for the others"."""
-    return len(text) <= _MAX_VAGUE_CHARS and is_vague(_WORD.findall(text.lower()))
-
-
-def says_what(text: str) -> bool:
-    """Whether words ask for something, and say what."""
-    if len(text) > _MAX_VAGUE_CHARS:
-        return True
-    words = _WORD.findall(text.lower())
-    return not asks_for_nothing(words) and not is_vague(words)
-
-
 @lru_cache(maxsize=512)
-def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...], follows: bool) -> Features:
-    typed = drop_claims(_ends(text.strip(), _MAX_TYPED, _MAX_TYPED))
-    length = len(text) if len(text) > 2 * _MAX_TYPED else len(typed)
+def read_features(text: str) -> Features:
+    """Measure a text. The same words are measured once: a tool loop repeats them on every call."""
+    whole = _ends(text.strip(), _MAX_TYPED, _MAX_TYPED)
+    own, pasted = own_words(whole)
+    typed = drop_claims(own)
+    length = len(text) if len(text) > 2 * _MAX_TYPED and not pasted else len(typed)
     shown = _ends(typed, _HEAD_CHARS, _TAIL_CHARS)
     lower = shown.lower()
     is_plain = lower.isascii()
@@ -88,14 +69,17 @@ def _measure(text: str, turns: int, last: tuple[FinishedTurn, ...], follows: boo
     pieces, concepts = _read_words(words)
     return Features(
         pieces=tuple({*pieces}),
-        marks=steps_of(MARKS, _count_marks(shown, lower, len(words), length, is_plain=is_plain)),
+        marks=steps_of(MARKS, (*_count_marks(shown, lower, len(words), length, is_plain=is_plain), pasted, _is_red(whole))),
         length=math.log1p(min(length, SHOWN_CHARS)) / 3 - 1,
-        history=steps_of(HISTORY, _count_history(turns, last)) if turns else (),
         concepts=tuple(concepts[:_MAX_CONCEPTS]),
         has_task=not asks_for_nothing(words),
-        follows=follows,
-        is_correction=any(phrase == STILL_WRONG for phrase, _ in concepts),
+        is_short=len(text) <= _SHORT_CHARS,
     )
+
+
+def shown_words(text: str) -> str:
+    """What is read of a text: 900 characters of it at most, without what was pasted or claims a tier."""
+    return _ends(drop_claims(own_words(_ends(text.strip(), _MAX_TYPED, _MAX_TYPED))[0]), _HEAD_CHARS, _TAIL_CHARS)
 
 
 def _ends(text: str, head: int, tail: int) -> str:
@@ -193,18 +177,6 @@ def _count_marks(shown: str, lower: str, words: int, length: int, *, is_plain: b
     )
 
 
-def _count_history(turns: int, last: tuple[FinishedTurn, ...]) -> tuple[float, ...]:
-    """The finished turns, in the order of `HISTORY`. -1 means there was no such turn."""
-    calls = [min(turn.calls, _MAX_CALLS) for turn in reversed(last)]
-    edits = [min(turn.edits, _MAX_EDITS) for turn in reversed(last)]
-    known = (*calls, -1, -1, -1)
-    return (
-        turns,
-        known[0],
-        known[1],
-        known[2],
-        *(*edits, -1, -1)[:2],
-        max(calls, default=-1),
-        min(calls, default=-1),
-        sum(calls) / len(calls) if calls else -1,
-    )
+def _is_red(text: str) -> bool:
+    """Whether a text shows output of something that failed."""
+    return any(word in text for word in _RED_WORDS) and _RED.search(text) is not None

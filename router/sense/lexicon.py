@@ -211,7 +211,7 @@ _NO_TASK = """
     díky děkuji teşekkürler sağol bedankt tack 谢谢 多谢 感谢 ありがとう ありがとうございます どうも 고마워 감사합니다 감사해요
     ok okay k kk okey alright fine cool nice great good perfect awesome excellent lovely brilliant super wow lol haha yay sweet neat
     gut prima toll perfekt parfait génial perfecto genial vale perfeito ótimo legal beleza ottimo perfetto хорошо отлично супер круто ок
-    świetnie dobrze super skvělé tamam harika mooi prima bra 好 好的 不错 很好 太好了 棒 了解 了解です 좋아 좋아요 네 알겠습니다
+    świetnie dobrze super skvělé tamam harika mooi prima bra 好 好的 不错 很好 太好了 棒 了解 了解です 좋아 좋아요 알겠습니다
     bye goodbye ciao tschüss adiós tchau пока goodnight ping lgtm works worked welcome np
 """
 _FILLERS = """
@@ -219,24 +219,8 @@ _FILLERS = """
     your help morning afternoon evening day night good guten morgen tag abend dir ihnen vielen sehr merci beaucoup bien très muchas mucho muy
     muito bem большое вам тебе bardzo çok to i just saying well done job work and und et y e и i
     """
-_VAGUE = """
-    fix do make change finish try retry redo repeat apply handle solve correct repair continue complete undo revert check test run
-    it this that them these those the a same for to with other others rest all again too also now and please pls just ok then next one ones
-    part thing things way so instead there here both of in on my your still once more time you can could
-    option options first second third last number choice a b c d
-    mach mache das auch den die rest gleiche andere anderen fürs nochmal bitte behebe es fais le même pour les autres corrige ça aussi refais
-    haz lo mismo con los otros otra vez arréglalo hazlo faz mesmo para outros corrige isso denovo сделай то же самое для остальных исправь это ещё раз
-""".split()
-_TASKED = frozenset(
-    "fix do make change finish try retry redo repeat apply handle solve correct repair complete same mach behebe mache fais corrige"
-    " refais haz hazlo arréglalo faz сделай исправь rest option first second third both".split()
-)
-_VAGUE_WORDS = frozenset(_VAGUE)
-_MAX_VAGUE_WORDS = 9
 PHRASES = tuple(_PHRASES)
 """The words that a reason may use. Nothing else of a reading is ever said."""
-STILL_WRONG = "still wrong"
-"""The phrase by which a person says that the work before failed."""
 _STEM_CHARS = 4
 
 WORDS: dict[str, str] = {}
@@ -289,12 +273,3 @@ def asks_for_nothing(words: list[str]) -> bool:
     if len(words) > _MAX_IDLE_WORDS or _NOTHING_ASKED.isdisjoint(words):
         return False
     return all(word in _AROUND_NOTHING for word in words)
-
-
-def is_vague(words: list[str]) -> bool:
-    """Whether words ask for something without saying what: "fix it", "same for the others". What came before tells how large."""
-    if not words or len(words) > _MAX_VAGUE_WORDS:
-        return False
-    if len(words) == 1 and (words[0].isdigit() or len(words[0]) == 1):
-        return True  # the answer to a choice: "2", "b"
-    return not _TASKED.isdisjoint(words) and all(word in _VAGUE_WORDS or word.isdigit() for word in words)

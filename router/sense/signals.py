@@ -4,19 +4,19 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from router.contract.features import Features
 from router.contract.request import RequestView
 from router.contract.signals import Alias, Signals, TokenCounter, Turn
 from router.contract.target import TargetStatus
-from router.contract.words import Feature, TurnKind
+from router.contract.words import TurnKind
 from router.sense.calibration import Calibration
-from router.sense.features import leaves_open, read_features, says_what
+from router.sense.features import read_features
 from router.sense.tokens import estimate_prompt
 
 _SMALL_TOKENS = 4_000
 """No model's window is near this."""
 _ROOM_TOKENS = 8_000
 """What a window policy keeps free for the answer by default. It may also be nothing."""
-_TOOLS = frozenset({Feature.TOOLS, Feature.CUSTOM_TOOLS})
 
 
 def read_signals(
@@ -26,29 +26,20 @@ def read_signals(
     prompt = estimate_prompt(view)
     if prompt.tokens > _SMALL_TOKENS:
         prompt = calibration.narrow(view.caller, turn.session, prompt)
-    text, follows = _find_words(turn)
-    features = None
-    if text:
-        features = read_features(text, turn.history, offers_tools=not _TOOLS.isdisjoint(view.needs), follows=follows)
-    return Signals(turn=turn, prompt=prompt, alias=alias, statuses=statuses, effort=view.effort, features=features)
+    text = turn.ask_text if turn.kind is TurnKind.SUBAGENT else turn.person_text
+    features = read_features(text) if text else None
+    return Signals(turn, prompt, alias, statuses, view.effort, features, _read_earlier(turn, features))
 
 
-def _find_words(turn: Turn) -> tuple[str | None, bool]:
-    """The words to read: the person's, or what a subagent was given.
-
-    Words that do not say what is to be done stand for those of the turn before; then the second is True.
-    """
-    kind, words = turn.kind, turn.person_text
-    if kind is TurnKind.ASK and not turn.history.last:
-        return words, False
-    if kind is TurnKind.SUBAGENT:
-        return turn.ask_text, False
-    if kind is TurnKind.FOLLOW_UP and turn.ask_text and says_what(turn.ask_text):
-        return turn.ask_text, True
-    if kind is TurnKind.FOLLOW_UP or (words and turn.history.last and leaves_open(words)):
-        earlier = (past.words for past in reversed(turn.history.last) if says_what(past.words))
-        return next(earlier, turn.ask_text or words), True
-    return words, False
+def _read_earlier(turn: Turn, features: Features | None) -> tuple[Features, ...]:
+    """The words of the finished turns, the newest first, where these may point back at them and nobody remembers their size."""
+    last = turn.history.last
+    if not last or features is None or not features.is_short or turn.position.ask is not None:
+        return ()
+    earlier = [read_features(past.words) for past in reversed(last)]
+    if turn.ask_text and turn.ask_text != turn.person_text:
+        earlier.append(read_features(turn.ask_text))  # before any number of "go on"
+    return tuple(earlier)
 
 
 def is_near_a_limit(signals: Signals) -> bool:

@@ -68,6 +68,8 @@ class SessionMemory:
             {} if is_shorter else {target: tokens for target, (tokens, until) in state.warm.items() if until > now},
             is_running and state.was_asked_for,
             state.effort,
+            state.ask,
+            state.is_planned,
         )
         origins = _name_origins(view, state) if messages > state.messages else state.origins
         found = SessionSnapshot(key, state, position, origins, messages, replaces, session=lost)

@@ -1,6 +1,7 @@
 """Where a turn belongs: whether it goes on where it was, and where its session is after it."""
 
 from router.contract.decision import Decision
+from router.contract.opinions import Lean
 from router.contract.request import RequestView
 from router.contract.session import SessionSnapshot, SessionState
 from router.contract.signals import Turn
@@ -29,13 +30,21 @@ def move(state: SessionState, session: SessionSnapshot, decision: Decision, serv
     rose = position.is_running and position.tier is Tier.FAST and tier is Tier.DEEP
     # Another request of the same turn may have moved it up since this one looked.
     was_raised = state is not session.state and state.turn == mark and state.has_escalated
+    looks = _name_turn(decision)
     return state.with_turn(
         mark,
         Tier.DEEP if was_raised else tier,
         has_escalated=rose or was_raised or position.has_escalated,
         was_asked_for=decision.was_asked_for or position.was_asked_for,
         effort=effort,
+        ask=state.ask if looks is None else looks.log_odds if looks.goes_on is None else looks.goes_on,
+        is_planned=state.is_planned if looks is None else looks.wants_plan,
     )
+
+
+def _name_turn(decision: Decision) -> Lean | None:
+    """The opinion that says what the turn looks like."""
+    return next((lean for _, lean in decision.opinions.leans if lean.names_turn), None)
 
 
 def higher_of(decided: Tier, served: Tier) -> Tier:

@@ -53,18 +53,3 @@ def test_the_same_ask_again_after_fast_had_it_leans_to_deep():
     assert TRAJECTORY.judge(ask(), replace(signals, turn=turn))[0].log_odds > 0
     other = replace(turn, history=SessionHistory(1, (FinishedTurn("write a new module for billing", 2, 1),)))
     assert TRAJECTORY.judge(ask(), replace(signals, turn=other)) == ()
-
-
-@pytest.mark.parametrize(("tier", "leans"), [(Tier.FAST, True), (Tier.DEEP, False), (None, False)])
-def test_words_that_say_it_is_still_wrong_lean_up_after_fast_had_it(tier, leans):
-    opinions = TRAJECTORY.judge(ask(), make_signals(text="it still doesn't work", position=SessionPosition(tier)))
-
-    assert bool(opinions) is leans
-    assert all(opinion.log_odds > 1 for opinion in opinions)
-
-
-@pytest.mark.parametrize(("calls", "leans"), [(2, True), (26, False)])
-def test_without_a_memory_a_small_last_turn_is_taken_for_one_of_fast(calls, leans):
-    history = SessionHistory(1, (FinishedTurn("rename it", calls, 1),))
-
-    assert bool(TRAJECTORY.judge(ask(), make_signals(text="that's wrong", history=history))) is leans

@@ -67,9 +67,8 @@ def make_signals(
         prompt=TokenCount(tokens, tokens, tokens),
         alias=more.pop("alias", Alias("auto")),
         statuses={status.target.name: status for status in chosen},
-        features=read_features(text, history, offers_tools=more.pop("offers_tools", False), follows=more.pop("follows", False))
-        if text
-        else None,
+        features=read_features(text) if text else None,
+        earlier=tuple(read_features(past.words) for past in reversed(history.last)),
         **more,
     )
 

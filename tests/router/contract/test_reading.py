@@ -1,30 +1,24 @@
-import math
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from router.contract.features import HISTORY, MARKS, TABLE_SIZE, Features
-from router.contract.reading import FORMAT, BadWeights, load_weights, read_weights, temper, write_weights
+from router.contract.features import MARKS, TABLE_SIZE, Features
+from router.contract.reading import FORMAT, TABLES, BadWeights, load_weights, read_weights, write_weights
 
-THRESHOLD = math.log(0.3 / 0.7)
-ODDS = st.floats(-8, 8, allow_nan=False)
+BLEND = {"first": 0.5, "later": 1.0, "slope": 2.0, "offset": -1.0}
 
 
-def make_file(table: dict[int, float] | None = None, **more) -> bytes:
+def make_file(table: dict[int, float] | None = None, real: dict[int, float] | None = None, **more) -> bytes:
+    own = {"start": -0.5, "length": 0.0, "marks": {name: [0.0] * (len(edges) + 1) for name, edges in MARKS.items()}}
+    tables = {name: (own, fill({})) for name in TABLES}
+    tables["words"] = ({**own, **more.pop("words", {})}, fill(table or {1: 1.27}))
+    tables["real"] = ({**own, "start": 0.0}, fill(real or {}))
+    return write_weights({"blend": BLEND, "wrong_above": 0.25, "trained_on": {}, **more}, tables)
+
+
+def fill(places: dict[int, float]) -> list[float]:
     weights = [0.0] * TABLE_SIZE
-    for place, weight in (table or {1: 1.27}).items():
+    for place, weight in places.items():
         weights[place] = weight
-    header = {
-        "start": -0.5,
-        "length": 0.0,
-        "marks": {name: [0.0] * (len(edges) + 1) for name, edges in MARKS.items()},
-        "history_start": 0.25,
-        "history": {name: [0.0] * (len(edges) + 1) for name, edges in HISTORY.items()},
-        "trained_on": {},
-        **more,
-    }
-    return write_weights(header, weights)
+    return weights
 
 
 def features(*pieces: int, **more) -> Features:
@@ -32,48 +26,25 @@ def features(*pieces: int, **more) -> Features:
 
 
 def test_words_add_up_over_the_root_of_their_number():
-    weights = read_weights(make_file({1: 1.27, 2: -0.5}))
+    words = read_weights(make_file({1: 1.27, 2: -0.5})).words
 
-    assert weights.read(features(1)).odds == pytest.approx(-0.5 + 1.27)
-    assert weights.read(features(1, 2, 3, 4)).odds == pytest.approx(-0.5 + (1.27 - 0.5) / 2, abs=0.01)
-    assert weights.read(features()).odds == pytest.approx(-0.5)
+    assert words.read(features(1)) == pytest.approx(-0.5 + 1.27)
+    assert words.read(features(1, 2, 3, 4)) == pytest.approx(-0.5 + (1.27 - 0.5) / 2, abs=0.01)
+    assert words.read(features()) == pytest.approx(-0.5)
 
 
-def test_a_first_turn_has_no_history_to_add():
-    weights = read_weights(make_file())
+def test_the_reader_of_real_prompts_counts_by_the_position_of_the_turn():
+    weights = read_weights(make_file({1: 1.27}, real={1: -0.4}))
 
-    assert weights.read(features(3)).history == 0.0
-    assert weights.read(features(3, history=(0,) * len(HISTORY))).history == 0.25
+    assert weights.read_size(features(1), is_later=False) == pytest.approx(-1.0 + 2 * (-0.5 + 1.27 + 0.5 * -0.4), abs=0.01)
+    assert weights.read_size(features(1), is_later=True) == pytest.approx(-1.0 + 2 * (-0.5 + 1.27 - 0.4), abs=0.01)
 
 
 def test_a_concepts_share_is_what_its_own_words_added():
-    weights = read_weights(make_file({1: 1.27, 2: -0.5}))
+    weights = read_weights(make_file({1: 1.27, 2: -0.5}, real={2: -0.2}))
     whole = features(1, 2, 3, 4, concepts=(("typo", (2,)), ("plan", (1, 3)), ("plan", (3,))))
 
-    shares = weights.read_shares(whole)
-
-    assert shares == pytest.approx({"typo": -0.25, "plan": 0.635}, abs=0.01)
-
-
-@given(words=st.floats(-8, -1.6, allow_nan=False), history=ODDS)
-def test_no_history_takes_clearly_quick_words_to_deep(words, history):
-    assert temper(words, history) < THRESHOLD
-
-
-@given(words=st.floats(0.5, 8, allow_nan=False), history=ODDS)
-def test_no_history_takes_clearly_long_words_to_fast(words, history):
-    assert temper(words, history) > THRESHOLD
-
-
-@given(words=st.floats(-0.9, -0.4, allow_nan=False))
-def test_open_words_follow_the_history(words):
-    assert temper(words, -1.0) < THRESHOLD < temper(words, 1.0)
-
-
-@given(words=ODDS, history=ODDS, more=st.floats(0, 3, allow_nan=False))
-def test_longer_words_and_longer_histories_never_lower_the_odds(words, history, more):
-    assert temper(words + more, history) >= temper(words, history) - 1e-9
-    assert temper(words, history + more) >= temper(words, history) - 1e-9
+    assert weights.read_shares(whole, is_later=False) == pytest.approx({"typo": -0.6, "plan": 1.27}, abs=0.01)
 
 
 def test_the_same_content_has_the_same_fingerprint():
@@ -91,8 +62,9 @@ def test_the_same_content_has_the_same_fingerprint():
         (b"nonsense\n", "incompatible weights file"),
         (b'{"format": 1}\n', f"format 1, and this version reads format {FORMAT}"),
         (make_file()[:-1], "damaged"),
-        (make_file(marks={}), "KeyError"),
-        (make_file(marks={name: [0.0] for name in MARKS}), "other lengths"),
+        (make_file(words={"marks": {}}), "KeyError"),
+        (make_file(words={"marks": {name: [0.0] for name in MARKS}}), "other lengths"),
+        (make_file(words={"start": "none"}), "start is not a number"),
     ],
 )
 def test_what_is_no_file_of_weights_is_refused(content, says):
@@ -109,7 +81,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_weights(str(tmp_path / "bad"))
 
 
-@pytest.mark.parametrize("field", ["start", "length", "history_start"])
-def test_weights_that_hold_what_is_no_number_are_refused(field):
+@pytest.mark.parametrize("change", [{"wrong_above": "nan"}, {"blend": {**BLEND, "slope": "inf"}}])
+def test_weights_that_hold_what_is_no_number_are_refused(change):
     with pytest.raises(BadWeights, match="damaged"):
-        read_weights(make_file(**{field: "nan"}))
+        read_weights(make_file(**change))

@@ -69,7 +69,7 @@ def test_every_step_leaves_the_state_before_it_as_it_was():
     FULL.with_override(None, 8, "", 9, at=1.0)
     FULL.with_said("x")
     FULL.with_name("fast", 1)
-    FULL.with_turn("u", Tier.FAST, has_escalated=False, was_asked_for=True, effort="low")
+    FULL.with_turn("u", Tier.FAST, has_escalated=False, was_asked_for=True, effort="low", ask=None, is_planned=False)
     FULL.with_answer("spark", 8, {"x": "spark"}, None, at=1.0)
     FULL.with_warm("spark", 1, 2.0, is_shorter=True, at=1.0)
     FULL.with_origins({"k": "-"}, at=1.0)
@@ -78,8 +78,10 @@ def test_every_step_leaves_the_state_before_it_as_it_was():
 
 
 def test_the_first_effort_of_a_session_stays():
-    first = SessionState().with_turn("a", Tier.FAST, has_escalated=False, was_asked_for=False, effort="medium")
-    later = first.with_turn("b", Tier.FAST, has_escalated=False, was_asked_for=False, effort="high")
+    first = SessionState().with_turn(
+        "a", Tier.FAST, has_escalated=False, was_asked_for=False, effort="medium", ask=None, is_planned=False
+    )
+    later = first.with_turn("b", Tier.FAST, has_escalated=False, was_asked_for=False, effort="high", ask=None, is_planned=False)
 
     assert (first.effort, later.effort) == ("medium", "medium")
 

@@ -1,5 +1,6 @@
 """Fitting: what is learnt from which rows, what has no say, and what the file tells of it."""
 
+import math
 import sys
 from dataclasses import replace
 
@@ -8,8 +9,9 @@ import sklearn.linear_model  # noqa: F401  loaded before its threads are limited
 from threadpoolctl import threadpool_limits
 
 from router.contract.reading import read_weights
-from router.lab.items import ASKS, COMMITS, MEANING, Item
-from router.lab.train import CannotFit, Row, fingerprint_of, fit, leave_out_fitted, read_rows, score_out_of_fold
+from router.lab.items import ASKS, COMMITS, MEANING, VAGUE, Item, Remark
+from router.lab.train import CannotFit, Fitted, Row, fingerprint_of, leave_out_fitted, read_rows
+from router.lab.train import fit as fit_all
 
 QUICK = ("rename {} to b", "fix the typo in {}", "what does {} do?", "bump the version of {}", "add a comment to {}")
 LONG = (
@@ -19,7 +21,14 @@ LONG = (
     "build a new service for {} with docs",
     "rewrite the {} pipeline end to end",
 )
-AFTER_LONG, AFTER_QUICK = (20, 25), (1, 0)
+
+
+def fit(rows, name, report) -> Fitted:
+    return fit_all(rows, [], name, report)
+
+
+def score_out_of_fold(rows, report) -> list[float]:
+    return fit(rows, "x", report).odds
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,7 +57,7 @@ def write_asks(count: int = 20) -> list[Item]:
 
 
 def write_turns(count: int = 20) -> list[Item]:
-    """Later turns whose words say nothing, and of which long ones follow long ones."""
+    """Later turns whose words say nothing."""
     return [
         Item(
             source="agent_session_x",
@@ -58,8 +67,6 @@ def write_turns(count: int = 20) -> list[Item]:
             is_clear=True,
             has_tools=True,
             prior_turns=2,
-            calls=AFTER_LONG if number % 2 else AFTER_QUICK,
-            edits=(8, 8) if number % 2 else (0, 1),
             group=f"asks {number // 2 % 2}",
             id=f"t{number}",
         )
@@ -106,17 +113,44 @@ def test_the_same_rows_give_the_same_bytes(rows, fitted):
 def test_words_that_were_not_fitted_are_told_apart_by_those_that_were(fitted):
     weights = read_weights(fitted.content)
 
-    assert weights.read(read_one("implement the importer from scratch with tests", has_tools=True).features).odds > 0
-    assert weights.read(read_one("fix the typo in the importer", has_tools=True).features).odds < -1
+    long, quick = (read_one(text).features for text in ("implement the importer from scratch with tests", "fix the typo in it"))
+    assert weights.read_size(long, is_later=False) > 0
+    assert weights.read_size(quick, is_later=False) < -0.5
 
 
-def test_the_finished_turns_say_what_the_words_leave_open(fitted):
+def test_complaints_are_told_from_other_remarks(rows):
+    said = [("still broken {}", True), ("same error in {}", True), ("thanks, {} works", False), ("now add {}", False)] * 8
+    remarks = [Remark(text.format(f"part{n}"), "fix it", bad, f"g{n % 3}") for n, (text, bad) in enumerate(said)]
+
+    fitted = fit_all(rows, remarks, "abc", lambda _: None)
     weights = read_weights(fitted.content)
-    after_long = read_one("now the importer", has_tools=True, prior_turns=2, calls=AFTER_LONG, edits=(8, 8)).features
-    after_quick = read_one("now the importer", has_tools=True, prior_turns=2, calls=AFTER_QUICK, edits=(0, 1)).features
 
-    assert weights.read_history(after_quick) < 0 < weights.read_history(after_long)
-    assert weights.read(after_quick).words == weights.read(after_long).words
+    assert fitted.are_heard == [remark.is_complaint for remark in remarks]
+    assert weights.wrong.read(read_one("still broken again").features) > weights.wrong_above
+    assert weights.wrong.read(read_one("thanks").features) < weights.wrong_above
+
+
+def test_without_remarks_no_complaint_is_ever_heard(fitted):
+    weights = read_weights(fitted.content)
+
+    assert weights.wrong.read(read_one("still broken").features) < weights.wrong_above
+
+
+def test_words_that_point_back_are_told_from_asks(rows):
+    vague = [
+        Item(VAGUE, VAGUE, text, False, True, group="v", kind=VAGUE) for text in ("go on", "do it", "yes", "the second one")
+    ]
+    weights = read_weights(fit([*rows, *read_rows(vague)], "abc", lambda _: None).content)
+
+    assert weights.vague.read(read_one("yes, do it").features) > 0 > weights.vague.read(read_one("fix the typo in x").features)
+
+
+def test_the_sum_is_honest_on_real_prompts():
+    real = [replace(item, kind=MEANING, is_long=number % 4 == 1) for number, item in enumerate(write_asks(40))]
+    fitted = fit(read_rows(real), "abc", lambda _: None)
+    chances = [1 / (1 + math.exp(-value)) for value in fitted.odds]
+
+    assert sum(chances) == pytest.approx(sum(item.is_long for item in real), abs=0.5)
 
 
 def test_the_file_says_what_it_was_fitted_to(fitted):
@@ -124,18 +158,12 @@ def test_the_file_says_what_it_was_fitted_to(fitted):
         "data": "abc",
         "items": 40,
         "kinds": {"agent_session_x": 20, "asks: first asks with tools": 20},
+        "remarks": 0,
     }
 
 
 def test_there_are_odds_for_every_row(rows, fitted):
     assert len(fitted.odds) == len(rows)
-
-
-def test_without_later_turns_of_sessions_the_history_says_nothing(asks):
-    weights = read_weights(fit(asks, "abc", lambda _: None).content)
-    later = read_one("now the importer", has_tools=True, prior_turns=2, calls=AFTER_LONG, edits=(8, 8)).features
-
-    assert weights.read_history(later) == 0.0
 
 
 def test_every_fold_is_reported(told, fitted):
@@ -183,11 +211,10 @@ def test_an_item_of_weight_three_is_fitted_like_three_of_them(asks):
     assert found == pytest.approx(score_out_of_fold(thrice, lambda _: None)[: len(asks)], abs=0.02)
 
 
-def test_commits_count_little(asks, odds):
+def test_commits_have_no_say(asks, odds):
     found = score_out_of_fold([*asks, *wrong_rows(kind=COMMITS)], lambda _: None)
 
-    assert all(new * old > 0 for new, old in zip(found, odds, strict=False)), "they turn nothing round"
-    assert found[: len(asks)] != odds
+    assert found[: len(asks)] == odds
 
 
 def test_without_the_library_it_is_said_how_to_get_it(monkeypatch, asks):
@@ -225,16 +252,6 @@ def test_a_fingerprint_is_of_all_bytes_in_their_order(tmp_path):
     assert first != fingerprint_of([two, one])
     two.write_bytes(b"3")
     assert first != fingerprint_of([one, two])
-
-
-def test_asks_of_one_label_alone_do_not_drag_the_offset():
-    balanced = read_rows(write_turns())
-    one_sided = [row for row in read_rows(write_asks(6)) if not row.item.is_long]
-
-    plain = read_weights(fit(balanced, "x", lambda _: None).content).start
-    dragged = read_weights(fit([*balanced, *one_sided], "x", lambda _: None).content).start
-
-    assert abs(dragged - plain) < 3
 
 
 def test_rows_of_which_only_one_label_counts_cannot_be_fitted():

@@ -2,7 +2,6 @@
 
 import pytest
 
-from router.contract.signals import SessionHistory
 from router.sense import features
 from router.sense.claims import drop_claims
 from router.sense.features import read_features
@@ -107,6 +106,6 @@ def test_of_a_text_beyond_four_thousand_characters_only_both_ends_are_read(monke
     seen = []
     monkeypatch.setattr(features, "drop_claims", lambda text: seen.append(text) or text)
 
-    read_features("a" * 3_000 + "b" * 1_000_000 + "c" * 3_000, SessionHistory(), offers_tools=True)
+    read_features("a" * 3_000 + "b" * 1_000_000 + "c" * 3_000)
 
     assert seen == ["a" * 2_000 + "\n" + "c" * 2_000]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.sense.lexicon import PAIRS, PHRASES, WORDS, asks_for_nothing, find_parts, find_phrase, is_vague
+from router.sense.lexicon import PAIRS, PHRASES, WORDS, asks_for_nothing, find_parts, find_phrase
 
 
 @pytest.mark.parametrize(
@@ -58,21 +58,3 @@ def test_two_words_that_must_follow_each_other_are_no_single_words():
 )
 def test_thanks_and_greetings_ask_for_nothing_until_something_else_is_said(text, is_idle):
     assert asks_for_nothing(text.split()) is is_idle
-
-
-@pytest.mark.parametrize(
-    ("text", "vague"),
-    [
-        ("", False),
-        ("fix it", True),
-        ("same for the others", True),
-        ("2", True),
-        ("b", True),
-        ("option 2", True),
-        ("it", False),
-        ("fix the parser", False),
-        ("fix it and do the same for the others again please", False),
-    ],
-)
-def test_words_that_name_no_thing_are_vague(text, vague):
-    assert is_vague(text.split()) is vague

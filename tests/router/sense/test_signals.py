@@ -1,7 +1,7 @@
 import pytest
 
-from router.contract.signals import Alias, FinishedTurn, SessionHistory, Turn
-from router.contract.words import TurnKind
+from router.contract.signals import Alias, FinishedTurn, SessionHistory, SessionPosition, Turn
+from router.contract.words import Tier, TurnKind
 from router.sense.calibration import Calibration
 from router.sense.features import read_features
 from router.sense.signals import count_exactly, read_signals
@@ -12,47 +12,41 @@ from tests.tools.values import ask, make_signals
 BEFORE = SessionHistory(1, (FinishedTurn("migrate the whole store", 9, 3),))
 
 
-def features_of(turn: Turn):
-    return read_signals(ask(), turn, Alias("auto"), {}, Calibration()).features
+def signals_of(turn: Turn):
+    return read_signals(ask(), turn, Alias("auto"), {}, Calibration())
 
 
 def test_a_subagent_is_read_by_what_it_was_given():
     turn = Turn(TurnKind.SUBAGENT, "s", "claude-code", None, "list the files")
 
-    assert features_of(turn) == read_features("list the files", SessionHistory(), offers_tools=False)
+    assert signals_of(turn).features == read_features("list the files")
 
 
-def test_a_go_on_is_read_by_the_ask_that_it_goes_on_with():
-    turn = Turn(TurnKind.FOLLOW_UP, "s", "codex", "go on", "migrate the whole store", history=BEFORE)
+@pytest.mark.parametrize("text", ["go on", "fix it", "1", "migrate it"])
+def test_a_turn_is_read_by_its_own_words_and_short_ones_come_with_those_before(text):
+    turn = Turn(TurnKind.ASK, "s", "codex", text, text, history=BEFORE)
 
-    assert features_of(turn) == read_features("migrate the whole store", BEFORE, offers_tools=False, follows=True)
+    assert signals_of(turn).features == read_features(text)
+    assert signals_of(turn).earlier == (read_features("migrate the whole store"),)
 
 
-@pytest.mark.parametrize("text", ["fix it", "same for the others"])
-def test_vague_words_are_read_by_the_turn_before_and_without_one_by_themselves(text):
-    later = Turn(TurnKind.ASK, "s", "codex", text, text, history=BEFORE)
-    first = Turn(TurnKind.ASK, "s", "codex", text, text)
+def test_what_a_row_of_go_ons_is_about_comes_last():
+    turn = Turn(TurnKind.FOLLOW_UP, "s", "codex", "go on", "build the importer", history=BEFORE)
 
-    assert features_of(later) == read_features("migrate the whole store", BEFORE, offers_tools=False, follows=True)
-    assert features_of(first) == read_features(text, SessionHistory(), offers_tools=False)
+    assert signals_of(turn).earlier == (read_features("migrate the whole store"), read_features("build the importer"))
+
+
+def test_earlier_words_are_not_read_where_they_cannot_matter():
+    long = "please " * 30
+    remembered = SessionPosition(Tier.FAST, ask=-3.0)
+
+    assert signals_of(Turn(TurnKind.ASK, "s", "codex", "go on", "go on")).earlier == ()
+    assert signals_of(Turn(TurnKind.ASK, "s", "codex", long, long, history=BEFORE)).earlier == ()
+    assert signals_of(Turn(TurnKind.ASK, "s", "codex", "go on", "go on", history=BEFORE, position=remembered)).earlier == ()
 
 
 def test_a_request_without_words_has_no_features():
-    assert features_of(Turn(TurnKind.SIDE, "s", "codex")) is None
-
-
-def test_thanks_in_between_do_not_hide_what_a_go_on_goes_on_with():
-    past = SessionHistory(2, (FinishedTurn("migrate the whole store", 9, 3), FinishedTurn("thanks", 0, 0)))
-    turn = Turn(TurnKind.FOLLOW_UP, "s", "codex", "go on", "thanks", history=past)
-
-    assert features_of(turn) == read_features("migrate the whole store", past, offers_tools=False, follows=True)
-
-
-@pytest.mark.parametrize("text", ["1", "b", "option b", "the second one"])
-def test_the_answer_to_a_choice_follows_the_turn_before(text):
-    turn = Turn(TurnKind.ASK, "s", "codex", text, text, history=BEFORE)
-
-    assert features_of(turn) == read_features("migrate the whole store", BEFORE, offers_tools=False, follows=True)
+    assert signals_of(Turn(TurnKind.SIDE, "s", "codex")).features is None
 
 
 @pytest.mark.parametrize(("counted", "expected"), [(9_000, 9_000), (None, 100)], ids=["counted", "cannot be counted"])

@@ -1,0 +1,59 @@
+"""How well complaints about a turn are told from everything else that people say after one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from router.contract.exchange import Arrival
+from router.contract.reading import WENT_WRONG
+from router.contract.request import Json, JsonObject
+from router.contract.words import DEFAULT_DIALECT, Operation
+from router.house import House
+from router.lab.items import Remark
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """How many of the complaints were heard, and how many of the other remarks were taken for one."""
+
+    bad: int
+    fine: int
+    caught: int
+    alarms: int
+
+    @property
+    def catch(self) -> float | None:
+        return self.caught / self.bad if self.bad else None
+
+    @property
+    def false_alarm(self) -> float | None:
+        return self.alarms / self.fine if self.fine else None
+
+
+def count_heard(remarks: Sequence[Remark], are_heard: Sequence[bool]) -> Heard:
+    """Sum up which remarks were heard as complaints."""
+    pairs = list(zip(remarks, are_heard, strict=True))
+    bad = sum(remark.is_complaint for remark in remarks)
+    caught = sum(is_heard and remark.is_complaint for remark, is_heard in pairs)
+    alarms = sum(is_heard and not remark.is_complaint for remark, is_heard in pairs)
+    return Heard(bad, len(remarks) - bad, caught, alarms)
+
+
+async def is_heard(house: House, remark: Remark) -> bool:
+    """Whether the road hears a complaint in a remark that follows a short turn, which fast would have served."""
+    decision = (await house.decide(_write(remark))).decision
+    return any(lean.because.startswith(WENT_WRONG) for _, lean in decision.opinions.leans)
+
+
+def _write(remark: Remark) -> Arrival:
+    call: JsonObject = {"id": "c1", "type": "function", "function": {"name": "edit_file", "arguments": "{}"}}
+    messages: list[Json] = [
+        {"role": "user", "content": remark.asked or "(earlier message)"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+        {"role": "assistant", "content": "Done."},
+        {"role": "user", "content": remark.says},
+    ]
+    body = {"model": "auto", "messages": messages}
+    return Arrival("req_lab", DEFAULT_DIALECT, Operation.CREATE, {}, orjson.dumps(body))
