@@ -13,7 +13,7 @@ from router.contract.signals import FinishedTurn, SessionHistory
 from router.dialects.beginnings import learn
 from router.sessions.clients import Client
 from router.sessions.trajectory import NO_WORK, Work, add_calls, add_results
-from router.sessions.words import opening_words, words_of
+from router.sessions.words import nobody_typed, opening_words, words_of
 
 _LAST_TURNS = 3
 _MAX_WORDS = 400
@@ -77,13 +77,18 @@ def _read(client: Client, told: History, conversation: Conversation, start: int,
     first_at, words_at, turns, last, running, work = (
         told.first_at, told.words_at, told.turns, told.last, told.running, told.work
     )  # fmt: skip
-    messages = conversation.messages
+    messages, examples_end = conversation.messages, client.examples_end_at
     for place in range(start, stop):
         message = messages[place]
         if message.calls:
             work = add_calls(work, place, message.calls)
         elif message.role == "user":
+            if examples_end and message.texts and message.texts[0].startswith(examples_end):
+                first_at, words_at, turns, last, running, work = None, (), 0, (), None, NO_WORK
+                continue
             opening = opening_words(message, client)
+            if (opening or words_of(message, client)) and nobody_typed(messages, place, client):
+                continue
             if opening or words_of(message, client):
                 words_at = (*words_at[1 - _LAST_PLACES :], place)
             if opening:

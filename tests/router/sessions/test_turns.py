@@ -61,7 +61,7 @@ CASES = [
     (
         "codex, after compaction the turn goes on",
         codex([codex_text("user", "fix it"), codex_text("user", "Another language model started to solve this problem and …")]),
-        (TurnKind.ASK, "fix it", "codex:t1"),
+        (TurnKind.TOOL_LOOP, "fix it", "codex:t1"),
     ),
     (
         "claude code, reminders around the words and a system message after them",
