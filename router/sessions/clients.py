@@ -30,6 +30,8 @@ class Client:
     """How such a result begins when it carries the person's reply in one of those tags. In others the tags may be a file's."""
     canned: frozenset[str] = frozenset()
     """Whole messages that it sends by itself. Matched as a whole, because a person may say as much and more."""
+    recap: str | None = None
+    """A question that it puts before the summary of a compacted conversation. As the last message it is the person's."""
     examples_end_at: str | None = None
     """How the message begins that closes an example conversation: nothing up to it is the person's."""
     takes_last_block: bool = False
@@ -61,7 +63,8 @@ CLIENTS = (
         session_headers=("x-session-id",),
         takes_first_block=True,
         quotes_words=True,
-        canned=frozenset(("What did we do so far?", "Summarize the task tool output above and continue with your task.")),
+        canned=frozenset(("Summarize the task tool output above and continue with your task.",)),
+        recap="What did we do so far?",
     ),
     Client("qwen-code", agents=("QwenCode/",), systems=("You are Qwen Code",), takes_last_block=True),
     Client(

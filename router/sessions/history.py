@@ -77,7 +77,8 @@ def _read(client: Client, told: History, conversation: Conversation, start: int,
     first_at, words_at, turns, last, running, work = (
         told.first_at, told.words_at, told.turns, told.last, told.running, told.work
     )  # fmt: skip
-    messages, examples_end = conversation.messages, client.examples_end_at
+    messages, final = conversation.messages, len(conversation.items) - 1
+    examples_end, recap = client.examples_end_at, client.recap
     for place in range(start, stop):
         message = messages[place]
         if message.calls:
@@ -87,9 +88,10 @@ def _read(client: Client, told: History, conversation: Conversation, start: int,
                 first_at, words_at, turns, last, running, work = None, (), 0, (), None, NO_WORK
                 continue
             opening = opening_words(message, client)
-            if (opening or words_of(message, client)) and nobody_typed(messages, place, client):
+            has_words = bool(opening or words_of(message, client))
+            if has_words and (nobody_typed(messages, place, client) or (opening == recap and place < final)):
                 continue
-            if opening or words_of(message, client):
+            if has_words:
                 words_at = (*words_at[1 - _LAST_PLACES :], place)
             if opening:
                 if running is not None:

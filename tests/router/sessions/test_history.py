@@ -136,3 +136,12 @@ def test_the_text_of_a_command_begins_no_turn():
 
     assert [turn.words for turn in told.last] == ["/tidy"]
     assert told.find_words(conversation, UNKNOWN_CLIENT, skip=1) == "/tidy"
+
+
+def test_the_question_before_a_summary_is_the_persons_only_where_it_is_the_last_message():
+    said = [("user", "What did we do so far?"), ("assistant", "a summary"), ("user", "Continue if you have next steps")]
+    whole = make_view({"messages": [{"role": role, "content": text} for role, text in said]}).conversation
+    asked = make_view({"messages": [{"role": "user", "content": "What did we do so far?"}]}).conversation
+
+    assert read_history(whole, BY_NAME["opencode"]).words_at == ()
+    assert read_history(asked, BY_NAME["opencode"]).words_at == (0,)

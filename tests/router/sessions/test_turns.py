@@ -274,3 +274,66 @@ async def test_every_capture_agrees_in_kind_and_words(shared, start):
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
 
     assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_a_subagent_that_only_searches_is_known_and_its_prose_does_not_count():
+    searcher = "x-anthropic-billing-header: cc_is_subagent=true;You are a Claude agent.You are a file search specialist for"
+    other = "x-anthropic-billing-header: cc_is_subagent=true;You are an agent for Claude Code"
+    asked = [{"role": "user", "content": "Thoroughly search every file of the whole codebase"}]
+
+    searching, working = read_turn(claude(asked, searcher)), read_turn(claude(asked, other))
+
+    assert (searching.kind, searching.only_reads, searching.ask_text) == (TurnKind.SUBAGENT, True, None)
+    assert (working.kind, working.only_reads, working.ask_text) == (TurnKind.SUBAGENT, False, asked[0]["content"])
+
+
+@pytest.mark.parametrize(
+    ("last", "after"),
+    [
+        ("This session is being continued from a previous conversation that ran out of context.", "compaction"),
+        ("Output token limit hit. Resume directly — no apology, no recap", "a cut answer"),
+        ("<task-notification>done</task-notification>", "a notice"),
+        ("fix the tests too", ""),
+    ],
+)
+def test_a_turn_says_what_it_goes_on_after(last, after):
+    said = [("user", "fix the typo"), ("assistant", "ok"), ("user", last)]
+
+    turn = read_turn(claude([{"role": role, "content": text} for role, text in said]))
+
+    assert (turn.kind is TurnKind.TOOL_LOOP, turn.goes_on_after) == (bool(after), after)
+
+
+def test_a_result_is_no_interruption_of_its_turn():
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "Launching skill: ship"}
+    skill = {"type": "text", "text": "Base directory for this skill: /skills/ship\n\nRewrite the whole codebase."}
+
+    turn = read_turn(claude([{"role": "user", "content": "ship it"}, {"role": "user", "content": [result, skill]}]))
+
+    assert (turn.kind, turn.person_text, turn.goes_on_after) == (TurnKind.TOOL_LOOP, "ship it", "")
+
+
+def test_a_suggestion_that_the_client_asks_for_by_itself_is_a_side_request_though_it_brings_tools():
+    said = [{"role": "user", "content": "[SUGGESTION MODE: Suggest what the user might naturally type next into Claude Code.]"}]
+    tools = [{"name": "Bash", "input_schema": {"type": "object"}}]
+
+    assert read_turn(claude(said, tools=tools)).kind is TurnKind.SIDE
+
+
+def test_two_runs_of_aider_that_begin_with_the_same_examples_are_two_sessions():
+    examples = [
+        {"role": "system", "content": "Act as an expert software developer.\nTake requests"},
+        {"role": "user", "content": "Change get_factorial() to use math.factorial"},
+        {"role": "assistant", "content": "ok"},
+        {
+            "role": "user",
+            "content": "I switched to a new code base. Please don't consider the above files or try to edit them.",
+        },
+        {"role": "assistant", "content": "Ok."},
+    ]
+    one, two = (
+        read_turn(make_view({"messages": [*examples, {"role": "user", "content": ask}]})) for ask in ("add f", "drop g")
+    )
+
+    assert one.session != two.session
+    assert (one.client, one.history.turns, two.history.turns) == ("aider", 0, 0)
