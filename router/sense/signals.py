@@ -34,7 +34,7 @@ def read_signals(
 
 
 def _find_words(turn: Turn) -> tuple[str | None, bool]:
-    """The words to read: the person's, or what a subagent was given.
+    """The words to read: the person's, or what a subagent was given, unless it only searches.
 
     Words that do not say what is to be done stand for those of the turn before; then the second is True.
     """
@@ -42,7 +42,7 @@ def _find_words(turn: Turn) -> tuple[str | None, bool]:
     if kind is TurnKind.ASK and not turn.history.last:
         return words, False
     if kind is TurnKind.SUBAGENT:
-        return turn.ask_text, False
+        return None if turn.only_reads else turn.ask_text, False
     if kind is TurnKind.FOLLOW_UP and turn.ask_text and says_what(turn.ask_text):
         return turn.ask_text, True
     if kind is TurnKind.FOLLOW_UP or (words and turn.history.last and leaves_open(words)):

@@ -22,6 +22,12 @@ def test_a_subagent_is_read_by_what_it_was_given():
     assert features_of(turn) == read_features("list the files", SessionHistory(), offers_tools=False)
 
 
+def test_what_a_subagent_was_given_does_not_count_where_it_only_searches():
+    turn = Turn(TurnKind.SUBAGENT, "s", "claude-code", None, "thoroughly search every file", only_reads=True)
+
+    assert features_of(turn) is None
+
+
 def test_a_go_on_is_read_by_the_ask_that_it_goes_on_with():
     turn = Turn(TurnKind.FOLLOW_UP, "s", "codex", "go on", "migrate the whole store", history=BEFORE)
 

@@ -276,15 +276,16 @@ async def test_every_capture_agrees_in_kind_and_words(shared, start):
     assert done.returncode == 0, done.stdout[-2000:]
 
 
-def test_a_subagent_that_only_searches_is_known_and_its_prose_does_not_count():
+def test_a_subagent_that_only_searches_is_known():
     searcher = "x-anthropic-billing-header: cc_is_subagent=true;You are a Claude agent.You are a file search specialist for"
     other = "x-anthropic-billing-header: cc_is_subagent=true;You are an agent for Claude Code"
     asked = [{"role": "user", "content": "Thoroughly search every file of the whole codebase"}]
 
     searching, working = read_turn(claude(asked, searcher)), read_turn(claude(asked, other))
 
-    assert (searching.kind, searching.only_reads, searching.ask_text) == (TurnKind.SUBAGENT, True, None)
-    assert (working.kind, working.only_reads, working.ask_text) == (TurnKind.SUBAGENT, False, asked[0]["content"])
+    assert (searching.kind, searching.only_reads) == (TurnKind.SUBAGENT, True)
+    assert (working.kind, working.only_reads) == (TurnKind.SUBAGENT, False)
+    assert searching.ask_text == working.ask_text == asked[0]["content"]
 
 
 @pytest.mark.parametrize(
