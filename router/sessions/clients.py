@@ -47,13 +47,19 @@ class Client:
 
 
 CLIENTS = (
-    Client("codex", agents=("codex",), session_headers=("thread-id", "session-id"), default_efforts=("medium",)),
+    Client(
+        "codex",
+        agents=("codex",),
+        session_headers=("thread-id", "session-id"),
+        canned=frozenset(("<image>", "</image>")),
+        default_efforts=("medium",),
+    ),
     Client(
         "claude-code",
         agents=("claude-cli/",),
         session_headers=("x-claude-code-agent-id", "x-claude-code-session-id"),
         takes_last_block=True,
-        canned=frozenset(("Continue from where you left off.", "Continue from where you left off", "No response requested.")),
+        canned=frozenset(("Continue from where you left off.",)),
         default_efforts=("medium", "high"),
     ),
     Client(
@@ -136,6 +142,8 @@ HARNESS_TAGS = (
     "environment_details",
     # Cursor
     "system_notification",
+    # Conductor
+    "system_instruction",
 )
 """Tags whose content the person did not type, wherever they are in a user's message."""
 
@@ -150,6 +158,9 @@ WORDS_BEGIN_AFTER = ("## My request for Codex:",)
 
 WORDS_ARE_IN = ("user_query", "userRequest")
 """Tags that Cursor and Copilot put around the person's words, next to their own context. Any client may pass these on."""
+
+ATTACHMENTS_BEGIN = tuple(f"{gap}--- Content from referenced files ---" for gap in ("", "\n", "\n\n"))
+"""The block after which qwen-code and Gemini CLI put the files that the words name, each as a block of its own."""
 
 NOTICE_LINES = ("Full transcript available at:", "Read the output file")
 """Lines that Claude Code adds after a notification, outside its tag."""
@@ -209,6 +220,7 @@ HARNESS_STARTS = (
     "<skill>\n<name>",
     "Warning: The maximum number of unified exec processes",
     "Warning: apply_patch was requested via",
+    "<image name=[Image #",
     # Cursor
     "Briefly inform the user about the task result and perform any follow-up actions",
     # opencode
@@ -219,6 +231,10 @@ HARNESS_STARTS = (
     "# task_progress",
     "[ERROR] You did not use a tool in your previous response!",
     # qwen-code and Gemini CLI
+    "Here is the user's editor context as a JSON object",
+    "Here is a summary of changes in the user's editor context",
+    "This is the Gemini CLI. We are setting up the context for our chat",
+    "This is the Qwen Code. We are setting up the context for our chat",
     "System: Please continue.",
     # aider
     "I have *added these files to the chat*",

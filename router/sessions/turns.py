@@ -174,7 +174,13 @@ def _structural_kind(view: RequestView, words: str | None) -> TurnKind:
         # Nobody typed anything: a tool came back, or a notice did. A first message that is only an image is an ask.
         is_first = 0 < count <= 2 and conversation[-1].role == "user" and not conversation[-1].results
         return TurnKind.ASK if is_first and view.image_count else TurnKind.TOOL_LOOP
-    return TurnKind.FOLLOW_UP if count > 2 and is_follow_up(words) else TurnKind.ASK
+    return TurnKind.FOLLOW_UP if is_follow_up(words) and (count > 2 or _was_compacted(conversation)) else TurnKind.ASK
+
+
+def _was_compacted(conversation: Conversation) -> bool:
+    """Whether a conversation begins with the summary of another."""
+    texts = conversation[0].texts
+    return bool(texts) and texts[0].startswith(clients.SUMMARIES)
 
 
 def is_follow_up(words: str) -> bool:

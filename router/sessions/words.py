@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from router.contract.request import Conversation, Message
 from router.sessions.clients import (
+    ATTACHMENTS_BEGIN,
     BY_NAME,
     COMMAND_OPENS,
     HARNESS_STARTS,
@@ -102,7 +103,12 @@ def words_of(message: Message, client: Client) -> str:
         return _strip_short(text, client.name) if len(text) <= _SHORT_CHARS else _strip_any(text, client)
     if any(text.startswith(COMMAND_OPENS) for text in texts):
         return _words_with_command(texts, client)
-    blocks = [words for text in texts if (words := strip_harness(text, client))]
+    blocks: list[str] = []
+    for text in texts:
+        if text.startswith(ATTACHMENTS_BEGIN):
+            break
+        if words := strip_harness(text, client):
+            blocks.append(words)
     if len(blocks) > 1:
         blocks = [block for block in blocks if not _IMAGES_ONLY.fullmatch(block)] or blocks
     if not blocks:

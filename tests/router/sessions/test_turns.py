@@ -305,6 +305,14 @@ def test_a_turn_says_what_it_goes_on_after(last, after):
     assert (turn.kind is TurnKind.TOOL_LOOP, turn.goes_on_after) == (bool(after), after)
 
 
+def test_go_on_after_a_compaction_goes_on_however_short_the_conversation_is_now():
+    summary = {"type": "text", "text": "This session is being continued from a previous conversation."}
+    said = {"type": "text", "text": "continue"}
+
+    assert read_turn(claude([{"role": "user", "content": [summary, said]}])).kind is TurnKind.FOLLOW_UP
+    assert read_turn(claude([{"role": "user", "content": [said]}])).kind is TurnKind.ASK
+
+
 def test_a_result_is_no_interruption_of_its_turn():
     result = {"type": "tool_result", "tool_use_id": "t", "content": "Launching skill: ship"}
     skill = {"type": "text", "text": "Base directory for this skill: /skills/ship\n\nRewrite the whole codebase."}

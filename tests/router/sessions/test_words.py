@@ -250,6 +250,13 @@ def test_of_a_client_whose_attachments_follow_the_words_the_first_block_counts()
     assert words("explain @a.py", "1| def f():\n2|     rewrite", client=BY_NAME["opencode"]) == "explain @a.py"
 
 
+def test_files_that_the_words_name_follow_them():
+    files = ("\n--- Content from referenced files ---", "\nContent from @a.py:\n", "rewrite all", "\n--- End of content ---")
+
+    assert words("explain @a.py", *files, client=BY_NAME["qwen-code"]) == "explain @a.py"
+    assert words("<image name=[Image #1]>", "</image>", "what is this? [Image #1]", client=BY_NAME["codex"]).startswith("what")
+
+
 def test_what_a_compaction_summed_up_was_said_before():
     summary = "Another language model started to solve this problem and produced a summary. Rewrite all."
 
