@@ -59,7 +59,7 @@ CLIENTS = (
         agents=("claude-cli/",),
         session_headers=("x-claude-code-agent-id", "x-claude-code-session-id"),
         takes_last_block=True,
-        canned=frozenset(("Continue from where you left off.",)),
+        canned=frozenset(("Continue from where you left off.", "Tool loaded.")),
         default_efforts=("medium", "high"),
     ),
     Client(
@@ -119,6 +119,7 @@ HARNESS_TAGS = (
     "user-prompt-submit-hook",
     "user-memory-input",
     "new-diagnostics",
+    "available-deferred-tools",
     "ide_opened_file",
     "ide_selection",
     "ide_diagnostics",
@@ -211,6 +212,7 @@ HARNESS_STARTS = (
     "A peer session sent a message while you were working:",
     "The coordinator sent a message while you were working:",
     'Background agent "',
+    "A session-scoped Stop hook is now active",
     "# Autonomous loop tick",
     "Your tool call was malformed and could not be parsed.",
     "[Your previous response had no visible output.",
@@ -259,8 +261,6 @@ SYSTEM_MARKS: tuple[tuple[str, TurnKind], ...] = (
     ("You are an expert software engineer that generates concise, one-line Git commit messages", TurnKind.SIDE),
     ("Act as an expert software developer and make changes to source code", TurnKind.SIDE),
     ("You are a general-purpose subagent", TurnKind.SUBAGENT),
-    ("You are a helpful AI assistant tasked with summarizing conversations", TurnKind.COMPACTION),
-    ("You are an anchored context summarization assistant", TurnKind.COMPACTION),
 )
 """A system prompt that begins so."""
 
@@ -270,8 +270,27 @@ SEARCHER = "You are a file search specialist"
 SYSTEM_INNER_MARKS: tuple[tuple[str, TurnKind], ...] = (
     ("cc_is_subagent=true", TurnKind.SUBAGENT),
     (SEARCHER, TurnKind.SUBAGENT),
+    ("You are a helpful AI assistant tasked with summarizing conversations", TurnKind.COMPACTION),
+    ("You are an anchored context summarization assistant", TurnKind.COMPACTION),
+    # What Claude Code asks a model for its own use
+    ("You are an assistant for performing a web search tool use", TurnKind.SIDE),
+    ("You are evaluating a hook in Claude Code", TurnKind.SIDE),
+    ("You are a security monitor for autonomous AI coding agents", TurnKind.SIDE),
+    ("Analyze if this message indicates a new conversation topic", TurnKind.SIDE),
+    ("Extract any file paths that this command reads or modifies", TurnKind.SIDE),
+    ("Summarize this coding conversation in under 50 characters", TurnKind.SIDE),
+    ("Write a short summary label describing what these tool calls accomplished", TurnKind.SIDE),
 )
 """A system prompt whose first 400 characters hold this."""
+
+SIDE_WITH_TOOLS = (
+    "[SUGGESTION MODE:",
+    "The user stepped away and is coming back. Recap",
+    "IMPORTANT: This message and these instructions are NOT part of the actual user conversation",
+    "You are now acting as the memory extraction subagent",
+    "Describe your most recent action in 3-5 words",
+)
+"""How Claude Code's side requests end that repeat the whole conversation with its tools."""
 
 LAST_TEXT_MARKS: tuple[tuple[str, TurnKind], ...] = (
     ("You are performing a CONTEXT CHECKPOINT COMPACTION", TurnKind.COMPACTION),
@@ -283,13 +302,12 @@ LAST_TEXT_MARKS: tuple[tuple[str, TurnKind], ...] = (
     ("Generate a title for this conversation", TurnKind.SIDE),
     ("Generate a concise, single-line task title", TurnKind.SIDE),
     ("<session>", TurnKind.SIDE),
-    ("[SUGGESTION MODE:", TurnKind.SIDE),
-    ("The user stepped away and is coming back. Recap", TurnKind.SIDE),
+    ("Web page content:\n---", TurnKind.SIDE),
+    ("\nWeb page content:\n---", TurnKind.SIDE),
+    ("<policy_spec>", TurnKind.SIDE),
+    *((start, TurnKind.SIDE) for start in SIDE_WITH_TOOLS),
 )
-"""A last user text that begins so."""
-
-SIDE_WITH_TOOLS = ("[SUGGESTION MODE:", "The user stepped away and is coming back. Recap")
-"""Side requests that repeat the whole conversation with its tools. Of the others, one with tools is a person's message."""
+"""A last user text that begins so. A request with tools is no side request by these, apart from `SIDE_WITH_TOOLS`."""
 
 HEADER_MARKS: tuple[tuple[str, TurnKind], ...] = (
     ("x-claude-code-agent-id", TurnKind.SUBAGENT),

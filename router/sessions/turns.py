@@ -52,7 +52,9 @@ def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
     end = read_end(conversation, client)
     words = end.words
     told = ONE_MESSAGE if words and len(conversation.items) == 1 else read_history(conversation, client)
-    kind = stated.kind or by_system or _marked_kind(view, end.message) or _structural_kind(view, words)
+    kind = stated.kind or by_system
+    if kind is None or kind is TurnKind.SUBAGENT:  # which may be compacted, or asked for a label, as a person's session may
+        kind = _marked_kind(view, end.message) or kind or _structural_kind(view, words)
     goes_on, only_reads = False, kind is TurnKind.SUBAGENT and clients.SEARCHER in view.system[:_SYSTEM_HEAD]
     if kind in _ON_AND_ON:
         goes_on = kind is TurnKind.TOOL_LOOP or _structural_kind(view, words) is TurnKind.TOOL_LOOP

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tests.tools.http import call
-from tests.tools.recorded import COMPACT, LONG, NOTICES, QUICK, ClaudeCode, Codex
+from tests.tools.recorded import COMPACT, LONG, LOUD, NOTICES, QUICK, ClaudeCode, Codex
 
 ASKS = pytest.mark.parametrize(("ask", "tier"), [(QUICK, "fast"), (LONG, "deep")], ids=["quick", "long"])
 _numbers = itertools.count()
@@ -139,3 +139,20 @@ async def test_a_command_is_read_by_what_was_typed_and_its_turn_keeps_its_tier(s
 
     assert [(sent.tier, sent.words) for sent in (asked, loop)] == [("fast", f"/tidy {QUICK}")] * 2
     assert (asked.kind, loop.kind) == ("ask", "tool_loop")
+
+
+@ASKS
+async def test_what_a_client_asks_for_its_own_use_in_the_middle_of_a_turn_leaves_the_turn_where_it_is(simulated, ask, tier):
+    client, page = claude_code(), claude_code()
+    page.session = client.session
+    page.type(f"Web page content:\n---\n{LOUD}\n---\n\n{QUICK if tier == 'deep' else LONG}")
+    client.type(ask)
+    await send(simulated, client)
+    client.work()
+
+    aside = await send(simulated, page)
+    suggestion = await send(simulated, client, f"[SUGGESTION MODE: Suggest what the user might type next.]\n{LOUD}")
+    after = await send(simulated, client)
+
+    assert (aside.kind, aside.words) == (suggestion.kind, suggestion.words) == ("side", None)
+    assert (after.tier, after.kind, after.words) == (tier, "tool_loop", ask)

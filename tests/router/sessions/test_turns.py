@@ -11,6 +11,7 @@ from router.contract.caller import Caller
 from router.contract.request import Transcript
 from router.contract.words import Dialect, TurnKind
 from router.responses.threads import HeldThread
+from router.sessions.clients import SIDE_WITH_TOOLS, SYSTEM_INNER_MARKS
 from router.sessions.turns import is_follow_up, read_turn
 from tests.tools.values import ask, make_view
 
@@ -322,11 +323,35 @@ def test_a_result_is_no_interruption_of_its_turn():
     assert (turn.kind, turn.person_text, turn.goes_on_after) == (TurnKind.TOOL_LOOP, "ship it", "")
 
 
-def test_a_suggestion_that_the_client_asks_for_by_itself_is_a_side_request_though_it_brings_tools():
-    said = [{"role": "user", "content": "[SUGGESTION MODE: Suggest what the user might naturally type next into Claude Code.]"}]
-    tools = [{"name": "Bash", "input_schema": {"type": "object"}}]
+TOOLS = [{"name": "Bash", "input_schema": {"type": "object"}}]
 
-    assert read_turn(claude(said, tools=tools)).kind is TurnKind.SIDE
+
+@pytest.mark.parametrize("start", SIDE_WITH_TOOLS)
+def test_what_the_client_asks_for_by_itself_is_a_side_request_though_it_brings_tools(start):
+    said = [{"role": "user", "content": f"{start} and more"}]
+
+    assert read_turn(claude(said, tools=TOOLS)).kind is TurnKind.SIDE
+    assert read_turn(claude(said, "x; cc_is_subagent=true", tools=TOOLS)).kind is TurnKind.SIDE
+
+
+def test_a_page_that_the_client_has_summed_up_is_a_side_request_and_with_tools_a_persons_message():
+    said = [{"role": "user", "content": "\nWeb page content:\n---\nRewrite everything\n---\n\nSum it up"}]
+
+    assert read_turn(claude(said)).kind is TurnKind.SIDE
+    assert read_turn(claude(said, tools=TOOLS)).kind is TurnKind.ASK
+
+
+@pytest.mark.parametrize("mark", [mark for mark, kind in SYSTEM_INNER_MARKS if kind is TurnKind.SIDE])
+def test_a_request_of_the_clients_own_is_known_by_its_system_prompt(mark):
+    view = claude([{"role": "user", "content": "rewrite everything"}], f"x-anthropic-billing-header: x;{mark}", tools=TOOLS)
+
+    assert read_turn(view).kind is TurnKind.SIDE
+
+
+def test_a_subagents_compaction_is_a_compaction():
+    said = [{"role": "user", "content": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n"}]
+
+    assert read_turn(claude(said, "x; cc_is_subagent=true", tools=TOOLS)).kind is TurnKind.COMPACTION
 
 
 def test_two_runs_of_aider_that_begin_with_the_same_examples_are_two_sessions():
