@@ -194,6 +194,16 @@ SUMMARIES = (
 )
 """How the message begins that stands for a compacted conversation. What comes before it was said before."""
 
+COMPACTIONS = (
+    "You are performing a CONTEXT CHECKPOINT COMPACTION",
+    "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools",
+    "Your task is to create a detailed summary of the conversation so far",
+    "Provide a detailed prompt for continuing our conversation above",
+    "You are the component that summarizes a conversation",
+    "First, reason in your <analysis> block. Then, produce the <state_snapshot>",
+)
+"""How a client asks for such a summary."""
+
 CUT_ANSWERS = ("Output token limit hit. Resume directly",)
 """How a client asks for the rest of an answer."""
 
@@ -201,6 +211,7 @@ _HOOKS = "Stop SubagentStop TeammateIdle TaskCompleted TaskCreated UserPromptSub
 
 HARNESS_STARTS = (
     *SUMMARIES,
+    *COMPACTIONS,
     *CUT_ANSWERS,
     *NOTICE_LINES,
     *(f"{hook} hook feedback" for hook in _HOOKS),
@@ -293,12 +304,7 @@ SIDE_WITH_TOOLS = (
 """How Claude Code's side requests end that repeat the whole conversation with its tools."""
 
 LAST_TEXT_MARKS: tuple[tuple[str, TurnKind], ...] = (
-    ("You are performing a CONTEXT CHECKPOINT COMPACTION", TurnKind.COMPACTION),
-    ("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools", TurnKind.COMPACTION),
-    ("Your task is to create a detailed summary of the conversation so far", TurnKind.COMPACTION),
-    ("Provide a detailed prompt for continuing our conversation above", TurnKind.COMPACTION),
-    ("You are the component that summarizes a conversation", TurnKind.COMPACTION),
-    ("First, reason in your <analysis> block. Then, produce the <state_snapshot>", TurnKind.COMPACTION),
+    *((start, TurnKind.COMPACTION) for start in COMPACTIONS),
     ("Generate a title for this conversation", TurnKind.SIDE),
     ("Generate a concise, single-line task title", TurnKind.SIDE),
     ("<session>", TurnKind.SIDE),

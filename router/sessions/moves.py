@@ -1,11 +1,13 @@
 """Where a turn belongs: whether it goes on where it was, and where its session is after it."""
 
+from msgspec.structs import replace
+
 from router.contract.decision import Decision
 from router.contract.request import RequestView
 from router.contract.session import SessionSnapshot, SessionState
 from router.contract.signals import Turn
 from router.contract.words import PERSONS_KINDS, Tier, TurnKind
-from router.sessions.marks import mark_turn
+from router.sessions.marks import mark_text, mark_turn
 
 REMEMBERED = (*PERSONS_KINDS, TurnKind.SUBAGENT)
 """Turns of the person's, and a subagent's in a session of its own. What else a client sends moves nothing."""
@@ -19,6 +21,15 @@ def goes_on_with(state: SessionState, turn: Turn) -> bool:
     if turn.goes_on or (turn.turn_id and turn.kind is TurnKind.ASK):
         return state.turn == mark_turn(turn) or (_forgot_ask(turn) and bool(state.turn))
     return turn.kind is TurnKind.FOLLOW_UP and state.has_escalated
+
+
+def leave_ask(state: SessionState, turn: Turn) -> SessionState:
+    """The session after its conversation was compacted.
+
+    Clients may do that before they send what was typed last. The requests that follow are then no part of the turn before.
+    """
+    asked = turn.turn_id or turn.compacted_ask
+    return replace(state, turn="") if asked and state.turn and mark_text(asked) != state.turn else state
 
 
 def _forgot_ask(turn: Turn) -> bool:

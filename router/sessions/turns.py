@@ -74,6 +74,7 @@ def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
         session_override=session_override,
         goes_on=goes_on,
         goes_on_after=_find_interruption(end.message) if goes_on else "",
+        compacted_ask=told.find_words(conversation, client) if kind is TurnKind.COMPACTION else None,
         only_reads=only_reads,
         turn_id=stated.turn_id,
         is_guessed=not session,

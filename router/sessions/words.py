@@ -52,6 +52,7 @@ _MAX_NOTICE = 8_000
 _MAX_CHARS = 20_000
 """A longer text is cut before it is searched: nobody types that much, and a paste must not cost more than a page."""
 _RESULT_HEAD = 200
+_MAX_CANNED = 100
 
 
 class End(Struct, frozen=True):
@@ -186,7 +187,7 @@ def _strip_any(text: str, client: Client) -> str:
     if _IMAGE in text:
         text = _IMAGE_SOURCE.sub("", text)
     text = text.strip()
-    return "" if text.startswith(HARNESS_STARTS) or text in client.canned else text
+    return "" if text.startswith(HARNESS_STARTS) or (len(text) <= _MAX_CANNED and text in client.canned) else text
 
 
 def _drop_tags(text: str) -> str:

@@ -156,3 +156,19 @@ async def test_what_a_client_asks_for_its_own_use_in_the_middle_of_a_turn_leaves
 
     assert (aside.kind, aside.words) == (suggestion.kind, suggestion.words) == ("side", None)
     assert (after.tier, after.kind, after.words) == (tier, "tool_loop", ask)
+
+
+async def test_an_ask_that_was_compacted_before_it_was_sent_does_not_go_on_with_the_turn_before(simulated):
+    client = claude_code()
+    client.type(QUICK)
+    before = await send(simulated, client)
+    client.finish()
+    client.type(LONG)
+    compaction = await send(simulated, client, COMPACT)
+    client.compact(keeps_last_call=False)
+    after = await send(simulated, client)
+    client.work()
+    later = await send(simulated, client)
+
+    assert (before.tier, compaction.kind) == ("fast", "compaction")
+    assert (after.tier, later.tier) == ("deep", "deep")

@@ -77,3 +77,15 @@ async def test_nothing_goes_on_in_a_session_that_is_not_remembered_and_a_new_ask
     await step(memory, named("fix the typo in calc.py"), Tier.DEEP)
 
     assert not (await look(memory, named(SUMMARY, "ok", "now rename it"))).position.is_running
+
+
+@pytest.mark.parametrize(("asked", "goes_on"), [("fix the typo in calc.py", True), ("rewrite the parser", False)])
+async def test_a_compaction_keeps_the_turn_that_runs_and_no_turn_before_a_newer_ask(asked, goes_on):
+    memory = SessionMemory(NoSessions())
+    await step(memory, named("fix the typo in calc.py"), Tier.FAST)
+    newer = () if goes_on else ("Done.", asked)
+    said = ("fix the typo in calc.py", *newer, "ok", "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.")
+
+    await step(memory, named(*said), Tier.FAST)
+
+    assert (await look(memory, named(SUMMARY))).position.is_running is goes_on
