@@ -87,7 +87,7 @@ def _last_of_each(texts: list[tuple[int, str]], client: Client, *, has_results: 
     """The last text of the person's before each interrupt, and the last one after them all.
 
     What was interrupted and what was typed next come as one message. What is with a tool's results, before an interrupt, is
-    no typed text, and neither is what follows a command: the text that it stands for, which somebody else may have written.
+    no typed text, and neither is what follows a command: the text that it expands to, which somebody else may have written.
     """
     found: list[tuple[int, str]] = []
     last: tuple[int, str] | None = None

@@ -52,7 +52,7 @@ def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
     end = read_end(conversation, client)
     words = end.words
     told = ONE_MESSAGE if words and len(conversation.items) == 1 else read_history(conversation, client)
-    kind = stated.kind or by_system
+    kind = told_kind = stated.kind or by_system
     if kind is None or kind is TurnKind.SUBAGENT:  # which may be compacted, or asked for a label, as a person's session may
         kind = _marked_kind(view, end.message) or kind or _structural_kind(view, words)
     goes_on, only_reads = False, kind is TurnKind.SUBAGENT and clients.SEARCHER in view.system[:_SYSTEM_HEAD]
@@ -74,7 +74,9 @@ def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
         session_override=session_override,
         goes_on=goes_on,
         goes_on_after=_find_interruption(end.message) if goes_on else "",
-        compacted_ask=told.find_words(conversation, client) if kind is TurnKind.COMPACTION else None,
+        compacted_ask=told.find_words(conversation, client)
+        if kind is TurnKind.COMPACTION and told_kind is not TurnKind.SUBAGENT
+        else None,
         only_reads=only_reads,
         turn_id=stated.turn_id,
         is_guessed=not session,

@@ -85,7 +85,7 @@ def read_end(conversation: Conversation, client: Client) -> End:
 def nobody_typed(messages: Mapping[int, Message], place: int, client: Client) -> bool:
     """Whether the message before shows that the words of this one are the client's.
 
-    A command is followed by the text that it stands for, and one that the client runs by itself follows a caveat.
+    A command is followed by the text that it expands to, and one that the client runs by itself follows a caveat.
     """
     if not place or (before := messages[place - 1]).role != "user" or not before.texts:
         return False
@@ -120,7 +120,7 @@ def words_of(message: Message, client: Client) -> str:
 
 
 def _words_with_command(texts: tuple[str, ...], client: Client) -> str:
-    """The last words among blocks with commands: of a command what was typed, and not the text that it stands for."""
+    """The last words among blocks with commands: of a command what was typed, and not the text that it expands to."""
     words = before = command = ""
     is_local = False
     for text in texts:

@@ -89,3 +89,16 @@ async def test_a_compaction_keeps_the_turn_that_runs_and_no_turn_before_a_newer_
     await step(memory, named(*said), Tier.FAST)
 
     assert (await look(memory, named(SUMMARY))).position.is_running is goes_on
+
+
+async def test_a_subagent_goes_on_after_its_compaction():
+    memory = SessionMemory(NoSessions())
+    headers = {"user-agent": "claude-cli/2", "x-claude-code-agent-id": "a1"}
+
+    def said(*texts: str):
+        return make_view({"messages": [{"role": "user", "content": text} for text in texts]}, headers=headers)
+
+    await step(memory, said("list the files"), Tier.FAST)
+    await step(memory, said("list the files", "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."), Tier.FAST)
+
+    assert (await look(memory, said(SUMMARY))).position.is_running

@@ -70,7 +70,7 @@ def test_every_text_of_a_user_may_be_somebodys_words_until_the_client_is_known()
     assert may_hold_own_text({"role": "assistant", "content": "a"}) == []
 
 
-def test_what_follows_a_command_is_the_text_that_it_stands_for():
+def test_what_follows_a_command_is_the_text_that_it_expands_to():
     command = "<command-name>/tidy</command-name><command-args>x</command-args>"
     output = "<local-command-stdout>ok</local-command-stdout>"
 

@@ -176,7 +176,7 @@ def test_a_command_is_its_name_and_what_was_typed_after_it():
     assert words(COMMAND.format("two\nlines <b>")) == "/tidy two\nlines <b>"
 
 
-def test_the_text_that_a_command_stands_for_is_not_read():
+def test_the_text_that_a_command_expands_to_is_not_read():
     assert words("<system-reminder>x</system-reminder>", COMMAND.format("all"), PROSE, client=CLAUDE) == "/tidy all"
     assert words(COMMAND.format("all"), PROSE, "[Request interrupted by user]", "stop that", client=CLAUDE) == "stop that"
 
