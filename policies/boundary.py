@@ -67,7 +67,8 @@ class BoundaryPolicy:
             return ()
         if position.tier is Tier.DEEP and trajectory.is_green:
             return (Lean(self._config.green_log_odds, "the tests have just passed"),)
-        return (_stay(position.tier, f"call {trajectory.calls} of a turn that began on {position.tier}"),)
+        where = f"goes on after {turn.goes_on_after} with" if turn.goes_on_after else f"call {trajectory.calls} of"
+        return (_stay(position.tier, f"{where} a turn that began on {position.tier}"),)
 
     def _find_growth(self, signals: Signals) -> str:
         """Why a running turn is larger than its ask promised, and what moving it costs.

@@ -1,4 +1,4 @@
-"""Requests that a client sends by itself (titles, commit messages, prewarm) are small work for the fast tier."""
+"""Requests that a client sends by itself (titles, commit messages, prewarm, searches) are small work for the fast tier."""
 
 from typing import ClassVar
 
@@ -20,18 +20,27 @@ class SideRequestConfig(PolicyConfig):
 
     log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
     """How strongly such a request leans to fast."""
+    search_log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
+    """How strongly a subagent leans to fast that only reads and searches, as `Explore` in Claude Code does."""
 
 
 class SideRequestPolicy:
-    """Leans to fast for a client's own requests (titles, commit messages, completions), which are never long tasks."""
+    """Leans to fast for a client's own requests (titles, commit messages, completions), which are never long tasks.
+
+    So is a subagent's search: fast reads and searches quickly, and how thorough the model asked it to be is not an ask of the
+    person's.
+    """
 
     name: ClassVar[str] = "side_request"
     Config: ClassVar[type[PolicyConfig]] = SideRequestConfig
 
     def __init__(self, config: SideRequestConfig) -> None:
-        self._log_odds = config.log_odds
+        self._log_odds, self._search_log_odds = config.log_odds, config.search_log_odds
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Lean to fast when the request is not a person's turn."""
-        name = _NAMES.get(signals.turn.kind)
+        turn = signals.turn
+        if turn.only_reads:
+            return (Lean(self._search_log_odds, "a subagent that only reads and searches", names_turn=True),)
+        name = _NAMES.get(turn.kind)
         return (Lean(self._log_odds, name, names_turn=True),) if name else ()

@@ -9,6 +9,7 @@ from router.contract.relay import Upstream
 from router.contract.signals import TokenCounter
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
+from router.contract.words import Tier
 from router.decide.choose import Rules
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
@@ -32,6 +33,8 @@ class Plan:
     deadline_seconds: float
     keeps_text: bool = False
     heeds_lines: bool = True
+    window_of_auto: Tier = Tier.DEEP
+    """Whose window the model lists name for `auto`."""
     adviser: Adviser | None = None
     """Who gives a second opinion, where the config names one."""
 

@@ -185,6 +185,7 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], flo
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
         heeds_lines=config.in_band_line,
+        window_of_auto=config.window_of_auto,
         adviser=_find_adviser(config, reachable, rules),
     )
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 
-from router.contract.words import Feature, Preference
+from router.contract.words import Feature, Preference, Tier
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 OPTIONS = "options"
@@ -348,6 +348,9 @@ class Config(Settings):
     """speed, balanced or quality."""
     spill_over: bool = True
     """Whether a failed attempt may go to the other tier."""
+    window_of_auto: Tier = Tier.DEEP
+    """Whose context window the model lists name for auto. deep: the largest of all targets. fast: the largest of the fast
+    tier, so that clients compact while fast can still serve the session."""
     in_band_line: bool = True
     """Whether a first line `tier: fast`, `tier: deep` or `tier: auto` in a message is obeyed, for clients that cannot set
     headers."""

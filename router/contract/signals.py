@@ -84,6 +84,12 @@ class Turn(Struct, frozen=True):
     session_override: Tier | None = None
     goes_on: bool = False
     """Whether the request goes on with a turn after a tool's result, the person's or a subagent's."""
+    goes_on_after: str = ""
+    """What the turn goes on after, where that is a message of the client's own: "compaction", "a cut answer", "a notice"."""
+    compacted_ask: str | None = None
+    """What was asked last in a conversation that is to be compacted. Its next request may not say it any more."""
+    only_reads: bool = False
+    """Whether a subagent only reads and searches."""
     turn_id: str = ""
     """The client's own name for the turn, where it has one."""
     is_guessed: bool = False

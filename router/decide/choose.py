@@ -16,6 +16,7 @@ from router.contract.signals import Signals, TokenCount
 from router.contract.words import PERSONS_KINDS, Tier
 from router.decide.estimate import costs_of, project_tiers, weigh_up
 from router.decide.explain import because_estimate, because_only_tier, because_out, no_target_error, say_rule_out
+from router.decide.length import because_too_long, say_way_back
 from router.decide.opinions import collect, spare, with_lean, without_closed
 
 PERSONAL = "personal"
@@ -137,7 +138,8 @@ def _obey(
         return _Choice(tier, targets, opinion.because, policy, others if may_spill else ())
     because = f"{opinion.because}, but {_main_reason(ruled_out, wanted)}"
     if opinion.yields and others:
-        return _Choice(tier.other, others, because, policy)
+        way_back = say_way_back(ruled_out, wanted) if tier is Tier.FAST else ""
+        return _Choice(tier.other, others, f"{opinion.because}, but {way_back}" if way_back else because, policy)
     if not request.overrides.other_on_misfit or not others:
         raise _refusal(request, signals, ruled_out, wanted, opinion, tier.other if others else None)
     return _Choice(tier.other, others, f"{because}; {tier.other} instead, as x-tandem-on-misfit allows", policy)
@@ -165,7 +167,8 @@ def _estimate(
     """Nobody insists: the tier with which the turn will cost less."""
     fast, deep = project_tiers(signals, ruled_out, score, economics)
     if not fast or not deep:
-        return _take_only_tier(request, signals, opinions, ruled_out, fast or deep, weigh_up(fast, deep))
+        told = because_too_long(signals, opinions, ruled_out, score, economics) if deep else ""
+        return _take_only_tier(request, signals, opinions, ruled_out, fast or deep, weigh_up(fast, deep), told)
     fast_cost, deep_cost = costs_of(fast[0], deep[0], score, economics)
     tier, chosen, other = (Tier.FAST, fast, deep) if fast_cost < deep_cost else (Tier.DEEP, deep, fast)
     because = because_estimate(tier, chosen[0], other[0], opinions, signals, score, economics)
@@ -183,6 +186,7 @@ def _take_only_tier(
     ruled_out: Mapping[str, RuleOut],
     open_ones: list[Projection],
     weighing: Weighing,
+    too_long: str,
 ) -> _Choice:
     """One tier alone can serve it, or none."""
     if not open_ones:
@@ -194,7 +198,7 @@ def _take_only_tier(
         because = because_out(tier, passing, opinions)
     else:
         reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
-        because = because_only_tier(tier, reason)
+        because = too_long or because_only_tier(tier, reason)
     return _Choice(tier, _names(open_ones), because, "rule_out", weighing=weighing)
 
 

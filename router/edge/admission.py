@@ -12,6 +12,7 @@ from router.contract.relay import Sink
 from router.contract.request import JsonObject
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
+from router.contract.words import Tier
 from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
 from router.dispatch.live.statistics import LiveStatistics
@@ -40,6 +41,8 @@ class Plan(Protocol):
     def models(self) -> ModelNames: ...
     @property
     def targets(self) -> Mapping[str, Target]: ...
+    @property
+    def window_of_auto(self) -> Tier: ...
     @property
     def dispatcher(self) -> Dispatcher: ...
 

@@ -15,22 +15,29 @@ _TITLES = {
     "fast": ("Tandem fast", "Quick edits."),
     "deep": ("Tandem deep", "Long tasks."),
 }
+_ROOM_TOKENS = 10_000
+"""What the window policy keeps free for the answer by default, and a little for what is typed next."""
 _CODEX_INSTRUCTIONS = "You are a coding agent. Work in the user's repository with the tools you are given."
 
 
 class Catalogue:
-    """The models that a caller may ask for, and how large their windows are."""
+    """The models that a caller may ask for, and how large their windows are. That of `auto` may be the fast tier's."""
 
-    def __init__(self, models: ModelNames, targets: Mapping[str, Target]) -> None:
-        self._models, self._targets = models, targets
+    def __init__(self, models: ModelNames, targets: Mapping[str, Target], window_of_auto: Tier = Tier.DEEP) -> None:
+        self._models, self._targets, self._window_of_auto = models, targets, window_of_auto
 
     def window(self, name: str) -> int:
         """The largest context window of the targets that a name may lead to."""
         alias = self._models.resolve(name)
         if alias.target is not None:
             return self._targets[alias.target].window_tokens
-        tiers = tuple(Tier) if alias.tier is None else (alias.tier,)
+        tiers = (alias.tier,) if alias.tier is not None else self._tiers_of_auto()
         return max(target.window_tokens for target in self._targets.values() if target.tier in tiers)
+
+    def _tiers_of_auto(self) -> tuple[Tier, ...]:
+        """The tiers whose windows count for `auto`."""
+        has_fast = any(target.tier is Tier.FAST for target in self._targets.values())
+        return (Tier.FAST,) if self._window_of_auto is Tier.FAST and has_fast else tuple(Tier)
 
     def openai(self) -> JsonObject:
         """For OpenAI SDKs and most others."""
@@ -86,7 +93,7 @@ class Catalogue:
             {"effort": effort, "description": words}
             for effort, words in (("low", "Quick"), ("medium", "Balanced"), ("high", "Thorough"))
         ]
-        return {
+        entry: JsonObject = {
             "slug": name,
             "display_name": title,
             "description": description,
@@ -106,6 +113,14 @@ class Catalogue:
             "experimental_supported_tools": [],
             "base_instructions": _CODEX_INSTRUCTIONS,
         }
+        if name == "auto" and self._window_of_auto is Tier.FAST:
+            entry["auto_compact_token_limit"] = _compaction_limit(self.window(name))
+        return entry
+
+
+def _compaction_limit(window: int) -> int:
+    """Where Codex compacts so that fast can still take the next turn: at nine tenths, or earlier in a small window."""
+    return max(min(window * 9 // 10, window - _ROOM_TOKENS), window // 2)
 
 
 def _takes_patches(target: Target) -> bool:

@@ -72,7 +72,7 @@ class CurrentCatalogue:
     def __call__(self) -> Catalogue:
         plan = self._road.plan
         if plan is not self._plan:
-            self._plan, self._catalogue = plan, Catalogue(plan.models, plan.targets)
+            self._plan, self._catalogue = plan, Catalogue(plan.models, plan.targets, plan.window_of_auto)
         return self._catalogue
 
 

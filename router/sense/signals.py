@@ -26,7 +26,9 @@ def read_signals(
     prompt = estimate_prompt(view)
     if prompt.tokens > _SMALL_TOKENS:
         prompt = calibration.narrow(view.caller, turn.session, prompt)
-    text = turn.ask_text if turn.kind is TurnKind.SUBAGENT else turn.person_text
+    text = turn.person_text
+    if turn.kind is TurnKind.SUBAGENT and not turn.only_reads:
+        text = turn.ask_text
     features = read_features(text) if text else None
     return Signals(turn, prompt, alias, statuses, view.effort, features, _read_earlier(turn, features))
 

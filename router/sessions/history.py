@@ -13,7 +13,7 @@ from router.contract.signals import FinishedTurn, SessionHistory
 from router.dialects.beginnings import learn
 from router.sessions.clients import Client
 from router.sessions.trajectory import NO_WORK, Work, add_calls, add_results
-from router.sessions.words import opening_words, words_of
+from router.sessions.words import nobody_typed, opening_words, words_of
 
 _LAST_TURNS = 3
 _MAX_WORDS = 400
@@ -77,14 +77,21 @@ def _read(client: Client, told: History, conversation: Conversation, start: int,
     first_at, words_at, turns, last, running, work = (
         told.first_at, told.words_at, told.turns, told.last, told.running, told.work
     )  # fmt: skip
-    messages = conversation.messages
+    messages, final = conversation.messages, len(conversation.items) - 1
+    examples_end, recap = client.examples_end_at, client.recap
     for place in range(start, stop):
         message = messages[place]
         if message.calls:
             work = add_calls(work, place, message.calls)
         elif message.role == "user":
+            if examples_end and message.texts and message.texts[0].startswith(examples_end):
+                first_at, words_at, turns, last, running, work = None, (), 0, (), None, NO_WORK
+                continue
             opening = opening_words(message, client)
-            if opening or words_of(message, client):
+            has_words = bool(opening or words_of(message, client))
+            if has_words and (nobody_typed(messages, place, client) or (opening == recap and place < final)):
+                continue
+            if has_words:
                 words_at = (*words_at[1 - _LAST_PLACES :], place)
             if opening:
                 if running is not None:

@@ -18,7 +18,11 @@ _call_id, _result_id = attrgetter("id"), attrgetter("call_id")
 
 def mark_turn(turn: Turn) -> str:
     """A turn is known by what was asked: every call of its tool loop repeats that."""
-    asked = turn.turn_id or turn.person_text or ""
+    return mark_text(turn.turn_id or turn.person_text or "")
+
+
+def mark_text(asked: str) -> str:
+    """The mark of what was asked."""
     return _mark(asked if len(asked) <= _KNOWN_WHOLE else _ends(asked))
 
 

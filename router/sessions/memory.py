@@ -20,7 +20,7 @@ from router.dialects.opaque import keys_of, refused_by
 from router.sessions import turn_state
 from router.sessions.known import KnownSessions
 from router.sessions.marks import mark_reached, mark_turn
-from router.sessions.moves import REMEMBERED, goes_on_with, is_aside, move
+from router.sessions.moves import REMEMBERED, goes_on_with, is_aside, leave_ask, move
 from router.sessions.said import mark_answer
 from router.sessions.tier_line import say_tier
 from router.sessions.turns import read_turn
@@ -104,6 +104,8 @@ class SessionMemory:
             if view.continued is not None:
                 self._sessions.note_thread(view, turn, now)
             state = state.with_answer(target.name, session.messages, session.origins, last, at=now)
+        elif turn.kind is TurnKind.COMPACTION:
+            state = leave_ask(state, turn)
         if state is not before:
             self._sessions.put(session.key, state)
 

@@ -8,15 +8,23 @@ import re
 
 from router.contract.request import Json
 from router.dialects.fields import as_list, as_object, as_text
-from router.sessions.clients import HARNESS_STARTS, HARNESS_TAGS, INTERRUPT, WORDS_BEGIN_AFTER, Client
+from router.sessions.clients import (
+    COMMAND_OPENS,
+    HARNESS_STARTS,
+    HARNESS_TAGS,
+    INTERRUPT,
+    LOCAL_OUTPUTS,
+    TELLING_TAGS,
+    WORDS_BEGIN_AFTER,
+    Client,
+)
 from router.sessions.words import strip_harness
 
 ONE_TEXT = -1
 """The index of the text of a message that is one text."""
 _TEXTS = ("text", "input_text")
 _RESULT_HEAD = 200
-_OPENS = tuple(f"<{tag}" for tag in HARNESS_TAGS)
-_TAG = re.compile(r"<([\w-]+)")
+_OPENED = re.compile(rf"<({'|'.join(HARNESS_TAGS)}|{TELLING_TAGS})\b")
 _BLANKS = re.compile(r"\s*")
 
 
@@ -30,9 +38,8 @@ def begin_of_words(text: str) -> int:
         if mark in text:
             begin = text.rindex(mark) + len(mark)
     begin = _skip_blanks(text, begin)
-    while text.startswith(_OPENS, begin):
-        opened = _TAG.match(text, begin)
-        closes = f"</{opened.group(1)}>" if opened else ""
+    while text.startswith("<", begin) and (opened := _OPENED.match(text, begin)):
+        closes = f"</{opened.group(1)}>"
         end = text.rfind(closes, begin)
         if end < 0:
             return len(text)
@@ -80,16 +87,21 @@ def _last_of_each(texts: list[tuple[int, str]], client: Client, *, has_results: 
     """The last text of the person's before each interrupt, and the last one after them all.
 
     What was interrupted and what was typed next come as one message. What is with a tool's results, before an interrupt, is
-    no typed text.
+    no typed text, and neither is what follows a command: the text that it expands to, which somebody else may have written.
     """
     found: list[tuple[int, str]] = []
     last: tuple[int, str] | None = None
+    is_command = False
     for entry in texts:
         if entry[1].startswith(INTERRUPT):
             if last is not None and not has_results:
                 found.append(last)
-            last, has_results = None, False
-        elif _is_own(entry[1], client):
+            last, has_results, is_command = None, False, False
+        elif entry[1].startswith(COMMAND_OPENS):
+            is_command = bool(strip_harness(entry[1], client))
+        elif entry[1].startswith(LOCAL_OUTPUTS):
+            is_command = False
+        elif not is_command and _is_own(entry[1], client):
             last = entry
     return [*found, last] if last is not None and not has_results else found
 

@@ -65,9 +65,9 @@ def read_line(text: str, client: Client) -> Line | None:
     """The line with which a person's words begin inside a text; its tier may not exist."""
     begin = place = begin_of_words(text)
     end = len(text)
-    if client.wraps_words_in is not None:
-        tag = client.wraps_words_in
-        if not text.startswith(f"<{tag}>", begin):
+    if client.wraps_words_in:
+        tag = next((tag for tag in client.wraps_words_in if text.startswith(f"<{tag}>", begin)), None)
+        if tag is None:
             return None
         begin = place = begin + len(tag) + 2
         closes = text.find(f"</{tag}>", begin)
@@ -82,7 +82,7 @@ def read_line(text: str, client: Client) -> Line | None:
     after = _EMPTY_LINES.match(text, found.end(), end)
     stop = after.end() if after else found.end()
     before = text[:begin] if text[:begin].strip() else ""
-    if client.wraps_words_in is not None:
+    if client.wraps_words_in:
         before = text[:place]
     return Line(found.group(1).lower(), before, text[stop:], not strip_harness(text[found.end(1) : end], client))
 

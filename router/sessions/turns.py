@@ -52,10 +52,12 @@ def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
     end = read_end(conversation, client)
     words = end.words
     told = ONE_MESSAGE if words and len(conversation.items) == 1 else read_history(conversation, client)
-    kind = stated.kind or by_system or _marked_kind(view, end.message) or _structural_kind(view, client, words)
-    goes_on = False
+    kind = told_kind = stated.kind or by_system
+    if kind is None or kind is TurnKind.SUBAGENT:  # which may be compacted, or asked for a label, as a person's session may
+        kind = _marked_kind(view, end.message) or kind or _structural_kind(view, words)
+    goes_on, only_reads = False, kind is TurnKind.SUBAGENT and clients.SEARCHER in view.system[:_SYSTEM_HEAD]
     if kind in _ON_AND_ON:
-        goes_on = kind is TurnKind.TOOL_LOOP or _structural_kind(view, client, words) is TurnKind.TOOL_LOOP
+        goes_on = kind is TurnKind.TOOL_LOOP or _structural_kind(view, words) is TurnKind.TOOL_LOOP
         if kind is TurnKind.TOOL_LOOP or words is None:
             words = told.find_words(conversation, client)
     session = f"x:{view.overrides.session}" if view.overrides.session else stated.session
@@ -71,6 +73,11 @@ def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
         is_planning=stated.is_planning or is_planning(conversation),
         session_override=session_override,
         goes_on=goes_on,
+        goes_on_after=_find_interruption(end.message) if goes_on else "",
+        compacted_ask=told.find_words(conversation, client)
+        if kind is TurnKind.COMPACTION and told_kind is not TurnKind.SUBAGENT
+        else None,
+        only_reads=only_reads,
         turn_id=stated.turn_id,
         is_guessed=not session,
         history=told.as_session() if is_persons and told.turns else _NO_HISTORY,
@@ -84,7 +91,15 @@ def read_kind(view: RequestView) -> tuple[Client, TurnKind]:
     client, by_system = _recognise(view)
     end = read_end(view.conversation, client)
     kind = _read_stated(view, client).kind or by_system or _marked_kind(view, end.message)
-    return client, kind or _structural_kind(view, client, end.words)
+    return client, kind or _structural_kind(view, end.words)
+
+
+def _find_interruption(last: Message | None) -> str:
+    """What a turn goes on after, where its last message is the client's own; empty after a tool's result."""
+    if last is None or last.results or not last.texts:
+        return ""
+    starts = clients.RESUMED_AFTER
+    return next((name for text in last.texts for start, name in starts if text.lstrip().startswith(start)), "a notice")
 
 
 def _find_ask(conversation: Conversation, client: Client, kind: TurnKind, words: str | None, told: History) -> str | None:
@@ -149,12 +164,12 @@ def _marked_kind(view: RequestView, last: Message | None) -> TurnKind | None:
     for text in last.texts if last is not None else ():
         if text.startswith(_LAST_TEXT_STARTS):
             kind = next(kind for mark, kind in clients.LAST_TEXT_MARKS if text.startswith(mark))
-            if kind is not TurnKind.SIDE or Feature.TOOLS not in view.needs:
+            if kind is not TurnKind.SIDE or Feature.TOOLS not in view.needs or text.startswith(clients.SIDE_WITH_TOOLS):
                 return kind
     return None
 
 
-def _structural_kind(view: RequestView, client: Client, words: str | None) -> TurnKind:
+def _structural_kind(view: RequestView, words: str | None) -> TurnKind:
     """What the shape of the conversation says, for any client."""
     if not SPECS[view.dialect].is_conversation or view.operation is Operation.COUNT_TOKENS:
         return TurnKind.SIDE
@@ -164,9 +179,13 @@ def _structural_kind(view: RequestView, client: Client, words: str | None) -> Tu
         # Nobody typed anything: a tool came back, or a notice did. A first message that is only an image is an ask.
         is_first = 0 < count <= 2 and conversation[-1].role == "user" and not conversation[-1].results
         return TurnKind.ASK if is_first and view.image_count else TurnKind.TOOL_LOOP
-    if client.result_mark and (texts := conversation[-1].texts) and client.result_mark in texts[0][:200]:
-        return TurnKind.TOOL_LOOP
-    return TurnKind.FOLLOW_UP if count > 2 and is_follow_up(words) else TurnKind.ASK
+    return TurnKind.FOLLOW_UP if is_follow_up(words) and (count > 2 or _was_compacted(conversation)) else TurnKind.ASK
+
+
+def _was_compacted(conversation: Conversation) -> bool:
+    """Whether a conversation begins with the summary of another."""
+    texts = conversation[0].texts
+    return bool(texts) and texts[0].startswith(clients.SUMMARIES)
 
 
 def is_follow_up(words: str) -> bool:

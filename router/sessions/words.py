@@ -1,15 +1,46 @@
 """The person's own words: what they typed, without what their client wrapped around it."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contract.request import Conversation, Message
-from router.sessions.clients import BY_NAME, HARNESS_STARTS, HARNESS_TAGS, PLAN_MARKS, WORDS_BEGIN_AFTER, Client
+from router.sessions.clients import (
+    ATTACHMENTS_BEGIN,
+    BY_NAME,
+    COMMAND_OPENS,
+    HARNESS_STARTS,
+    HARNESS_TAGS,
+    INTERRUPT,
+    LOCAL_CAVEATS,
+    LOCAL_COMMANDS,
+    LOCAL_OUTPUTS,
+    NOTICE_LINES,
+    PLAN_MARKS,
+    SUMMARIES,
+    TELLING_TAGS,
+    WORDS_ARE_IN,
+    WORDS_BEGIN_AFTER,
+    Client,
+)
 
-_HARNESS = re.compile(rf"<({'|'.join(HARNESS_TAGS)})\b[^>]{{0,200}}>.*?(?:</\1>|\Z)", re.DOTALL)
+_OPENED = re.compile(rf"<(?:({'|'.join(HARNESS_TAGS)})|({TELLING_TAGS}))\b[^>]{{0,200}}>")
+_NOTICE_LINE = re.compile(rf"^(?:{'|'.join(map(re.escape, NOTICE_LINES))})[^\n]*\n?", re.MULTILINE)
+_NOTIFICATION = "-notification>"
+_COMMAND_NAME = re.compile(r"<command-name>\s*([^<]{1,200}?)\s*</command-name>")
+_COMMAND_WORDS = re.compile(r"<command-args>(.*)</command-args>", re.DOTALL)
+_ELEMENT, _IMAGE = "DOM Path: ", "[Image: "
+_PICKED_ELEMENT = re.compile(
+    r"(?:[ \t]*+DOM Path: [^\n]*+(?:\n(?:Position|React Component|React Props|Component|Attributes|Computed Styles): [^\n]*+)*+"
+    r"(?:\nHTML Element: (?:<([\w-]+)\b(?:(?!DOM Path: ).){0,1500}?</\1>|[^\n]*+))?[ \t]*+)+",
+    re.DOTALL,
+)
+"""What Cursor's browser pastes for each element that was picked on a page."""
+_IMAGE_SOURCE = re.compile(r"\[Image: (?:source|original)\b[^\]\n[]{0,400}\]")
+_IMAGES_ONLY = re.compile(r"(?:\[Image #\d+\]\s*)+")
 _LOOK_BACK_MESSAGES = 8
 _BACKWARDS = slice(None, -1 - _LOOK_BACK_MESSAGES, -1)
 """The places of the last messages, the last one first."""
@@ -20,6 +51,8 @@ _MAX_NOTICE = 8_000
 """Where a client's own notice stands: at the ends of a text."""
 _MAX_CHARS = 20_000
 """A longer text is cut before it is searched: nobody types that much, and a paste must not cost more than a page."""
+_RESULT_HEAD = 200
+_MAX_CANNED = 100
 
 
 class End(Struct, frozen=True):
@@ -33,20 +66,34 @@ class End(Struct, frozen=True):
 
 
 def read_end(conversation: Conversation, client: Client) -> End:
-    """Walk back to the person's last words, past what their client added."""
+    """Walk back to the person's last words, past what their client added. What a compaction summed up was said before."""
     last, messages = None, conversation.messages
     for place in range(len(conversation.items))[_BACKWARDS]:
         message = messages[place]
         role = message.role
         if role == "user":
             last = last or message
-            if words := words_of(message, client):
+            if (words := words_of(message, client)) and not nobody_typed(messages, place, client):
                 return End(last, words)
-            if message.results:
+            if message.results or (message.texts and message.texts[0].startswith(SUMMARIES)):
                 break
         elif role not in ("system", "developer"):
             break
     return End(last, None)
+
+
+def nobody_typed(messages: Mapping[int, Message], place: int, client: Client) -> bool:
+    """Whether the message before shows that the words of this one are the client's.
+
+    A command is followed by the text that it expands to, and one that the client runs by itself follows a caveat.
+    """
+    if not place or (before := messages[place - 1]).role != "user" or not before.texts:
+        return False
+    ending = before.texts[-1]
+    texts = messages[place].texts
+    if texts and texts[0].startswith(COMMAND_OPENS):
+        return ending.startswith(LOCAL_CAVEATS)
+    return ending.startswith(COMMAND_OPENS) and bool(words_of(before, client))
 
 
 def words_of(message: Message, client: Client) -> str:
@@ -55,10 +102,40 @@ def words_of(message: Message, client: Client) -> str:
     if len(texts) == 1:
         text = texts[0]
         return _strip_short(text, client.name) if len(text) <= _SHORT_CHARS else _strip_any(text, client)
-    blocks = [words for text in texts if (words := strip_harness(text, client))]
+    if any(text.startswith(COMMAND_OPENS) for text in texts):
+        return _words_with_command(texts, client)
+    blocks: list[str] = []
+    for text in texts:
+        if text.startswith(ATTACHMENTS_BEGIN):
+            break
+        if words := strip_harness(text, client):
+            blocks.append(words)
+    if len(blocks) > 1:
+        blocks = [block for block in blocks if not _IMAGES_ONLY.fullmatch(block)] or blocks
     if not blocks:
         return ""
+    if client.takes_first_block:
+        return blocks[0]
     return blocks[-1] if client.takes_last_block else "\n".join(blocks)
+
+
+def _words_with_command(texts: tuple[str, ...], client: Client) -> str:
+    """The last words among blocks with commands: of a command what was typed, and not the text that it expands to."""
+    words = before = command = ""
+    is_local = False
+    for text in texts:
+        if text.startswith(COMMAND_OPENS):
+            command = "" if is_local else strip_harness(text, client)
+            before, words, is_local = words, command or words, False
+        elif text.startswith(LOCAL_CAVEATS):
+            is_local = True
+        elif text.startswith(LOCAL_OUTPUTS):
+            words, command = (before, "") if command else (words, "")
+        elif text.startswith(INTERRUPT):
+            command = ""
+        elif not command:
+            words = strip_harness(text, client) or words
+    return words
 
 
 def opening_words(message: Message, client: Client) -> str:
@@ -85,11 +162,14 @@ def _strip_short(text: str, client_name: str) -> str:
 
 
 def _strip_any(text: str, client: Client) -> str:
-    if client.wraps_words_in is not None:
-        _, begins, rest = text.partition(f"<{client.wraps_words_in}>")
-        inside, ends, _ = rest.partition(f"</{client.wraps_words_in}>")
-        if begins and ends:
-            return inside.strip()
+    has_tags = "<" in text
+    if has_tags:
+        if (inside := _find_wrapped(text, client)) is not None:
+            text = inside
+        elif text.startswith(COMMAND_OPENS):
+            return _read_command(text)
+    if client.result_mark and client.result_mark in text[:_RESULT_HEAD]:
+        return ""
     if len(text) > _MAX_CHARS:
         text = text[: _MAX_CHARS // 2] + text[-_MAX_CHARS // 2 :]
     for mark in WORDS_BEGIN_AFTER:
@@ -97,10 +177,60 @@ def _strip_any(text: str, client: Client) -> str:
             text = text.rpartition(mark)[2]
     for mark in client.words_end_at:
         text = text.partition(mark)[0]
-    if "<" in text:
-        text = _HARNESS.sub("", text)
+    if has_tags:
+        is_notice = _NOTIFICATION in text
+        text = _drop_tags(text)
+        if is_notice:
+            text = _NOTICE_LINE.sub("", text)
+    if _ELEMENT in text:
+        text = _PICKED_ELEMENT.sub(" ", text)
+    if _IMAGE in text:
+        text = _IMAGE_SOURCE.sub("", text)
     text = text.strip()
-    return "" if text.startswith(HARNESS_STARTS) else text
+    return "" if text.startswith(HARNESS_STARTS) or (len(text) <= _MAX_CANNED and text in client.canned) else text
+
+
+def _drop_tags(text: str) -> str:
+    """The text without a client's own tags and what is in them. One that is known and never closed holds all that follows."""
+    opened = _OPENED.search(text)
+    if opened is None:
+        return text
+    parts: list[str] = []
+    unclosed: set[str] = set()
+    place = 0
+    while opened is not None:
+        known, telling = opened.groups()
+        closes, after = f"</{known or telling}>", opened.end()
+        end = -1 if closes in unclosed else text.find(closes, after)
+        if end < 0:
+            unclosed.add(closes)
+        if end >= 0 or known:
+            parts.append(text[place : opened.start()])
+            place = after = end + len(closes) if end >= 0 else len(text)
+        opened = _OPENED.search(text, after)
+    return "".join(parts) + text[place:]
+
+
+def _find_wrapped(text: str, client: Client) -> str | None:
+    """What is inside the tags that a client puts around the person's words; None where it put none."""
+    tags = client.wraps_words_in
+    if tags and client.result_mark and client.result_mark in text[:_RESULT_HEAD]:
+        head = text[: 2 * _RESULT_HEAD]
+        tags = tags if any(mark in head for mark in client.replies_in) else ()
+    for tag in (*tags, *WORDS_ARE_IN):
+        _, begins, rest = text.partition(f"<{tag}>")
+        inside, ends, _ = rest.partition(f"</{tag}>")
+        if begins and ends:
+            return inside
+    return None
+
+
+def _read_command(text: str) -> str:
+    """A command as it was typed: its name and what followed. Empty for one that the client runs by itself."""
+    name, words = _COMMAND_NAME.search(text), _COMMAND_WORDS.search(text)
+    if name is None or name.group(1) in LOCAL_COMMANDS or any(output in text for output in LOCAL_OUTPUTS):
+        return ""
+    return f"{name.group(1)} {words.group(1).strip()}".rstrip() if words else name.group(1)
 
 
 def is_planning(conversation: Conversation) -> bool:

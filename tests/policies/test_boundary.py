@@ -119,3 +119,13 @@ def test_on_recorded_turns_few_small_ones_are_moved_and_most_that_grew(shared):
 
     assert moved([turn for turn in work if turn[1] <= 2]) <= 0.05
     assert moved([turn for turn in work if turn[1] >= 6]) >= 0.80
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+def test_a_turn_that_goes_on_after_a_clients_own_message_says_after_what(tier):
+    signals = running(tier)
+    signals = replace(signals, turn=replace(signals.turn, goes_on_after="compaction"))
+
+    (opinion,) = BOUNDARY.judge(ask(), signals)
+
+    assert opinion.because == f"goes on after compaction with a turn that began on {tier}"

@@ -1,6 +1,7 @@
 """The client's own small requests."""
 
 import pytest
+from msgspec.structs import replace
 
 from policies.side_request import SideRequestConfig, SideRequestPolicy
 from router.contract.words import TurnKind
@@ -24,4 +25,14 @@ def test_the_lean_is_as_strong_as_configured_and_names_the_turn(kind, words):
 
     assert opinion.log_odds == -1.5
     assert opinion.because.startswith(words)
+    assert opinion.names_turn
+
+
+def test_a_subagent_that_only_reads_leans_to_fast_as_strongly_as_configured():
+    signals = make_signals(kind=TurnKind.SUBAGENT)
+    searching = replace(signals, turn=replace(signals.turn, only_reads=True))
+
+    (opinion,) = SideRequestPolicy(SideRequestConfig(search_log_odds=-2.5)).judge(ask(), searching)
+
+    assert (opinion.log_odds, opinion.because) == (-2.5, "a subagent that only reads and searches")
     assert opinion.names_turn

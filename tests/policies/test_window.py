@@ -1,8 +1,11 @@
 """Prompt and room for the answer, held against each window."""
 
+from policies.learned import LearnedConfig, LearnedPolicy
 from policies.window import WindowConfig, WindowPolicy
 from router.contract.opinions import RuleOut
 from router.contract.words import Tier
+from router.decide.choose import Rules, decide
+from tests.tools.exchanges import ECONOMICS
 from tests.tools.values import ask, make_signals, make_target, stand
 
 
@@ -28,3 +31,15 @@ def test_only_targets_that_are_too_small_are_ruled_out_and_for_good():
     }
     assert all(opinion.lasting for opinion in ruled_out[2_001])
     assert ruled_out[1_500][0].because == "prompt plus room for the answer is 1500 tokens, over its window of 1000"
+
+
+def test_of_two_fast_targets_the_larger_one_serves_what_the_smaller_cannot_hold():
+    policy = WindowPolicy(WindowConfig())
+    small, large = stand(make_target()), stand(make_target("wide", window_tokens=256_000))
+    deep = stand(make_target("sage", Tier.DEEP))
+    signals = make_signals(small, large, deep, text="fix the typo in calc.py", tokens=130_000)
+    quick = Rules((policy, LearnedPolicy(LearnedConfig())), ECONOMICS, spill_over=True, config_fingerprint="")
+
+    decision = decide(quick, ask(), signals)
+
+    assert (decision.tier, decision.targets) == (Tier.FAST, ("wide",))

@@ -180,3 +180,24 @@ async def test_model_names_of_a_config_are_added_to_the_shipped_ones(simulated, 
     reply = await call(simulated.port, "/v1/chat/completions", {**chat(), "model": model})
 
     assert reply.status == 200
+
+
+@pytest.mark.parametrize(("setting", "window", "limit"), [("fast", 128_000, 115_200), ("deep", 400_000, None)])
+async def test_the_lists_name_the_window_of_auto_that_the_config_chose(start, setting, window, limit):
+    tandem = await start(f"window_of_auto: {setting}\n{SIMULATED}")
+
+    codex = (await call(tandem.port, "/v1/models?client_version=1")).json["models"][0]
+    listed = (await call(tandem.port, "/v1/models")).json["data"][0]
+
+    assert (codex["slug"], codex["context_window"], codex.get("auto_compact_token_limit")) == ("auto", window, limit)
+    assert (listed["id"], listed["context_window"]) == ("auto", window)
+
+
+async def test_a_quick_ask_in_a_conversation_too_long_for_fast_says_how_to_get_fast_back(simulated):
+    long = {"role": "user", "content": "lorem ipsum dolor sit amet consectetur " * 19_000}
+    said = [long, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "fix the typo in this line: retrun x"}]
+
+    reply = await call(simulated.port, "/v1/chat/completions", {"model": "auto", "messages": said})
+
+    assert reply.headers["x-tandem-tier"] == "deep"
+    assert "k of 128k tokens: compact to use fast" in reply.headers["x-tandem-because"]

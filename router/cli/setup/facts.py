@@ -70,7 +70,7 @@ def _serves_websockets() -> bool:
 def _own_catalogue(loaded: LoadedConfig) -> dict[str, list[dict[str, object]]]:
     targets = {plan.target.name: plan.target for plan in loaded.targets}
     told: dict[str, list[dict[str, object]]] = Catalogue(
-        ModelNames(loaded.config.models, tuple(targets), SHIPPED_MODELS), targets
+        ModelNames(loaded.config.models, tuple(targets), SHIPPED_MODELS), targets, loaded.config.window_of_auto
     ).codex()  # type: ignore[assignment]  # plain JSON
     return told
 

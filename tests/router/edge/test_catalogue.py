@@ -84,3 +84,38 @@ def test_codex_is_shown_no_tier_whose_name_was_taken_away():
     catalogue = Catalogue(ModelNames({"fast": None}, tuple(TARGETS)), TARGETS)
 
     assert [entry["slug"] for entry in catalogue.codex()["models"]] == ["auto", "deep"]
+
+
+@pytest.mark.parametrize(("name", "window"), [("auto", 128_000), ("gpt-9", 128_000), ("deep", 400_000), ("sage", 400_000)])
+def test_the_window_of_auto_may_be_the_fast_tiers(name, window):
+    names = ModelNames({"gpt-*": "auto"}, tuple(TARGETS))
+
+    assert Catalogue(names, TARGETS, Tier.FAST).window(name) == window
+
+
+def test_every_list_names_the_window_of_auto_that_the_config_chose():
+    catalogue = Catalogue(ModelNames({}, tuple(TARGETS)), TARGETS, Tier.FAST)
+
+    assert catalogue.openai()["data"][0]["context_window"] == 128_000
+    assert catalogue.anthropic(1)["data"][0]["max_input_tokens"] == 128_000
+    assert catalogue.codex()["models"][0]["context_window"] == 128_000
+
+
+def test_with_deep_alone_its_window_counts_in_any_case():
+    alone = {"sage": TARGETS["sage"]}
+
+    assert Catalogue(ModelNames({}, ("sage",)), alone, Tier.FAST).window("auto") == 400_000
+
+
+@pytest.mark.parametrize(("window", "limit"), [(128_000, 115_200), (32_000, 22_000), (8_000, 4_000)])
+def test_codex_is_told_to_compact_while_fast_can_still_take_the_next_turn(window, limit):
+    targets = {"spark": make_target(window_tokens=window), "sage": TARGETS["sage"]}
+    names = ModelNames({}, tuple(targets))
+
+    by_fast, by_deep = (
+        {entry["slug"]: entry.get("auto_compact_token_limit") for entry in Catalogue(names, targets, tier).codex()["models"]}
+        for tier in Tier
+    )
+
+    assert by_fast == {"auto": limit, "fast": None, "deep": None}
+    assert by_deep == dict.fromkeys(("auto", "fast", "deep"))

@@ -22,6 +22,12 @@ def test_a_subagent_is_read_by_what_it_was_given():
     assert signals_of(turn).features == read_features("list the files")
 
 
+def test_what_a_subagent_was_given_does_not_count_where_it_only_searches():
+    turn = Turn(TurnKind.SUBAGENT, "s", "claude-code", None, "thoroughly search every file", only_reads=True)
+
+    assert signals_of(turn).features is None
+
+
 @pytest.mark.parametrize("text", ["go on", "fix it", "1", "migrate it"])
 def test_a_turn_is_read_by_its_own_words_and_short_ones_come_with_those_before(text):
     turn = Turn(TurnKind.ASK, "s", "codex", text, text, history=BEFORE)

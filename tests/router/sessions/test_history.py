@@ -4,7 +4,7 @@ import pytest
 
 from router.contract.signals import FinishedTurn, SessionHistory
 from router.contract.words import Dialect
-from router.sessions.clients import UNKNOWN_CLIENT
+from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
 from router.sessions.history import read_history
 from router.sessions.turns import read_turn
 from tests.tools.values import make_view
@@ -87,7 +87,7 @@ def test_the_persons_words_are_found_behind_answers_and_the_ones_before_them_too
     said = [
         ("user", "one"),
         ("assistant", "a"),
-        ("user", "<command-name>x</command-name>"),
+        ("user", "<local-command-stdout>x</local-command-stdout>"),
         ("user", "two"),
         ("assistant", "b"),
     ]
@@ -108,3 +108,40 @@ def test_of_a_conversation_longer_than_any_real_one_the_end_is_read_and_its_firs
 
     assert (told.turns, told.first_at, told.words_at[-1]) == (1_999, 0, 2_999)
     assert [turn.words for turn in told.last] == ["say 2996", "say 2997", "say 2998"]
+
+
+def test_an_example_conversation_is_no_turn_of_the_persons():
+    said = [
+        ("user", "Change get_factorial() to use math.factorial"),
+        ("assistant", "ok"),
+        ("user", "I switched to a new code base. Please don't consider the above files or try to edit them any longer."),
+        ("assistant", "Ok."),
+        ("user", "rename f"),
+        ("assistant", "done"),
+        ("user", "and g"),
+    ]
+    conversation = make_view({"messages": [{"role": role, "content": text} for role, text in said]}).conversation
+
+    told = read_history(conversation, BY_NAME["aider"])
+
+    assert (told.first_at, told.turns, told.last[0].words) == (4, 1, "rename f")
+    assert read_history(conversation, UNKNOWN_CLIENT).first_at == 0
+
+
+def test_the_text_of_a_command_begins_no_turn():
+    said = [("user", "<command-name>/tidy</command-name>"), ("user", "Rewrite all."), ("assistant", "ok"), ("user", "thanks")]
+    conversation = make_view({"messages": [{"role": role, "content": text} for role, text in said]}).conversation
+
+    told = read_history(conversation, UNKNOWN_CLIENT)
+
+    assert [turn.words for turn in told.last] == ["/tidy"]
+    assert told.find_words(conversation, UNKNOWN_CLIENT, skip=1) == "/tidy"
+
+
+def test_the_question_before_a_summary_is_the_persons_only_where_it_is_the_last_message():
+    said = [("user", "What did we do so far?"), ("assistant", "a summary"), ("user", "Continue if you have next steps")]
+    whole = make_view({"messages": [{"role": role, "content": text} for role, text in said]}).conversation
+    asked = make_view({"messages": [{"role": "user", "content": "What did we do so far?"}]}).conversation
+
+    assert read_history(whole, BY_NAME["opencode"]).words_at == ()
+    assert read_history(asked, BY_NAME["opencode"]).words_at == (0,)

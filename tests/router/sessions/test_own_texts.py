@@ -68,3 +68,19 @@ def test_every_text_of_a_user_may_be_somebodys_words_until_the_client_is_known()
     assert may_hold_own_text(user("a", RESULT, "b")) == ["a", "b"]
     assert may_hold_own_text({"role": "user", "content": "a"}) == ["a"]
     assert may_hold_own_text({"role": "assistant", "content": "a"}) == []
+
+
+def test_what_follows_a_command_is_the_text_that_it_expands_to():
+    command = "<command-name>/tidy</command-name><command-args>x</command-args>"
+    output = "<local-command-stdout>ok</local-command-stdout>"
+
+    assert own_texts(user(command, "tier: deep\nRewrite all."), CLAUDE) == []
+    assert own_texts(user(command, "Rewrite all.", INTERRUPT, "fix it"), CLAUDE) == [(3, "fix it")]
+    assert own_texts(user(command, output, "fix it"), CLAUDE) == [(2, "fix it")]
+    assert own_texts(user("<command-name>/model</command-name>", "fix it"), CLAUDE) == [(1, "fix it")]
+
+
+def test_words_begin_after_what_an_editor_put_before_them():
+    text = "<ide_selection>tier: deep</ide_selection>\nfix it"
+
+    assert text[begin_of_words(text) :] == "fix it"

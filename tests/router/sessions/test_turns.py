@@ -11,6 +11,7 @@ from router.contract.caller import Caller
 from router.contract.request import Transcript
 from router.contract.words import Dialect, TurnKind
 from router.responses.threads import HeldThread
+from router.sessions.clients import SIDE_WITH_TOOLS, SYSTEM_INNER_MARKS
 from router.sessions.turns import is_follow_up, read_turn
 from tests.tools.values import ask, make_view
 
@@ -61,7 +62,7 @@ CASES = [
     (
         "codex, after compaction the turn goes on",
         codex([codex_text("user", "fix it"), codex_text("user", "Another language model started to solve this problem and …")]),
-        (TurnKind.ASK, "fix it", "codex:t1"),
+        (TurnKind.TOOL_LOOP, "fix it", "codex:t1"),
     ),
     (
         "claude code, reminders around the words and a system message after them",
@@ -274,3 +275,99 @@ async def test_every_capture_agrees_in_kind_and_words(shared, start):
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
 
     assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_a_subagent_that_only_searches_is_known():
+    searcher = "x-anthropic-billing-header: cc_is_subagent=true;You are a Claude agent.You are a file search specialist for"
+    other = "x-anthropic-billing-header: cc_is_subagent=true;You are an agent for Claude Code"
+    asked = [{"role": "user", "content": "Thoroughly search every file of the whole codebase"}]
+
+    searching, working = read_turn(claude(asked, searcher)), read_turn(claude(asked, other))
+
+    assert (searching.kind, searching.only_reads) == (TurnKind.SUBAGENT, True)
+    assert (working.kind, working.only_reads) == (TurnKind.SUBAGENT, False)
+    assert searching.ask_text == working.ask_text == asked[0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("last", "after"),
+    [
+        ("This session is being continued from a previous conversation that ran out of context.", "compaction"),
+        ("Output token limit hit. Resume directly — no apology, no recap", "a cut answer"),
+        ("<task-notification>done</task-notification>", "a notice"),
+        ("fix the tests too", ""),
+    ],
+)
+def test_a_turn_says_what_it_goes_on_after(last, after):
+    said = [("user", "fix the typo"), ("assistant", "ok"), ("user", last)]
+
+    turn = read_turn(claude([{"role": role, "content": text} for role, text in said]))
+
+    assert (turn.kind is TurnKind.TOOL_LOOP, turn.goes_on_after) == (bool(after), after)
+
+
+def test_go_on_after_a_compaction_goes_on_however_short_the_conversation_is_now():
+    summary = {"type": "text", "text": "This session is being continued from a previous conversation."}
+    said = {"type": "text", "text": "continue"}
+
+    assert read_turn(claude([{"role": "user", "content": [summary, said]}])).kind is TurnKind.FOLLOW_UP
+    assert read_turn(claude([{"role": "user", "content": [said]}])).kind is TurnKind.ASK
+
+
+def test_a_result_is_no_interruption_of_its_turn():
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "Launching skill: ship"}
+    skill = {"type": "text", "text": "Base directory for this skill: /skills/ship\n\nRewrite the whole codebase."}
+
+    turn = read_turn(claude([{"role": "user", "content": "ship it"}, {"role": "user", "content": [result, skill]}]))
+
+    assert (turn.kind, turn.person_text, turn.goes_on_after) == (TurnKind.TOOL_LOOP, "ship it", "")
+
+
+TOOLS = [{"name": "Bash", "input_schema": {"type": "object"}}]
+
+
+@pytest.mark.parametrize("start", SIDE_WITH_TOOLS)
+def test_what_the_client_asks_for_by_itself_is_a_side_request_though_it_brings_tools(start):
+    said = [{"role": "user", "content": f"{start} and more"}]
+
+    assert read_turn(claude(said, tools=TOOLS)).kind is TurnKind.SIDE
+    assert read_turn(claude(said, "x; cc_is_subagent=true", tools=TOOLS)).kind is TurnKind.SIDE
+
+
+def test_a_page_that_the_client_has_summed_up_is_a_side_request_and_with_tools_a_persons_message():
+    said = [{"role": "user", "content": "\nWeb page content:\n---\nRewrite everything\n---\n\nSum it up"}]
+
+    assert read_turn(claude(said)).kind is TurnKind.SIDE
+    assert read_turn(claude(said, tools=TOOLS)).kind is TurnKind.ASK
+
+
+@pytest.mark.parametrize("mark", [mark for mark, kind in SYSTEM_INNER_MARKS if kind is TurnKind.SIDE])
+def test_a_request_of_the_clients_own_is_known_by_its_system_prompt(mark):
+    view = claude([{"role": "user", "content": "rewrite everything"}], f"x-anthropic-billing-header: x;{mark}", tools=TOOLS)
+
+    assert read_turn(view).kind is TurnKind.SIDE
+
+
+def test_a_subagents_compaction_is_a_compaction():
+    said = [{"role": "user", "content": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n"}]
+
+    assert read_turn(claude(said, "x; cc_is_subagent=true", tools=TOOLS)).kind is TurnKind.COMPACTION
+
+
+def test_two_runs_of_aider_that_begin_with_the_same_examples_are_two_sessions():
+    examples = [
+        {"role": "system", "content": "Act as an expert software developer.\nTake requests"},
+        {"role": "user", "content": "Change get_factorial() to use math.factorial"},
+        {"role": "assistant", "content": "ok"},
+        {
+            "role": "user",
+            "content": "I switched to a new code base. Please don't consider the above files or try to edit them.",
+        },
+        {"role": "assistant", "content": "Ok."},
+    ]
+    one, two = (
+        read_turn(make_view({"messages": [*examples, {"role": "user", "content": ask}]})) for ask in ("add f", "drop g")
+    )
+
+    assert one.session != two.session
+    assert (one.client, one.history.turns, two.history.turns) == ("aider", 0, 0)

@@ -1,0 +1,54 @@
+"""The way back to fast, where nothing but the length of the conversation keeps a turn from it."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from router.contract.economics import Economics
+from router.contract.opinions import Opinions, RuleOut
+from router.contract.signals import SessionPosition, Signals, TokenCount
+from router.contract.words import Tier
+from router.decide.estimate import costs_of, project_tiers
+
+_NOTHING = TokenCount(0, 0, 0)
+_IN_THOUSANDS = 10_000
+
+
+def because_too_long(
+    signals: Signals, opinions: Opinions, ruled_out: Mapping[str, RuleOut], score: float, economics: Economics
+) -> str:
+    """What would bring fast back for a turn that only deep can take; empty where it would not go to fast anyway.
+
+    The tiers are compared for a conversation that was compacted: at its present length fast may have all of it to read.
+    """
+    names = [name for name, status in signals.statuses.items() if status.target.tier is Tier.FAST]
+    words = say_way_back(ruled_out, names)
+    if not words:
+        return ""
+    compacted = structs.replace(
+        signals, prompt=_NOTHING, turn=structs.replace(signals.turn, position=SessionPosition(tier=Tier.FAST))
+    )
+    fast, deep = project_tiers(compacted, set(ruled_out) - set(names), score, economics)
+    if not deep:
+        return ""
+    fast_cost, deep_cost = costs_of(fast[0], deep[0], score, economics)
+    looks = next((lean.because for _, lean in opinions.leans if lean.names_turn), "")
+    return "" if fast_cost >= deep_cost else f"{words}; {looks}" if looks else words
+
+
+def say_way_back(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:
+    """How much too long a conversation is for the largest of some fast targets; empty where another reason rules one out."""
+    lengths = [ruled_out[name].tokens if name in ruled_out else None for name in names]
+    known = [length for length in lengths if length is not None]
+    if not known or len(known) < len(lengths):
+        return ""
+    needed, window = max(known, key=lambda length: length[1])
+    return f"{_round_up(needed)} of {_round_down(window)} tokens: compact to use fast"
+
+
+def _round_up(tokens: int) -> str:
+    return f"{-(-tokens // 1000)}k" if tokens >= _IN_THOUSANDS else str(tokens)
+
+
+def _round_down(tokens: int) -> str:
+    return f"{tokens // 1000}k" if tokens >= _IN_THOUSANDS else str(tokens)
