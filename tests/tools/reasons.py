@@ -26,9 +26,12 @@ _NAMED = re.compile(
 )
 _CACHED = re.compile(r"(\d+)k tokens are cached there")
 _QUESTION = re.compile(
-    r"\s*(?:what|why|where|which|who|how (?:do|does|did|many|much|is|are|come)|is|are|does|did|was|wieso|warum|qu'est|por qué|为什么)\b",
+    r"\s*(?:what(?:'s| is| are| does| do| did| was)|why (?:is|are|does|do|did|was)|where (?:is|are|does|do|did)|which of"
+    r"|how (?:do|does|did|many|much|is|are|come)|is (?:it|this|that|there)|does (?:it|this|that)|was (?:macht|ist|bedeutet)|warum|为什么)"
+    r"\b[^.!\n]*\s*$",
     re.IGNORECASE,
 )
+"""One sentence that asks, with or without its mark."""
 WITHOUT_EDITS = frozenset({"question", "plan", "review", "remark", "greeting", "command"})
 """Kinds of messages for which no file is changed."""
 SAYS_WRONG = frozenset({"correction", "red log", "again"})
@@ -93,7 +96,7 @@ def _nothing_to_do(shown: Shown) -> bool:
 def _edit_without_edits(shown: Shown) -> bool:
     if not _CHANGED.search(shown.because) or not shown.is_persons:
         return False
-    is_question = not shown.meant and shown.words.rstrip().endswith("?") and bool(_QUESTION.match(shown.words))
+    is_question = not shown.meant and bool(_QUESTION.match(shown.words))
     return shown.meant in WITHOUT_EDITS or is_question
 
 
