@@ -65,7 +65,6 @@ class Outcome:
     score: float
     seconds: float
     money: float
-    sent_on: float
 
     @property
     def keeps_score(self) -> bool:
@@ -79,7 +78,7 @@ class Outcome:
 def run_both(rows: Sequence[Row], fast: str, deep: str, check: Check, costs: Costs | None = None) -> Outcome:
     """Fast does every task; what the check sends on, deep does again from the beginning."""
     costs = costs or Costs()
-    solved = money = seconds = sent = deep_solved = deep_money = deep_seconds = 0.0
+    solved = money = seconds = deep_solved = deep_money = deep_seconds = 0.0
     for row in rows:
         is_fast_right, is_deep_right = row[f"{fast}:ok"] == "1", row[f"{deep}:ok"] == "1"
         share = check.sends(is_fast_right)
@@ -87,11 +86,8 @@ def run_both(rows: Sequence[Row], fast: str, deep: str, check: Check, costs: Cos
         solved += (1 - share) * is_fast_right + share * is_deep_right
         seconds += int(row[f"{fast}:calls"]) * costs.fast + share * deep_takes
         money += float(row[f"{fast}:usd"]) + share * deep_costs
-        sent += share
         deep_solved, deep_seconds, deep_money = deep_solved + is_deep_right, deep_seconds + deep_takes, deep_money + deep_costs
-    return Outcome(
-        solved / len(rows), solved / deep_solved, seconds / deep_seconds, money / deep_money, sent / len(rows)
-    )  # fmt: skip
+    return Outcome(solved / len(rows), solved / deep_solved, seconds / deep_seconds, money / deep_money)
 
 
 def read_rows(folder: Path, name: str) -> list[Row]:
