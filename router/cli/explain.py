@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -14,22 +13,21 @@ from router.cli.past.explanation import print_explanation
 from router.config.load import LoadedConfig
 from router.contract.errors import BadRequest, TandemError
 from router.contract.exchange import Arrival
+from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation
 from router.dialects.json_body import parse_body
 from router.dialects.requests import guess_dialect
 from router.dialects.table import SPECS
-from router.lab.past import PastSession, PastTurn
-from router.lab.requests import write_request
+from router.lab.rehearsal import AssumedTurn, rehearse
 from router.sessions.clients import BY_NAME, NICKNAMES, UNKNOWN_CLIENT
 from router.wiring import Built, build_house
 
-_LOOKS_LONG = 0.3
-_QUICK_CALLS = ("shell", "edit_file")
-_LONG_CALLS = ("shell",) * 14 + ("edit_file",) * 8
+_MAX_CALLS = 200
 
 EXAMPLES = (
     "explain fix the typo in the readme",
     'explain --as codex --after "fix the typo" "now migrate the whole project"',
+    'explain --after "how would you split the parser? plan only" --calls 6 "yes, do it"',
     "explain --file request.json --json",
 )
 
@@ -46,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--after", action="append", default=[], metavar="TEXT", help="the text of an earlier turn; may be repeated"
     )
+    parser.add_argument(
+        "--calls", action="append", default=[], type=_read_count, metavar="N",
+        help="tool calls that the turns of --after made: once for all of them, or once for each, in their order "
+        "(default: what a turn of such words usually takes)",
+    )  # fmt: skip
     parser.add_argument("--file", metavar="REQUEST.json", help="the body of a whole request instead (- for standard input)")
     parser.add_argument(
         "--dialect",
@@ -68,16 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dialect and (arguments.client or arguments.after):
         say("--dialect cannot be combined with --as or --after: these fix the dialect")
         return 2
+    if len(arguments.calls) not in (0, 1, len(arguments.after)) or (arguments.calls and not arguments.after):
+        say("--calls belongs to --after: give it once, or once for each --after")
+        return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:
         return 2
     try:
-        headers = _read_headers(arguments.header)
-        built = build_house(loaded, with_ledger=False)
-        built.learn()
-        asked = asyncio.run(_write_arrival(arguments, loaded, built, words)) if words else _read_arrival(arguments)
-        decision = asyncio.run(built.house.explain(replace(asked, headers={**asked.headers, **headers})))
-        built.house.state.counter.close()
+        decision = asyncio.run(_explain(arguments, loaded, words))
     except OSError as error:
         say(f"{arguments.file}: {error.strerror}")
         return 2
@@ -91,6 +92,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+async def _explain(arguments: argparse.Namespace, loaded: LoadedConfig, words: str) -> JsonObject:
+    """The decision, and how large the turns before it were taken to be."""
+    headers = _read_headers(arguments.header)
+    built = build_house(loaded, with_ledger=False)
+    built.learn()
+    asked, before = await _write_arrival(arguments, loaded, built, words) if words else (_read_arrival(arguments), ())
+    decision = await built.house.explain(replace(asked, headers={**asked.headers, **headers}))
+    built.house.state.counter.close()
+    assumed: list[Json] = [{"calls": turn.calls, "edits": turn.edits, "tier": str(turn.tier)} for turn in before]
+    return {**decision, "assumed_before": assumed} if assumed else decision
+
+
 def _read_words(arguments: argparse.Namespace) -> str:
     raw = sys.stdin.buffer.read() if arguments.text == ["-"] else " ".join(arguments.text).encode("utf-8", "replace")
     return raw.decode("utf-8", "replace").strip()
@@ -102,20 +115,23 @@ def _read_arrival(arguments: argparse.Namespace) -> Arrival:
     return Arrival("req_dry_run", dialect, Operation.CREATE, {}, raw)
 
 
-async def _write_arrival(arguments: argparse.Namespace, loaded: LoadedConfig, built: Built, words: str) -> Arrival:
-    """The request that these words would come in, after the turns before them."""
-    if not arguments.client and not arguments.after:
+async def _write_arrival(
+    arguments: argparse.Namespace, loaded: LoadedConfig, built: Built, words: str
+) -> tuple[Arrival, tuple[AssumedTurn, ...]]:
+    """The request that these words would come in, after the turns before them, and how large those were taken to be."""
+    after, calls = arguments.after, arguments.calls
+    if not arguments.client and not after:
         dialect = Dialect(arguments.dialect) if arguments.dialect else common_dialect(loaded)
-        return Arrival("req_dry_run", dialect, Operation.CREATE, {}, orjson.dumps(SPECS[dialect].write_example(words)))
+        return Arrival("req_dry_run", dialect, Operation.CREATE, {}, orjson.dumps(SPECS[dialect].write_example(words))), ()
     client = NICKNAMES.get(arguments.client, arguments.client or UNKNOWN_CLIENT.name)
-    turns: list[PastTurn] = []
-    for text in (*arguments.after, words):
-        turns.append(PastTurn(text))
-        arrival = write_request(PastSession("dry-run", client, tuple(turns)), len(turns) - 1)
-        decision = (await built.house.decide(arrival)).decision
-        # What a turn before took is not known: as much as a turn usually does that looks like it.
-        turns[-1] = dataclasses.replace(turns[-1], calls=_QUICK_CALLS if decision.score < _LOOKS_LONG else _LONG_CALLS)
-    return arrival
+    return await rehearse(built.house, client, (*after, words), calls * len(after) if len(calls) == 1 else calls)
+
+
+def _read_count(text: str) -> int:
+    count = int(text)
+    if not 0 <= count <= _MAX_CALLS:
+        raise argparse.ArgumentTypeError(f"{text}: give a number from 0 to {_MAX_CALLS}")
+    return count
 
 
 def _read_headers(given: list[str]) -> dict[str, str]:

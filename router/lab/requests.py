@@ -30,15 +30,20 @@ def write_request(session: PastSession, index: int) -> Arrival:
     earlier = session.turns[max(turn.remembers_from, index - _MAX_TURNS) : index]
     messages: list[Json] = [message for past in earlier for message in _write_turn(past)]
     messages.append({"role": "user", "content": turn.words + (_PLANNING if turn.is_planning else "")})
-    lead = _AIDER_SYSTEM if session.client == "aider" else ""
+    lead, tools = write_lead(session.client)
     filling = _fill(turn, len(lead) + sum(len(past.words) for past in earlier) + len(turn.words))
     body: JsonObject = {"model": "auto", "messages": [{"role": "system", "content": f"{lead}{filling}"}, *messages]}
-    if session.client != "aider":
-        body["tools"] = _TOOLS
+    if tools:
+        body["tools"] = tools
     if turn.effort:
         body["reasoning_effort"] = turn.effort
     headers = write_headers(session.client, session.id)
     return Arrival("req_replay", DEFAULT_DIALECT, Operation.CREATE, headers, orjson.dumps(body))
+
+
+def write_lead(client: str) -> tuple[str, list[Json]]:
+    """How a client's system prompt begins, as far as that counts, and the tools that it offers. aider has none."""
+    return (_AIDER_SYSTEM, []) if client == "aider" else ("", _TOOLS)
 
 
 def write_headers(client: str, session: str) -> dict[str, str]:

@@ -17,6 +17,8 @@ def write_explanation(decision: JsonObject) -> str:
     """The decision in lines: tier and reason, evidence, both estimates, and what would have changed it."""
     lines = [f"{decision['tier']}  {decision['because']}", ""]
     lines.append(f"turn        {_turn(decision)}")
+    if before := _list(decision.get("assumed_before")):
+        lines.append(f"assumed     before: {', '.join(map(_assumed, before))}")
     exact = "counted" if decision["prompt_tokens_exact"] else "estimated"
     lines.append(f"prompt      {decision['prompt_tokens']} tokens ({exact})")
     lines.append(f"long task   {_number(decision['score']):.0%} chance")
@@ -52,6 +54,14 @@ def _turn(decision: JsonObject) -> str:
     if "~" not in str(decision["session"]) and not str(decision["session"]).startswith(_DRY_RUN_SESSION):
         parts.append(f"session {decision['session']}")
     return ", ".join(parts)
+
+
+def _assumed(item: Json) -> str:
+    """How large a turn was taken to be that somebody only described."""
+    turn = _object(item)
+    calls, edits = int(_number(turn["calls"])), int(_number(turn["edits"]))
+    changed = f" ({edits} edit{'s' if edits != 1 else ''})" if edits else ""
+    return f"{calls} call{'s' if calls != 1 else ''}{changed} on {turn['tier']}"
 
 
 def _evidence(item: Json) -> str:

@@ -162,3 +162,53 @@ def test_explain_reads_a_file_and_headers(here, capsys):
 
     assert main(["explain", "--file", "request.json", "--header", "x-tandem-tier: deep", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tier"] == "deep"
+
+
+def test_it_says_how_large_it_took_the_turns_before_to_be(here, capsys):
+    assert main(["explain", "thanks", "--after", "fix the typo", "--after", LONG]) == 0
+
+    assert "assumed     before: 2 calls (1 edit) on fast, 26 calls (8 edits) on deep" in capsys.readouterr().out
+
+
+def test_nothing_is_assumed_where_nothing_came_before(here, capsys):
+    assert main(["explain", "fix the typo", "--as", "codex"]) == 0
+
+    assert "assumed" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("calls", "sizes"), [(["7"], [7, 7]), (["1", "30"], [1, 30])])
+def test_calls_are_chosen_for_all_turns_or_for_each(explain, calls, sizes):
+    chosen = [argument for count in calls for argument in ("--calls", count)]
+
+    before = explain("go on", "--after", "fix the typo", "--after", LONG, *chosen)["assumed_before"]
+
+    assert [turn["calls"] for turn in before] == sizes
+
+
+@pytest.mark.parametrize(
+    "arguments", [["x", "--calls", "3"], ["x", "--after", "a", "--after", "b", "--after", "c", *["--calls", "1"] * 2]]
+)
+def test_calls_without_turns_to_belong_to_are_refused(here, capsys, arguments):
+    assert main(["explain", *arguments]) == 2
+    assert "--calls belongs to --after" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", ["-1", "201", "many"])
+def test_a_number_of_calls_that_no_turn_makes_is_refused(here, capsys, count):
+    with pytest.raises(SystemExit) as caught:
+        main(["explain", "x", "--after", "fix the typo", "--calls", count])
+
+    assert caught.value.code == 2
+    assert "--calls" in capsys.readouterr().err
+
+
+def test_a_turn_that_asks_for_a_plan_is_taken_to_change_no_file(explain):
+    (turn,) = explain("yes", "--after", "how would you restructure the config system? plan only, no code")["assumed_before"]
+
+    assert (turn["calls"], turn["edits"]) == (2, 0)
+
+
+def test_a_client_without_tools_made_no_calls(explain):
+    (turn,) = explain("go on", "--as", "aider", "--after", LONG)["assumed_before"]
+
+    assert (turn["calls"], turn["edits"]) == (0, 0)

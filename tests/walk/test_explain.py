@@ -1,0 +1,121 @@
+"""`tandem explain --after` and a router that was sent the same conversation, call by call, say the same."""
+
+import asyncio
+import json
+
+import pytest
+
+from router.cli import main
+from tests.tools.http import call
+from tests.tools.running import two_targets
+
+PLAN = "how would you restructure the config system? plan only, no code"
+MIGRATE = "migrate the whole codebase to rust, with tests"
+TYPO = "fix the typo in README.md"
+CASES = {
+    "a first ask": ((), TYPO),
+    "a plan is approved": ((PLAN,), "yes"),
+    "a plan after an edit is approved": ((TYPO, PLAN), "looks good, do it"),
+    "a quick turn goes on": ((TYPO,), "go on"),
+    "a long turn goes on": ((MIGRATE,), "go on"),
+    "the same for the others, after a quick edit": ((TYPO,), "same for the others"),
+    "thanks after a long turn": ((TYPO, MIGRATE), "thanks"),
+    "a quick ask after a long turn": ((MIGRATE,), "rename the variable usr to user in models.py"),
+    "a correction of a quick edit": ((TYPO,), "still broken, same error"),
+    "a correction of a long turn": ((MIGRATE,), "still broken, same error"),
+    "the same ask again": ((TYPO,), TYPO),
+    "the real task after three edits": ((TYPO, "make the logo smaller", "bump the version"), "build me a todo app with login"),
+    "a question is answered": (("what does this decorator do?",), "ok, remove it then"),
+}
+
+
+class Agent:
+    """A client that sends what it was asked, every call of it, and the whole history each time."""
+
+    def __init__(self, tandem, name: str, agent: str) -> None:
+        self.tandem, self.headers = tandem, {"x-tandem-session": name, "user-agent": agent}
+        self.messages: list[dict] = []
+        self.called = 0
+
+    async def send(self):
+        tools = [{"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}}]
+        body = {"model": "auto", "messages": self.messages, "tools": tools}
+        return await call(self.tandem.port, "/v1/chat/completions", body, headers=self.headers)
+
+    async def ask(self, words: str):
+        self.messages.append({"role": "user", "content": words})
+        return await self.send()
+
+    async def work(self, calls: int, edits: int):
+        """Looks, then edits, each answered; then the last word."""
+        for number in range(calls):
+            self.called += 1
+            name, path = ("edit_file" if number >= calls - edits else "read_file"), f"lib/{self.called}.rs"
+            made = {
+                "id": f"t{self.called}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps({"p": path})},
+            }
+            self.messages.append({"role": "assistant", "content": None, "tool_calls": [made]})
+            self.messages.append({"role": "tool", "tool_call_id": f"t{self.called}", "content": "fine"})
+            await self.send()
+        self.messages.append({"role": "assistant", "content": "That is done."})
+
+
+@pytest.fixture
+def explain(pair, capsys, tmp_path):
+    """The command, with the config of the router."""
+    config = tmp_path / "config.yaml"
+
+    async def ask(words: str, *arguments: str) -> dict:
+        config.write_text(two_targets("http://127.0.0.1:1", "http://127.0.0.1:1"))
+        given = ["explain", words, *arguments, "--config", str(config), "--json"]
+        assert await asyncio.to_thread(main, given) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return ask
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("client", "agent"), [("claude-code", "claude-cli/2.1.325"), ("codex", "codex_exec/0.166")])
+async def test_the_command_and_the_router_agree(pair, explain, case, client, agent):
+    before, words = CASES[case]
+    after = [argument for text in before for argument in ("--after", text)]
+    told = await explain(words, "--as", client, *after)
+
+    session = Agent(pair, f"{case}-{client}", agent)
+    for text, assumed in zip(before, told.get("assumed_before", []), strict=True):
+        await session.ask(text)
+        await session.work(assumed["calls"], assumed["edits"])
+    reply = await session.ask(words)
+
+    assert reply.headers["x-tandem-tier"] == told["tier"]
+    assert reply.headers["x-tandem-because"] == told["because"]
+    assert float(reply.headers["x-tandem-score"]) == pytest.approx(told["score"], abs=0.001)
+
+
+@pytest.mark.parametrize("reads", [0, 1, 3, 6])
+async def test_the_approval_of_a_plan_goes_where_the_command_says_for_as_many_reads(pair, explain, reads):
+    told = await explain("yes", "--after", PLAN, "--calls", str(reads))
+
+    session = Agent(pair, f"plan-{reads}", "an-agent/1")
+    await session.ask(PLAN)
+    await session.work(reads, 0)
+    reply = await session.ask("yes")
+
+    assert reply.headers["x-tandem-tier"] == told["tier"]
+    assert [(turn["calls"], turn["edits"]) for turn in told["assumed_before"]] == [(reads, 0)]
+
+
+@pytest.mark.parametrize("calls", [0, 3, 40])
+async def test_as_many_calls_as_were_chosen_are_made(pair, explain, calls):
+    told = await explain("go on", "--after", MIGRATE, "--calls", str(calls))
+
+    session = Agent(pair, f"chosen-{calls}", "an-agent/1")
+    await session.ask(MIGRATE)
+    (assumed,) = told["assumed_before"]
+    await session.work(assumed["calls"], assumed["edits"])
+    reply = await session.ask("go on")
+
+    assert assumed["calls"] == calls
+    assert (reply.headers["x-tandem-tier"], reply.headers["x-tandem-because"]) == (told["tier"], told["because"])
