@@ -8,9 +8,11 @@ from pydantic import Field
 
 from router.contract.features import MARKS, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
+from router.contract.personal import MARKED, BadTable, PersonalTable, load_personal
 from router.contract.reading import Reading, Weights, load_weights, read_weights
 from router.contract.request import RequestView
 from router.contract.signals import Signals
+from router.contract.words import Tier
 
 _MAX_LOG_ODDS = 5.0
 _MAX_KNOWN = 512
@@ -42,12 +44,20 @@ class LearnedConfig(PolicyConfig):
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
     """Log-odds for words that ask for nothing: a greeting, thanks, "ok". History does not change them."""
 
-    paths: ClassVar[tuple[str, ...]] = ("weights",)
+    personal: str = "personal.json"
+    """What your marks taught, as `tandem tune --apply` writes it, relative to the config file. It need not be there."""
+
+    paths: ClassVar[tuple[str, ...]] = ("weights", "personal")
 
     @property
     def fingerprint(self) -> str:
         """Which weights these are. Values that were fitted to other weights do not apply."""
         return find_weights(self.weights).fingerprint
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the personal table is not used, if one is there."""
+        return find_personal(self)[1]
 
 
 class LearnedPolicy:
@@ -61,10 +71,11 @@ class LearnedPolicy:
         self._weights = find_weights(config.weights)
         # Every call of a tool loop repeats the words and the history that began it, and is handed the same features: they are
         # known by who they are, since to compare two hundred numbers would cost more than the memory saves.
-        self._known: dict[int, tuple[Features, Lean]] = {}
+        self._known: dict[int, tuple[Features, tuple[Lean, ...]]] = {}
+        self._personal = find_personal(config)[0]
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """One lean, which begins with what the turn looks like."""
+        """One lean, which begins with what the turn looks like, and one more where it is like turns that were marked."""
         features = signals.features
         if features is None or not self._strength:
             return ()
@@ -72,8 +83,16 @@ class LearnedPolicy:
         if known is None or known[0] is not features:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            known = self._known[id(features)] = (features, self._weigh(features))
-        return (known[1],)
+            known = self._known[id(features)] = (features, self._add_marks(features, self._weigh(features)))
+        return known[1]
+
+    def _add_marks(self, features: Features, lean: Lean) -> tuple[Lean, ...]:
+        """The lean, and what marked turns add to it: they then say what the turn looks like."""
+        taught = self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0
+        if not taught:
+            return (lean,)
+        because = f"{MARKED} for {Tier.DEEP if taught > 0 else Tier.FAST}"
+        return Lean(lean.log_odds, lean.because), Lean(self._strength * taught, because, names_turn=True)
 
     def _weigh(self, features: Features) -> Lean:
         if not features.has_task and not features.follows:
@@ -95,6 +114,17 @@ class LearnedPolicy:
 def find_weights(path: str = "") -> Weights:
     """The weights of a file, or those that come with Tandem. Raises `ValueError` if they cannot be read."""
     return load_weights(path) if path else read_weights(files("policies").joinpath("learned.weights").read_bytes())
+
+
+def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[str, ...]]:
+    """The table that belongs to these weights, or why the one that is there is not used."""
+    try:
+        table = load_personal(config.personal) if config.personal else None
+    except BadTable as error:
+        return None, (f"{error}; it is not used, and tandem tune --apply writes it again",)
+    if table is None or table.weights == config.fingerprint:
+        return table, ()
+    return None, (f"{config.personal}: belongs to other weights, so it is not used; tandem tune --apply fits it again",)
 
 
 def _say(reading: Reading, features: Features, weights: Weights) -> str:

@@ -96,6 +96,11 @@ class PolicyConfig(BaseModel):
         """Which weights the policy reads; empty for one that reads none. Raises `ValueError` where they cannot be read."""
         return ""
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about the policy's files, and keeps nobody from serving."""
+        return ()
+
 
 class Policy(Protocol):
     """Pure once built: no clock, network, disk, randomness or logging."""

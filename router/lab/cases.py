@@ -52,6 +52,15 @@ class Case:
     """The tier that served it, where a ledger says so."""
     arrival: Arrival | None = None
     kept: Kept | None = None
+    caller: str = ""
+    """Whose turn it was, where a ledger says so."""
+    places: tuple[int, ...] = ()
+    """Where its words are in the table of weights, where a ledger kept that and no text."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the person said with `tandem wrong` what it was."""
+        return self.weight > 1
 
 
 def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
@@ -70,9 +79,10 @@ def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
             continue
         other = min(near, key=lambda other: abs((other.at or 0.0) - at))
         others.remove(other)
-        is_override = other.weight > 1 or Regret.OVERRODE in other.regrets or Regret.ESCALATED in other.regrets
+        is_override = other.is_marked or Regret.OVERRODE in other.regrets or Regret.ESCALATED in other.regrets
         regrets = tuple(dict.fromkeys((*case.regrets, *other.regrets)))
-        yield replace(case, was=other.was, regrets=regrets, size=other.size if is_override else case.size, weight=other.weight)
+        size = other.size if is_override else case.size
+        yield replace(case, was=other.was, regrets=regrets, size=size, weight=other.weight, caller=other.caller)
     for others in waiting.values():
         yield from others
 

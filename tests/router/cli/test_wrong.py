@@ -32,7 +32,7 @@ def test_without_a_word_the_last_turn_should_have_gone_to_the_other_tier(here, c
 
     told = capsys.readouterr()
     assert told.out.startswith("marked req_2: should have gone to deep. It went to fast because: looks like a quick edit")
-    assert "tandem tune gives it ten times the weight" in told.err
+    assert "tandem tune --apply teaches Tandem turns like this one" in told.err
     assert read_marks(here) == [("req_2", "deep")]
 
 
@@ -115,7 +115,7 @@ def test_a_ledger_that_an_older_tandem_began_can_be_marked_and_is_said_to_be_mig
 
     assert main(["wrong"]) == 0
     assert read_marks(here) == [("req_2", "deep")]
-    assert "test.db was migrated to schema 3: the older file is kept as test.db.before-2" in capsys.readouterr().err
+    assert "test.db was migrated to schema 4: the older file is kept as test.db.before-2" in capsys.readouterr().err
     assert main(["wrong"]) == 0
     assert "migrated" not in capsys.readouterr().err
 
