@@ -42,6 +42,8 @@ _OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first lin
 """How older entries, which have no ranks, word such an override."""
 _MISJUDGED_WEIGHT = 10
 """What a turn counts that the person marked as misjudged: nothing says it more plainly."""
+_UP = frozenset({Regret.MOVED_UP, Regret.ASKED_FOR_DEEP, Regret.ASKED_AGAIN})
+"""Signs that a turn was more than fast could do."""
 _MAX_LOG_ODDS = 20.0
 """More than this no policy may say."""
 
@@ -169,10 +171,10 @@ def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally, marks: _Mark
     last = turns[-1] if turns else None
     if last is not None and last.tier == row.tier and _read_override(explained) == "session_scope":
         last.is_overridden = False  # what was asked for there holds here too: it was asked for the session
-    if row.turn_kind == TurnKind.TOOL_LOOP and turns:
+    if row.turn_kind == TurnKind.TOOL_LOOP:
         if last is not None:
             last.go_on(row)
-        return
+        return  # without a beginning it is no turn: its ask was refused, or is too old to be here
     try:
         turn = _read_turn(row, explained)
     except ValueError:
@@ -291,14 +293,14 @@ def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> It
     if turn.is_abandoned:
         yield Regret.INTERRUPTED
     if turn.has_moved_up:
-        yield Regret.ESCALATED
+        yield Regret.MOVED_UP
     if following is None:
         return
     if turn.words and following.words and is_asked_again(turn.words, following.words):
         yield Regret.ASKED_AGAIN
     is_sent_up = following.is_overridden and corrects and turn.tier is Tier.FAST and following.tier is Tier.DEEP
     if is_sent_up and not turn.has_moved_up:
-        yield Regret.ESCALATED
+        yield Regret.ASKED_FOR_DEEP
 
 
 def _size(turn: _Turn, regrets: tuple[Regret, ...]) -> Size | None:
@@ -311,6 +313,6 @@ def _size(turn: _Turn, regrets: tuple[Regret, ...]) -> Size | None:
     if Regret.OVERRODE in regrets:
         return Size.LONG if turn.tier is Tier.DEEP else Size.QUICK
     size = size_of_work(0, turn.output_tokens)
-    if size is Size.LONG or Regret.ESCALATED in regrets or Regret.ASKED_AGAIN in regrets:
+    if size is Size.LONG or not _UP.isdisjoint(regrets):
         return Size.LONG
     return size if not turn.lacks_output and not turn.is_abandoned and not turn.is_cut_short else None
