@@ -18,6 +18,9 @@ _ALIKE = 0.45
 """Marks that are at least this alike are one kind."""
 _PULL = 0.5
 """What holds a kind at nothing, in turns of log-odds: one mark, which counts ten turns, carries its ask just over the line."""
+_BEYOND, _MORE_BEYOND = 1.5, 0.5
+"""How far beyond the line one mark carries its ask, and how much further every doubling of the marks: the further it goes, the
+further goes what is only a little alike."""
 _MOST_KINDS, _MOST_PLACES, _MOST_COMMON = 64, 256, 400
 _LITTLE = 0.15
 """What a word says that is in every other ask."""
@@ -94,9 +97,9 @@ def _common_places() -> set[int]:
 
 
 def _weigh_common(turns: Sequence[Turn], known: dict[int, float]) -> dict[int, float]:
-    """How much a place says, by how many of a person's other turns have it: in one of twenty, half."""
+    """How much a place says, by how many of a person's other turns have it: in one of ten, half."""
     seen = Counter(place for turn in turns for place in turn.places)
-    most = {place: 1 / (1 + 20 * count / (len(turns) + _FEW_TURNS)) for place, count in seen.most_common(_MOST_COMMON)}
+    most = {place: 1 / (1 + 10 * count / (len(turns) + _FEW_TURNS)) for place, count in seen.most_common(_MOST_COMMON)}
     return known | {place: min(says, known.get(place, 1.0)) for place, says in most.items() if says < 0.9}
 
 
@@ -145,7 +148,10 @@ def _fit_kind(members: Sequence[tuple[Turn, float, float]]) -> float:
         )
         return wrong + _PULL * log_odds
 
-    low, high = -MAX_LOG_ODDS, MAX_LOG_ODDS
+    marked = [abs(room) for turn, room, _ in members if turn.is_marked]
+    beyond = _BEYOND + _MORE_BEYOND * math.log2(max(1, len(marked)))
+    most = min(MAX_LOG_ODDS, max(marked, default=0.0) + beyond)
+    low, high = -most, most
     for _ in range(40):  # the loss is convex, so its slope has one root
         middle = (low + high) / 2
         low, high = (middle, high) if slope(middle) < 0 else (low, middle)

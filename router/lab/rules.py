@@ -139,11 +139,11 @@ def _candidates(text: str) -> Iterator[str]:
         if word.isdigit() or len(word) > _MOST_CHARS or UNSPACED.search(word):
             before = ""
             continue
-        if before and text[end : found.start()].isspace() and not (before in _SAY_NOTHING and word in _SAY_NOTHING):
+        if before and text[end : found.start()].isspace() and word not in _SAY_NOTHING:
             yield f"{before} {word}"
         if len(word) >= _LEAST_CHARS and word not in _SAY_NOTHING:
             yield word
-        before, end = word, found.end()
+        before, end = ("" if word in _SAY_NOTHING else word), found.end()
 
 
 def _find_strongest(turns: Sequence[_Open], refused: set[str]) -> FoundRule | None:

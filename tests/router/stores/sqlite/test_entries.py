@@ -140,3 +140,46 @@ async def test_old_entries_and_old_marks_are_forgotten(tmp_path):
     with closing(sqlite3.connect(tmp_path / "a.db")) as database:
         assert database.execute("SELECT request_id FROM misjudged").fetchall() == [("new",)]
     assert failures == []
+
+
+def read_places(path) -> list[tuple]:
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT request_id, caller, places FROM places ORDER BY sequence").fetchall()
+
+
+async def test_the_places_of_a_turn_are_kept_next_to_its_row_and_none_where_it_has_none(store, tmp_path):
+    store.append(make_entry("req_1", places=b"1234"))
+    store.append(make_entry("req_2"))
+    await store.close()
+
+    assert read_places(tmp_path / "a.db") == [("req_1", "local", b"1234")]
+    assert [row["id"] for row in read_entries(tmp_path / "a.db")] == ["req_1", "req_2"]
+
+
+async def test_places_are_kept_of_the_newest_500_turns_and_of_marked_ones(tmp_path):
+    failures = []
+    store = open_entries(tmp_path / "a.db", failures)
+    store.append(make_entry("req_0", places=b"1234"))
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
+        database.execute("INSERT INTO misjudged VALUES ('req_0', 1e12, 'deep')")
+    store = open_entries(tmp_path / "a.db", failures)
+    for number in range(1, 511):
+        store.append(make_entry(f"req_{number}", places=b"1234"))
+    await store.close()
+
+    assert failures == []
+    kept = [name for name, _, _ in read_places(tmp_path / "a.db")]
+    assert kept == ["req_0", *(f"req_{number}" for number in range(11, 511))]
+
+
+async def test_places_that_are_too_old_are_forgotten_with_their_turns(tmp_path):
+    failures = []
+    store = open_entries(tmp_path / "a.db", failures)
+    store.append(make_entry("old", at=time.time() - 400 * DAY, places=b"1234"))
+    store.append(make_entry("new", places=b"1234"))
+    await store.close()
+    store = open_entries(tmp_path / "a.db", failures)
+    store.append(make_entry("newer", places=b"1234"))
+    await until(lambda: [name for name, _, _ in read_places(tmp_path / "a.db")] == ["new", "newer"])
+    await store.close()
