@@ -28,8 +28,8 @@ _INSERT_PLACES = "INSERT INTO places (request_id, at, caller, places) VALUES (?,
 class SqliteEntries:
     """Keeps entries for so many days."""
 
-    def __init__(self, writer: SqliteWriter, *, keep_days: int, explain: Explain) -> None:
-        self._writer, self._keep_days, self._explain = writer, keep_days, explain
+    def __init__(self, writer: SqliteWriter, *, keep_days: int, explain: Explain, keeps_places: bool = True) -> None:
+        self._writer, self._keep_days, self._explain, self._keeps_places = writer, keep_days, explain, keeps_places
         self._reader = SqliteReader(writer.path)
         self._recent = RecentEntries()
         writer.attach(self, self._forget_old)
@@ -44,7 +44,7 @@ class SqliteEntries:
         if prompt is not None or answer is not None:
             size += len(prompt or "") + len(answer or "")
         self._writer.append(Row(_INSERT, row_of(entry), size))
-        if entry.places is not None:
+        if entry.places is not None and self._keeps_places:
             line = entry.line
             self._writer.append(Row(_INSERT_PLACES, (line.id, line.at, line.caller, entry.places), len(entry.places)))
 
