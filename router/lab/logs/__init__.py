@@ -133,9 +133,9 @@ def recognise(path: Path) -> str | None:
 def _leave_out_told(session: PastSession, told: set[_Key], tally: Tally) -> PastSession:
     """Clients copy a session's beginning into the file of its continuation, and SpecStory takes down what they log too.
 
-    The same second and the same beginning make a turn the same: SpecStory writes whole seconds, and may lay words out differently. So
-    do the same session and the same words, as often as they were said there: of one session SpecStory leaves two files, one of
-    which has no seconds.
+    The same second and the same beginning make a turn the same: SpecStory writes whole seconds, and may lay words out in
+    another way. So do the same session and the same words, as often as they were said there: of one session SpecStory leaves
+    two files, one of which has no seconds.
     """
     repeated = set()
     said: Counter[str] = Counter()
