@@ -12,6 +12,7 @@ from pydantic import Field
 
 from router.contract.features import MARKS, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
+from router.contract.personal import MARKED, BadTable, PersonalTable, load_personal
 from router.contract.reading import WENT_WRONG, Weights, load_weights, read_weights
 from router.contract.request import RequestView
 from router.contract.signals import Signals, Turn
@@ -58,13 +59,20 @@ class LearnedConfig(PolicyConfig):
     """A file that `tandem train` wrote, relative to the config file. By default the weights that come with Tandem."""
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
     """Log-odds for words that ask for nothing: a greeting, thanks, "ok"."""
+    personal: str = "personal.json"
+    """What your marks taught, as `tandem tune --apply` writes it, relative to the config file. It need not be there."""
 
-    paths: ClassVar[tuple[str, ...]] = ("weights",)
+    paths: ClassVar[tuple[str, ...]] = ("weights", "personal")
 
     @property
     def fingerprint(self) -> str:
         """Which weights these are. Values that were fitted to other weights do not apply."""
         return find_weights(self.weights).fingerprint
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the personal table is not used, if one is there."""
+        return find_personal(self)[1]
 
 
 class _Read(NamedTuple):
@@ -76,6 +84,8 @@ class _Read(NamedTuple):
     is_plan: bool
     because: str
     """What it looks like."""
+    taught: float
+    """What turns like it that were marked add to the odds."""
 
 
 class LearnedPolicy:
@@ -86,13 +96,13 @@ class LearnedPolicy:
 
     def __init__(self, config: LearnedConfig) -> None:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
-        self._weights = find_weights(config.weights)
+        self._weights, self._personal = find_weights(config.weights), find_personal(config)[0]
         # Every call of a tool loop repeats the words that began it, and is handed the same features: they are known by who they
         # are, since to compare two hundred numbers would cost more than the memory saves.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """One lean, which begins with what the turn looks like."""
+        """One lean, which begins with what the turn looks like, and one more where it is like turns that were marked."""
         features, turn = signals.features, signals.turn
         if features is None or not self._strength:
             return ()
@@ -100,7 +110,14 @@ class LearnedPolicy:
         read = self._read(features, is_later=is_later)
         lean = self._weigh(features, read, signals, is_later=is_later)
         odds = lean.log_odds * (_MODELS_PROSE if turn.kind is TurnKind.SUBAGENT else 1.0)
-        return (replace(lean, log_odds=self._strength * max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds))),)
+        lean = replace(lean, log_odds=self._strength * max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds)))
+        return (lean,) if not read.taught else self._add_marks(lean, self._strength * read.taught)
+
+    def _add_marks(self, lean: Lean, taught: float) -> tuple[Lean, ...]:
+        """The lean, and what marked turns add to it: they then say what the turn looks like."""
+        because = f"{MARKED} for {Tier.DEEP if taught > 0 else Tier.FAST}"
+        marks = replace(lean, log_odds=taught, because=because, goes_on=(lean.goes_on or lean.log_odds) + taught)
+        return Lean(lean.log_odds, lean.because), marks
 
     def _weigh(self, features: Features, read: _Read, signals: Signals, *, is_later: bool) -> Lean:
         """What the turn looks like, with what a later turn takes that only points back at it."""
@@ -117,7 +134,8 @@ class LearnedPolicy:
             if before is not None and (features.has_task or is_planned):
                 if position.tier is Tier.DEEP or (position.tier is None and _took(turn) >= _LONG_CALLS):
                     before = max(before, _ON_DEEP)
-                return _lean(before, "goes on with a long task" if before > _QUICK_BELOW else "goes on with a quick turn")
+                because = "goes on with a long task" if before > _QUICK_BELOW else "goes on with a quick turn"
+                return Lean(before, because, names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
         wants_plan = read.is_plan or turn.is_planning
@@ -143,6 +161,7 @@ class LearnedPolicy:
             is_later and weights.wrong.read(features) > weights.wrong_above,
             any(phrase in _PLANS for phrase, _ in features.concepts),
             self._say(size, features, is_later=is_later),
+            self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0,
         )
 
     def _read_earlier(self, signals: Signals) -> tuple[float | None, bool]:
@@ -175,6 +194,17 @@ class LearnedPolicy:
 def find_weights(path: str = "") -> Weights:
     """The weights of a file, or those that come with Tandem. Raises `ValueError` if they cannot be read."""
     return load_weights(path) if path else read_weights(files("policies").joinpath("learned.weights").read_bytes())
+
+
+def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[str, ...]]:
+    """The table that belongs to these weights, or why the one that is there is not used."""
+    try:
+        table = load_personal(config.personal) if config.personal else None
+    except BadTable as error:
+        return None, (f"{error}; it is not used, and tandem tune --apply writes it again",)
+    if table is None or table.weights == config.fingerprint:
+        return table, ()
+    return None, (f"{config.personal}: belongs to other weights, so it is not used; tandem tune --apply fits it again",)
 
 
 def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False) -> Lean:

@@ -258,7 +258,9 @@ def _open_ledger(loaded: LoadedConfig, *, on_disk: bool) -> tuple[EntryStore, Se
     if not on_disk or path is None:
         return MemoryEntries(explain_row), NoSessions()
     writer = _open_writer(path, LEDGER, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
-    return SqliteEntries(writer, keep_days=loaded.config.ledger.keep_days, explain=explain_row), SqliteSessions(writer)
+    kept = loaded.config.ledger
+    entries = SqliteEntries(writer, keep_days=kept.keep_days, keeps_places=kept.keep_places, explain=explain_row)
+    return entries, SqliteSessions(writer)
 
 
 def _open_responses(loaded: LoadedConfig, *, on_disk: bool) -> ResponseStore:

@@ -258,7 +258,7 @@ def _rounded(figures: dict[str, Json]) -> JsonObject:
 
 
 def _draw(folder: Path, sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]]) -> None:
-    judged = next(iter(sets.values()))
+    name_of_set, judged = next(iter(sets.items()))
     figures = measure(judged)
     chosen = []
     named = {str(name): entries for name, entries in preferences.items()} or {"chosen": judged}
@@ -267,8 +267,8 @@ def _draw(folder: Path, sets: dict[str, list[Judged]], preferences: dict[Prefere
         highest = max((entry.score for entry in same if entry.is_fast), default=0.0)
         chosen.append((name, highest, measure(same).regret))
     pictures: dict[str, Callable[[], str]] = {
-        "reliability.svg": lambda: draw_reliability(reliability(judged)),
-        "cost-curve.svg": lambda: draw_cost_curve(cost_curve(judged), figures.regret_always_deep, chosen),
+        "reliability.svg": lambda: draw_reliability(reliability(judged), name_of_set),
+        "cost-curve.svg": lambda: draw_cost_curve(cost_curve(judged), figures.regret_always_deep, chosen, name_of_set),
     }
     for name, draw in pictures.items():
         (folder / name).write_text(draw(), encoding="utf-8")

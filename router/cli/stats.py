@@ -118,7 +118,7 @@ def sum_up(sums: Sums) -> Stats:
         "interrupted": sum(row.interrupted for row in sums.calls),
         "moved_up": sums.moved_up,
         "marked_wrong": sums.marked_wrong,
-        "asked_for_a_tier": sum(expected.asked_for or 0 for expected in sums.expected),
+        "asked_for_a_tier": sums.asked_for,
     }
     return Stats(
         by_day=_group(served, lambda row: row.day),

@@ -2,22 +2,29 @@
 
 import argparse
 import asyncio
+import time
+from dataclasses import replace
 from pathlib import Path
 
-from router.cli.common import add_config_argument, command_name, free_backup, load_or_report, print_json, say
+from router.cli.common import add_config_argument, load_or_report, print_json, say
+from router.cli.config_file import change_config, replace_file
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
-from router.config.edit import CannotEdit, set_values
-from router.config.load import ConfigError, LoadedConfig, check_config, find_config
-from router.contract.request import JsonObject
+from router.cli.past.tuning import as_json, readable, taught_json, write_taught
+from router.cli.progress import Progress
+from router.config.edit import NewRule, add_rules, set_values
+from router.config.load import LoadedConfig
+from router.contract.personal import BadTable, load_personal, write_personal
+from router.lab.marks import Taught
 from router.lab.replay import choose_again, quiet
-from router.lab.tune import Change, Fit, Sample, Tuning, as_sample, say_what_lacks, tune
+from router.lab.tune import RESAMPLINGS, Fit, Sample, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
 from router.telemetry import events
-from router.wiring import build_house, known_names
+from router.wiring import build_house
 
 EXAMPLES = (
     "tune",
     "tune --apply",
     "tune --ledger --json",
+    "tune --forget",
 )
 
 
@@ -25,7 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
     add_history_arguments(parser)
-    parser.add_argument("--apply", action="store_true", help="write the fitted values into the config (the old file is kept)")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument(
+        "--apply",
+        action="store_true",
+        help="write rules and values into the config (the old file is kept), and what marks taught",
+    )
+    action.add_argument("--forget", action="store_true", help="delete what marks taught (personal.json); the marks stay")
     parser.add_argument("--force", action="store_true", help="apply even if the held-out part of your history may get worse")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -36,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_or_report(arguments.config)
     if loaded is None:
         return 2
+    if arguments.forget:
+        return _forget(loaded)
     history = find_history(arguments, loaded, joins=True)
     if history is None:
         return 2
@@ -43,24 +58,35 @@ def run(arguments: argparse.Namespace) -> int:
     history.say()
     if history.is_unknown():
         return 2
-    decision = loaded.config.decision
+    decision, weights = loaded.config.decision, loaded.weights_fingerprint
     present = Fit(decision.base_rate, decision.personal_log_odds)
-    tuning = tune(samples, present)
-    if tuning is None:
-        lacking = f"too little history: {say_what_lacks(samples)}"
-        say(f"{lacking}. Nothing was changed")
-        if arguments.json:
-            print_json({"present": _fit_json(present), "fitted": None, "known_turns": len(samples), "because": lacking})
-        return 1 if arguments.apply else 0
+    taught = teach(samples, present, weights)
+    rest = without_taught(samples, taught)
+    with Progress("resampling", RESAMPLINGS) as progress:
+        tuning = tune(rest, present, progress.advance)
+    if tuning is not None and taught is not None and _takes_offset(tuning, arguments):
+        taught = teach(samples, tuning.fitted, weights)  # the marked turns are to land over the line that will be
+    _show(arguments, tuning, taught, present, rest)
+    return _apply(arguments, tuning, taught, loaded) if arguments.apply else 0
+
+
+def _show(
+    arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught | None, present: Fit, samples: list[Sample]
+) -> None:
+    lacking = "" if tuning is not None else f"too little history: {say_what_lacks(samples)}"
+    if lacking:
+        say(f"{lacking}. {'Rules and values stay as they are' if taught else 'Nothing was changed'}")
     if arguments.json:
-        print_json(_as_json(tuning))
-    else:
-        print(_readable(tuning))
-    return _apply(arguments, tuning, loaded.weights_fingerprint) if arguments.apply else 0
+        print_json({**as_json(tuning, present, len(samples), lacking), "marks": taught_json(taught) if taught else None})
+        return
+    parts = [readable(tuning)] if tuning is not None else []
+    parts += [write_taught(taught)] if taught is not None else []
+    if parts:
+        print("\n\n".join(parts))
 
 
 def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
-    built = build_house(loaded, with_ledger=False)
+    built = build_house(_without_table(loaded), with_ledger=False)
     house, samples, outdated = quiet(built.house), [], 0
     with asyncio.Runner() as runner:
         try:
@@ -80,101 +106,92 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
     return samples
 
 
-def _apply(arguments: argparse.Namespace, tuning: Tuning, weights: str) -> int:
-    """Write the two values into the file, and the weights that they belong to, if they do no harm that can be seen."""
-    if tuning.fitted == tuning.present:
-        say("nothing was written: the config already has these values")
-        return 0
-    if tuning.regret_per_100.may_harm and not arguments.force:
-        say("not applied: the held-out part may get worse\n  hint: more history, or --force")
+def _without_table(loaded: LoadedConfig) -> LoadedConfig:
+    """The same config without what marks taught before: it is fitted again, and must not count twice."""
+    policies = tuple(
+        (name, settings.model_copy(update={"personal": ""}) if hasattr(settings, "personal") else settings)
+        for name, settings in loaded.policies
+    )
+    return replace(loaded, policies=policies)
+
+
+def _takes_offset(tuning: Tuning, arguments: argparse.Namespace) -> bool:
+    """Whether the fitted values are written: where they may harm, only by force."""
+    return bool(arguments.apply) and (arguments.force or not tuning.offset_may_harm) and tuning.fitted != tuning.present
+
+
+def _apply(arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught | None, loaded: LoadedConfig) -> int:
+    """Write what does no harm that can be seen: rules and values into the config, and the personal table next to it."""
+    wrote_table = _write_table(taught, loaded)
+    if wrote_table is None:
         return 1
-    path = find_config(arguments.config)
-    if path is None:
-        say(f"there is no config file to write to\n  hint: {command_name()} init writes one")
-        return 2
-    values: dict[str, float | str] = {
-        "base_rate": tuning.fitted.base_rate,
-        "personal_log_odds": tuning.fitted.personal_log_odds,
-        "fitted_to": weights,
-    }
+    if tuning is None:
+        return 0 if taught is not None else 1
+    has_offset = _takes_offset(tuning, arguments)
+    is_refused = tuning.offset_may_harm and not arguments.force and tuning.fitted != tuning.present
+    if is_refused:
+        told = "not applied" if not tuning.rules else "base_rate and personal_log_odds were not applied"
+        say(f"{told}: the held-out part may get worse\n  hint: more history, or --force")
+    if not tuning.rules and not has_offset:
+        if not is_refused and not wrote_table:
+            say("nothing was written: the config already has these values")
+        return 0 if not is_refused or wrote_table else 1
+    return change_config(arguments, lambda text: _change(text, tuning, loaded.weights_fingerprint, has_offset=has_offset))
+
+
+def _change(text: str, tuning: Tuning, weights: str, *, has_offset: bool) -> str:
+    if has_offset:
+        fitted = tuning.fitted
+        values: dict[str, float | str] = {
+            "base_rate": fitted.base_rate,
+            "personal_log_odds": fitted.personal_log_odds,
+            "fitted_to": weights,
+        }
+        text = set_values(text, "decision", values)
+    today = time.strftime("%Y-%m-%d")
+    rules = [
+        NewRule(rule.words, rule.tier, f"tandem tune, {today}: right in {rule.total_right} of {rule.total_seen} turns")
+        for rule in tuning.rules
+    ]
+    return add_rules(text, rules) if rules else text
+
+
+def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool | None:
+    """Whether the personal table was written. None after saying why it could not be."""
+    path = _table_path(loaded)
+    if taught is None or path is None or not taught.table.kinds:
+        return False
+    content = write_personal(taught.table)
     try:
-        old = path.read_bytes()
-        new = set_values(old.decode("utf-8"), "decision", values)
-        check_config(new, str(path), path.resolve().parent, known_names())
-        kept = _write(path, old, new.encode("utf-8"))
-    except (CannotEdit, ConfigError) as error:
-        faults = "; ".join(str(fault) for fault in error.faults) if isinstance(error, ConfigError) else str(error)
-        say(f"not applied: {faults}")
-        return 1
+        if path.is_file() and path.read_bytes() == content:
+            return False
+        replace_file(path, content, 0o600)
     except OSError as error:
         say(f"not applied: {error.filename}: {error.strerror}")
+        return None
+    say(f"wrote {path}: what {taught.marks} marked turns taught. Restart a running router to use it")
+    say("  to undo: tandem tune --forget")
+    return True
+
+
+def _table_path(loaded: LoadedConfig) -> Path | None:
+    """Where the trained reading looks for the personal table."""
+    named = next((found for _, settings in loaded.policies if (found := getattr(settings, "personal", ""))), "")
+    return Path(named) if named else None
+
+
+def _forget(loaded: LoadedConfig) -> int:
+    """Delete the personal table. The marks stay in the ledger, where the next `--apply` finds them."""
+    path = _table_path(loaded)
+    if path is None or not path.exists():
+        say("nothing to forget: no marks were applied")
+        return 0
+    try:
+        is_ours = load_personal(str(path)) is not None
+    except BadTable as error:
+        say(f"not deleted: {error}")
         return 1
-    say(f"wrote {path}; the old file is {kept.name}. Restart a running router to use it")
+    path.unlink(missing_ok=is_ours)
+    say(f"deleted {path}. Restart a running router to use it")
+    say("  the marks stay in the ledger, and the next tandem tune --apply uses them; tandem wrong takes one back")
     return 0
-
-
-def _write(path: Path, old: bytes, new: bytes) -> Path:
-    """Keep the old file next to it, then put the new one in its place in one step, both with the rights of the old."""
-    real = path.resolve()
-    mode = real.stat().st_mode & 0o777
-    kept = free_backup(path)
-    _write_private(kept, old, mode)
-    fresh = real.with_name(f".{real.name}.new")
-    _write_private(fresh, new, mode)
-    fresh.replace(real)
-    return kept
-
-
-def _write_private(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that at no moment may be read by more than its mode says."""
-    path.touch(mode=0o600)
-    path.write_bytes(content)
-    path.chmod(mode)
-
-
-def _as_json(tuning: Tuning) -> JsonObject:
-    return {
-        "present": _fit_json(tuning.present),
-        "fitted": _fit_json(tuning.fitted),
-        "learned_turns": tuning.learned_turns,
-        "held_out_turns": tuning.held_out_turns,
-        "held_out_sessions": tuning.held_out_sessions,
-        "moved": tuning.moved,
-        "regret_per_100": _change_json(tuning.regret_per_100),
-        "log_loss": _change_json(tuning.log_loss),
-        "may_harm": tuning.regret_per_100.may_harm,
-    }
-
-
-def _fit_json(fit: Fit) -> JsonObject:
-    return {"base_rate": fit.base_rate, "personal_log_odds": fit.personal_log_odds}
-
-
-def _change_json(change: Change) -> JsonObject:
-    interval = [round(change.low, 4), round(change.high, 4)]
-    return {"before": round(change.before, 4), "after": round(change.after, 4), "interval": [*interval]}
-
-
-def _readable(tuning: Tuning) -> str:
-    present, fitted = tuning.present, tuning.fitted
-    lines = [
-        f"fitted to {tuning.learned_turns} earlier turns, tested on {tuning.held_out_turns} later ones"
-        f" ({tuning.held_out_sessions} sessions)",
-        "",
-        f"decision.base_rate          {present.base_rate:g} → {fitted.base_rate:g}",
-        f"decision.personal_log_odds  {present.personal_log_odds:g} → {fitted.personal_log_odds:g}",
-        "",
-        f"tier changes    {tuning.moved} of {tuning.held_out_turns} turns",
-        f"regret per 100  {_change(tuning.regret_per_100, 1)}",
-        f"log loss        {_change(tuning.log_loss, 3)}",
-        "",
-        "The held-out part may get worse." if tuning.regret_per_100.may_harm else "No sign of harm on the held-out part.",
-    ]
-    return "\n".join(lines)
-
-
-def _change(change: Change, digits: int) -> str:
-    return (
-        f"{change.before:.{digits}f} → {change.after:.{digits}f}"
-        f" (change {change.low:+.{digits}f} to {change.high:+.{digits}f}; less is better)"
-    )

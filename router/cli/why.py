@@ -6,7 +6,10 @@ from router.cli.common import add_config_argument, print_json, say
 from router.cli.past.cost import write_cost
 from router.cli.past.explanation import print_explanation
 from router.cli.past.looking import find_ledger, find_recorded_turn
+from router.contract.request import JsonObject
+from router.contract.words import Outcome
 from router.settle.kept import explain_row
+from router.stores.sqlite.turns import RecordedTurn
 
 EXAMPLES = (
     "why",
@@ -34,10 +37,28 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(decision)
         return 0
     try:
-        print_explanation(decision)
+        print_explanation(_as_served(decision, turn))
     except KeyError as error:
         say(f"the decision of {turn.id} has no {error}: it was written by another version\n  hint: --json prints it unchanged")
         return 1
     print("\n".join(write_cost(decision)))
-    print(f"request     {turn.id}, served by {turn.target or 'no target'}")
+    print(f"request     {turn.id}, {_say_end(decision, turn)}")
     return 0
+
+
+def _as_served(decision: JsonObject, turn: RecordedTurn) -> JsonObject:
+    """The decision with the tier that served and the whole reason: a turn may have spilled over to the other one."""
+    if decision.get("outcome") != Outcome.SERVED or turn.tier is None:
+        return decision
+    return {**decision, "tier": str(turn.tier), "because": turn.because or decision["because"]}
+
+
+def _say_end(decision: JsonObject, turn: RecordedTurn) -> str:
+    """Who served it; what else became of it, where nobody did."""
+    outcome = str(decision.get("outcome") or Outcome.SERVED)
+    if outcome == Outcome.SERVED and turn.target is not None:
+        return f"served by {turn.target}"
+    ended = outcome.lower().replace("_", " ")
+    where = f" at {turn.target}" if turn.target is not None else ""
+    is_begun = outcome not in (Outcome.FAILED, Outcome.REFUSED) and turn.target is not None
+    return f"{ended}{where}" if is_begun else f"{ended}{where}: nobody served it"

@@ -1,17 +1,25 @@
 """`tandem wrong`."""
 
 import argparse
+import time
+from pathlib import Path
+
+import yaml
 
 from router.cli.common import add_config_argument, say
+from router.cli.config_file import change_config
 from router.cli.past.looking import find_ledger, find_recorded_turn
+from router.config.edit import NewRule, add_rules
+from router.config.load import find_config
 from router.contract.words import Tier
 from router.stores.sqlite.files import StoreUnusable
-from router.stores.sqlite.turns import find_beginning, mark_misjudged, unmark_misjudged
+from router.stores.sqlite.turns import RecordedTurn, find_beginning, has_places, mark_misjudged, unmark_misjudged
 
 EXAMPLES = (
     "wrong",
     "wrong fast",
     "wrong deep req_01J9",
+    'wrong deep --rule "security scan"',
 )
 
 
@@ -24,10 +32,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[fast|deep] [REQUEST]",
         help="the tier that would have been right (default: the other one), and a request's id (default: the last turn)",
     )
+    parser.add_argument(
+        "--rule",
+        metavar="WORDS",
+        help="mark nothing, and write a rule into the config: turns with these words go to that tier",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Mark a turn as misjudged, for `tandem tune`. Only its id is kept."""
+    """Mark a turn as misjudged, for `tandem tune`; or write a rule. Nothing that was typed is kept."""
     tiers = [Tier(word) for word in arguments.what if word in tuple(Tier)]
     requests = [word for word in arguments.what if word not in tuple(Tier)]
     strange = [word for word in requests if not word.startswith("req_")]
@@ -37,6 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     if len(tiers) > 1 or len(requests) > 1:
         say("give at most one tier and one request, as in tandem wrong fast")
         return 2
+    if arguments.rule is not None and tiers:
+        return _write_rule(arguments, tiers[0])
     path = find_ledger(arguments)
     turn = find_recorded_turn(path, requests[0] if requests else None)
     if requests:
@@ -49,12 +64,17 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"no tier served {turn.id}\n  hint: name the right one, as in tandem wrong fast {turn.id}")
         return 2
     should_be = tiers[0] if tiers else turn.tier.other if turn.tier else Tier.DEEP
+    return _write_rule(arguments, should_be) if arguments.rule is not None else _mark(path, turn, should_be)
+
+
+def _mark(path: Path, turn: RecordedTurn, should_be: Tier) -> int:
     try:
         if should_be is turn.tier:
             was_marked = unmark_misjudged(path, turn)
             say(f"{turn.id} already went to {should_be}: {'its mark was removed' if was_marked else 'nothing was marked'}")
             return 0 if was_marked else 1
         migrated = mark_misjudged(path, turn, should_be)
+        is_known = has_places(path, turn)
     except StoreUnusable as error:
         say(str(error))
         return 1
@@ -62,5 +82,46 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"{migrated.file} was migrated to schema {migrated.version}: the older file is kept as {migrated.copy.name}")
     why = f"It went to {turn.tier} because: {turn.because}" if turn.tier else "No tier served it."
     print(f"marked {turn.id}: should have gone to {should_be}. {why}")
-    say("tandem tune gives it ten times the weight")
+    if is_known:
+        say("tandem tune --apply teaches Tandem turns like this one")
+    else:
+        say(
+            "tandem tune gives it ten times the weight: what was typed is not known any more, so turns like it stay as they are"
+        )
     return 0
+
+
+def _write_rule(arguments: argparse.Namespace, tier: Tier) -> int:
+    """Add a line to `rules:`. Rules go in their order, so one that names the same words already would win."""
+    words = " ".join(arguments.rule.split())
+    if not any(map(str.isalnum, words)):
+        say('--rule needs words, as in tandem wrong deep --rule "security scan"')
+        return 2
+    there = _find_rule(find_config(arguments.config), words)
+    if there is not None:
+        place, other = there
+        if other == tier:
+            say(f"nothing was written: rule {place} of the config already sends {words!r} to {tier}")
+            return 0
+        say(f"not applied: rule {place} of the config already decides about {words!r}\n  hint: change that line")
+        return 1
+    rule = NewRule(words, tier, f"tandem wrong, {time.strftime('%Y-%m-%d')}")
+    done = change_config(arguments, lambda text: add_rules(text, [rule]))
+    if done == 0:
+        print(f"turns with {words!r} go to {tier} from now on")
+    return done
+
+
+def _find_rule(path: Path | None, words: str) -> tuple[int, str | None] | None:
+    """Which rule has exactly these words and no other condition, and the tier that it names."""
+    try:
+        rules = yaml.safe_load(path.read_text(encoding="utf-8"))["rules"] if path is not None else None
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+        return None  # what is wrong with the file is said where it is written to
+    for place, rule in enumerate(rules if isinstance(rules, list) else (), 1):
+        when = rule.get("when") if isinstance(rule, dict) else None
+        named = when.get("words") if isinstance(when, dict) and len(when) == 1 else None
+        known = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+        if any(str(one).lower().split() == words.lower().split() for one in known):
+            return place, rule.get("tier")
+    return None

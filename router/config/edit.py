@@ -1,12 +1,55 @@
 """Changing single settings in the text of a config: comments, order and everything else stay as they are."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+import orjson
 import yaml
+
+_NULL = "tag:yaml.org,2002:null"
 
 
 class CannotEdit(Exception):
     """The text has a form in which the setting has no line of its own."""
+
+
+class NewRule(NamedTuple):
+    """A line of `rules:`: turns with these words go to a tier. The comment says where it comes from."""
+
+    words: str
+    tier: str
+    comment: str
+
+    def as_line(self) -> str:
+        """The line. JSON's strings are YAML's, whatever is in them."""
+        return f"- {{when: {{words: {orjson.dumps(self.words).decode()}}}, tier: {self.tier}}}  # {self.comment}"
+
+
+def add_rules(text: str, rules: Sequence[NewRule]) -> str:
+    """Add rules after those that are there: the first one that holds counts, so what the person wrote before goes first.
+
+    Raises `CannotEdit` for rules that are written on one line, as `[…]`, and for what is not YAML.
+    """
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    try:
+        header, found = _entry(yaml.compose(text, Loader=yaml.SafeLoader), "rules")
+    except yaml.YAMLError as error:
+        raise CannotEdit("the file is not valid YAML") from error
+    indent = 2
+    if header is None or found is None:
+        text += ("" if text.endswith("\n") or not text else line_end) + f"{line_end}rules:{line_end}"
+        begin = len(text)
+    elif isinstance(found, yaml.SequenceNode) and found.value and not found.flow_style:
+        indent = found.start_mark.column
+        begin = _next_line(text, _last_index(found.value[-1]))
+    elif found.tag == _NULL or (isinstance(found, yaml.SequenceNode) and not found.value):
+        if found.end_mark.index > found.start_mark.index:  # `[]`, `null`
+            text = text[: found.start_mark.index].rstrip(" ") + text[found.end_mark.index :]
+        begin = _next_line(text, header.end_mark.index)
+    else:
+        raise CannotEdit("rules are written on one line: put each on a line of its own, then try again")
+    before = text[:begin] if text[:begin].endswith("\n") else text[:begin] + line_end
+    return before + "".join(f"{' ' * indent}{rule.as_line()}{line_end}" for rule in rules) + text[begin:]
 
 
 def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
@@ -41,6 +84,23 @@ def _set_value(text: str, block: str, name: str, value: str) -> str:
         before, after = (text[:begin], text[begin:]) if begin else (text + line_end, "")
         return f"{before}  {name}: {value}{line_end}{after}"
     raise CannotEdit(f"{block} is written on one line: put each of its settings on a line of its own, then try again")
+
+
+def _next_line(text: str, index: int) -> int:
+    """Where the line after the one at a place begins."""
+    if index and text[index - 1] == "\n":  # a text block ends with its line
+        return index
+    found = text.find("\n", index)
+    return found + 1 if found >= 0 else len(text)
+
+
+def _last_index(node: yaml.Node) -> int:
+    """Where a value ends. A block's own mark is where the next one begins, past the comments between them."""
+    if isinstance(node, yaml.MappingNode) and not node.flow_style:
+        return _last_index(node.value[-1][1])
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style:
+        return _last_index(node.value[-1])
+    return node.end_mark.index
 
 
 def _entry(node: yaml.Node | None, name: str) -> tuple[yaml.Node | None, yaml.Node | None]:

@@ -219,6 +219,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     if faults:
         raise ConfigError(source, faults, content)
     warnings = _warnings(config) + warn_of_slowness(config.second_opinion, targets)
+    warnings += [warning for _, settings in policies for warning in settings.warnings]
     if keys and is_open_to_others(folder):
         warnings.append(f"{folder / ENV_FILE}: other users of this machine may read it; chmod 600 {folder / ENV_FILE}")
     if not _fits(config, policies):

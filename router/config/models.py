@@ -326,7 +326,10 @@ class LedgerSettings(Settings):
     path: str | None = "tandem.db"
     """The SQLite file, relative to the config file. Empty or null: no record is kept."""
     keep_text: bool = False
-    """Whether prompts and answers are kept. Off: no text is ever on disk."""
+    """Whether prompts and answers are kept. Off: no text is ever on disk, but see `keep_places`."""
+    keep_places: bool = True
+    """Whether hashes of words are kept: of the newest 100 turns for a day, and of turns marked with `tandem wrong`. Marks teach
+    from them. Whoever has the file and a word list can find out the words. Off: marks teach nothing."""
     keep_days: int = Field(default=30, ge=1, le=3_650)
     """Older entries are deleted."""
 

@@ -84,6 +84,9 @@ class Entry(Struct, frozen=True):
     answer_text: str | None = None
     person_text: str | None = None
     """What the person typed. It has no column: it stays in memory, and is in the decision if the config has texts kept."""
+    places: bytes | None = None
+    """Where a person's turn began: the places of its words in the table of weights, as `contract.features` packs them. The
+    ledger keeps them in a table of their own, for the newest turns."""
 
 
 class FinishedWork(NamedTuple):

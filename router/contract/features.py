@@ -1,6 +1,7 @@
 """What the trained reading looks at, as numbers: filled in by `sense`, weighed by the policy, fitted by the lab."""
 
 import re
+import struct
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,6 +13,7 @@ UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 """Runs of scripts whose words are not parted by spaces, or are built of syllables: they are read by pairs of signs."""
 SHOWN_CHARS = 3_000
 """A text longer than this counts as this long."""
+_MAX_PACKED = 256
 
 MARKS: Mapping[str, tuple[int, ...]] = {
     "words": (2, 3, 4, 6, 8, 11, 15, 20, 28, 40, 60, 90, 140),
@@ -58,6 +60,20 @@ class Features(NamedTuple):
     """False for words that ask for nothing: a greeting, thanks, "ok"."""
     is_short: bool = True
     """Whether the text is short enough to lean on the turns before it."""
+
+
+def pack_places(pieces: Sequence[int]) -> bytes:
+    """Places as the ledger keeps them: little-endian numbers of four bytes. Of a long text some are enough."""
+    kept = pieces[:_MAX_PACKED]
+    return struct.pack(f"<{len(kept)}I", *kept)
+
+
+def unpack_places(packed: bytes) -> tuple[int, ...]:
+    """The places again. Nothing where somebody else wrote them."""
+    if len(packed) % 4 or len(packed) > 4 * _MAX_PACKED:
+        return ()
+    places: tuple[int, ...] = struct.unpack(f"<{len(packed) // 4}I", packed)
+    return places if all(place < TABLE_SIZE for place in places) else ()
 
 
 def steps_of(kinds: Mapping[str, Sequence[int]], counts: Sequence[float]) -> tuple[int, ...]:

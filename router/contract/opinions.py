@@ -62,6 +62,8 @@ class Lean(Struct, frozen=True):
     planning."""
     wants_plan: bool = False
     """Whether the turn asks for a plan: then "looks good" starts the work."""
+    points_back: bool = False
+    """Whether the words only point back at the turn before: "yes", "go on", "the second one"."""
 
 
 Opinion = Insist | RuleOut | Lean
@@ -82,6 +84,14 @@ class Opinions(Struct, frozen=True):
     leans: tuple[tuple[str, Lean], ...] = ()
     skipped: tuple[Skipped, ...] = ()
 
+    @property
+    def looks(self) -> Lean | None:
+        """The opinion that says what the turn looks like."""
+        for _, lean in self.leans:
+            if lean.names_turn:
+                return lean
+        return None
+
 
 class PolicyConfig(BaseModel):
     """The settings of one policy, as they are under its name in `config.yaml`."""
@@ -100,6 +110,11 @@ class PolicyConfig(BaseModel):
     def fingerprint(self) -> str:
         """Which weights the policy reads; empty for one that reads none. Raises `ValueError` where they cannot be read."""
         return ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd about the policy's files, and keeps nobody from serving."""
+        return ()
 
 
 class Policy(Protocol):

@@ -29,12 +29,12 @@ PROMPT_TOKENS, ANSWER_TOKENS = 320, 8
 
 def why_never(decision: Decision) -> str:
     """Why a turn is none to ask about, whatever that would save; empty for one that is."""
-    features = decision.signals.features
+    looks = decision.opinions.looks
     if decision.turn.kind is not TurnKind.ASK:
         return f"only a turn that begins is asked about, and this is a {decision.turn.kind}"
     if decision.decided_by != ESTIMATE:
         return "nothing was weighed: the tier is fixed"
-    if features is None:
+    if looks is None or looks.points_back:
         return "the words alone do not say what is to be done"
     return ""
 

@@ -20,8 +20,15 @@ class Regret(StrEnum):
     ASKED_AGAIN = "asked_again"
     INTERRUPTED = "interrupted"
     SWITCHED_MODEL = "switched_model"
-    ESCALATED = "escalated"
+    MOVED_UP = "moved_up"
+    """The router itself took the running turn from fast to deep."""
+    ASKED_FOR_DEEP = "asked_for_deep"
+    """After a turn on fast the person asked for deep."""
     OVERRODE = "overrode"
+
+
+_SAY_THE_SIZE = frozenset({Regret.OVERRODE, Regret.MOVED_UP, Regret.ASKED_FOR_DEEP})
+"""What a ledger knows of a turn that says more about it than the work in a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,15 @@ class Case:
     """The tier that served it, where a ledger says so."""
     arrival: Arrival | None = None
     kept: Kept | None = None
+    caller: str = ""
+    """Whose turn it was, where a ledger says so."""
+    places: tuple[int, ...] = ()
+    """Where its words are in the table of weights, where a ledger kept that and no text."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the person said with `tandem wrong` what it was."""
+        return self.weight > 1
 
 
 def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
@@ -70,9 +86,10 @@ def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
             continue
         other = min(near, key=lambda other: abs((other.at or 0.0) - at))
         others.remove(other)
-        is_override = other.weight > 1 or Regret.OVERRODE in other.regrets or Regret.ESCALATED in other.regrets
+        is_override = other.is_marked or not _SAY_THE_SIZE.isdisjoint(other.regrets)
         regrets = tuple(dict.fromkeys((*case.regrets, *other.regrets)))
-        yield replace(case, was=other.was, regrets=regrets, size=other.size if is_override else case.size, weight=other.weight)
+        size = other.size if is_override else case.size
+        yield replace(case, was=other.was, regrets=regrets, size=size, weight=other.weight, caller=other.caller)
     for others in waiting.values():
         yield from others
 

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from router.contract.decision import ESTIMATE
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
+from router.contract.features import unpack_places
 from router.contract.opinions import Lean
+from router.contract.personal import MARKED
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.choose import PERSONAL
@@ -25,7 +27,7 @@ from router.lab.regrets import is_asked_again
 from router.lab.requests import write_headers
 from router.settle.kept import ROW_COLUMNS, explain_row
 from router.stores.sqlite.files import connect_to_read
-from router.stores.sqlite.turns import read_misjudged
+from router.stores.sqlite.turns import read_misjudged, read_places
 
 _KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _LEFT = (Outcome.ABANDONED, Outcome.INTERRUPTED)
@@ -40,6 +42,8 @@ _OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first lin
 """How older entries, which have no ranks, word such an override."""
 _MISJUDGED_WEIGHT = 10
 """What a turn counts that the person marked as misjudged: nothing says it more plainly."""
+_UP = frozenset({Regret.MOVED_UP, Regret.ASKED_FOR_DEEP, Regret.ASKED_AGAIN})
+"""Signs that a turn was more than fast could do."""
 _MAX_LOG_ODDS = 20.0
 """More than this no policy may say."""
 
@@ -91,6 +95,8 @@ class _Turn:
     arrival: Arrival | None
     words: str
     id: str = ""
+    caller: str = ""
+    places: tuple[int, ...] = ()
     output_tokens: int = 0
     lacks_output: bool = False
     """Whether some answer came without a count of its tokens: then it is not known how much was written."""
@@ -116,6 +122,15 @@ class _Turn:
             self.lacks_output = True
 
 
+class _Marks(NamedTuple):
+    """What the ledger knows of turns outside their entries, by request."""
+
+    should_be: Mapping[str, Tier]
+    """The tier that the person said it should have had."""
+    places: Mapping[str, bytes]
+    """Where its words are in the table of weights."""
+
+
 @dataclass(slots=True)
 class LedgerTally:
     """What the ledger could tell."""
@@ -130,11 +145,11 @@ def read_ledger(path: Path, tally: LedgerTally) -> list[Case]:
     """Every turn, in the order in which they began. Raises `LedgerUnreadable`."""
     running: dict[tuple[str, str], list[_Turn | None]] = {}
     with _open(path) as database:
-        misjudged = read_misjudged(database)
+        marks = _Marks(read_misjudged(database), read_places(database))
         for row in map(_read_row, database.execute(_QUERY, (*_KINDS, *_OUTCOMES))):
             tally.entries += 1
             tally.sessions.add(str(row.session))
-            _note(row, running.setdefault((str(row.caller), str(row.session)), []), tally, misjudged)
+            _note(row, running.setdefault((str(row.caller), str(row.session)), []), tally, marks)
     cases = [case for turns in running.values() for case in _as_cases(turns)]
     return sorted(cases, key=lambda case: case.at or 0.0)
 
@@ -150,23 +165,24 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
         raise LedgerUnreadable(f"{path} is not a readable ledger: {error}") from error
 
 
-def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally, misjudged: Mapping[str, Tier]) -> None:
+def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally, marks: _Marks) -> None:
     """Take an entry into its session. None means a turn that cannot be read: its calls belong to no other turn."""
     explained = row.explained
     last = turns[-1] if turns else None
     if last is not None and last.tier == row.tier and _read_override(explained) == "session_scope":
         last.is_overridden = False  # what was asked for there holds here too: it was asked for the session
-    if row.turn_kind == TurnKind.TOOL_LOOP and turns:
+    if row.turn_kind == TurnKind.TOOL_LOOP:
         if last is not None:
             last.go_on(row)
-        return
+        return  # without a beginning it is no turn: its ask was refused, or is too old to be here
     try:
         turn = _read_turn(row, explained)
     except ValueError:
         turns.append(None)
         tally.unreadable += 1
         return
-    turn.misjudged = misjudged.get(turn.id)
+    turn.misjudged = marks.should_be.get(turn.id)
+    turn.places = unpack_places(marks.places.get(turn.id, b""))
     turns.append(turn)
     tally.with_text += turn.arrival is not None
 
@@ -192,6 +208,7 @@ def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
         arrival=arrival if kept.decided_by == ESTIMATE else None,
         words=as_text(explained.get("person_text")),
         id=str(row.id),
+        caller=str(row.caller),
         is_abandoned=row.outcome in _LEFT,
         is_cut_short=row.outcome == Outcome.CUT_SHORT,
     )
@@ -211,7 +228,7 @@ def _read_override(explained: JsonObject) -> str:
 
 def _read_kept(explained: JsonObject, kind: TurnKind) -> Kept:
     evidence = map(as_object, as_list(explained.get("evidence")))
-    leans = [item for item in evidence if item.get("kind") == "lean" and item.get("policy") != PERSONAL]
+    leans = [item for item in evidence if item.get("kind") == "lean" and not _is_fitted(item)]
     return Kept(
         opinions=tuple(Lean(_read_odds(item), str(item.get("because", ""))) for item in leans),
         prompt_tokens=as_count(explained.get("prompt_tokens")),
@@ -219,6 +236,11 @@ def _read_kept(explained: JsonObject, kind: TurnKind) -> Kept:
         kind=kind,
         weights=as_text(explained.get("weights")),
     )
+
+
+def _is_fitted(lean: JsonObject) -> bool:
+    """Whether a lean is what `tandem tune` fitted before: it is fitted again, and must not count twice."""
+    return lean.get("policy") == PERSONAL or as_text(lean.get("because")).startswith(MARKED)
 
 
 def _read_odds(evidence: Mapping[str, Json]) -> float:
@@ -260,6 +282,8 @@ def _as_cases(turns: Sequence[_Turn | None]) -> Iterator[Case]:
             was=turn.tier,
             arrival=turn.arrival,
             kept=turn.kept,
+            caller=turn.caller,
+            places=turn.places,
         )
 
 
@@ -269,14 +293,14 @@ def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> It
     if turn.is_abandoned:
         yield Regret.INTERRUPTED
     if turn.has_moved_up:
-        yield Regret.ESCALATED
+        yield Regret.MOVED_UP
     if following is None:
         return
     if turn.words and following.words and is_asked_again(turn.words, following.words):
         yield Regret.ASKED_AGAIN
     is_sent_up = following.is_overridden and corrects and turn.tier is Tier.FAST and following.tier is Tier.DEEP
     if is_sent_up and not turn.has_moved_up:
-        yield Regret.ESCALATED
+        yield Regret.ASKED_FOR_DEEP
 
 
 def _size(turn: _Turn, regrets: tuple[Regret, ...]) -> Size | None:
@@ -289,6 +313,6 @@ def _size(turn: _Turn, regrets: tuple[Regret, ...]) -> Size | None:
     if Regret.OVERRODE in regrets:
         return Size.LONG if turn.tier is Tier.DEEP else Size.QUICK
     size = size_of_work(0, turn.output_tokens)
-    if size is Size.LONG or Regret.ESCALATED in regrets or Regret.ASKED_AGAIN in regrets:
+    if size is Size.LONG or not _UP.isdisjoint(regrets):
         return Size.LONG
     return size if not turn.lacks_output and not turn.is_abandoned and not turn.is_cut_short else None

@@ -98,6 +98,7 @@ class SessionBuilder:
     def ask(self, words: str, at: float | None) -> None:
         """The person spoke. Ends the turn before."""
         self._end_turn()
+        self._edits = self._answer_chars = 0  # what was heard while no turn was open is nobody's
         self._open = PastTurn(words[:_MAX_WORDS], at, text_chars=self._chars, remembers_from=self._remembers_from)
         self._last_at = at
         self._chars += len(words)
@@ -130,6 +131,10 @@ class SessionBuilder:
         """The person broke the work off."""
         if self._open is not None:
             self._open = replace(self._open, was_interrupted=True)
+
+    def lose(self) -> None:
+        """A line that may have been an ask cannot be read: what follows is not the work of the turn before."""
+        self._end_turn()
 
     def compact(self) -> None:
         """The client forgot what was before."""

@@ -119,8 +119,8 @@ class _Conversation:
 
 def assume_work(decision: Decision) -> tuple[int, int]:
     """The calls that a turn of these words usually takes, and how many of them change a file."""
-    features = decision.signals.features
-    if features is None or (not features.has_task and not features.follows):
+    features, looks = decision.signals.features, decision.opinions.looks
+    if features is None or (not features.has_task and not (looks is not None and looks.points_back)):
         return _NOTHING
     words = decision.turn.person_text or ""
     if decision.turn.is_planning or _ASKS_FOR_WORDS.match(words):

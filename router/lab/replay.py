@@ -79,6 +79,7 @@ class Choice:
     because: str
     estimates: dict[Tier, Estimate]
     prompt_tokens: int
+    decided_by: str = ESTIMATE
 
 
 def quiet(house: House) -> House:
@@ -132,6 +133,7 @@ def _as_choice(decision: Decision) -> Choice:
         because=decision.because,
         estimates=estimates_of(weighing, decision.score, decision.economics),
         prompt_tokens=decision.prompt_tokens,
+        decided_by=decision.decided_by,
     )
 
 

@@ -1,16 +1,22 @@
-"""Fitting the prior and the personal offset to a history, and saying what that is worth on the part it has not seen."""
+"""Fitting to a history: rules for words that decide, the prior, the personal offset, and what marks teach.
+
+Rules and offset are fitted to the earlier part, and what they are worth is said of the part that they have not seen.
+"""
 
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from router.config.models import DecisionSettings
+from router.contract.personal import PersonalTable
 from router.contract.words import Tier
 from router.lab.cases import Case
+from router.lab.marks import Taught, fit_table, places_of
 from router.lab.past import Size
 from router.lab.replay import Choice
 from router.lab.report import regret_of
+from router.lab.rules import READ_CHARS, FoundRule, find_rules
 
 _LEAST_TURNS = 30
 """With fewer that are known to have been quick or long, nothing is fitted."""
@@ -19,6 +25,12 @@ _PRIOR_TURNS = 50.0
 _LEARNED_SHARE = 0.7
 _MAX_OFFSET = 3.0
 _RESAMPLES = 2_000
+RESAMPLINGS = 3 * _RESAMPLES
+"""How many steps `tune` says it has done, at most."""
+_RULES = "rules"
+"""The policy that follows the config's rules."""
+_MOST_TAUGHT_BY = 2_000
+"""Turns that are looked at next to the marked ones: the newest."""
 _BAND = (0.025, 0.975)
 _SHIPPED_BASE_RATE: float = DecisionSettings.model_fields["base_rate"].default
 
@@ -35,6 +47,18 @@ class Sample:
     size: Size
     weight: int = 1
     """How many turns it counts for: one that was marked as misjudged counts for more."""
+    words: str = ""
+    """What was typed, where that is known."""
+    places: tuple[int, ...] = ()
+    """Where its words are in the table of weights, where that was kept instead."""
+    caller: str = ""
+    is_ruled: bool = False
+    """Whether a rule of the config decides it: then its score says nothing."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the person said with `tandem wrong` what it was."""
+        return self.weight > 1
 
     @property
     def is_long(self) -> bool:
@@ -71,10 +95,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was fitted on the first part of a history, and what it would change on the rest."""
+    """What was fitted on the first part of a history, and what it would change on the rest.
+
+    Rules that help stay, whatever the offset does: where it may harm, the changes are those of the rules alone.
+    """
 
     present: Fit
     fitted: Fit
+    rules: tuple[FoundRule, ...]
+    offset_may_harm: bool
     learned_turns: int
     held_out_turns: int
     held_out_sessions: int
@@ -87,29 +116,118 @@ def as_sample(case: Case, choice: Choice) -> Sample | None:
     """A sample, if it is known what the turn was."""
     if case.size not in (Size.QUICK, Size.LONG):
         return None
-    return Sample(case.session, case.at or 0.0, choice.evidence, choice.threshold, choice.tier, case.size, case.weight)
+    return Sample(
+        case.session,
+        case.at or 0.0,
+        choice.evidence,
+        choice.threshold,
+        choice.tier,
+        case.size,
+        case.weight,
+        case.words[:READ_CHARS],
+        case.places,
+        case.caller,
+        choice.decided_by == _RULES,
+    )
 
 
-def tune(samples: Sequence[Sample], present: Fit) -> Tuning | None:
-    """Fit and measure. None with too little history to do either."""
+def teach(samples: Sequence[Sample], values: Fit, weights: str) -> Taught | None:
+    """The personal table of the marked turns whose words are known in some form. None without any."""
+    open_ones = [sample for sample in samples if sample.threshold is not None and (sample.places or sample.words)]
+    marks = [_with_places(sample) for sample in open_ones if sample.is_marked]
+    marks = [mark for mark in marks if mark.places]
+    if not marks:
+        return None
+    newest = sorted((sample for sample in open_ones if not sample.is_marked), key=lambda sample: sample.at)[-_MOST_TAUGHT_BY:]
+    others = [_with_places(sample) for sample in newest]
+    table = fit_table([*marks, *others], lambda sample: _room(sample, values), weights)
+    return Taught(
+        table=table,
+        marks=len(marks),
+        right_before=sum((tier_under(mark, values) is Tier.DEEP) is mark.is_long for mark in marks),
+        right_after=sum((tier_under(mark, values, table=table) is Tier.DEEP) is mark.is_long for mark in marks),
+        others=len(others),
+        others_moved=sum(tier_under(turn, values) is not tier_under(turn, values, table=table) for turn in others),
+    )
+
+
+def without_taught(samples: Sequence[Sample], taught: Taught | None) -> list[Sample]:
+    """The turns that the offset is fitted to: a mark that the table accounts for says nothing about all the others."""
+    if taught is None:
+        return list(samples)
+    return [sample for sample in samples if not sample.is_marked or not taught.table.weigh(_with_places(sample).places)]
+
+
+def _with_places(sample: Sample) -> Sample:
+    return sample if sample.places or not sample.words else replace(sample, places=places_of(sample.words))
+
+
+def _room(sample: Sample, values: Fit) -> float:
+    """How far above the line between the tiers a turn is, in log-odds."""
+    return values.log_odds + sample.evidence - _logit(min(1 - 1e-6, max(1e-6, sample.threshold or 0.5)))
+
+
+def tune(samples: Sequence[Sample], present: Fit, advance: Callable[[int], None] = lambda _: None) -> Tuning | None:
+    """Fit and measure. None with too little history to do either. `advance` is told of every step of the measuring."""
     learned, held_out = split(samples)
     if len(samples) < _LEAST_TURNS or not learned or not held_out:
         return None
-    fitted = fit(learned)
-    sessions: dict[str, list[Sample]] = {}
-    for sample in held_out:
-        sessions.setdefault(sample.session, []).append(sample)
-    groups = list(sessions.values())
+    unruled = fit([sample for sample in learned if not sample.is_ruled])
+    rules = tuple(find_rules(learned, held_out, lambda sample: _open_tier(sample, unruled)))
+    fitted = fit([sample for sample in learned if not _is_ruled(sample, rules)]) if rules else unruled
+    groups = _by_session(held_out)
+    # A score says nothing where a rule decides.
+    scored = _by_session([sample for sample in held_out if not _is_ruled(sample, rules)])
+    before, after = Way(present), Way(fitted, rules)
+    offset_may_harm = _compare(groups, Way(present, rules), after, _regret_per_100, advance).may_harm
+    if rules and offset_may_harm:
+        after = Way(present, rules)
     return Tuning(
         present=present,
         fitted=fitted,
+        rules=rules,
+        offset_may_harm=offset_may_harm,
         learned_turns=len(learned),
         held_out_turns=len(held_out),
         held_out_sessions=len(groups),
-        moved=sum(tier_under(sample, present) is not tier_under(sample, fitted) for sample in held_out),
-        regret_per_100=_compare(groups, present, fitted, _regret_per_100),
-        log_loss=_compare(groups, present, fitted, _log_loss),
+        moved=sum(before.tier_of(sample) is not after.tier_of(sample) for sample in held_out),
+        regret_per_100=_compare(groups, before, after, _regret_per_100, advance),
+        log_loss=_compare(scored, before, after, _log_loss, advance),
     )
+
+
+def _by_session(samples: Sequence[Sample]) -> list[list[Sample]]:
+    sessions: dict[str, list[Sample]] = {}
+    for sample in samples:
+        sessions.setdefault(sample.session, []).append(sample)
+    return list(sessions.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of choosing."""
+
+    fit: Fit
+    rules: tuple[FoundRule, ...] = ()
+
+    def tier_of(self, sample: Sample) -> Tier:
+        """The tier of a turn. The first rule counts; what nothing can change stays."""
+        rule = _find_rule(sample, self.rules)
+        return tier_under(sample, self.fit) if rule is None else rule.tier
+
+
+def _find_rule(sample: Sample, rules: Sequence[FoundRule]) -> FoundRule | None:
+    if sample.threshold is None or not rules:
+        return None
+    return next((rule for rule in rules if rule.holds_for(sample.words)), None)
+
+
+def _is_ruled(sample: Sample, rules: Sequence[FoundRule]) -> bool:
+    return sample.is_ruled or _find_rule(sample, rules) is not None
+
+
+def _open_tier(sample: Sample, values: Fit) -> Tier | None:
+    return None if sample.threshold is None else tier_under(sample, values)
 
 
 def say_what_lacks(samples: Sequence[Sample]) -> str:
@@ -159,11 +277,12 @@ def fit(samples: Sequence[Sample]) -> Fit:
     return Fit(round(base_rate, 3), round((low + high) / 2, 3) + 0.0)
 
 
-def tier_under(sample: Sample, values: Fit) -> Tier:
+def tier_under(sample: Sample, values: Fit, *, table: PersonalTable | None = None) -> Tier:
     """The tier under other values, by the score at which it changes. What no score changes stays."""
     if sample.threshold is None:
         return sample.tier
-    return Tier.FAST if sigmoid(values.log_odds + sample.evidence) < sample.threshold else Tier.DEEP
+    taught = table.weigh(sample.places) if table is not None else 0.0
+    return Tier.FAST if sigmoid(values.log_odds + sample.evidence + taught) < sample.threshold else Tier.DEEP
 
 
 def sigmoid(log_odds: float) -> float:
@@ -175,27 +294,36 @@ def _logit(share: float) -> float:
     return math.log(share / (1 - share))
 
 
-def _regret_per_100(sample: Sample, values: Fit) -> float:
-    return 100 * regret_of(tier_under(sample, values), sample.size)
+def _regret_per_100(sample: Sample, way: Way) -> float:
+    return 100 * regret_of(way.tier_of(sample), sample.size)
 
 
-def _log_loss(sample: Sample, values: Fit) -> float:
-    chance = sigmoid(values.log_odds + sample.evidence)
+def _log_loss(sample: Sample, way: Way) -> float:
+    chance = sigmoid(way.fit.log_odds + sample.evidence)
     return -math.log(max(1e-9, chance if sample.is_long else 1 - chance))
 
 
-def _compare(groups: list[list[Sample]], present: Fit, fitted: Fit, loss: Callable[[Sample, Fit], float]) -> Change:
+def _compare(
+    groups: list[list[Sample]],
+    before: Way,
+    after: Way,
+    loss: Callable[[Sample, Way], float],
+    advance: Callable[[int], None],
+) -> Change:
     """The mean loss before and after, and the band of the change over resampled sessions."""
+    if not groups:
+        return Change(0.0, 0.0, 0.0, 0.0)
     sums = [
-        (math.fsum(loss(sample, present) for sample in group), math.fsum(loss(sample, fitted) for sample in group), len(group))
+        (math.fsum(loss(sample, before) for sample in group), math.fsum(loss(sample, after) for sample in group), len(group))
         for group in groups
     ]
-    before, after, turns = (math.fsum(column) for column in zip(*sums, strict=True))
+    old, new, turns = (math.fsum(column) for column in zip(*sums, strict=True))
     chance = random.Random(0)  # noqa: S311  the same history gives the same band
     changes = []
     for _ in range(_RESAMPLES):
         drawn = chance.choices(sums, k=len(sums))
-        changes.append(math.fsum(new - old for old, new, _ in drawn) / sum(count for _, _, count in drawn))
+        changes.append(math.fsum(late - early for early, late, _ in drawn) / sum(count for _, _, count in drawn))
+        advance(1)
     changes.sort()
     low, high = (changes[min(len(changes) - 1, int(share * len(changes)))] for share in _BAND)
-    return Change(before / turns, after / turns, low, high)
+    return Change(old / turns, new / turns, low, high)

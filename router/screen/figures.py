@@ -1,5 +1,6 @@
 """Times, money and counts as Tandem prints them: 0.9s, 2m04, $0.004, 84k. One style for the screen and for every table."""
 
+import math
 import time
 
 UNKNOWN = "-"
@@ -20,14 +21,20 @@ def duration(seconds: float | None) -> str:
     return f"{hours}h{minutes % 60:02d}" if hours < 24 else f"{hours // 24}d{hours % 24:02d}"
 
 
-def money(usd: float | None, *, is_part: bool = False) -> str:
+def money(usd: float | None, *, is_part: bool = False, is_short: bool = False) -> str:
     """An amount: more digits for a small one, since most turns cost less than a cent. A plus marks what is not all of it.
 
-    Nothing is known of a sum of which only what costs nothing is known.
+    Nothing is known of a sum of which only what costs nothing is known. A short one has six characters (up to $9,999): one
+    below a tenth of a cent goes without its zero.
     """
     if usd is None or (is_part and not usd):
         return UNKNOWN
     more = "+" if is_part else ""
+    if 0 < usd < 0.00095:
+        if is_short:
+            return f"${usd:.4f}{more}".replace("$0", "$") if usd >= 0.00005 else f"<.0001{more}"
+        digits = 1 - math.floor(math.log10(usd))
+        return f"${usd:.{min(digits, 12)}f}{more}"
     if usd < 0.0995:
         return f"${usd:.3f}{more}"
     return f"${usd:.2f}{more}" if usd < 99.995 else f"${usd:,.0f}{more}"

@@ -3,7 +3,6 @@
 from msgspec.structs import replace
 
 from router.contract.decision import Decision
-from router.contract.opinions import Lean
 from router.contract.request import RequestView
 from router.contract.session import SessionSnapshot, SessionState
 from router.contract.signals import Turn
@@ -50,7 +49,7 @@ def move(state: SessionState, session: SessionSnapshot, decision: Decision, serv
     rose = position.is_running and position.tier is Tier.FAST and tier is Tier.DEEP
     # Another request of the same turn may have moved it up since this one looked.
     was_raised = state is not session.state and state.turn == mark and state.has_escalated
-    looks = _name_turn(decision)
+    looks = decision.opinions.looks
     return state.with_turn(
         mark,
         Tier.DEEP if was_raised else tier,
@@ -60,11 +59,6 @@ def move(state: SessionState, session: SessionSnapshot, decision: Decision, serv
         ask=state.ask if looks is None else looks.log_odds if looks.goes_on is None else looks.goes_on,
         is_planned=state.is_planned if looks is None else looks.wants_plan,
     )
-
-
-def _name_turn(decision: Decision) -> Lean | None:
-    """The opinion that says what the turn looks like."""
-    return next((lean for _, lean in decision.opinions.leans if lean.names_turn), None)
 
 
 def higher_of(decided: Tier, served: Tier) -> Tier:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from router.contract.decision import Decision
 from router.contract.entry import Attempt, Entry, Line
 from router.contract.exchange import Exchange
 from router.contract.facts import (
@@ -21,11 +22,14 @@ from router.contract.facts import (
     Replayed,
     Settled,
 )
-from router.contract.words import Outcome
+from router.contract.features import pack_places
+from router.contract.words import Outcome, TurnKind
 from router.dialects.headers import because_served
 from router.settle.kept import keep_decision
 
 _MAX_TEXT_BYTES = 1 << 20
+_BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
+"""What a person types, at the beginning of a turn."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -95,10 +99,20 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     )
     answer = settled.answer
     kept = keep_decision(decision, because, opened.dropped or (), waits, keeps_text=answer is not None) if decision else None
-    entry = Entry(line, kept, _encode(attempts).decode(), None, None, turn.person_text)
+    places = _places_of(decision) if kind in _BEGINS else None
+    entry = Entry(line, kept, _encode(attempts).decode(), None, None, turn.person_text, places)
     if answer is None:
         return entry
     return replace(entry, prompt_text=_text(view.raw) if view else None, answer_text=_text(answer) if answer else None)
+
+
+def _places_of(decision: Decision | None) -> bytes | None:
+    """Where the words of an ask are in the table of weights. Words that only point back at another turn teach nothing."""
+    features = decision.signals.features if decision else None
+    if decision is None or features is None or not features.has_task:
+        return None
+    looks = decision.opinions.looks
+    return None if looks is not None and looks.points_back else pack_places(features.pieces)
 
 
 def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:

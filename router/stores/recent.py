@@ -20,7 +20,7 @@ Explain = Callable[[Row], JsonObject | None]
 
 def row_of(entry: Entry) -> Row:
     """The values of a line's columns, then those of the entry's own: decision and attempts as JSON, prompt and answer."""
-    return astuple(entry.line)[:-1] + astuple(entry)[1:-1]
+    return (*astuple(entry.line)[:-1], entry.decision, entry.attempts, entry.prompt_text, entry.answer_text)
 
 
 class RecentEntries:

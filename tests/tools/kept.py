@@ -54,7 +54,11 @@ ATTEMPTS = '[{"target":"spark","status":200,"error":null,"seconds":0.1}]'
 
 def make_entry(name: str = "req_1", caller: Caller = LOCAL, **more) -> Entry:
     """An entry of a served request, with a decision in few words: of its line, whatever a test names."""
-    own = {key: more.pop(key) for key in ("decision", "attempts", "person_text", "prompt_text", "answer_text") if key in more}
+    own = {
+        key: more.pop(key)
+        for key in ("decision", "attempts", "person_text", "prompt_text", "answer_text", "places")
+        if key in more
+    }
     line = replace(LINE, **{"id": name, "at": time.time(), "caller": caller.name, **more})
     typed = f"typed for {name}"
     kept = json.dumps({"decided_by": "estimate", "person_text": typed if "prompt_text" in own else None})

@@ -3,6 +3,7 @@
 import math
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,6 +19,8 @@ _HEAD_LINES = 60
 _ODDITIES = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """What a file that others wrote may bring about."""
 _BEGINNING_CHARS = 80
+_Key = tuple[str, str, str, int]
+"""By what a turn is known again: its client, its session, how it begins, and its second or how often that was said."""
 _READERS: dict[str, Callable[[Path, Tally], Iterator[PastSession]]] = {
     "codex": codex.read,
     "claude-code": claude_code.read,
@@ -35,15 +38,18 @@ class LogFile:
 
 
 def usual_places() -> tuple[Path, ...]:
-    """Where clients leave their logs: in the home folder, and in the folder that we stand in."""
+    """Where clients leave their logs: in the home folder or where they were told to, and in the folder that we stand in."""
     home = Path(os.path.expanduser("~"))  # unlike `Path.home`, this is an answer where there is no home, too
-    return (home / ".codex" / "sessions", home / ".claude" / "projects", Path(".specstory/history"), Path(_AIDER_FILE))
+    codex = Path(os.environ.get("CODEX_HOME") or home / ".codex")
+    claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    in_home = (codex / "sessions", codex / "archived_sessions", claude / "projects")
+    return (*in_home, Path(".specstory/history"), Path(_AIDER_FILE))
 
 
 def find_logs(places: Iterable[Path], tally: Tally) -> list[LogFile]:
     """The files at these places: a client's own logs before what SpecStory took down of it, and the oldest first.
 
-    Folders are walked; links to folders are not, so no walk is endless.
+    Folders are walked. A link to a folder is followed right below a place only, so no walk is endless.
     """
     found: dict[Path, tuple[float, LogFile]] = {}
     for place in places:
@@ -66,6 +72,15 @@ def _walk(place: Path) -> Iterator[Path]:
     if not place.is_dir():
         yield place
         return
+    yield from _walk_folder(place)
+    for name in sorted(os.listdir(place)) if os.access(place, os.R_OK) else ():
+        linked = place / name
+        # A project's folder may be a link; one that leads back up would be walked twice.
+        if linked.is_symlink() and linked.is_dir() and not place.resolve().is_relative_to(linked.resolve()):
+            yield from _walk_folder(linked)
+
+
+def _walk_folder(place: Path) -> Iterator[Path]:
     for folder, inner, names in os.walk(place, followlinks=False):
         inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
         for name in sorted(names):
@@ -76,7 +91,7 @@ def _walk(place: Path) -> Iterator[Path]:
 
 def read_logs(files: Iterable[LogFile], tally: Tally) -> Iterator[PastSession]:
     """The sessions of all files, one at a time. A turn that an earlier file told already is left out."""
-    told: set[tuple[str, int, str]] = set()
+    told: set[_Key] = set()
     for log in files:
         for session in _read_log(log.path, tally):
             fresh = _leave_out_told(session, told, tally)
@@ -115,19 +130,28 @@ def recognise(path: Path) -> str | None:
     return "specstory" if specstory.looks_like(head) else None
 
 
-def _leave_out_told(session: PastSession, told: set[tuple[str, int, str]], tally: Tally) -> PastSession:
+def _leave_out_told(session: PastSession, told: set[_Key], tally: Tally) -> PastSession:
     """Clients copy a session's beginning into the file of its continuation, and SpecStory takes down what they log too.
 
-    The same second and the same beginning make a turn the same: SpecStory writes whole seconds, and may lay words out anew.
+    The same second and the same beginning make a turn the same: SpecStory writes whole seconds, and may lay words out in
+    another way. So do the same session and the same words, as often as they were said there: of one session SpecStory leaves
+    two files, one of which has no seconds.
     """
     repeated = set()
+    said: Counter[str] = Counter()
+    keys: list[_Key] = []
     for index, turn in enumerate(session.turns):
-        if turn.at is None or session.client == "aider":
+        if session.client == "aider":
             continue
-        key = (session.client, math.floor(turn.at), " ".join(turn.words.split())[:_BEGINNING_CHARS])
-        if key in told:
+        beginning = " ".join(turn.words.split())[:_BEGINNING_CHARS]
+        said[beginning] += 1
+        own: list[_Key] = [(session.client, session.id, beginning, said[beginning])]
+        if turn.at is not None:
+            own.append((session.client, "", beginning, math.floor(turn.at)))
+        if not told.isdisjoint(own):
             repeated.add(index)
-        told.add(key)
+        keys += own
+    told.update(keys)
     if not repeated:
         return session
     tally.repeated_turns += len(repeated)

@@ -1,5 +1,6 @@
 """Claude Code: `~/.claude/projects/<folder>/<session>.jsonl`, one session each."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ _CLIENT = next(client for client in CLIENTS if client.name == "claude-code")
 _INTERRUPTED = "[Request interrupted by user"
 _OWN_COMMAND = ("<bash-input>", "<bash-stdout>", "<bash-stderr>")
 """What the person ran themselves, or what came of it: nothing that they asked of the model."""
+_NO_ASK = re.compile(rb'"(?:tool_result|tool_use|assistant|system|summary|api-request|toolUseResult)"')
+"""What a broken line holds that is no ask."""
 _USED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -26,7 +29,7 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
     """The session of a project log. Lines of a sidechain are a subagent's."""
     scribe = SessionBuilder(path.stem, _CLIENT.name)
     is_side = False
-    for line in read_objects(path, tally):
+    for line in read_objects(path, tally, lambda broken: None if _NO_ASK.search(broken) else scribe.lose()):
         if line.get("isSidechain"):
             is_side = True
         elif line.get("type") == "user":

@@ -1,5 +1,6 @@
 """Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, one session each."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ _CLIENT = next(client for client in CLIENTS if client.name == "codex")
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call"})
 _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _PATCH_MARK = "*** Begin Patch"
+_NO_ASK = re.compile(rb'"(?:event_msg|turn_context|reasoning|assistant|[a-z_]+_call(?:_output)?)"')
+"""What a broken line holds that is no ask."""
 
 
 def looks_like(first: JsonObject) -> bool:
@@ -24,7 +27,7 @@ def looks_like(first: JsonObject) -> bool:
 def read(path: Path, tally: Tally) -> Iterator[PastSession]:
     """The session of a rollout file. A subagent's session is not one of the person's."""
     scribe = SessionBuilder(path.stem, _CLIENT.name)
-    for line in read_objects(path, tally):
+    for line in read_objects(path, tally, lambda broken: None if _NO_ASK.search(broken) else scribe.lose()):
         at = read_time(line.get("timestamp"))
         payload = as_object(line.get("payload"))
         match line.get("type"):

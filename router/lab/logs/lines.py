@@ -52,8 +52,8 @@ def read_lines(path: Path, tally: Tally) -> Iterator[bytes]:
             yield line
 
 
-def read_objects(path: Path, tally: Tally) -> Iterator[JsonObject]:
-    """The objects of a file with one on each line. What is no object, such as a line half written, is counted."""
+def read_objects(path: Path, tally: Tally, lose: Callable[[bytes], None] = lambda _: None) -> Iterator[JsonObject]:
+    """The objects of a file with one on each line. What is no object, such as a line half written, is counted and lost."""
     for line in read_lines(path, tally):
         if not line.strip():
             continue
@@ -61,6 +61,7 @@ def read_objects(path: Path, tally: Tally) -> Iterator[JsonObject]:
             value = orjson.loads(line)
         except orjson.JSONDecodeError:
             tally.broken_lines += 1
+            lose(line)
             continue
         if isinstance(value, dict):
             yield value

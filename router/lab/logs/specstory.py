@@ -1,4 +1,4 @@
-"""SpecStory: `.specstory/history/*.md`, one session each, of whatever client it watched."""
+"""SpecStory: `.specstory/history/*.md`, one session each, of whatever client it watched. Some sessions are in two files."""
 
 import re
 from collections.abc import Iterator
@@ -7,15 +7,22 @@ from pathlib import Path
 from router.contract.request import Message
 from router.lab.logs.lines import Tally, read_texts, read_time
 from router.lab.past import PastSession, SessionBuilder
-from router.sessions.clients import CLIENTS, UNKNOWN_CLIENT, Client
+from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT, Client
 from router.sessions.words import words_of
 
 _HEADING = re.compile(r"^_\*\*(User|Agent|Assistant)\b([^*]*)\*\*_\s*$")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?Z?")
 _TOOL = re.compile(r'<tool-use\b[^>]*?data-tool-type="([^"]*)"[^>]*?data-tool-name="([^"]*)"')
 _OLD_TOOL = re.compile(r"^(?:<summary>)?Tool use: \*\*([^*]+)\*\*")
-_WATCHED = re.compile(r"<!--\s*(.+?) Session ")
-_NAMES = {"claude code": "claude-code", "codex cli": "codex", "codex": "codex"}
+_WATCHED = re.compile(r"<!--\s*(.+?) Session\s+([^\s()<>]*)")
+_NAMES = {
+    "claude code": "claude-code",
+    "codex cli": "codex",
+    "cursoride": "cursor",
+    "cursor-ide": "cursor",
+    "cursor ide": "cursor",
+}
+"""How SpecStory calls clients, over the years, where that is not their name here."""
 
 
 def looks_like(head: str) -> bool:
@@ -30,8 +37,9 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
     said: list[str] = []
     for line in read_texts(path, tally):
         if not speaker and (watched := _WATCHED.search(line)):
-            client = _find_client(watched.group(1))
-            scribe.client = client.name if client is not UNKNOWN_CLIENT else watched.group(1).lower().replace(" ", "-")
+            name = _name_of(watched.group(1))
+            client = BY_NAME.get(name, UNKNOWN_CLIENT)
+            scribe.client, scribe.session_id = name, watched.group(2) or scribe.session_id
         heading = None if is_in_tool else _HEADING.match(line)
         if heading:
             _end_block(scribe, client, speaker, said, at)
@@ -48,9 +56,9 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
         yield session
 
 
-def _find_client(watched: str) -> Client:
-    name = _NAMES.get(watched.lower().strip(), "")
-    return next((client for client in CLIENTS if client.name == name), UNKNOWN_CLIENT)
+def _name_of(watched: str) -> str:
+    name = watched.lower().strip()
+    return _NAMES.get(name, name.replace(" ", "-"))
 
 
 def _read_speaker(heading: re.Match[str]) -> str:

@@ -22,13 +22,14 @@ _INSERT = (
     f"INSERT INTO entries ({_EXPLAINED}, prompt_text, answer_text)"  # noqa: S608  fixed names
     f" VALUES ({', '.join('?' * (len(COLUMNS) + 4))}) ON CONFLICT (id) DO NOTHING"
 )
+_INSERT_PLACES = "INSERT INTO places (request_id, at, caller, places) VALUES (?, ?, ?, ?)"
 
 
 class SqliteEntries:
     """Keeps entries for so many days."""
 
-    def __init__(self, writer: SqliteWriter, *, keep_days: int, explain: Explain) -> None:
-        self._writer, self._keep_days, self._explain = writer, keep_days, explain
+    def __init__(self, writer: SqliteWriter, *, keep_days: int, explain: Explain, keeps_places: bool = True) -> None:
+        self._writer, self._keep_days, self._explain, self._keeps_places = writer, keep_days, explain, keeps_places
         self._reader = SqliteReader(writer.path)
         self._recent = RecentEntries()
         writer.attach(self, self._forget_old)
@@ -43,6 +44,9 @@ class SqliteEntries:
         if prompt is not None or answer is not None:
             size += len(prompt or "") + len(answer or "")
         self._writer.append(Row(_INSERT, row_of(entry), size))
+        if entry.places is not None and self._keeps_places:
+            line = entry.line
+            self._writer.append(Row(_INSERT_PLACES, (line.id, line.at, line.caller, entry.places), len(entry.places)))
 
     async def find_decision(self, request_id: str, caller: Caller) -> Mapping[str, Json] | None:
         """The explanation of a request: from memory if it is recent, else one keyed read."""
@@ -64,5 +68,6 @@ class SqliteEntries:
         if database.execute(statement, (oldest, _DELETED_AT_ONCE)).rowcount == _DELETED_AT_ONCE:
             return True
         database.execute("DELETE FROM misjudged WHERE at < ?", (oldest,))
+        database.execute("DELETE FROM places WHERE at < ?", (oldest,))
         forget_copies(self._writer.path, oldest)
         return False

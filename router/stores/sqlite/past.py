@@ -22,6 +22,13 @@ _WRITTEN_SECONDS = 0.3
 """A router writes what it holds every 0.2 s."""
 _BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
 _PERSONS = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}', '{TurnKind.TOOL_LOOP}')"
+_IS_TURN = f"turn_kind IN {_BEGIN} AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}')"
+"""A turn in which a model worked. One that was refused or failed is sent again, and would count twice."""
+_ASKED_FOR = (
+    f"SELECT count(*) FROM entries WHERE at >= ? AND {_IS_TURN}"  # noqa: S608  fixed names
+    # Far quicker than reading the JSON of every row, and the same: inside a text its quotes would be escaped.
+    """ AND instr(decision, '"decided_by":"override"')"""
+)
 _MOST_ROWS = 20_000
 """How far back to look for the beginning of the newest turns."""
 _NEWEST = (
@@ -47,14 +54,14 @@ _NAMES = "SELECT session FROM entries WHERE at >= ? AND session IS NOT NULL ORDE
 _UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
 """A call that used tokens, and whose cost is not known."""
 _SESSIONS = f"""
-    SELECT caller, session, max(client), min(at), max(at + duration_ms / 1000), count(*), sum(turn_kind IN {_BEGIN}),
-        sum(turn_kind IN {_BEGIN} AND tier = '{Tier.FAST}'), sum(turn_kind IN {_BEGIN} AND tier = '{Tier.DEEP}'),
+    SELECT caller, session, max(client), min(at), max(at + duration_ms / 1000), count(*), sum({_IS_TURN}),
+        sum({_IS_TURN} AND tier = '{Tier.FAST}'), sum({_IS_TURN} AND tier = '{Tier.DEEP}'),
         sum(input_tokens), sum(output_tokens), sum(cost_usd), sum({_UNPRICED}),
         sum(duration_ms) / 1000
     FROM entries WHERE at >= ? AND session IN ({{marks}}) GROUP BY caller, session ORDER BY max(sequence) DESC LIMIT ?
 """  # noqa: S608  fixed names
 _SUMS = f"""
-    SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum(turn_kind IN {_BEGIN}), count(*), sum(input_tokens),
+    SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum({_IS_TURN}), count(*), sum(input_tokens),
         sum(output_tokens), sum(cost_usd), sum({_UNPRICED}), sum(duration_ms) / 1000,
         sum(ttft_ms) / 1000, count(ttft_ms), sum(outcome IN ('{Outcome.ABANDONED}', '{Outcome.INTERRUPTED}')),
         sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}')
@@ -162,6 +169,8 @@ class Sums(NamedTuple):
     expected: list[ExpectedSums]
     moved_up: int
     marked_wrong: int
+    asked_for: int
+    """Turns whose tier the person asked for."""
 
 
 def wait_for_writer(path: Path) -> None:
@@ -218,12 +227,12 @@ def read_sessions(path: Path, since: float, most: int) -> list[SessionSums]:
 
 def read_sums(path: Path, since: float) -> Sums:
     """Everything, by day, client and tier. Raises `StoreUnusable`."""
-    queries = (_SUMS, _EXPECTED, _WAYS.format(sessions="IS NOT NULL"))
-    calls, expected, ways = _read_beside(path, queries, (since,))
+    queries = (_SUMS, _EXPECTED, _WAYS.format(sessions="IS NOT NULL"), _ASKED_FOR)
+    calls, expected, ways, ((asked_for,),) = _read_beside(path, queries, (since,))
     with _open(path) as database:
         marked = _count_marks(database, since)
     moved = sum(_count_moved(way) for _, way in ways)
-    return Sums([CallSums(*row) for row in calls], [ExpectedSums(*row) for row in expected], moved, marked)
+    return Sums([CallSums(*row) for row in calls], [ExpectedSums(*row) for row in expected], moved, marked, asked_for)
 
 
 def _count_moved(way: str) -> int:

@@ -91,6 +91,12 @@ def unmark_misjudged(path: Path, turn: RecordedTurn) -> bool:
             return False  # a ledger that an older Tandem began has no such table yet
 
 
+def has_places(path: Path, turn: RecordedTurn) -> bool:
+    """Whether it is still known where the words of a turn are in the table of weights. Raises `StoreUnusable`."""
+    with _open(path) as database:
+        return database.execute("SELECT 1 FROM places WHERE request_id = ?", (turn.id,)).fetchone() is not None
+
+
 def read_misjudged(database: sqlite3.Connection) -> dict[str, Tier]:
     """Every mark: by request, the tier that would have been right."""
     try:
@@ -98,6 +104,15 @@ def read_misjudged(database: sqlite3.Connection) -> dict[str, Tier]:
     except sqlite3.OperationalError:
         return {}  # a ledger that an older Tandem began has no such table yet
     return {str(name): Tier(tier) for name, tier in rows if tier in tuple(Tier)}
+
+
+def read_places(database: sqlite3.Connection) -> dict[str, bytes]:
+    """Where the words of the newest and the marked turns are in the table of weights, by request."""
+    try:
+        rows = database.execute("SELECT request_id, places FROM places").fetchall()
+    except sqlite3.OperationalError:
+        return {}  # a ledger that an older Tandem began has no such table yet
+    return {str(name): places for name, places in rows if isinstance(places, bytes)}
 
 
 @contextlib.contextmanager

@@ -29,5 +29,7 @@ def here(folder, monkeypatch):
 def home(folder, monkeypatch):
     """A home that is also the folder we stand in, with a config of simulated tiers."""
     monkeypatch.setenv("HOME", str(folder))
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
     (folder / "config.yaml").write_text(SIMULATED)
     return folder

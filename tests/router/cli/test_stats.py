@@ -1,12 +1,15 @@
 """`tandem stats`."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from router.cli import main
 from router.contract.words import Outcome, Tier, TurnKind
 from tests.conftest import SIMULATED
+from tests.router.cli.recorded import record_turns
 from tests.router.screen.test_against import keep
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
@@ -90,3 +93,20 @@ def test_an_empty_ledger_says_so(here, capsys):
 
     assert main(["stats"]) == 1
     assert "no turns in the ledger yet" in capsys.readouterr().err
+
+
+def test_stats_and_replay_count_the_same_turns_and_moves(folder, capsys):
+    record_turns(folder, "fix the typo", "rename a to b", "add a test for it", "fix the other typo", calls=3)
+    with closing(sqlite3.connect(folder / "test.db")) as database, database:
+        database.execute("UPDATE entries SET outcome = 'FAILED' WHERE id = 'req_1'")
+        database.execute("UPDATE entries SET outcome = 'SUPERSEDED' WHERE id = 'req_2'")
+        database.execute("UPDATE entries SET session = 'begun before' WHERE id = 'req_call_1'")
+        database.execute("UPDATE entries SET tier = 'deep', target = 'simulated-deep' WHERE id = 'req_call_3'")
+
+    assert main(["stats", "--json"]) == 0
+    stats = json.loads(capsys.readouterr().out)
+    assert main(["replay", "--ledger", "--json"]) == 0
+    replay = json.loads(capsys.readouterr().out)
+
+    assert (stats["total"]["turns"], replay["total"]["turns"]) == (2, 2)
+    assert (stats["regrets"]["moved_up"], replay["regrets"]["moved_up"]) == (1, 1)

@@ -1,6 +1,7 @@
 """What `tandem tune` writes and keeps, and what it says when there is nothing to fit."""
 
 import json
+import random
 import signal
 import sqlite3
 from contextlib import closing
@@ -264,3 +265,163 @@ def test_tune_apply_without_a_file_of_ones_own_says_so(home, capsys):
 
     assert main(["tune", "logs", "--apply", "--force"]) == 2
     assert "no config file to write to" in capsys.readouterr().err
+
+
+def write_person(folder: Path) -> None:
+    """400 turns of somebody whose "deploy" is always long and whose "docs" are always quick, in other words than usual."""
+    chance = random.Random(5)
+    parts = [
+        f"{adjective} {noun}" for adjective in ("old", "new", "small", "big") for noun in ("api", "page", "worker", "form")
+    ]
+    for number in range(80):
+        told = []
+        for turn in range(5):
+            is_long, part = chance.random() < 0.5, chance.choice(parts)
+            words = f"deploy the {part}" if is_long else f"write all docs of the {part} from scratch"
+            told.append(Told(f"{words}, round {number} {turn}", ("Edit",) * (8 if is_long else 1)))
+        (folder / f"rollout-{number}.jsonl").write_text(codex_log(told, BEGAN + timedelta(hours=number), id=f"s{number}"))
+
+
+def share_right(capsys) -> float:
+    assert main(["replay", "logs", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["total"]["after"]["accuracy"]
+
+
+def test_two_rules_learn_a_person_whom_no_offset_can(home, capsys):
+    (home / "logs").mkdir()
+    write_person(home / "logs")
+    (home / "config.yaml").write_text(f"{SIMULATED}rules: []  # mine\n#  - {{an: example}}\n")
+    before = share_right(capsys)
+    assert main(["tune", "logs", "--json"]) == 0
+    regret = json.loads(capsys.readouterr().out)["regret_per_100"]
+    assert regret["before"] > 80
+    assert regret["after"] < 3
+
+    assert main(["tune", "logs", "--apply"]) == 0
+
+    told = capsys.readouterr()
+    assert "deploy → deep: right in " in told.out
+    assert "docs   → fast: right in " in told.out
+    text = (home / "config.yaml").read_text()
+    found = [(rule["when"]["words"], rule["tier"]) for rule in yaml.safe_load(text)["rules"]]
+    assert sorted(found) == [("deploy", "deep"), ("docs", "fast")]
+    assert "rules:  # mine\n" in text
+    assert text.count("# tandem tune, ") == 2
+    assert "decision:" not in text
+    assert before < 0.7
+    assert share_right(capsys) > 0.98
+
+    assert main(["tune", "logs", "--apply"]) == 0
+    assert "nothing was written" in capsys.readouterr().err
+    assert (home / "config.yaml").read_text() == text
+
+
+MARKED = "fix the typo in the zanzibar banner"
+OTHERS = ["fix the typo", "fix the typo in the readme", "rename a to b", "bump the version to 1.4.2", "run the linter"]
+
+
+@pytest.fixture
+def marked(home, capsys):
+    """A ledger of quick asks, of which some were marked for deep."""
+    names = record_turns(home, *[MARKED] * 4, *OTHERS)
+    for name in names[:4]:
+        assert main(["wrong", "deep", name]) == 0
+    capsys.readouterr()
+    return home
+
+
+def decide(capsys, words: str) -> tuple[str, str]:
+    capsys.readouterr()
+    assert main(["explain", "--json", words]) == 0
+    told = json.loads(capsys.readouterr().out)
+    return told["tier"], told["because"]
+
+
+def test_marks_move_asks_like_the_marked_one_and_no_other(marked, capsys):
+    assert main(["tune", "--ledger", "--apply"]) == 0
+
+    told = capsys.readouterr()
+    assert "marked turns    0 → 4 of 4 where you said (1 kind of ask)" in told.out
+    assert "other turns     0 of 5 change their tier with them" in told.out
+    assert "to undo: tandem tune --forget" in told.err
+    for words in (MARKED, f"{MARKED} please", "fix this typo in the zanzibar banner"):
+        assert decide(capsys, words) == ("deep", "you marked turns like this one for deep")
+    assert [decide(capsys, words)[0] for words in OTHERS] == ["fast"] * 5
+    assert (marked / "config.yaml").read_text() == SIMULATED
+    assert (marked / "personal.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_marks_taught_is_forgotten_and_learnt_again_from_the_same_marks(marked, capsys):
+    assert main(["tune", "--ledger", "--apply"]) == 0
+    first = (marked / "personal.json").read_bytes()
+
+    assert main(["tune", "--forget"]) == 0
+    assert not (marked / "personal.json").exists()
+    assert decide(capsys, MARKED)[0] == "fast"
+    assert main(["tune", "--forget"]) == 0
+    assert "nothing to forget" in capsys.readouterr().err
+
+    assert main(["tune", "--ledger", "--apply"]) == 0
+    assert (marked / "personal.json").read_bytes() == first
+
+
+def test_learning_twice_goes_no_further(marked, capsys):
+    assert main(["tune", "--ledger", "--apply"]) == 0
+    first = (marked / "personal.json").read_bytes()
+    capsys.readouterr()
+
+    assert main(["tune", "--ledger", "--apply"]) == 0
+
+    assert "wrote" not in capsys.readouterr().err
+    assert (marked / "personal.json").read_bytes() == first
+
+
+def test_marks_that_the_table_accounts_for_do_not_move_the_offset(home, capsys):
+    (home / "logs").mkdir()
+    write_history(home / "logs", 60)
+    (home / "config.yaml").write_text(UNSURE)
+    assert main(["tune", "logs", "--json"]) == 0
+    without = json.loads(capsys.readouterr().out)
+    for name in record_turns(home, *[MARKED] * 16):
+        assert main(["wrong", "deep", name]) == 0
+    (home / "config.yaml").write_text(UNSURE)
+    capsys.readouterr()
+
+    assert main(["tune", "logs", "--ledger", "--json"]) == 0
+
+    with_marks = json.loads(capsys.readouterr().out)
+    assert (with_marks["marks"]["turns"], with_marks["marks"]["right_after"]) == (16, 16)
+    assert with_marks["fitted"] == without["fitted"]
+
+
+def test_a_table_of_other_weights_is_not_used_and_check_says_so(marked, capsys):
+    assert main(["tune", "--ledger", "--apply"]) == 0
+    path = marked / "personal.json"
+    path.write_text(path.read_text().replace(load_config(marked / "config.yaml", known_names()).weights_fingerprint, "0123"))
+
+    assert decide(capsys, MARKED)[0] == "fast"
+    assert main(["check"]) == 0
+    assert "personal.json: belongs to other weights, so it is not used" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_table_is_not_used_and_not_deleted(marked, capsys):
+    (marked / "personal.json").write_text('{"name": "mine"}')
+
+    assert decide(capsys, MARKED)[0] == "fast"
+    assert main(["check"]) == 0
+    assert "it is not used" in capsys.readouterr().err
+    assert main(["tune", "--forget"]) == 1
+    assert (marked / "personal.json").exists()
+
+
+def test_nothing_that_was_typed_is_in_the_table(marked):
+    assert main(["tune", "--ledger", "--apply"]) == 0
+
+    assert "zanzibar" not in (marked / "personal.json").read_text()
+
+
+def test_measuring_shows_how_far_it_is(config, capsys, monkeypatch):
+    monkeypatch.setattr("router.cli.progress._PLAIN_SECONDS", 0.0)
+
+    assert main(["tune", "logs"]) == 0
+    assert "resampling: 50%" in capsys.readouterr().err

@@ -1,6 +1,8 @@
 """`tandem why`: the explanation of a turn that was served, out of the ledger."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -97,3 +99,40 @@ def test_a_config_that_cannot_be_used_is_said(folder, capsys):
 
     assert main(["why"]) == 2
     assert "what: no such setting" in capsys.readouterr().err
+
+
+def change(folder, assignments: str) -> None:
+    with closing(sqlite3.connect(folder / "test.db")) as database, database:
+        database.execute(f"UPDATE entries SET {assignments}")
+
+
+def test_a_turn_that_spilled_over_begins_with_the_tier_that_served(folder, capsys):
+    record_turns(folder, "fix the typo")
+    reason = "simulated-fast failed (503), so simulated-deep answers: looks like a quick edit"
+    change(folder, f"tier = 'deep', target = 'simulated-deep', because = '{reason}'")
+
+    assert main(["why"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"deep  {reason}"
+    assert lines[-1] == "request     req_1, served by simulated-deep"
+
+
+@pytest.mark.parametrize(
+    ("assignments", "said"),
+    [
+        ("outcome = 'FAILED', tier = 'deep', target = 'simulated-deep'", "failed at simulated-deep: nobody served it"),
+        ("outcome = 'REFUSED', target = NULL", "refused: nobody served it"),
+        ("outcome = 'ABANDONED', target = NULL", "abandoned: nobody served it"),
+        ("outcome = 'CUT_SHORT'", "cut short at simulated-fast"),
+    ],
+)
+def test_a_request_that_nobody_served_is_not_called_served(folder, capsys, assignments, said):
+    record_turns(folder, "fix the typo")
+    change(folder, assignments)
+
+    assert main(["why"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("fast  looks like a quick edit")
+    assert lines[-1] == f"request     req_1, {said}"

@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+import yaml
 
 from router.cli import main
 from router.lab.ledger import LedgerTally, read_ledger
@@ -32,7 +33,7 @@ def test_without_a_word_the_last_turn_should_have_gone_to_the_other_tier(here, c
 
     told = capsys.readouterr()
     assert told.out.startswith("marked req_2: should have gone to deep. It went to fast because: looks like a quick edit")
-    assert "tandem tune gives it ten times the weight" in told.err
+    assert "tandem tune --apply teaches Tandem turns like this one" in told.err
     assert read_marks(here) == [("req_2", "deep")]
 
 
@@ -115,7 +116,7 @@ def test_a_ledger_that_an_older_tandem_began_can_be_marked_and_is_said_to_be_mig
 
     assert main(["wrong"]) == 0
     assert read_marks(here) == [("req_2", "deep")]
-    assert "test.db was migrated to schema 3: the older file is kept as test.db.before-2" in capsys.readouterr().err
+    assert "test.db was migrated to schema 4: the older file is kept as test.db.before-2" in capsys.readouterr().err
     assert main(["wrong"]) == 0
     assert "migrated" not in capsys.readouterr().err
 
@@ -150,3 +151,67 @@ def test_a_word_that_is_neither_a_tier_nor_an_id_is_called_so(here, capsys):
     assert main(["wrong", "slow"]) == 2
 
     assert "slow is neither a tier (fast, deep) nor a request's id" in capsys.readouterr().err
+
+
+def read_rules(folder) -> list[tuple]:
+    rules = yaml.safe_load((folder / "config.yaml").read_text()).get("rules") or []
+    return [(rule["when"]["words"], rule["tier"]) for rule in rules]
+
+
+def test_a_rule_is_written_instead_of_a_mark(here, capsys):
+    assert main(["wrong", "deep", "--rule", "security  scan"]) == 0
+
+    told = capsys.readouterr()
+    assert told.out == "turns with 'security scan' go to deep from now on\n"
+    assert "to undo: mv config.yaml.bak config.yaml" in told.err
+    assert read_rules(here) == [("security scan", "deep")]
+    assert read_marks(here) == []
+    assert main(["explain", "security scan the repo"]) == 0
+    assert capsys.readouterr().out.startswith("deep  rule 1 of the config asks for deep")
+
+
+def test_a_rule_without_a_tier_is_for_the_one_that_the_last_turn_should_have_had(here):
+    assert main(["wrong", "--rule", "typo"]) == 0
+
+    assert read_rules(here) == [("typo", "deep")]
+
+
+def test_a_rule_with_a_tier_needs_no_ledger(folder):
+    (folder / "config.yaml").write_text(SIMULATED)
+
+    assert main(["wrong", "fast", "--rule", "docs"]) == 0
+
+    assert read_rules(folder) == [("docs", "fast")]
+
+
+def test_a_rule_that_is_there_is_not_written_again_and_one_that_says_otherwise_is_named(here, capsys):
+    assert main(["wrong", "deep", "--rule", "docs"]) == 0
+    assert main(["wrong", "deep", "--rule", "Docs"]) == 0
+    assert "nothing was written: rule 1 of the config already sends 'Docs' to deep" in capsys.readouterr().err
+    assert main(["wrong", "fast", "--rule", "docs"]) == 1
+    assert "rule 1 of the config already decides about 'docs'" in capsys.readouterr().err
+
+    assert read_rules(here) == [("docs", "deep")]
+
+
+@pytest.mark.parametrize("words", ["", "  ", "!?"])
+def test_a_rule_needs_words(here, capsys, words):
+    assert main(["wrong", "deep", "--rule", words]) == 2
+
+    assert "--rule needs words" in capsys.readouterr().err
+
+
+def test_a_rule_without_a_config_to_write_to_is_said(here, capsys):
+    (here / "config.yaml").unlink()
+
+    assert main(["wrong", "deep", "--rule", "docs"]) == 2
+    assert "no config file to write to" in capsys.readouterr().err
+
+
+def test_a_turn_whose_words_are_not_known_any_more_is_marked_and_that_is_said(here, capsys):
+    with closing(sqlite3.connect(here / "test.db")) as database, database:
+        database.execute("DELETE FROM places")
+
+    assert main(["wrong"]) == 0
+    assert "what was typed is not known any more" in capsys.readouterr().err
+    assert read_marks(here) == [("req_2", "deep")]

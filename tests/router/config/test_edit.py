@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from router.config.edit import CannotEdit, set_values
+from router.config.edit import CannotEdit, NewRule, add_rules, set_values
 from router.config.load import default_text
 
 VALUES = {"base_rate": 0.31, "personal_log_odds": -0.42}
@@ -80,3 +80,52 @@ def test_a_block_in_one_line_that_lacks_a_setting_is_refused():
 def test_what_is_not_yaml_is_refused():
     with pytest.raises(CannotEdit, match="not valid YAML"):
         set_values("decision: [\n", "decision", VALUES)
+
+
+RULES = [NewRule("deploy", "deep", "tandem tune"), NewRule('say "docs"', "fast", "tandem wrong")]
+READ = [{"when": {"words": "deploy"}, "tier": "deep"}, {"when": {"words": 'say "docs"'}, "tier": "fast"}]
+MINE = [{"when": {"words": "mine"}, "tier": "fast"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [
+        ("a: 1\n", []),
+        ("a: 1", []),
+        ("rules: []\nz: 1\n", []),
+        ("rules: []  # mine\n#  - {an: example}\nz: 1\n", []),
+        ("rules:\nz: 1\n", []),
+        ("rules: null\nz: 1\n", []),
+        ("rules:", []),
+        ("rules: # mine\r\nz: 1\r\n", []),
+        ("rules:\n  - {when: {words: mine}, tier: fast}  # mine\n\n# of z\nz: 1\n", MINE),
+        ("rules:\n- when: {words: mine}\n  tier: fast\n# of z\nz: 1\n", MINE),
+        ("rules:\n    - tier: fast\n      when:\n        words: mine\nz: 1", MINE),
+        ("z: 1\nrules:\n  - {when: {words: mine}, tier: fast}", MINE),
+    ],
+)
+def test_rules_are_added_after_those_that_are_there_and_nothing_else_changes(text, before):
+    new = add_rules(text, RULES)
+
+    assert yaml.safe_load(new) == {**yaml.safe_load(text), "rules": [*before, *READ]}
+    assert "# tandem tune" in new
+    added = [line for line in new.splitlines() if line not in text.splitlines()]
+    assert len([line for line in added if line.strip().startswith("-")]) == 2
+    assert [line for line in text.splitlines() if "#" in line and "rules" not in line and line not in new.splitlines()] == []
+    assert len(set(line_ends(new))) <= 1
+
+
+def test_in_the_default_config_two_rules_are_two_lines():
+    old = default_text()
+
+    new = add_rules(old, RULES)
+
+    before, after = old.splitlines(), new.splitlines()
+    assert [line for line in before if line not in after] == ["rules: []"]
+    assert len(after) == len(before) + 2
+
+
+@pytest.mark.parametrize("text", ["rules: [{when: {words: mine}, tier: fast}]\n", "rules: [\n", "rules: 7\n"])
+def test_rules_that_have_no_lines_of_their_own_are_left_alone(text):
+    with pytest.raises(CannotEdit):
+        add_rules(text, RULES)

@@ -16,9 +16,9 @@ def recorded(at: float, size: Size = Size.QUICK, *regrets: Regret, session: str 
 
 
 def test_a_turn_of_both_is_told_once_and_the_persons_wish_outweighs_the_work():
-    (case,) = join([told(100.0)], [recorded(101.0, Size.LONG, Regret.ESCALATED)])
+    (case,) = join([told(100.0)], [recorded(101.0, Size.LONG, Regret.MOVED_UP)])
 
-    assert (case.words, case.was, case.size, case.regrets) == ("fix it", Tier.FAST, Size.LONG, (Regret.ESCALATED,))
+    assert (case.words, case.was, case.size, case.regrets) == ("fix it", Tier.FAST, Size.LONG, (Regret.MOVED_UP,))
 
 
 def test_without_a_wish_the_log_knows_better_what_the_work_was():

@@ -231,9 +231,9 @@ async def test_a_tier_asked_for_now_and_then_is_the_persons_own_label(open_house
     await serve(house, "fix the typo in the name", headers={"x-tandem-tier": "deep"})
     await serve(house, "Implement the whole parser from scratch", headers={"x-tandem-tier": "fast"})
 
-    (escalated, deep, fast), _ = await read(house, tmp_path)
+    (before, deep, fast), _ = await read(house, tmp_path)
 
-    assert (escalated.regrets, escalated.size) == ((Regret.ESCALATED,), Size.LONG)
+    assert (before.regrets, before.size) == ((Regret.ASKED_FOR_DEEP,), Size.LONG)
     assert (deep.regrets, deep.size) == ((Regret.OVERRODE,), Size.LONG)
     assert (fast.regrets, fast.size) == ((Regret.OVERRODE,), Size.QUICK)
     assert (await choose_again(quiet(house), fast)).tier is Tier.FAST, "what was asked for cannot be decided otherwise"
@@ -246,7 +246,7 @@ async def test_a_turn_that_was_moved_up_while_it_ran_was_long(open_house, tmp_pa
 
     ((case,), _) = await read(house, tmp_path)
 
-    assert (case.was, case.regrets, case.size) == (Tier.FAST, (Regret.ESCALATED,), Size.LONG)
+    assert (case.was, case.regrets, case.size) == (Tier.FAST, (Regret.MOVED_UP,), Size.LONG)
 
 
 async def test_a_tier_asked_for_in_every_turn_is_a_habit_and_no_label(open_house, tmp_path):

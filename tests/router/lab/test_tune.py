@@ -8,9 +8,23 @@ import pytest
 from router.config.models import DecisionSettings
 from router.contract.words import Tier, TurnKind
 from router.lab.cases import Case
+from router.lab.marks import places_of
 from router.lab.past import Size
 from router.lab.replay import Choice
-from router.lab.tune import Fit, Sample, as_sample, fit, say_what_lacks, sigmoid, split, tier_under, tune
+from router.lab.tune import (
+    RESAMPLINGS,
+    Fit,
+    Sample,
+    as_sample,
+    fit,
+    say_what_lacks,
+    sigmoid,
+    split,
+    teach,
+    tier_under,
+    tune,
+    without_taught,
+)
 
 SHIPPED = Fit(0.45, 0.0)
 
@@ -133,3 +147,87 @@ def test_a_sample_counts_as_much_as_its_case():
 
 def test_with_no_history_the_prior_is_the_shipped_one():
     assert fit([]) == Fit(DecisionSettings().base_rate, 0.0)
+
+
+def with_words(words: str, size: Size, number: int) -> Sample:
+    """A turn on fast, in a session of its own, that its score would leave there."""
+    return Sample(f"s{number}", float(number), -6.0, 0.25, Tier.FAST, size, words=f"{words} item{number}")
+
+
+def test_a_word_that_decides_is_a_rule_and_its_turns_do_not_move_the_offset():
+    person = [
+        with_words("deploy" if number % 3 else "rename", Size.LONG if number % 3 else Size.QUICK, number)
+        for number in range(200)
+    ]
+
+    found = tune(person, SHIPPED)
+
+    assert [(rule.words, rule.tier) for rule in found.rules] == [("deploy", Tier.DEEP)]
+    assert found.fitted == fit([sample for sample in split(person)[0] if "deploy" not in sample.words])
+    assert found.regret_per_100.after == 0.0 < found.regret_per_100.before
+
+
+def test_rules_that_help_stay_where_the_offset_would_harm():
+    """Without the word, long turns in the earlier part make an offset that the later part does not bear."""
+    early = [with_words("rename", Size.LONG, number) for number in range(140)]
+    late = [with_words("rename", Size.QUICK, number) for number in range(300, 360)]
+    early = [replace(sample, evidence=-1.0) for sample in early]
+    late = [replace(sample, evidence=-1.5) for sample in late]
+    deploys = [with_words("deploy", Size.LONG, number) for number in (*range(150, 210), *range(360, 390))]
+
+    found = tune([*early, *late, *deploys], SHIPPED)
+
+    assert [rule.words for rule in found.rules] == ["deploy"]
+    assert found.offset_may_harm
+    assert not found.regret_per_100.may_harm
+    assert found.regret_per_100.after < found.regret_per_100.before
+
+
+def test_what_a_rule_of_the_config_decides_does_not_move_the_offset():
+    samples = history(200, 0.0)
+    ruled = [replace(sample, threshold=None, size=Size.LONG, is_ruled=True) for sample in samples[:40]]
+
+    assert tune([*ruled, *samples[40:]], SHIPPED).fitted == fit(
+        [one for one in split([*ruled, *samples[40:]])[0] if not one.is_ruled]
+    )
+
+
+def mark(words: str, size: Size = Size.LONG, at: float = 0.0) -> Sample:
+    return Sample("m", at, -4.0, 0.25, Tier.FAST, size, 10, words=words)
+
+
+def test_marks_teach_their_kind_and_are_left_out_of_the_offset():
+    marks = [mark("security scan the repo", at=float(number)) for number in range(16)]
+    samples = [*history(300, 0.0), *marks]
+
+    taught = teach(samples, SHIPPED, "weights")
+
+    assert (taught.marks, taught.right_before, taught.right_after) == (16, 0, 16)
+    assert without_taught(samples, taught) == samples[:300]
+    assert fit(samples).log_odds > fit(samples[:300]).log_odds + 0.3, "which is what they did before"
+
+
+def test_a_mark_whose_words_nobody_knows_still_counts_in_the_offset():
+    samples = [*history(50, 0.0), mark("")]
+
+    assert teach(samples, SHIPPED, "weights") is None
+    assert without_taught(samples, None) == samples
+
+
+def test_a_mark_on_a_turn_that_no_score_could_change_teaches_nothing():
+    assert teach([replace(mark("security scan the repo"), threshold=None)], SHIPPED, "weights") is None
+
+
+def test_places_that_a_ledger_kept_teach_as_words_do():
+    words = "security scan the repo"
+    by_words, by_places = mark(words), replace(mark(""), places=places_of(words))
+
+    assert teach([by_places], SHIPPED, "weights").table == teach([by_words], SHIPPED, "weights").table
+
+
+def test_every_step_of_the_measuring_is_told():
+    steps: list[int] = []
+
+    tune(history(200, -1.0), SHIPPED, steps.append)
+
+    assert sum(steps) == RESAMPLINGS

@@ -33,6 +33,10 @@ def test_a_time_has_at_most_five_characters(seconds, text):
     [
         (None, "-"),
         (0.0, "$0.000"),
+        (0.00000031, "$0.00000031"),
+        (0.00018, "$0.00018"),
+        (0.00094, "$0.00094"),
+        (0.00096, "$0.001"),
         (0.0042, "$0.004"),
         (0.0994, "$0.099"),
         (0.61, "$0.61"),
@@ -42,6 +46,15 @@ def test_a_time_has_at_most_five_characters(seconds, text):
 )
 def test_a_small_amount_has_more_digits(usd, text):
     assert money(usd) == text
+
+
+@pytest.mark.parametrize(
+    ("usd", "text"),
+    [(0.0, "$0.000"), (0.00004, "<.0001"), (0.00018, "$.0002"), (0.00094, "$.0009"), (0.0042, "$0.004"), (1234.5, "$1,234")],
+)
+def test_a_short_amount_fits_a_column_and_is_never_nothing(usd, text):
+    assert money(usd, is_short=True) == text
+    assert len(text) <= 6
 
 
 @pytest.mark.parametrize(("usd", "text"), [(0.012, "$0.012+"), (2.5, "$2.50+"), (1_234.0, "$1,234+"), (0.0, "-"), (None, "-")])

@@ -21,11 +21,12 @@ from router.contract.facts import (
     Read,
     Settled,
 )
+from router.contract.features import unpack_places
 from router.contract.usage import Usage
-from router.contract.words import Outcome, Tier
+from router.contract.words import Outcome, Tier, TurnKind
 from router.settle.entry import write_entry
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
-from tests.tools.values import ask, make_target
+from tests.tools.values import ask, make_signals, make_target
 
 SPARK, SAGE = make_target(), make_target("sage", Tier.DEEP)
 VIEW = ask("fix it", stream=True)
@@ -299,3 +300,33 @@ def test_a_wait_after_a_failed_attempt_leaves_the_overhead_as_it_was():
 
     assert entry.line.overhead_ms == 100.0
     assert json.loads(entry.decision)["queued"] == [["sage", 1.0]]
+
+
+def places_of(text: str | None, kind: TurnKind = TurnKind.ASK, *, follows: bool = False) -> bytes | None:
+    signals = make_signals(text=text, kind=kind, **({"follows": True} if follows else {}))
+    return entry_of(Read(VIEW), make_decided(VIEW, make_decision(signals=signals, turn=signals.turn)), opened(), ended()).places
+
+
+def test_where_a_person_asked_for_something_the_places_of_the_words_are_kept():
+    words = "fix the typo in the banner"
+
+    assert unpack_places(places_of(words)) == make_signals(text=words).features.pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "follows"),
+    [
+        ("fix the typo", TurnKind.TOOL_LOOP, False),
+        ("fix the typo", TurnKind.SUBAGENT, False),
+        ("fix the typo", TurnKind.SIDE, False),
+        ("fix the typo", TurnKind.FOLLOW_UP, True),
+        ("thanks", TurnKind.ASK, False),
+        (None, TurnKind.ASK, False),
+    ],
+)
+def test_of_everything_else_there_are_no_places(text, kind, follows):
+    assert places_of(text, kind, follows=follows) is None
+
+
+def test_a_request_without_a_decision_has_no_places():
+    assert entry_of(Read(VIEW), ending=Ending(Outcome.REFUSED, 400)).places is None

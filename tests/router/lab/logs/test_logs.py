@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -116,8 +117,41 @@ def test_a_loop_of_links_ends_and_a_file_that_is_linked_twice_counts_once(tmp_pa
     assert tally.unreadable_files == 2
 
 
+def test_a_project_folder_that_is_a_link_is_walked_once(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/one.jsonl").write_text(claude_log(TURNS))
+    projects = tmp_path / "projects"
+    projects.mkdir()
+    (projects / "-repo").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (projects / "-again").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (projects / "-up").symlink_to(tmp_path, target_is_directory=True)
+
+    found = find_logs([projects], Tally())
+
+    assert [log.path.name for log in found] == ["one.jsonl"]
+
+
+def test_clients_that_keep_their_logs_elsewhere_are_found_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    for place, text in (
+        ("codex/sessions/2026/rollout-1.jsonl", codex_log(TURNS)),
+        ("codex/archived_sessions/rollout-2.jsonl", codex_log(TURNS, id="archived")),
+        ("claude/projects/-repo/one.jsonl", claude_log(TURNS)),
+    ):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text(text)
+
+    found = find_logs([place for place in usual_places() if place.is_relative_to(tmp_path)], Tally())
+
+    assert sorted(log.path.name for log in found) == ["one.jsonl", "rollout-1.jsonl", "rollout-2.jsonl"]
+
+
 def test_the_usual_places_are_those_of_the_clients(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
     write_home(tmp_path, TURNS)
 
     found = find_logs([place for place in usual_places() if place.is_relative_to(tmp_path)], Tally())
@@ -139,6 +173,55 @@ def test_a_session_that_specstory_took_down_too_is_told_once(tmp_path):
     assert first.id == "one", "the client's own log knows more"
     assert not first.turns[0].is_repeated
     assert second.turns[0].is_repeated
+
+
+def test_a_session_that_specstory_left_in_two_files_is_told_once(tmp_path):
+    again = Told("go on")
+    turns = [QUICK, again, LONG, again, again]
+    to_the_minute = re.sub(r"(\(.*?\d\d:\d\d):\d\dZ", r"\1Z", specstory_log(turns, "cursor"))
+    (tmp_path / "history").mkdir()
+    (tmp_path / "history/2026-03-01_09-00Z-x.md").write_text(to_the_minute)
+    (tmp_path / "history/2026-03-01_09-00-21Z-x.md").write_text(specstory_log([*turns, TURNS[2]], "cursoride"))
+    tally = Tally()
+
+    sessions = list(read_logs(find_logs([tmp_path], tally), tally))
+
+    assert {(session.client, session.id) for session in sessions} == {("cursor", "1234")}
+    fresh = [turn.words for session in sessions for turn in session.turns if not turn.is_repeated]
+    assert sorted(fresh) == sorted(turn.words for turn in [*turns, TURNS[2]])
+    assert tally.repeated_turns == 5
+
+
+def test_the_same_words_in_another_session_are_another_turn(tmp_path):
+    other = specstory_log([QUICK], "Cursor").replace("1234", "5678").replace("09:0", "10:0")
+
+    _, tally = read(tmp_path, ("one.md", specstory_log([QUICK], "Cursor")), ("two.md", other))
+
+    assert tally.repeated_turns == 0
+
+
+@pytest.mark.parametrize("name", ["codex", "claude-code"])
+def test_work_after_an_ask_that_cannot_be_read_is_not_that_of_the_turn_before(tmp_path, name):
+    file, write = FORMATS[name]
+    lines = write([QUICK, LONG, QUICK]).splitlines()
+    broken = [line[: len(line) // 2] + line[-1:] if LONG.words in line else line for line in lines]
+
+    (session,), tally = read(tmp_path, (file, "\n".join(broken)))
+
+    assert tally.broken_lines == 1
+    assert [(turn.words, turn.calls) for turn in session.turns] == [(QUICK.words, QUICK.calls)] * 2
+
+
+@pytest.mark.parametrize("name", ["codex", "claude-code"])
+def test_a_broken_line_of_a_tools_result_costs_the_turn_nothing_else(tmp_path, name):
+    file, write = FORMATS[name]
+    lines = write([LONG]).splitlines()
+    results = [index for index, line in enumerate(lines) if "function_call_output" in line or "tool_result" in line]
+    lines[results[0]] = lines[results[0]][:-1]
+
+    (session,), _ = read(tmp_path, (file, "\n".join(lines)))
+
+    assert session.turns[0].calls == LONG.calls
 
 
 def test_other_words_within_the_same_second_are_another_turn(tmp_path):

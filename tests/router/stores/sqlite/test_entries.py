@@ -8,8 +8,10 @@ import pytest
 
 from router.contract.caller import LOCAL
 from router.contract.entry import COLUMNS
+from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.migrate import LEDGER, read_columns
-from tests.tools.kept import make_entry, open_entries, remove_database
+from router.stores.sqlite.writer import SqliteWriter
+from tests.tools.kept import explain_shortly, make_entry, open_entries, remove_database
 from tests.tools.running import read_entries
 from tests.tools.waiting import until
 
@@ -140,3 +142,64 @@ async def test_old_entries_and_old_marks_are_forgotten(tmp_path):
     with closing(sqlite3.connect(tmp_path / "a.db")) as database:
         assert database.execute("SELECT request_id FROM misjudged").fetchall() == [("new",)]
     assert failures == []
+
+
+def read_places(path) -> list[tuple]:
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute("SELECT request_id, caller, places FROM places ORDER BY sequence").fetchall()
+
+
+async def test_the_places_of_a_turn_are_kept_next_to_its_row_and_none_where_it_has_none(store, tmp_path):
+    store.append(make_entry("req_1", places=b"1234"))
+    store.append(make_entry("req_2"))
+    await store.close()
+
+    assert read_places(tmp_path / "a.db") == [("req_1", "local", b"1234")]
+    assert [row["id"] for row in read_entries(tmp_path / "a.db")] == ["req_1", "req_2"]
+
+
+async def test_places_are_kept_of_the_newest_100_turns_and_of_marked_ones(tmp_path):
+    failures = []
+    store = open_entries(tmp_path / "a.db", failures)
+    store.append(make_entry("req_0", places=b"1234"))
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
+        database.execute("INSERT INTO misjudged VALUES ('req_0', 1e12, 'deep')")
+    store = open_entries(tmp_path / "a.db", failures)
+    for number in range(1, 111):
+        store.append(make_entry(f"req_{number}", places=b"1234"))
+    await store.close()
+
+    assert failures == []
+    kept = [name for name, _, _ in read_places(tmp_path / "a.db")]
+    assert kept == ["req_0", *(f"req_{number}" for number in range(11, 111))]
+
+
+async def test_places_of_yesterday_go_when_new_ones_come(store, tmp_path):
+    store.append(make_entry("req_1", at=time.time() - 1.1 * DAY, places=b"1234"))
+    store.append(make_entry("req_2", places=b"1234"))
+    await store.close()
+
+    assert [name for name, _, _ in read_places(tmp_path / "a.db")] == ["req_2"]
+
+
+async def test_no_places_are_kept_where_none_are_wanted(tmp_path):
+    writer = SqliteWriter(tmp_path / "a.db", LEDGER, on_failure=lambda *_: None)
+    store = SqliteEntries(writer, keep_days=30, explain=explain_shortly, keeps_places=False)
+    store.append(make_entry(places=b"1234"))
+    await store.close()
+
+    assert read_places(tmp_path / "a.db") == []
+    assert len(read_entries(tmp_path / "a.db")) == 1
+
+
+async def test_places_that_are_too_old_are_forgotten_with_their_turns(tmp_path):
+    failures = []
+    store = open_entries(tmp_path / "a.db", failures)
+    store.append(make_entry("old", at=time.time() - 400 * DAY, places=b"1234"))
+    store.append(make_entry("new", places=b"1234"))
+    await store.close()
+    store = open_entries(tmp_path / "a.db", failures)
+    store.append(make_entry("newer", places=b"1234"))
+    await until(lambda: [name for name, _, _ in read_places(tmp_path / "a.db")] == ["new", "newer"])
+    await store.close()

@@ -103,7 +103,7 @@ def test_sums_are_by_day_client_and_tier(tmp_path):
     today = max(row.day for row in sums.calls)
     assert {(row.client, row.tier): (row.turns, row.calls) for row in sums.calls if row.day == today} == {
         ("aider", "fast"): (1, 1),
-        ("codex", None): (1, 1),
+        ("codex", None): (0, 1),
         ("codex", "deep"): (0, 2),
         ("codex", "fast"): (2, 3),
     }
@@ -145,6 +145,15 @@ def test_a_row_of_an_older_tandem_is_expected_by_its_estimates(tmp_path):
     (row,) = read_sums(path, 0).expected
 
     assert (row.turns, row.fast_seconds, row.deep_seconds, row.asked_for) == (1, 3.0, 9.0, 1)
+
+
+def test_every_turn_whose_tier_was_asked_for_counts_however_many_there_are(tmp_path):
+    asked = [call(str(number), decision='{"v":2,"tier":"fast","decided_by":"override"}') for number in range(10_100)]
+    failed = call("failed", outcome=Outcome.FAILED, decision=asked[0].decision)
+    typed = call("typed", decision='{"v":2,"decided_by":"estimate","person_text":"\\"decided_by\\":\\"override\\""}')
+    path = write_ledger(tmp_path / "l.db", *asked, failed, typed)
+
+    assert read_sums(path, 0).asked_for == 10_100
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

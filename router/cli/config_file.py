@@ -1,0 +1,64 @@
+"""Writing into the config file that is in use: checked before, the old file kept, comments and format as they were."""
+
+import argparse
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from router.cli.common import command_name, free_backup, known_names, say
+from router.config.edit import CannotEdit
+from router.config.load import ConfigError, check_config, find_config
+
+
+def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> int:
+    """Change the text of the config, and say what was done and how to undo it. Answers the command's exit code."""
+    path = find_config(arguments.config)
+    if path is None:
+        say(f"there is no config file to write to\n  hint: {command_name()} init writes one")
+        return 2
+    try:
+        old = path.read_bytes()
+        new = change(old.decode("utf-8"))
+        check_config(new, str(path), path.resolve().parent, known_names())
+        kept, real = _write(path, old, new.encode("utf-8"))
+    except (CannotEdit, ConfigError) as error:
+        faults = "; ".join(str(fault) for fault in error.faults) if isinstance(error, ConfigError) else str(error)
+        say(f"not applied: {faults}")
+        return 1
+    except UnicodeDecodeError:
+        say(f"not applied: {path} is not UTF-8")
+        return 1
+    except OSError as error:
+        say(f"not applied: {error.filename}: {error.strerror}")
+        return 1
+    say(f"wrote {path}; the old file is {kept}. Restart a running router to use it")
+    say(f"  to undo: mv {shlex.quote(str(kept))} {shlex.quote(str(real))}")
+    return 0
+
+
+def _write(path: Path, old: bytes, new: bytes) -> tuple[Path, Path]:
+    """Keep the old file next to it, then put the new one in its place in one step, both with the rights of the old.
+
+    A link stays a link: what it leads to is written, and the old file is kept there, so that moving it back undoes the change.
+    """
+    real = path.resolve() if path.is_symlink() else path
+    mode = real.stat().st_mode & 0o777
+    kept = free_backup(real)
+    write_private(kept, old, mode)
+    replace_file(real, new, mode)
+    return kept, real
+
+
+def replace_file(path: Path, content: bytes, mode: int) -> None:
+    """Put a file in the place of another in one step."""
+    fresh = path.with_name(f".{path.name}.new")
+    write_private(fresh, content, mode)
+    os.replace(fresh, path)
+
+
+def write_private(path: Path, content: bytes, mode: int) -> None:
+    """Write a file that at no moment may be read by more than its mode says."""
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+    path.chmod(mode)

@@ -1,0 +1,154 @@
+"""The personal table: what the marks of `tandem wrong` taught. The lab fits it, the trained reading adds it to the words.
+
+It knows kinds of asks by the places of their words in the table of weights, so it belongs to those weights. An ask that shares
+little with every kind is left as it was.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from router.contract.features import TABLE_SIZE
+from router.contract.request import JsonObject
+
+FORMAT = 1
+MARKED = "you marked turns like this one"
+"""How the reason of what the table adds begins. The tier follows."""
+MAX_LOG_ODDS = 6.0
+_MAX_BYTES = 1 << 20
+_KIN, _SAME = 0.3, 0.6
+"""How alike an ask must be for a kind to count at all, and to count in full."""
+_OF_KIND = 0.7
+"""How much of the likeness is the share of the kind that the ask has; the rest is the share of the ask that the kind has.
+People add a greeting or a reason to the same ask."""
+
+
+class BadTable(ValueError):
+    """The file is no personal table, or one of another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Asks that are alike: how much each of their places says (0 to 1), and what they add to the odds of a long task."""
+
+    log_odds: float
+    places: Mapping[int, float]
+    marks: int = 1
+    callers: tuple[str, ...] = ()
+    """Whose turns were marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalTable:
+    """Kinds of asks, and how much places say that are in none of them (1 where nothing is known)."""
+
+    weights: str
+    """The fingerprint of the weights in whose table the places are."""
+    kinds: tuple[Kind, ...] = ()
+    common: Mapping[int, float] = field(default_factory=dict)
+    _index: Mapping[int, list[tuple[int, float]]] = field(init=False, repr=False, compare=False)
+    _totals: tuple[float, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        index: dict[int, list[tuple[int, float]]] = {}
+        for number, kind in enumerate(self.kinds):
+            for place, says in kind.places.items():
+                index.setdefault(place, []).append((number, says))
+        object.__setattr__(self, "_index", index)
+        object.__setattr__(self, "_totals", tuple(math.fsum(kind.places.values()) for kind in self.kinds))
+
+    def weigh(self, pieces: Sequence[int]) -> float:
+        """What the table adds to the odds of an ask: what its nearest kind says, as far as it is alike."""
+        nearest = self.find_nearest(pieces)
+        return 0.0 if nearest is None else self.kinds[nearest[0]].log_odds * nearest[1]
+
+    def find_nearest(self, pieces: Sequence[int]) -> tuple[int, float] | None:
+        """Which kind an ask is nearest to, and how much of what it says counts (up to 1). None where it is like none."""
+        found = self.likeness(pieces)
+        number = max(found, key=found.__getitem__, default=-1)
+        if number < 0 or found[number] <= _KIN:
+            return None
+        return number, min(1.0, (found[number] - _KIN) / (_SAME - _KIN))
+
+    def likeness(self, pieces: Sequence[int]) -> dict[int, float]:
+        """How alike an ask is to each kind that it shares a place with, from 0 to 1."""
+        index, common = self._index, self.common
+        shared: dict[int, float] = {}
+        said: dict[int, float] = {}
+        for piece in pieces:
+            for number, says in index.get(piece, ()):
+                shared[number] = shared.get(number, 0.0) + says
+                said[number] = said.get(number, 0.0) + common.get(piece, 1.0)
+        if not shared:
+            return {}
+        whole = math.fsum(common.get(piece, 1.0) for piece in pieces)
+        found = {}
+        for number, both in shared.items():
+            rest = max(0.0, whole - said[number])
+            found[number] = (
+                (both / self._totals[number]) ** _OF_KIND * (both / (both + rest)) ** (1 - _OF_KIND) if both else 0.0
+            )
+        return found
+
+
+def load_personal(path: str) -> PersonalTable | None:
+    """The table of a file; None where there is no file. Raises `BadTable`."""
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadTable(f"{path}: {error.strerror}") from error
+    try:
+        return read_personal(content)
+    except BadTable as error:
+        raise BadTable(f"{path}: {error}") from error
+
+
+def read_personal(content: bytes) -> PersonalTable:
+    """A table from the bytes of its file. Raises `BadTable`."""
+    if len(content) > _MAX_BYTES:
+        raise BadTable(f"a personal table has at most {_MAX_BYTES} bytes")
+    try:
+        told = orjson.loads(content)
+        if told["format"] != FORMAT:
+            raise BadTable(f"a personal table of format {told['format']}, and this version reads format {FORMAT}")
+        kinds = tuple(
+            Kind(_number(kind["log_odds"], MAX_LOG_ODDS), _places(kind["places"]), int(kind["marks"]), tuple(kind["callers"]))
+            for kind in told["kinds"]
+        )
+        return PersonalTable(str(told["weights"]), kinds, _places(told["common"]))
+    except BadTable:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadTable(f"not a personal table: {type(error).__name__} {error}") from error
+
+
+def write_personal(table: PersonalTable) -> bytes:
+    """The file's bytes."""
+    kinds: list[JsonObject] = [
+        {"log_odds": kind.log_odds, "marks": kind.marks, "callers": list(kind.callers), "places": _plain(kind.places)}
+        for kind in table.kinds
+    ]
+    told = {"format": FORMAT, "weights": table.weights, "kinds": kinds, "common": _plain(table.common)}
+    return orjson.dumps(told) + b"\n"
+
+
+def _plain(places: Mapping[int, float]) -> JsonObject:
+    return {str(place): round(says, 3) for place, says in sorted(places.items())}
+
+
+def _places(found: Mapping[str, float]) -> dict[int, float]:
+    places = {int(place): _number(says, 1.0) for place, says in found.items()}
+    if any(not 0 <= place < TABLE_SIZE or says < 0 for place, says in places.items()):
+        raise BadTable("not a personal table: a place outside the table of weights")
+    return places
+
+
+def _number(value: float, most: float) -> float:
+    if not abs(number := float(value)) <= most:
+        raise BadTable(f"not a personal table: {value} is beyond {most:g}")
+    return number
