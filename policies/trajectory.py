@@ -6,7 +6,8 @@ from pydantic import Field
 
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
-from router.contract.signals import Signals, Turn
+from router.contract.rescue import FROM_CALL, SHIPPED
+from router.contract.signals import Signals, Trajectory, Turn
 from router.contract.words import Tier, TurnKind
 
 _QUICK_CALLS = 4
@@ -21,6 +22,8 @@ class TrajectoryConfig(PolicyConfig):
     """For each failed test run from the second on, up to three of them."""
     circling_log_odds: float = Field(default=1.0, ge=0.0, le=10.0)
     """For the same call, or an edit of the same file, four times among the last ten calls, while calls fail."""
+    struggling_log_odds: float = Field(default=0.9, ge=0.0, le=10.0)
+    """For a turn of 20 calls and more on fast whose counts look like those of turns that ended wrong."""
     asked_again_log_odds: float = Field(default=1.2, ge=0.0, le=10.0)
     """For the same ask again, after fast served it."""
     correction_log_odds: float = Field(default=2.0, ge=0.0, le=10.0)
@@ -44,13 +47,15 @@ class TrajectoryPolicy:
         if signals.features is not None and signals.features.is_correction and _follows_fast(turn):
             return (Lean(config.correction_log_odds, "you said the last turn went wrong, and fast had served it"),)
         trajectory = turn.trajectory
-        if not trajectory.failures and not trajectory.red_runs:
+        struggles = trajectory.calls >= FROM_CALL and turn.position.tier is Tier.FAST and _looks_wrong(trajectory)
+        if not trajectory.failures and not trajectory.red_runs and not struggles:
             return ()
         failed, red = trajectory.failures, trajectory.red_runs
         shares = [
             (config.failing_log_odds * min(max(failed - 1, 0), 3), f"{failed} calls failed"),
             (config.red_log_odds * min(max(red - 1, 0), 3), f"{red} test runs failed"),
             (config.circling_log_odds if _is_circling(signals) else 0.0, "the same call is repeated"),
+            (config.struggling_log_odds if struggles else 0.0, "edits and long pauses look like trouble"),
         ]
         found = [(log_odds, words) for log_odds, words in shares if log_odds]
         if not found:
@@ -67,6 +72,10 @@ def _follows_fast(turn: Turn) -> bool:
         return False
     last = turn.history.last[-1:]
     return turn.position.tier is Tier.FAST or (turn.position.tier is None and any(past.calls <= _QUICK_CALLS for past in last))
+
+
+def _looks_wrong(trajectory: Trajectory) -> bool:
+    return SHIPPED.read(trajectory.edits, trajectory.unevenness) >= SHIPPED.alarm
 
 
 def _is_circling(signals: Signals) -> bool:
