@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.rescue import FROM_CALL, SHIPPED
-from router.contract.signals import Signals, Trajectory
+from router.contract.signals import SessionPosition, Signals, Trajectory
 from router.contract.target import Speed, TargetStatus
 from router.contract.words import Tier, TurnKind
 
@@ -66,11 +66,9 @@ class BoundaryPolicy:
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Insist on the running turn's tier, unless it is in trouble there or has just come out of it."""
         turn, position = signals.turn, signals.turn.position
-        trajectory = turn.trajectory
-        is_grown = turn.goes_on and position.tier is not Tier.DEEP and not position.was_asked_for and _has_grown(trajectory)
+        is_grown = turn.goes_on and _may_move(position) and _has_grown(turn.trajectory)
         if is_grown and self._is_sooner_done_on_deep(signals):
-            because = f"moved up at call {trajectory.calls}: {_say_work(trajectory)}, more than the ask promised"
-            return (Insist(f"{because}{_say_cost(signals)}", Rank.RUNNING_TURN, tier=Tier.DEEP, yields=True),)
+            return (Insist(_say_move(signals), Rank.RUNNING_TURN, tier=Tier.DEEP, yields=True),)
         if position.tier is None:
             return ()
         if turn.kind is TurnKind.COMPACTION:
@@ -81,6 +79,7 @@ class BoundaryPolicy:
             return (_stay(position.tier, f"this turn was moved up to {position.tier} and stays there"),)
         if position.tier is Tier.FAST and self._is_in_trouble(signals):
             return ()
+        trajectory = turn.trajectory
         if position.tier is Tier.DEEP and trajectory.is_green:
             return (Lean(self._config.green_log_odds, "the tests have just passed"),)
         stays = f"call {trajectory.calls} of a turn that began on {position.tier}"
@@ -119,6 +118,10 @@ class BoundaryPolicy:
         )
 
 
+def _may_move(position: SessionPosition) -> bool:
+    return position.tier is not Tier.DEEP and not position.was_asked_for
+
+
 def _has_grown(trajectory: Trajectory) -> bool:
     return (
         trajectory.calls >= _GROWN_CALLS
@@ -150,18 +153,19 @@ def _cold_tokens(signals: Signals, status: TargetStatus) -> int:
     return max(0, signals.prompt.tokens - signals.turn.position.warm.get(status.target.name, 0))
 
 
+def _say_move(signals: Signals) -> str:
+    """At which call a turn is moved, why, and what deep must read: the part of the conversation that is not cached there."""
+    trajectory, deep = signals.turn.trajectory, _soonest(signals, Tier.DEEP)
+    cold = _cold_tokens(signals, deep) if deep else 0
+    cost = f"; {cold / 1000:.0f}k tokens to read again" if cold >= _TOLD_COLD_TOKENS else ""
+    return f"moved up at call {trajectory.calls}: {_say_work(trajectory)}, more than the ask promised{cost}"
+
+
 def _say_work(trajectory: Trajectory) -> str:
     if not trajectory.edits:
         return "a lot of reading"
     edits = f"{trajectory.edits} edit{'s' if trajectory.edits > 1 else ''}"
     return f"{edits} in {trajectory.files} files" if trajectory.files > 1 else edits
-
-
-def _say_cost(signals: Signals) -> str:
-    """What the hop costs: the part of the conversation that is not cached is read again."""
-    deep = _soonest(signals, Tier.DEEP)
-    cold = _cold_tokens(signals, deep) if deep else 0
-    return f"; {cold / 1000:.0f}k tokens to read again" if cold >= _TOLD_COLD_TOKENS else ""
 
 
 def _stay(tier: Tier, because: str) -> Insist:

@@ -47,6 +47,8 @@ class TrajectoryPolicy:
         if signals.features is not None and signals.features.is_correction and _follows_fast(turn):
             return (Lean(config.correction_log_odds, "you said the last turn went wrong, and fast had served it"),)
         trajectory = turn.trajectory
+        if not trajectory.calls:
+            return ()
         struggles = trajectory.calls >= FROM_CALL and turn.position.tier is Tier.FAST and _looks_wrong(trajectory)
         if not trajectory.failures and not trajectory.red_runs and not struggles:
             return ()

@@ -9,6 +9,7 @@ from policies.boundary import BoundaryConfig, BoundaryPolicy
 from router.contract.opinions import Rank
 from router.contract.signals import SessionPosition, Trajectory
 from router.contract.words import Tier, TurnKind
+from router.lab.rescue import RecordedTurn, load_turns
 from tests.tools.values import ask, make_signals, make_target, stand
 
 NO_TROUBLE = Trajectory()
@@ -173,3 +174,22 @@ def test_on_recorded_turns_hardly_a_small_one_is_moved_and_most_of_the_longest(s
 
     assert moved([turn for turn in work if turn[1] <= 2]) <= 0.05
     assert moved([turn for turn in work if turn[0] >= 60]) >= 0.95
+
+
+@pytest.mark.shared
+def test_most_recorded_runs_that_edit_in_a_shell_are_moved_before_call_60_and_hardly_a_short_turn(shared):
+    folder, request = shared / "routing-data" / "rescue", ask()
+
+    def rose_at(turn: RecordedTurn) -> int | None:
+        """The first call at which it would be moved, if any is left after it."""
+        for calls in range(5, turn.calls):
+            opinions = BOUNDARY.judge(request, grown(Tier.FAST, turn.trajectories[calls - 1]))
+            if any(opinion.tier is Tier.DEEP for opinion in opinions):
+                return calls
+        return None
+
+    edited = [turn for turn in load_turns([folder / "swebench.jsonl"]) if turn.trajectories[-1].edits >= 5]
+    short = [turn for turn in load_turns([folder / "turns.jsonl"]) if turn.calls < 20]
+
+    assert sum((rose_at(turn) or 99) < 60 for turn in edited) / len(edited) >= 0.65
+    assert sum(rose_at(turn) is not None for turn in short) / len(short) <= 0.01
