@@ -1,16 +1,31 @@
-"""One decision for a turn: its tool loop stays where it began, and a session comes down only where that is cheap."""
+"""One decision for a turn: its tool loop stays where it began, and a session comes down only where that is cheap.
 
-from typing import ClassVar
+A turn on fast that grows is weighed at every call: what a failure would cost against what moving up costs.
+"""
 
-from pydantic import Field
+import math
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
 
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
-from router.contract.signals import Signals, Trajectory
+from router.contract.rescue import FROM_CALL, SHIPPED
+from router.contract.signals import SessionPosition, Signals, Trajectory
+from router.contract.target import Speed, TargetStatus
 from router.contract.words import Tier, TurnKind
 
 _CHARS_PER_TOKEN = 4
 _TOLD_COLD_TOKENS = 1_000
+_GROWN_EDITS, _GROWN_FILES, _GROWN_TOKENS, _GROWN_CALLS = 5, 4, 6_000, 20
+"""Edits, changed files, tokens written into them, or calls from which on a turn is longer than a quick ask."""
+_LONG_FAILS = math.log(0.25 / 0.75)
+"""Log-odds: fast fails in a quarter of long turns where deep would not. Public results of pairs of models lie at 15 to 35 %."""
+_CALLS_LEFT = 20
+"""On recorded turns 14 to 25 more calls follow on average, whichever call between the fifth and the fortieth is looked at."""
+_TOKENS_PER_CALL = 199
+_HOP_SECONDS = 1.0
+_GONE = {"edits_to_move", "files_to_move", "written_tokens_to_move", "calls_to_move"}
 
 
 class BoundaryConfig(PolicyConfig):
@@ -20,19 +35,23 @@ class BoundaryConfig(PolicyConfig):
     """Failed tool calls in a row, or failed test runs, after which a turn on fast is decided again."""
     repeats_to_reopen: int = Field(default=4, ge=2, le=50)
     """How often the same call among the last ten, while calls fail, also reopens the turn."""
-    edits_to_move: int = Field(default=5, ge=1, le=1_000)
-    """File edits in one turn on fast after which it is moved up, once: a quick ask needs fewer."""
-    files_to_move: int = Field(default=4, ge=1, le=1_000)
-    """Changed files after which it is moved up."""
-    written_tokens_to_move: int = Field(default=6_000, ge=100, le=1_000_000)
-    """Tokens written into files after which it is moved up."""
-    calls_to_move: int = Field(default=60, ge=1, le=10_000)
-    """Calls after which a turn that only reads and searches is moved up. The limit is high because fast reads and
-    searches quickly."""
+    failure_seconds: float = Field(default=120.0, ge=0.0, le=86_400.0)
+    """What a wrong result costs the person, in addition to doing the work again. The more it is, the sooner a turn on fast that
+    grows is moved up."""
     longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
     """A turn whose tier has a longer wait than this is decided again."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
     """How strongly tests that have just passed lean to fast: little work is left."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_what_replaced_bounds(cls, given: Any) -> Any:
+        if isinstance(given, dict) and (gone := sorted(_GONE.intersection(given))):
+            raise ValueError(
+                f"{', '.join(gone)}: a turn that grows is weighed now. Write failure_seconds instead (default 120): "
+                "a larger number moves such turns up sooner"
+            )
+        return given
 
 
 class BoundaryPolicy:
@@ -47,43 +66,44 @@ class BoundaryPolicy:
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Insist on the running turn's tier, unless it is in trouble there or has just come out of it."""
         turn, position = signals.turn, signals.turn.position
-        if (
-            turn.goes_on
-            and position.tier is not Tier.DEEP
-            and not position.was_asked_for
-            and (grown := self._find_growth(signals))
-        ):
-            return (Insist(grown, Rank.RUNNING_TURN, tier=Tier.DEEP, yields=True),)
+        is_grown = turn.goes_on and _may_move(position) and _has_grown(turn.trajectory)
+        if is_grown and self._is_sooner_done_on_deep(signals):
+            return (Insist(_say_move(signals), Rank.RUNNING_TURN, tier=Tier.DEEP, yields=True),)
         if position.tier is None:
             return ()
         if turn.kind is TurnKind.COMPACTION:
             return (_stay(position.tier, f"compaction stays with its session on {position.tier}"),)
         if not position.is_running or self._is_closed(signals, position.tier):
             return ()
-        trajectory = turn.trajectory
         if position.has_escalated:
             return (_stay(position.tier, f"this turn was moved up to {position.tier} and stays there"),)
         if position.tier is Tier.FAST and self._is_in_trouble(signals):
             return ()
+        trajectory = turn.trajectory
         if position.tier is Tier.DEEP and trajectory.is_green:
             return (Lean(self._config.green_log_odds, "the tests have just passed"),)
         where = f"goes on after {turn.goes_on_after} with" if turn.goes_on_after else f"call {trajectory.calls} of"
-        return (_stay(position.tier, f"{where} a turn that began on {position.tier}"),)
+        stays = f"{where} a turn that began on {position.tier}"
+        return (_stay(position.tier, f"{stays}; moving it up would take longer" if is_grown else stays),)
 
-    def _find_growth(self, signals: Signals) -> str:
-        """Why a running turn is larger than its ask promised, and what moving it costs.
+    def _is_sooner_done_on_deep(self, signals: Signals) -> bool:
+        """Whether what a failure would cost, times its chance, is more than what moving up costs.
 
-        Empty where it is not, or where no deep target would take it soon.
+        A failure costs the person's time, and what was done so far is done again on deep. Moving costs the hop, reading what
+        deep has not cached, and deep's slower pace in the calls that are left.
         """
-        trajectory, config = signals.turn.trajectory, self._config
-        if not (
-            trajectory.edits >= config.edits_to_move
-            or trajectory.files >= config.files_to_move
-            or trajectory.written_chars >= config.written_tokens_to_move * _CHARS_PER_TOKEN
-            or trajectory.calls >= config.calls_to_move
-        ) or self._is_closed(signals, Tier.DEEP):
-            return ""
-        return f"moved up at call {trajectory.calls}: {_say_work(trajectory)}, more than the ask promised{_say_cost(signals)}"
+        fast, deep = _soonest(signals, Tier.FAST), _soonest(signals, Tier.DEEP)
+        if deep is None or deep.wait_seconds > self._config.longest_wait_seconds:
+            return False
+        trajectory, slow = signals.turn.trajectory, deep.speed
+        done_tokens = max(trajectory.calls * _TOKENS_PER_CALL, trajectory.written_chars / _CHARS_PER_TOKEN)
+        failure = self._config.failure_seconds + _seconds(slow, trajectory.calls, done_tokens)
+        left_tokens = _CALLS_LEFT * _TOKENS_PER_CALL
+        slower = _seconds(slow, _CALLS_LEFT, left_tokens)
+        if fast is not None:
+            slower -= _seconds(fast.speed, _CALLS_LEFT, left_tokens)
+        moving = deep.wait_seconds + _HOP_SECONDS + _cold_tokens(signals, deep) / slow.prefill_tokens_per_second + slower
+        return _chance_of_failure(trajectory) * failure > moving
 
     def _is_closed(self, signals: Signals, tier: Tier) -> bool:
         """Whether no target of that tier would take the call soon: then the estimate decides, with the wait in it."""
@@ -99,20 +119,54 @@ class BoundaryPolicy:
         )
 
 
+def _may_move(position: SessionPosition) -> bool:
+    return position.tier is not Tier.DEEP and not position.was_asked_for
+
+
+def _has_grown(trajectory: Trajectory) -> bool:
+    return (
+        trajectory.calls >= _GROWN_CALLS
+        or trajectory.edits >= _GROWN_EDITS
+        or trajectory.files >= _GROWN_FILES
+        or trajectory.written_chars >= _GROWN_TOKENS * _CHARS_PER_TOKEN
+    )
+
+
+def _chance_of_failure(trajectory: Trajectory) -> float:
+    """That of a long turn, and more where its counts look worse than usual. That they look better proves nothing."""
+    odds = _LONG_FAILS
+    if trajectory.calls >= FROM_CALL:
+        odds += max(0.0, SHIPPED.read(trajectory.edits, trajectory.unevenness))
+    return 1.0 / (1.0 + math.exp(-odds))
+
+
+def _seconds(speed: Speed, calls: float, tokens: float) -> float:
+    return calls * speed.ttft_seconds + tokens / speed.tokens_per_second
+
+
+def _soonest(signals: Signals, tier: Tier) -> TargetStatus | None:
+    """The target of a tier with the shortest wait; the first of equals."""
+    statuses = [status for status in signals.statuses.values() if status.target.tier is tier]
+    return min(statuses, key=lambda status: status.wait_seconds, default=None)
+
+
+def _cold_tokens(signals: Signals, status: TargetStatus) -> int:
+    return max(0, signals.prompt.tokens - signals.turn.position.warm.get(status.target.name, 0))
+
+
+def _say_move(signals: Signals) -> str:
+    """At which call a turn is moved, why, and what deep must read: the part of the conversation that is not cached there."""
+    trajectory, deep = signals.turn.trajectory, _soonest(signals, Tier.DEEP)
+    cold = _cold_tokens(signals, deep) if deep else 0
+    cost = f"; {cold / 1000:.0f}k tokens to read again" if cold >= _TOLD_COLD_TOKENS else ""
+    return f"moved up at call {trajectory.calls}: {_say_work(trajectory)}, more than the ask promised{cost}"
+
+
 def _say_work(trajectory: Trajectory) -> str:
     if not trajectory.edits:
         return "a lot of reading"
     edits = f"{trajectory.edits} edit{'s' if trajectory.edits > 1 else ''}"
     return f"{edits} in {trajectory.files} files" if trajectory.files > 1 else edits
-
-
-def _say_cost(signals: Signals) -> str:
-    """What the hop costs: the part of the conversation that is not cached is read again."""
-    deep = next((status for status in signals.statuses.values() if status.target.tier is Tier.DEEP), None)
-    if deep is None:
-        return ""
-    cold = max(0, signals.prompt.tokens - signals.turn.position.warm.get(deep.target.name, 0))
-    return f"; {cold / 1000:.0f}k tokens to read again" if cold >= _TOLD_COLD_TOKENS else ""
 
 
 def _stay(tier: Tier, because: str) -> Insist:

@@ -43,8 +43,8 @@ _CHECKS = frozenset("review audit security analyse compare evaluate investigate 
 _COMMANDS = frozenset("run commit push install show list deploy CI build containers".split())
 _TEXTS = frozenset("write example snippet guide report short proposal".split())
 _EDITS = frozenset(
-    """rename typo bump version comment docstring import whitespace indent semicolon color button label text title padding icon font
-    constant variable flag timeout limit field column gitignore link format sort remove add change replace move undo fix""".split()
+    """rename typo bump version comment docstring import whitespace indent semicolon color button label text title padding icon
+    font constant variable flag timeout limit field column link format sort remove add change replace move undo fix""".split()
 )
 _NO_EDITS = ((_QUESTIONS, "quick question"), (_CHECKS, "small check"), (_COMMANDS, "quick command"), (_TEXTS, "short text"))
 _PLANS = frozenset(("plan", "design", "architecture", "strategy", "proposal", "phases", "investigate", "audit", "review"))

@@ -6,7 +6,8 @@ from pydantic import Field
 
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
-from router.contract.signals import Signals
+from router.contract.rescue import FROM_CALL, SHIPPED
+from router.contract.signals import Signals, Trajectory
 from router.contract.words import Tier, TurnKind
 
 
@@ -19,6 +20,8 @@ class TrajectoryConfig(PolicyConfig):
     """For each failed test run from the second on, up to three of them."""
     circling_log_odds: float = Field(default=1.0, ge=0.0, le=10.0)
     """For the same call, or an edit of the same file, four times among the last ten calls, while calls fail."""
+    struggling_log_odds: float = Field(default=0.9, ge=0.0, le=10.0)
+    """For a turn of 20 calls and more on fast whose counts look like those of turns that ended wrong."""
     asked_again_log_odds: float = Field(default=1.2, ge=0.0, le=10.0)
     """For the same ask again, after fast served it."""
 
@@ -38,13 +41,17 @@ class TrajectoryPolicy:
         if turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(signals):
             return (Lean(config.asked_again_log_odds, "the same ask again, after fast served it"),)
         trajectory = turn.trajectory
-        if not trajectory.failures and not trajectory.red_runs:
+        if not trajectory.calls:
+            return ()
+        struggles = trajectory.calls >= FROM_CALL and turn.position.tier is Tier.FAST and _looks_wrong(trajectory)
+        if not trajectory.failures and not trajectory.red_runs and not struggles:
             return ()
         failed, red = trajectory.failures, trajectory.red_runs
         shares = [
             (config.failing_log_odds * min(max(failed - 1, 0), 3), f"{failed} calls failed"),
             (config.red_log_odds * min(max(red - 1, 0), 3), f"{red} test runs failed"),
             (config.circling_log_odds if _is_circling(signals) else 0.0, "the same call is repeated"),
+            (config.struggling_log_odds if struggles else 0.0, "edits and long pauses look like trouble"),
         ]
         found = [(log_odds, words) for log_odds, words in shares if log_odds]
         if not found:
@@ -53,6 +60,10 @@ class TrajectoryPolicy:
         if failed == red and config.failing_log_odds and config.red_log_odds and failed > 1:
             del told[0]  # the calls that failed were mostly those test runs
         return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(told)),)
+
+
+def _looks_wrong(trajectory: Trajectory) -> bool:
+    return SHIPPED.read(trajectory.edits, trajectory.unevenness) >= SHIPPED.alarm
 
 
 def _is_circling(signals: Signals) -> bool:

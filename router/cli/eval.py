@@ -15,6 +15,7 @@ import orjson
 from router.cli import eval_complaints
 from router.cli.common import add_config_argument, load_or_report, print_json, say
 from router.cli.progress import Progress
+from router.cli.rescue import evaluate as evaluate_rescue
 from router.cli.tables import style_here, write_table
 from router.config.load import LoadedConfig
 from router.contract.decision import Decision
@@ -73,6 +74,7 @@ EXAMPLES = (
     "eval turns.jsonl",
     "eval turns.jsonl --all",
     "eval turns.jsonl --url http://127.0.0.1:4000",
+    "eval --rescue calls.jsonl",
 )
 
 
@@ -89,12 +91,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without-calls", action="store_true", help="hide tools and tool calls, as a chat-style editor would")
     parser.add_argument("--preference", action="store_true", help="also show what each preference would choose")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write reliability.svg and cost-curve.svg there")
+    parser.add_argument(
+        "--rescue", action="store_true", help="measure how well turns that go wrong are noticed; DATA holds their calls"
+    )
     parser.add_argument("--all", action="store_true", help="print every figure, not only the four main ones")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge every clear item and print the figures."""
+    if arguments.rescue:
+        return evaluate_rescue(arguments.data, as_json=arguments.json)
     if arguments.url and arguments.preference:
         say("--preference and --url exclude each other: preferences are decided here, not by the router at --url")
         return 2

@@ -7,6 +7,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from router.cli.common import free_backup, say
+from router.cli.rescue import train as train_rescue
 from router.cli.tables import style_here, write_table
 from router.contract.reading import Weights, read_weights
 from router.lab.complaints import count_heard
@@ -24,6 +25,7 @@ _DEFAULT_OUT = Path("learned.weights")
 EXAMPLES = (
     "train turns.jsonl --dev held-out.jsonl",
     "train turns.jsonl --out mine.weights",
+    "train --rescue calls.jsonl",
 )
 
 
@@ -41,12 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file to test the weights on; it is not fitted",
     )
     parser.add_argument(
+        "--rescue",
+        action="store_true",
+        help="fit what notices that a turn goes wrong; DATA holds the calls of turns. Prints the weights and writes no file",
+    )
+    parser.add_argument(
         "--out", type=Path, default=_DEFAULT_OUT, metavar="FILE", help="where to write them (default: %(default)s, here)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Fit, show what the weights are worth on what they have not seen, and write them to their own file."""
+    if arguments.rescue:
+        return train_rescue(arguments.data)
     try:
         _check_out(arguments.out)
         rows = _read_fitted(arguments.data)

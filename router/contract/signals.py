@@ -45,6 +45,8 @@ class Trajectory(Struct, frozen=True):
     """How many files were changed."""
     written_chars: int = 0
     """How much was written into them."""
+    unevenness: float = 0.0
+    """How unevenly the agent writes between its calls (`rescue.py`)."""
 
 
 class SessionPosition(Struct, frozen=True):

@@ -94,7 +94,7 @@ def fit_table(turns: Sequence[AnyTurn], room_of: Callable[[AnyTurn], float], wei
 
 
 def _common_places() -> set[int]:
-    return {place for word in _COMMON_WORDS for place in read_features(word, SessionHistory(), offers_tools=True).pieces}
+    return {place for word in _COMMON_WORDS for place in read_features(word).pieces}
 
 
 def _weigh_common(turns: Sequence[Turn], known: dict[int, float]) -> dict[int, float]:

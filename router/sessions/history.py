@@ -12,7 +12,7 @@ from router.contract.request import Conversation
 from router.contract.signals import FinishedTurn, SessionHistory
 from router.dialects.beginnings import learn
 from router.sessions.clients import Client
-from router.sessions.trajectory import NO_WORK, Work, add_calls, add_results
+from router.sessions.trajectory import NO_WORK, Work, add_calls, add_results, add_said
 from router.sessions.words import nobody_typed, opening_words, words_of
 
 _LAST_TURNS = 3
@@ -82,7 +82,7 @@ def _read(client: Client, told: History, conversation: Conversation, start: int,
     for place in range(start, stop):
         message = messages[place]
         if message.calls:
-            work = add_calls(work, place, message.calls)
+            work = add_calls(work, place, message.calls, sum(map(len, message.texts)))
         elif message.role == "user":
             if examples_end and message.texts and message.texts[0].startswith(examples_end):
                 first_at, words_at, turns, last, running, work = None, (), 0, (), None, NO_WORK
@@ -104,4 +104,6 @@ def _read(client: Client, told: History, conversation: Conversation, start: int,
                 work = add_results(work, place, message.results)
         elif message.results:
             work = add_results(work, place, message.results)
+        elif message.texts and message.role == "assistant":
+            work = add_said(work, message.texts)
     return History(first_at, words_at, turns, last, running, work)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, islice
 from operator import attrgetter
+from typing import NamedTuple
 
 import orjson
 from msgspec import Struct
@@ -15,8 +16,10 @@ from msgspec.structs import replace
 
 from router.contract.digits import as_written
 from router.contract.request import Json, ToolCall, ToolResult
+from router.contract.rescue import measure_unevenness
 from router.contract.signals import Trajectory
 from router.sessions.clients import BOOKKEEPING_TOOLS, EDIT_MARKS
+from router.sessions.shell_edits import find_shell_edit, is_shell
 
 _READ_CALLS = 10
 """The last calls with their results: trouble that is older was overcome, or is still there."""
@@ -44,6 +47,8 @@ _HAPPY = (" pass", "ok  \t", "OK (", "result: ok", "tests pass")
 _BAD = frozenset({"red", "failed"})
 _ALL_WELL = re.compile(r"exit(?:ed)?(?: with)?(?: code| status):? ?0\b", re.IGNORECASE)
 """A stated success: other words in the output then do not count as a failure."""
+_TYPING = frozenset({"write_stdin"})
+"""Tools that type into a running command, whatever their names say."""
 _READERS = re.compile(r"read|view|list|glob|grep|search|find|fetch|^ls$|open", re.IGNORECASE)
 """Tools that only read: an error in what they show is not a failure of the call."""
 
@@ -72,35 +77,56 @@ class Work(Struct, frozen=True):
     """The last ones: as many as hold `_READ_CALLS` calls."""
     called: int = 0
     """The calls in them."""
+    said: int = 0
+    """Characters that the agent wrote since its last call."""
+    said_chars: int = 0
+    """Characters that it wrote before all its calls."""
+    said_squares: int = 0
+    """The sum of their squares, call by call."""
+
+
+class _Change(NamedTuple):
+    """What one call writes: the files that it names, and how many characters."""
+
+    files: tuple[str, ...]
+    chars: int
 
 
 NO_WORK = Work()
 _name, _id = attrgetter("name"), attrgetter("id")
+_files, _chars = attrgetter("files"), attrgetter("chars")
 _made, _changed, _verdicts = attrgetter("made"), attrgetter("changed"), attrgetter("verdicts")
 
 
-def add_calls(work: Work, place: int, calls: tuple[ToolCall, ...]) -> Work:
-    """The work with the calls of one message."""
-    names = tuple(map(_name, calls))
-    edits = sum(map(_counts_as_edit, names))
-    files, written_chars = work.files, work.written_chars
-    if edits and work.edits < _READ_CHANGES:
-        changes = [_as_text(call.arguments) for call in calls if is_edit(call.name)]
-        named = islice(chain.from_iterable(map(_files_of, changes)), _MAX_FILES - len(files))
-        files = files.union(map(hash, named))
-        written_chars += sum(map(len, changes))
+def add_calls(work: Work, place: int, calls: tuple[ToolCall, ...], said: int = 0) -> Work:
+    """The work with the calls of one message, before which the agent wrote so many characters."""
+    said += work.said
     last = calls[-_AT_ONCE:]
+    changes = _find_changes(calls, is_full=work.edits >= _READ_CHANGES)
+    files, written_chars = work.files, work.written_chars
+    if changes:
+        named = islice(chain.from_iterable(map(_files, changes)), _MAX_FILES - len(files))
+        files = files.union(map(hash, named))
+        written_chars += sum(map(_chars, changes))
     is_quiet = work.is_quiet | dict(zip(map(hash, map(_id, last)), map(_is_quiet, map(_name, last)), strict=True))
-    called, steps = _add_step(work, _read_calls(place, len(calls), last))
+    changed = tuple([hash(change.files[0]) for change in changes[-_AT_ONCE:] if change.files and change.files[0]])
+    called, steps = _add_step(work, Step(place, len(calls), _mark_calls(last), changed))
     return Work(
-        work.calls + sum(map(_counts, names)),
-        work.edits + edits,
+        work.calls + sum(map(_counts, map(_name, calls))),
+        work.edits + len(changes),
         files,
         written_chars,
         is_quiet if len(is_quiet) <= _AT_ONCE else dict(list(is_quiet.items())[-_AT_ONCE:]),
         steps,
         called,
+        said_chars=work.said_chars + said,
+        said_squares=work.said_squares + said * said,
     )
+
+
+def add_said(work: Work, texts: tuple[str, ...]) -> Work:
+    """The work with what the agent wrote in a message of its own: it counts for the call that follows."""
+    return replace(work, said=work.said + sum(map(len, texts)))
 
 
 def add_results(work: Work, place: int, results: tuple[ToolResult, ...]) -> Work:
@@ -113,16 +139,21 @@ def add_results(work: Work, place: int, results: tuple[ToolResult, ...]) -> Work
     return replace(work, steps=steps, called=called)
 
 
-def _read_calls(place: int, called: int, calls: tuple[ToolCall, ...]) -> Step:
-    made: list[int] = []
-    changed: list[int] = []
+def _find_changes(calls: tuple[ToolCall, ...], *, is_full: bool) -> list[_Change]:
+    """The calls that change files, by a tool's name or by a command; of a turn that made many, without what they changed."""
+    changes: list[_Change] = []
     for call in calls:
-        if call.name not in BOOKKEEPING_TOOLS:
-            arguments = _as_text(call.arguments)
-            made.append(hash((call.name, arguments)))
-            if is_edit(call.name) and (file := _file_of(arguments)):
-                changed.append(hash(file))
-    return Step(place, called, tuple(made), tuple(changed))
+        name = call.name
+        if _counts_as_edit(name):
+            text = "" if is_full else _as_text(call.arguments)
+            changes.append(_Change(tuple(islice(_files_of(text), _MAX_FILES)), len(text)))
+        elif is_shell(name) and (found := find_shell_edit(call.arguments)) is not None:
+            changes.append(_Change((), 0) if is_full else _Change(found, len(_as_text(call.arguments))))
+    return changes
+
+
+def _mark_calls(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
+    return tuple([hash((call.name, _as_text(call.arguments))) for call in calls if _counts(call.name)])
 
 
 def _add_step(work: Work, new: Step) -> tuple[int, tuple[Step, ...]]:
@@ -154,6 +185,7 @@ def read_trajectory(work: Work, count: int) -> Trajectory:
         same_file_edits=_most_alike(changed),
         files=len(work.files),
         written_chars=work.written_chars,
+        unevenness=measure_unevenness(work.calls, work.said_chars, work.said_squares),
     )
 
 
@@ -214,7 +246,7 @@ def _is_quiet(name: str) -> bool:
 def is_edit(name: str) -> bool:
     """Whether a tool of this name changes files."""
     lower = name.lower()
-    return any(mark in lower for mark in EDIT_MARKS)
+    return lower not in _TYPING and any(mark in lower for mark in EDIT_MARKS)
 
 
 def _as_text(arguments: Json) -> str:
@@ -224,10 +256,6 @@ def _as_text(arguments: Json) -> str:
 _FILE = re.compile(
     r'"(?:file_?path|path|filename|target_file|file)"\s*:\s*"([^"]{1,300})"|\*\*\* (?:Update|Add|Delete) File: ([^\n\\]{1,300})'
 )
-
-
-def _file_of(arguments: str) -> str:
-    return next(_files_of(arguments[:4_000]), "")
 
 
 def _files_of(arguments: str) -> Iterator[str]:

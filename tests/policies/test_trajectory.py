@@ -45,6 +45,22 @@ def test_one_failure_and_repetition_that_works_say_nothing(trajectory):
     assert TRAJECTORY.judge(ask(), running(Tier.FAST, trajectory)) == ()
 
 
+STRUGGLING = Trajectory(calls=24, edits=12, unevenness=2.4)
+
+
+def test_counts_that_look_like_trouble_lean_to_deep_while_fast_serves_the_turn():
+    (opinion,) = TRAJECTORY.judge(ask(), running(Tier.FAST, STRUGGLING))
+
+    assert opinion.log_odds == pytest.approx(0.9)
+    assert opinion.because == "in this turn edits and long pauses look like trouble"
+    assert TRAJECTORY.judge(ask(), running(Tier.DEEP, STRUGGLING)) == ()
+
+
+@pytest.mark.parametrize("change", [{"calls": 19}, {"unevenness": 1.2}, {"edits": 1}, {"unevenness": 0.0}])
+def test_counts_say_nothing_before_call_20_or_where_they_are_usual(change):
+    assert TRAJECTORY.judge(ask(), running(Tier.FAST, replace(STRUGGLING, **change))) == ()
+
+
 def test_the_same_ask_again_after_fast_had_it_leans_to_deep():
     words = "please fix the parser for me"
     signals = make_signals(text=words)

@@ -1,7 +1,11 @@
+import json
+import statistics
+
 import pytest
 
 from router.contract.signals import Trajectory
 from router.contract.words import Dialect
+from router.lab.rescue import as_call, load_turns
 from router.sessions.trajectory import is_edit
 from router.sessions.turns import read_turn
 from tests.tools.values import make_view
@@ -153,3 +157,100 @@ def test_all_calls_of_a_turn_are_counted_and_the_last_of_them_looked_at():
 @pytest.mark.parametrize(("name", "edits"), [("Edit", True), ("apply_patch", True), ("Read", False), ("exec_command", False)])
 def test_tools_that_change_files_are_known_by_their_names(name, edits):
     assert is_edit(name) == edits
+
+
+def shell_edits(dialect: Dialect, count: int) -> Trajectory:
+    """A turn whose only tool is a shell, as the clients of each dialect send it."""
+    commands = [f"sed -i 's/a/b/' src/{number}.py" for number in range(count)]
+    if dialect is Dialect.CHAT:
+        return loop(*[("bash", json.dumps({"command": command}), "") for command in commands])
+    if dialect is Dialect.RESPONSES:
+        items = [{"type": "message", "role": "user", "content": "tidy up"}]
+        for number, command in enumerate(commands):
+            arguments = json.dumps({"command": ["bash", "-lc", command]})
+            items.append({"type": "function_call", "call_id": f"c{number}", "name": "shell", "arguments": arguments})
+            items.append({"type": "function_call_output", "call_id": f"c{number}", "output": "ok"})
+        return read_turn(make_view({"input": items}, dialect)).trajectory
+    messages = [{"role": "user", "content": "tidy up"}]
+    for number, command in enumerate(commands):
+        use = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": command}}
+        messages.append({"role": "assistant", "content": [use]})
+        messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{number}", "content": "ok"}]})
+    return read_turn(make_view({"max_tokens": 9, "messages": messages}, dialect)).trajectory
+
+
+@pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES])
+def test_edits_made_in_a_shell_count_with_their_files_and_what_they_write(dialect):
+    seen = shell_edits(dialect, 7)
+
+    assert (seen.calls, seen.edits, seen.files) == (7, 7, 7)
+    assert seen.written_chars > 7 * 20
+
+
+def test_the_same_file_changed_again_and_again_in_a_shell_is_seen():
+    edit = ("bash", json.dumps({"command": "sed -i 's/a/b/' a.py"}), "")
+
+    assert loop(edit, edit, edit).same_file_edits == 3
+
+
+def test_typing_into_a_running_command_is_no_edit():
+    assert loop(("write_stdin", '{"chars": "y"}', "")).edits == 0
+
+
+def test_how_unevenly_an_agent_writes_is_the_same_in_every_dialect():
+    said = [0, 400, 0, 40]
+    chat = [{"role": "user", "content": "go"}]
+    items = [{"type": "message", "role": "user", "content": "go"}]
+    for number, chars in enumerate(said):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "shell", "arguments": "ls"}}
+        chat.append({"role": "assistant", "content": "x" * chars, "tool_calls": [call]})
+        chat.append({"role": "tool", "tool_call_id": f"c{number}", "content": "ok"})
+        items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x" * chars}]})
+        items.append({"type": "function_call", "call_id": f"c{number}", "name": "shell", "arguments": "ls"})
+        items.append({"type": "function_call_output", "call_id": f"c{number}", "output": "ok"})
+
+    seen = [
+        read_turn(make_view({"messages": chat})).trajectory.unevenness,
+        read_turn(make_view({"input": items}, Dialect.RESPONSES)).trajectory.unevenness,
+    ]
+
+    expected = statistics.pstdev(said) / (statistics.mean(said) + 50)
+    assert seen == pytest.approx([expected, expected])
+
+
+def test_recorded_calls_are_counted_in_requests_as_they_are_in_the_lab():
+    """What the lab fits must be what the router sees: the same calls, sent as a client sends them."""
+    kinds = ("read", "search", "edit", "shell", "shell_edit", "test", "other")
+    rows = [
+        [kind, number % 5 == 4, number % 7 == 6, f"{number:08x}", f"file{number % 3}", 100, (number * 37) % 900]
+        for number, kind in enumerate(kinds * 6)
+    ]
+    messages = [{"role": "user", "content": "make the tests pass"}]
+    for number, row in enumerate(rows):
+        call, result, said = as_call(row, f"c{number}")
+        blocks = [{"type": "text", "text": "x" * said}] if said else []
+        use = {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+        messages.append({"role": "assistant", "content": [*blocks, use]})
+        answer = {"type": "tool_result", "tool_use_id": call.id, "content": result.text, "is_error": result.is_error}
+        messages.append({"role": "user", "content": [answer]})
+
+    seen = read_turn(make_view({"max_tokens": 9, "messages": messages}, Dialect.MESSAGES)).trajectory
+
+    said = [row[6] for row in rows]
+    edits = [row for row in rows if row[0] in ("edit", "shell_edit")]
+    assert (seen.calls, seen.edits) == (len(rows), len(edits))
+    assert seen.files == len({row[4] for row in edits})
+    assert seen.unevenness == pytest.approx(statistics.pstdev(said) / (statistics.mean(said) + 50))
+
+
+@pytest.mark.shared
+def test_on_recorded_turns_the_counts_are_those_of_their_rows(shared):
+    for file in ("turns.jsonl", "swebench.jsonl"):
+        path = shared / "routing-data" / "rescue" / file
+        rows = [json.loads(line)["calls"] for line in path.read_text().splitlines()]
+        for calls, turn in zip(rows, load_turns([path]), strict=True):
+            edits = [call for call in calls if call[0] in ("edit", "shell_edit")]
+            said = [call[6] for call in calls]
+            last = turn.trajectories[-1]
+            assert (last.calls, last.edits) == (len(calls), len(edits))
+            assert last.unevenness == pytest.approx(statistics.pstdev(said) / (statistics.mean(said) + 50))

@@ -1,0 +1,95 @@
+"""Edits that an agent makes in a shell, where no tool's name gives them away: which files a command writes.
+
+A command counts as an edit when it writes a file's content: an in-place editor, text or a here-document sent to a file, a
+patch, a script that writes. Moving, copying and deleting files does not, nor does output that is kept for later
+(`pytest > log`). Files under /tmp and /dev are not part of the work.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import lru_cache
+
+import orjson
+
+from router.contract.request import Json
+
+_SHELL_MARKS = ("bash", "shell", "exec", "terminal", "command", "cmd", "powershell")
+_COMMAND_FIELDS = ("command", "cmd", "script", "code", "input")
+_MAX_CHARS = 20_000
+_SCRATCH = ("/dev/", "/tmp/", "/var/tmp/", "&")  # noqa: S108  a prefix to compare with, nothing is written there
+_EDITORS = ("sed", "perl", "ruby", "awk")
+_MARKS = (*_EDITORS, ">", "tee", "patch", "*** Begin Patch", "git apply", "write", "open(")
+"""Without one of these a command writes no file, and no pattern is tried."""
+_QUOTED = r"""'[^']*'|"(?:[^"\\]|\\.)*\""""
+_ARGUMENT = rf"(?:{_QUOTED}|[^\s;&|<>'\"][^\s;&|<>]*)"
+_IN_PLACE = re.compile(
+    rf"\b(?:sed|perl|ruby|awk)((?:\s+{_ARGUMENT}){{0,8}}?\s+(?:-[a-zA-Z0-9]*i\b\S*|-i\w\S*|--in-place\S*)(?:\s+{_ARGUMENT}){{1,40}})"
+)
+_SENT_TO_FILE = re.compile(
+    rf"(?:^|[\n;&|({{])[ \t]*(?:sudo )?(?:cat|echo|printf|base64)\b(?:{_QUOTED}|<<|[^\n|;&<>'\"])*?"
+    rf">{{1,2}}\s*(['\"]?)([^\s;&|<>'\"]+)\1"
+)
+_TEE = re.compile(r"\btee\s+(?:-\w+\s+)*(['\"]?)([^\s;&|<>'\"]+)\1")
+_PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)([^\n\t]{1,300})", re.MULTILINE)
+_PATCH = re.compile(r"\*\*\* Begin Patch|\bgit apply\b(?! --(?:check|stat))|(?:^|[\n;&|])[ \t]*patch\s+[-<\w]")
+_SCRIPT_WRITES = re.compile(
+    r"""\bopen\(\s*(?:f?(['"])([^'"\n]{1,300})\1|[\w./\[\]]+)\s*,\s*(?:mode\s*=\s*)?['"][wax]|"""
+    r"""(?:Path\(\s*(['"])([^'"\n]{1,300})\3\s*\)|\w)\.write_(?:text|bytes)\(|\bwriteFile(?:Sync)?\(\s*(['"])([^'"\n]{1,300})\5"""
+)
+_NAMED = re.compile(r"\w")
+_SCRIPT = re.compile(r"\b(?:python[\d.]*|node|ruby|perl|deno|bun)\b")
+
+
+@lru_cache(maxsize=1024)
+def is_shell(name: str) -> bool:
+    """Whether a tool of this name runs commands."""
+    lower = name.lower()
+    return any(mark in lower for mark in _SHELL_MARKS)
+
+
+def find_shell_edit(arguments: Json) -> tuple[str, ...] | None:
+    """The files that a command writes, where it writes any: empty names for files that cannot be told. None for no edit."""
+    if isinstance(arguments, str) and not any(mark in arguments for mark in _MARKS):
+        return None
+    command = _command_of(arguments)[:_MAX_CHARS]
+    if not any(mark in command for mark in _MARKS):
+        return None
+    found = dict.fromkeys(file for file in _files_written(command) if not file.startswith(_SCRATCH))
+    return tuple(found) or None
+
+
+def _command_of(arguments: Json) -> str:
+    """The command, be it text, JSON text, an object, or a list of arguments (`["bash", "-lc", "…"]`)."""
+    if isinstance(arguments, str):
+        if arguments[:1] not in "{[":
+            return arguments
+        try:
+            arguments = orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            return str(arguments)
+    if isinstance(arguments, dict):
+        fields = arguments
+        arguments = next((fields[name] for name in _COMMAND_FIELDS if fields.get(name)), "")
+    if isinstance(arguments, list):
+        parts = [part for part in arguments if isinstance(part, str)]
+        return parts[-1] if parts and parts[0].endswith("sh") else shlex.join(parts)
+    return arguments if isinstance(arguments, str) else ""
+
+
+def _files_written(command: str) -> Iterator[str]:
+    if any(editor in command for editor in _EDITORS):
+        for found in _IN_PLACE.finditer(command):
+            file = found.group(1).split()[-1].strip("'\"")
+            yield file if _NAMED.search(file) else ""  # `find … -exec sed -i … {} +`
+    if ">" in command:
+        for found in _SENT_TO_FILE.finditer(command):
+            yield found.group(2)
+    if "tee" in command:
+        for found in _TEE.finditer(command):
+            yield found.group(2)
+    if ("atch" in command or "git apply" in command) and _PATCH.search(command):
+        yield from [file.strip() for file in _PATCHED.findall(command)] or [""]
+    if ("write" in command or "open(" in command) and _SCRIPT.search(command):
+        for found in _SCRIPT_WRITES.finditer(command):
+            yield found.group(2) or found.group(4) or found.group(6) or ""
