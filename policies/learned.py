@@ -11,6 +11,7 @@ from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.reading import Reading, Weights, load_weights, read_weights
 from router.contract.request import RequestView
 from router.contract.signals import Signals
+from router.contract.words import SAID_WRONG
 
 _MAX_LOG_ODDS = 5.0
 _MAX_KNOWN = 512
@@ -84,7 +85,7 @@ class LearnedPolicy:
             odds, because = _GOES_ON + _BEFORE_SHARE * before + reading.history, "unclear; follows the last turn"
         elif features.is_correction and features.history and len(features.pieces) <= _SHORT_PIECES:
             # Short words that call the last turn wrong are as large as that turn was, whatever they name.
-            odds, because = max(reading.odds, _GOES_ON + reading.history), "you said the last turn went wrong"
+            odds, because = max(reading.odds, _GOES_ON + reading.history), SAID_WRONG
         else:
             odds, because = reading.odds, _say(reading, features, self._weights)
         odds = max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds))

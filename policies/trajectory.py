@@ -7,7 +7,7 @@ from pydantic import Field
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
 from router.contract.signals import Signals, Turn
-from router.contract.words import Tier, TurnKind
+from router.contract.words import ASKED_AGAIN, SAID_WRONG, Tier, TurnKind
 
 _QUICK_CALLS = 4
 
@@ -40,9 +40,9 @@ class TrajectoryPolicy:
         """Lean to deep by what went wrong in this turn, or because it is asked for the second time."""
         turn, config = signals.turn, self._config
         if turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(signals):
-            return (Lean(config.asked_again_log_odds, "the same ask again, after fast served it"),)
+            return (Lean(config.asked_again_log_odds, f"{ASKED_AGAIN}, after fast served it"),)
         if signals.features is not None and signals.features.is_correction and _follows_fast(turn):
-            return (Lean(config.correction_log_odds, "you said the last turn went wrong, and fast had served it"),)
+            return (Lean(config.correction_log_odds, f"{SAID_WRONG}, and fast had served it"),)
         trajectory = turn.trajectory
         if not trajectory.failures and not trajectory.red_runs:
             return ()
