@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from router.config.models import DecisionSettings
 from router.contract.words import Tier
+from router.decide.yardstick import regret_of
 from router.lab.cases import Case
 from router.lab.past import Size
 from router.lab.replay import Choice
-from router.lab.report import regret_of
 
 _LEAST_TURNS = 30
 """With fewer that are known to have been quick or long, nothing is fitted."""
@@ -176,7 +176,7 @@ def _logit(share: float) -> float:
 
 
 def _regret_per_100(sample: Sample, values: Fit) -> float:
-    return 100 * regret_of(tier_under(sample, values), sample.size)
+    return 100 * regret_of(tier_under(sample, values), is_long=sample.is_long)
 
 
 def _log_loss(sample: Sample, values: Fit) -> float:
