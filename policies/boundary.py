@@ -75,8 +75,8 @@ class BoundaryPolicy:
             return (_stay(position.tier, f"compaction stays with its session on {position.tier}"),)
         if not position.is_running or self._is_closed(signals, position.tier):
             return ()
-        if position.has_escalated:
-            return (_stay(position.tier, f"this turn was moved up to {position.tier} and stays there"),)
+        if position.has_escalated and position.tier is Tier.DEEP:
+            return (_stay(position.tier, "this turn was moved up to deep and stays there"),)
         if position.tier is Tier.FAST and self._is_in_trouble(signals):
             return ()
         trajectory = turn.trajectory

@@ -13,10 +13,10 @@ from pydantic import Field
 from router.contract.features import MARKS, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, load_personal
-from router.contract.reading import WENT_WRONG, Weights, load_weights, read_weights
+from router.contract.reading import Weights, load_weights, read_weights
 from router.contract.request import RequestView
 from router.contract.signals import Signals, Turn
-from router.contract.words import Tier, TurnKind
+from router.contract.words import SAID_WRONG, Tier, TurnKind
 
 _MAX_LOG_ODDS = 5.0
 _MAX_KNOWN = 512
@@ -126,7 +126,7 @@ class LearnedPolicy:
             if position.is_running and position.ask is not None:
                 return _lean(max(read.size, position.ask), read.because, goes_on=position.ask)
             if _follows_fast(turn):
-                return _lean(max(read.size, _COMPLAINT), f"{WENT_WRONG}, and fast had served it")
+                return _lean(max(read.size, _COMPLAINT), f"{SAID_WRONG}, and fast had served it")
         if is_later and (read.is_vague or turn.kind is TurnKind.FOLLOW_UP):
             before, is_planned = (
                 (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)

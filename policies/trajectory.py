@@ -8,7 +8,7 @@ from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
 from router.contract.rescue import FROM_CALL, SHIPPED
 from router.contract.signals import Signals, Trajectory
-from router.contract.words import Tier, TurnKind
+from router.contract.words import ASKED_AGAIN, Tier, TurnKind
 
 
 class TrajectoryConfig(PolicyConfig):
@@ -39,7 +39,7 @@ class TrajectoryPolicy:
         """Lean to deep by what went wrong in this turn, or because it is asked for the second time."""
         turn, config = signals.turn, self._config
         if turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(signals):
-            return (Lean(config.asked_again_log_odds, "the same ask again, after fast served it"),)
+            return (Lean(config.asked_again_log_odds, f"{ASKED_AGAIN}, after fast served it"),)
         trajectory = turn.trajectory
         if not trajectory.calls:
             return ()

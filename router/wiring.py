@@ -20,7 +20,7 @@ from router.contract.stores import EntryStore, ResponseStore, SessionStore
 from router.decide.choose import Rules, target_without_quotas
 from router.decide.doubt import rules_with
 from router.decide.estimate import find_rival, worth_waiting
-from router.decide.ratios import learn_ratios
+from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.dispatch import Dispatcher, QuotaSense
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
@@ -82,7 +82,7 @@ class Built:
                 adapter.warm()
 
     def learn(self) -> None:
-        """Take from the ledger how much work each target makes of a turn."""
+        """Take from the ledger how much work each target makes of a turn, and how often fast's work was done again."""
         self._apply(self._read_work())
 
     async def keep_learning(self) -> None:
@@ -96,7 +96,8 @@ class Built:
         return read_finished_work(path, time.time()) if path is not None and path.is_file() else []
 
     def _apply(self, work: list[FinishedWork]) -> None:
-        self.house.state.live.learn(learn_ratios(work, self.house.plan.rules.economics))
+        ratios = learn_ratios(work, self.house.plan.rules.economics)
+        self.house.state.live.learn(ratios, learn_failures(work))
 
     async def close(self) -> None:
         """Flush and let go, in the order in which nothing is lost."""
@@ -243,7 +244,7 @@ def _economics(loaded: LoadedConfig) -> Economics:
     decision = loaded.config.decision
     return Economics(
         value_of_time_usd_per_hour=decision.value_of_time_usd_per_hour,
-        redo_factor=getattr(decision.redo_factor, loaded.config.preference),
+        preference=loaded.config.preference,
         hop_seconds=decision.hop_seconds,
         quick=TurnSize(decision.quick.calls, decision.quick.output_tokens),
         long=TurnSize(decision.long.calls, decision.long.output_tokens),

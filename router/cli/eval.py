@@ -13,6 +13,7 @@ from pathlib import Path
 import orjson
 
 from router.cli import eval_complaints
+from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_or_report, print_json, say
 from router.cli.progress import Progress
 from router.cli.rescue import evaluate as evaluate_rescue
@@ -22,8 +23,9 @@ from router.contract.decision import Decision
 from router.contract.errors import BadRequest, RequestError, TandemError
 from router.contract.request import Json, JsonObject
 from router.contract.words import DEFAULT_DIALECT, Preference, Tier
+from router.decide.yardstick import TOKENS_PER_CALL, TOOL_SECONDS, Assumptions
 from router.lab.items import BadData, Item, arrival_of, load_items
-from router.lab.measure import Figures, Judged, cost_curve, measure, reliability, split_by_set
+from router.lab.measure import Judged, Pace, cost_curve, measure, measure_to_done, reliability, split_by_set
 from router.lab.plots import draw_cost_curve, draw_reliability
 from router.wiring import build_house
 
@@ -35,9 +37,16 @@ _COLUMNS = (
     ("AUROC", "auroc", "{:.3f}"),
     ("quick on fast", "quick_recall", "{:.3f}"),
     ("long on deep", "long_recall", "{:.3f}"),
+    ("to done", "seconds", "{:.0f}s"),
+    ("of deep", "against_deep", "{:.3f}"),
+    ("wrong in 100", "wrong_per_100", "{:.1f}"),
 )
 _ALL_COLUMNS = (
     *_COLUMNS,
+    ("all deep", "seconds_always_deep", "{:.0f}s"),
+    ("all fast", "seconds_always_fast", "{:.0f}s"),
+    ("of deep", "fast_against_deep", "{:.3f}"),
+    ("wrong in 100", "wrong_per_100_always_fast", "{:.1f}"),
     ("regret", "regret", "{:.3f}"),
     ("long", "long_share", "{:.2f}"),
     ("within", "auroc_within", "{:.3f}"),
@@ -51,14 +60,16 @@ _ALL_COLUMNS = (
     ("length", "auroc_of_length", "{:.3f}"),
 )
 _LEGEND = """
-AUROC: the chance that a long task scores above a quick one. Only clear items count.
+AUROC: the chance that a long task scores above a quick one. to done: mean seconds of a turn with redos, over turns whose calls
+were recorded; of deep: divided by the same for all of them on deep. wrong in 100: wrong first answers. Only clear items count.
 """
 _WHOLE_LEGEND = """
-AUROC: the chance that a long task scores above a quick one; within: inside one repository. regret: mean cost of a choice,
-where a long task sent to fast costs 3 and a quick edit sent to deep costs 1; deep and fast: the same for always-deep and
-always-fast. long: the share of long tasks. precision: of quick edits sent to fast; prec@28%: the same if the 28 % with the
-lowest scores went there. off by: mean difference between score and share of long tasks. length: AUROC of the prompt's length
-alone. Only clear items count.
+AUROC: the chance that a long task scores above a quick one; within: inside one repository. to done: mean seconds of a turn with
+redos, over turns whose calls were recorded; of deep: divided by the same for all of them on deep. wrong in 100: wrong first
+answers. All of it again for all on deep and all on fast. regret: mean cost of a choice as `balanced` weighs it, where a quick
+edit sent to deep costs 1; deep and fast: the same for always-deep and always-fast. long: the share of long tasks. precision: of
+quick edits sent to fast; prec@28%: the same if the 28 % with the lowest scores went there. off by: mean difference between
+score and share of long tasks. length: AUROC of the prompt's length alone. Only clear items count.
 """
 
 
@@ -94,8 +105,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rescue", action="store_true", help="measure how well turns that go wrong are noticed; DATA holds their calls"
     )
-    parser.add_argument("--all", action="store_true", help="print every figure, not only the four main ones")
+    parser.add_argument("--all", action="store_true", help="print every figure, not only the main ones")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_assumption_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -134,7 +146,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"cannot judge: every item was refused. The first: {verdicts.refusals[0]}")
         return 1
     preferences = {name: judge_here(_preferring(loaded, name), items) for name in Preference} if arguments.preference else {}
-    _tell(arguments, verdicts, preferences)
+    _tell(arguments, verdicts, preferences, _pace(loaded, read_assumptions(arguments)))
     return 0
 
 
@@ -167,9 +179,18 @@ def _collect(items: list[Item], judge: Callable[[Item], tuple[float, bool]]) -> 
             except RequestError as error:
                 found.refusals.append(str(error))
             else:
-                found.judged.append(Judged(item.set_name, item.repo, item.is_long, score, is_fast, len(item.prompt)))
+                judged = Judged(item.set_name, item.repo, item.is_long, score, is_fast, len(item.prompt), item.work_calls)
+                found.judged.append(judged)
             progress.advance(1)
     return found
+
+
+def _pace(loaded: LoadedConfig, assumed: Assumptions) -> Pace:
+    """How fast the first target of each tier typically is."""
+    fast, deep = (
+        next(plan.target.typical for plan in loaded.targets if plan.target.tier is tier) for tier in (Tier.FAST, Tier.DEEP)
+    )
+    return Pace(fast, deep, assumed)
 
 
 def _preferring(loaded: LoadedConfig, preference: Preference) -> LoadedConfig:
@@ -217,42 +238,49 @@ def _make_folder(folder: Path) -> str:
     return "" if os.access(folder, os.W_OK) else f"--plots {folder}: cannot be written to"
 
 
-def _tell(arguments: argparse.Namespace, verdicts: Verdicts, preferences: dict[Preference, list[Judged]]) -> None:
+def _tell(arguments: argparse.Namespace, verdicts: Verdicts, preferences: dict[Preference, list[Judged]], pace: Pace) -> None:
     sets, refusals = split_by_set(verdicts.judged), verdicts.refusals
     if arguments.plots:
         _draw(arguments.plots, sets, preferences)
     if arguments.json:
-        told = {**_as_json(sets, preferences), "left_out": len(refusals)}
+        told = {**_as_json(sets, preferences, pace), "left_out": len(refusals)}
         print_json(told)
     else:
-        _print(sets, preferences, shows_all=arguments.all)
+        _print(sets, preferences, pace, shows_all=arguments.all)
     if refusals:
         items = "1 item" if len(refusals) == 1 else f"{len(refusals)} items"
         say(f"left out {items} that the router refused. The first: {refusals[0]}")
 
 
-def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]], *, shows_all: bool) -> None:
+def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]], pace: Pace, *, shows_all: bool) -> None:
     columns = _ALL_COLUMNS if shows_all else _COLUMNS
     groups = {**sets, **{f"preference: {preference}": judged for preference, judged in preferences.items()}}
-    rows = [[name, *_cells(measure(judged), columns)] for name, judged in groups.items()]
+    rows = [[name, *_cells(_figures(judged, pace), columns)] for name, judged in groups.items()]
     print("\n".join(write_table(("", *(title for title, _, _ in columns)), rows, style_here())))
     say((_WHOLE_LEGEND if shows_all else _LEGEND).rstrip())
+    say(f"{pace.assumed.sentence()}; a call writes {TOKENS_PER_CALL:g} tokens, a tool takes {TOOL_SECONDS:g} s")
 
 
 _Columns = tuple[tuple[str, str, str], ...]
 
 
-def _cells(figures: Figures, columns: _Columns) -> list[str]:
-    found = asdict(figures)
+def _figures(judged: list[Judged], pace: Pace) -> dict[str, Json]:
+    """Every figure of a set, by its name."""
+    to_done = asdict(measure_to_done(judged, pace))
+    return {**asdict(measure(judged)), **{("timed_items" if name == "items" else name): to_done[name] for name in to_done}}
+
+
+def _cells(found: dict[str, Json], columns: _Columns) -> list[str]:
     return ["-" if found[field] is None else form.format(found[field]) for _, field, form in columns]
 
 
-def _as_json(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]]) -> JsonObject:
+def _as_json(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]], pace: Pace) -> JsonObject:
     def figures_of(groups: dict[str, list[Judged]]) -> JsonObject:
-        return {name: _rounded(asdict(measure(judged))) for name, judged in groups.items()}
+        return {name: _rounded(_figures(judged, pace)) for name, judged in groups.items()}
 
     first = next(iter(sets.values()))
     return {
+        "assumed": pace.assumed.as_json(),
         "sets": figures_of(sets),
         "preferences": figures_of({str(name): judged for name, judged in preferences.items()}),
         "reliability": [[round(mean, 4), round(share, 4), count] for mean, share, count in reliability(first)],

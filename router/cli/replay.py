@@ -6,17 +6,19 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Mapping
 
+from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_or_report, print_json
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.cli.tables import style_here, write_table
 from router.config.load import LoadedConfig
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
+from router.decide.yardstick import Assumptions
 from router.house import House
 from router.lab.cases import Case
 from router.lab.replay import choose_again, measure, quiet
-from router.lab.report import Example, Report, Row
-from router.screen.figures import UNKNOWN, duration
+from router.lab.report import Example, Report, Row, Side
+from router.screen.figures import UNKNOWN, duration, money
 from router.telemetry import events
 from router.telemetry.colour import BOLD, GREEN, RED, paint
 from router.wiring import build_house
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against", metavar="FILE", help="another config to compare with the current one")
     parser.add_argument("--show", type=int, default=0, metavar="N", help="show the N turns that change most, with their text")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_assumption_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -50,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     history = find_history(arguments, present, joins=False)
     if history is None:
         return 2
-    report = asyncio.run(_replay(history, present, other, arguments.show))
+    report = asyncio.run(_replay(history, present, other, arguments.show, read_assumptions(arguments)))
     history.say()
     if history.is_unknown():
         return 2
@@ -64,10 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig, show: int) -> Report:
+async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig, show: int, assumed: Assumptions) -> Report:
     is_compared = other is not present
     before_name = present.source if is_compared else _RECORDED if history.ledger is not None else _ALL_DEEP
-    report = Report(before_name, other.source)
+    report = Report(before_name, other.source, assumed)
     async with _open_house(present) as house, _open_house(other) as other_house:
         for case in history.cases("replaying"):
             after = await choose_again(other_house, case)
@@ -75,7 +78,7 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
             if after is None or before is None:
                 report.unservable += 1
                 continue
-            report.add(case, before, after, measure(house, after, case.size))
+            report.add(case, before, after, measure(house, after, case))
             report.show(case, before, after, show)
             await asyncio.sleep(0)  # so that Ctrl-C is heard
     return report
@@ -118,21 +121,15 @@ def _readable(report: Report) -> str:
     lines = [paint(f"{total.turns} turns: {report.before_name} → {report.after_name}", BOLD, sys.stdout), ""]
     lines.append(f"on fast        {_share(total.before.fast, total.turns)} → {_share(total.after.fast, total.turns)}")
     lines.append(f"moved          {total.to_fast} to fast, {total.to_deep} to deep")
-    if total.timed:
-        saved = total.before.seconds - total.after.seconds
-        lines.append(
-            f"time to done   {duration(total.before.seconds)} → {duration(total.after.seconds)}: {_saved(saved)}"
-            f" over {total.timed} turns of known size"
-        )
-        lines.append(f"redo included  {duration(total.before.redo_seconds)} → {duration(total.after.redo_seconds)}")
     if total.judged:
         lines.append(
             f"right          {_share(total.before.right, total.judged)} → {_share(total.after.right, total.judged)}"
             f" of {total.judged} turns known to be quick or long"
         )
-        lines.append(
-            f"regret         {_regret(total, is_after=False)} → {_regret(total, is_after=True)} per 100 of those turns"
-        )
+    if total.timed:
+        saved = total.before.seconds - total.after.seconds
+        lines.append(f"time to done   {_saved(saved)} over {total.timed} turns of known size")
+        lines += ["", *_compare(report)]
     for name, rows in (("kind", report.by_kind), ("client", report.by_client), ("turned out", report.by_size)):
         lines += ["", *_table(name, rows)]
     if report.regrets:
@@ -142,11 +139,32 @@ def _readable(report: Report) -> str:
     return "\n".join(lines)
 
 
+def _compare(report: Report) -> list[str]:
+    """Every way of choosing, with the same yardstick."""
+    total = report.total
+    sides = {report.before_name: total.before, "all on deep": total.all_deep, "all on fast": total.all_fast}
+    if report.before_name == _ALL_DEEP:
+        del sides["all on deep"]
+    sides[report.after_name] = total.after
+    rows = [
+        [
+            name,
+            duration(side.seconds),
+            duration(side.redo_seconds),
+            UNKNOWN if side.unpriced else money(side.usd),
+            _wrong(side, total),
+        ]
+        for name, side in sides.items()
+    ]
+    return write_table(("", "time to done", "of it redo", "cost to done", "wrong in 100"), rows, style_here())
+
+
 def _notes(report: Report) -> list[str]:
     notes = []
     if report.total.timed:
         notes.append(
-            "Times are for the actual size of each turn, with redos, at the speeds of the current config on both sides."
+            "Times are by each turn's own calls and tokens, at the speeds and prices of the current config on all sides; what a"
+            f"\nlog has beyond them (tools, approvals) is the same on all. {report.assumed.sentence().capitalize()}."
         )
     if report.without_text:
         notes.append(
@@ -159,7 +177,7 @@ def _notes(report: Report) -> list[str]:
 
 
 def _table(name: str, rows: Mapping[str, Row]) -> list[str]:
-    titles = (name, "turns", "fast before", "fast after", "saved", "redo", "right", "regret")
+    titles = (name, "turns", "fast before", "fast after", "saved", "redo", "right", "wrong in 100")
     cells = [
         [
             key,
@@ -169,7 +187,7 @@ def _table(name: str, rows: Mapping[str, Row]) -> list[str]:
             _signed(row.before.seconds - row.after.seconds),
             duration(row.after.redo_seconds),
             _share(row.after.right, row.judged),
-            _regret(row, is_after=True) if row.judged else UNKNOWN,
+            _wrong(row.after, row),
         ]
         for key, row in sorted(rows.items())
     ]
@@ -189,9 +207,8 @@ def _share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else UNKNOWN
 
 
-def _regret(row: Row, *, is_after: bool) -> str:
-    side = row.after if is_after else row.before
-    return f"{100 * side.regret / row.judged:.0f}"
+def _wrong(side: Side, row: Row) -> str:
+    return f"{100 * side.wrong / row.timed:.1f}" if row.timed else UNKNOWN
 
 
 def _saved(seconds: float) -> str:

@@ -4,11 +4,13 @@ import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 
+from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import print_json
 from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
 from router.cli.tables import style_here, write_markdown, write_table
 from router.contract.words import Tier
-from router.screen.against import Side, TierSums, all_deep, all_fast
+from router.decide.yardstick import Assumptions
+from router.screen.against import Side, TierSums, all_deep, all_fast, as_it_was
 from router.screen.figures import UNKNOWN, count, duration, money, plural
 from router.screen.text import Style
 from router.stores.sqlite.past import CallSums, Sums, read_sums
@@ -16,7 +18,7 @@ from router.stores.sqlite.past import CallSums, Sums, read_sums
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
 _NOTE = (
     "All on deep and all on fast are estimates: what was measured, times the ratio of what was expected of both tiers."
-    "\nThe upper end for fast adds the redos on deep that were expected."
+    "\nTo done: with the redos that are to be expected on fast. "
 )
 
 EXAMPLES = (
@@ -69,8 +71,10 @@ class Stats:
     by_client: dict[str, Group]
     by_tier: dict[str, Group]
     total: Group
+    was: Side
     deep: Side
     fast: Side
+    assumed: Assumptions
     compared: int
     """Turns whose decision expected something of both tiers."""
     regrets: dict[str, int]
@@ -81,6 +85,7 @@ class Stats:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_looking_arguments(parser)
+    add_assumption_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -88,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     sums = look(find_ledger(arguments), lambda path: read_sums(path, arguments.since))
     if not sums.calls:
         return say_nothing_found(arguments)
-    stats = sum_up(sums)
+    stats = sum_up(sums, read_assumptions(arguments))
     if arguments.json:
         print_json(_as_json(stats))
     else:
@@ -96,13 +101,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def sum_up(sums: Sums) -> Stats:
+def sum_up(sums: Sums, assumed: Assumptions) -> Stats:
     """The ledger's rows in groups, and compared."""
     served = [row for row in sums.calls if row.tier is not None]
     tiers = {tier: TierSums() for tier in Tier}
     for row in served:
         if row.tier in tuple(Tier):
             of_tier = tiers[Tier(row.tier)]
+            of_tier.begun += row.turns
             of_tier.seconds += row.seconds
             of_tier.usd += row.cost_usd or 0.0
             of_tier.unpriced += row.unpriced
@@ -111,9 +117,9 @@ def sum_up(sums: Sums) -> Stats:
             of_tier = tiers[Tier(expected.tier)]
             of_tier.turns, of_tier.priced = expected.turns, expected.priced or 0
             of_tier.fast_seconds, of_tier.deep_seconds = expected.fast_seconds, expected.deep_seconds
-            of_tier.redo_seconds = expected.redo_seconds
+            of_tier.scores, of_tier.scored_deep_seconds = expected.scores, expected.scored_deep_seconds
             of_tier.fast_usd, of_tier.deep_usd = expected.fast_usd or 0.0, expected.deep_usd or 0.0
-            of_tier.redo_usd = expected.redo_usd or 0.0
+            of_tier.scored_deep_usd = expected.scored_deep_usd or 0.0
     regrets = {
         "interrupted": sum(row.interrupted for row in sums.calls),
         "moved_up": sums.moved_up,
@@ -125,8 +131,10 @@ def sum_up(sums: Sums) -> Stats:
         by_client=_group(served, lambda row: row.client or "unknown"),
         by_tier=_group(served, lambda row: row.tier or ""),
         total=_group(served, lambda _: "total").get("total", Group()),
+        was=as_it_was(tiers, assumed),
         deep=all_deep(tiers),
-        fast=all_fast(tiers),
+        fast=all_fast(tiers, assumed),
+        assumed=assumed,
         compared=sum(expected.turns for expected in sums.expected),
         regrets=regrets,
         failed=sum(row.failed for row in sums.calls),
@@ -154,26 +162,28 @@ def _readable(stats: Stats, style: Style, *, is_markdown: bool) -> list[str]:
         for groups in (stats.by_day, stats.by_client, stats.by_tier):
             rows += [[name, *group.cells()] for name, group in groups.items()] + [[""] * (len(_TITLES) + 1)]
         lines = table(("", *_TITLES), [*rows, ["total", *stats.total.cells()]])
-    total = stats.total
+    total, turns = stats.total, stats.total.turns
+    was = _compare("as it was", stats.was, turns)
     rows = [
-        ["as it was", money(total.cost_usd, is_part=bool(total.unpriced)), duration(total.seconds)],
-        ["all on deep, about", money(stats.deep.usd), duration(stats.deep.seconds)],
-        ["all on fast, about", *_band(stats.fast)],
+        [was[0], money(total.cost_usd, is_part=bool(total.unpriced)), *was[2:]],
+        _compare("all on deep, about", stats.deep, turns),
+        _compare("all on fast, about", stats.fast, turns),
     ]
-    lines += table(("", "cost", "waited"), rows) if stats.compared else []
+    titles = ("", "cost", "waited", "cost to done", "time to done", "wrong in 100")
+    lines += table(titles, rows) if stats.compared else []
     signs = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in stats.regrets.items())
     lines += [f"signs of regret: {signs}", f"{plural(stats.failed, 'call')} failed, {stats.refused} refused"]
-    return [*lines, *(["", _NOTE] if stats.compared else [])]
+    return [*lines, *(["", f"{_NOTE}{stats.assumed.sentence().capitalize()}."] if stats.compared else [])]
 
 
-def _band(side: Side) -> tuple[str, str]:
-    """From no redo to as many as were expected."""
-    usd = money(side.usd)
-    if side.usd is not None and side.redo_usd:
-        usd = f"{usd} to {money(side.usd + side.redo_usd)}"
-    if not side.redo_seconds:
-        return usd, duration(side.seconds)
-    return usd, f"{duration(side.seconds)} to {duration(side.seconds + side.redo_seconds)}"
+def _compare(name: str, side: Side, turns: int) -> list[str]:
+    """One way of choosing: what it cost and took, and the same until everything is done."""
+    wrong = f"{100 * side.wrong / turns:.1f}" if turns else UNKNOWN
+    return [name, money(side.usd), duration(side.seconds), money(side.done_usd), duration(side.done_seconds), wrong]
+
+
+def _side_json(side: Side) -> dict[str, object]:
+    return {**side._asdict(), "done_seconds": side.done_seconds, "done_usd": side.done_usd}
 
 
 def _as_json(stats: Stats) -> object:
@@ -185,7 +195,13 @@ def _as_json(stats: Stats) -> object:
         "by_tier": groups(stats.by_tier),
         "by_client": groups(stats.by_client),
         "by_day": groups(stats.by_day),
-        "estimates": {"compared_turns": stats.compared, "all_deep": stats.deep._asdict(), "all_fast": stats.fast._asdict()},
+        "estimates": {
+            "compared_turns": stats.compared,
+            "assumed": stats.assumed.as_json(),
+            "as_it_was": _side_json(stats.was),
+            "all_deep": _side_json(stats.deep),
+            "all_fast": _side_json(stats.fast),
+        },
         "regrets": stats.regrets,
         "failed": stats.failed,
         "refused": stats.refused,

@@ -9,14 +9,16 @@ from pathlib import Path
 from router.cli.common import free_backup, say
 from router.cli.rescue import train as train_rescue
 from router.cli.tables import style_here, write_table
+from router.contract.economics import FLIP_SCORES
 from router.contract.reading import Weights, read_weights
+from router.contract.words import Preference
 from router.lab.complaints import count_heard
 from router.lab.items import BadData, load_items, load_remarks
 from router.lab.measure import Judged, measure, split_by_set
 from router.lab.train import CannotFit, Row, fingerprint_of, fit, leave_out_fitted, read_rows
 from router.screen.figures import UNKNOWN
 
-_FAST_BELOW = 0.3
+_FAST_BELOW = FLIP_SCORES[Preference.BALANCED]
 """About where `preference: balanced` divides, so that two sets of weights are held to the same choice."""
 _MAX_OVERLAP = 0.01
 """The share of a development set that may be fitted too: short words ("fix typo") are written by many."""

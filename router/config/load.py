@@ -17,6 +17,7 @@ from router.config.env_file import NAME as ENV_FILE
 from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_env_file
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
 from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, TargetSettings
+from router.config.replaced import find_replaced
 from router.config.salvage import path_of, salvage_targets
 from router.config.second_opinion import check_asked, salvage_asked, say_who_is_asked, warn_of_slowness
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets
@@ -204,7 +205,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         config = Config.model_validate(content)
     except ValidationError as error:
         entries = _telling(error.errors())
-        faults += [as_fault(entry) for entry in entries[:_MAX_FAULTS]]
+        faults += [find_replaced(entry, content) or as_fault(entry) for entry in entries[:_MAX_FAULTS]]
         if len(entries) > _MAX_FAULTS:
             more = Fault("file", f"{len(entries) - _MAX_FAULTS} more problems")
             raise ConfigError(source, [*faults, more], content) from error

@@ -234,17 +234,6 @@ class TiersSettings(Settings):
     """For long tasks."""
 
 
-class RedoFactors(Settings):
-    """How many times its time on deep a long task costs when fast tried it first. One for each preference."""
-
-    speed: float = Field(default=1.5, ge=0, le=100)
-    """When speed is preferred."""
-    balanced: float = Field(default=3.0, ge=0, le=100)
-    """The default."""
-    quality: float = Field(default=6.0, ge=0, le=100)
-    """When quality is preferred."""
-
-
 class TurnSizeSettings(Settings):
     """What a turn of one kind takes."""
 
@@ -259,8 +248,6 @@ class DecisionSettings(Settings):
 
     value_of_time_usd_per_hour: float = Field(default=60.0, ge=0, le=10_000)
     """What an hour of waiting costs."""
-    redo_factor: RedoFactors = RedoFactors()
-    """How heavily a redo counts; `preference` picks one of these."""
     hop_seconds: float = Field(default=1.0, ge=0, le=600)
     """What leaving the session's tier costs, in addition to cold caches."""
     quick: TurnSizeSettings = TurnSizeSettings(calls=2, output_tokens=400)
@@ -348,7 +335,8 @@ class Config(Settings):
     server: ServerSettings = ServerSettings()
     """Where the router listens."""
     preference: Preference = Preference.BALANCED
-    """speed, balanced or quality."""
+    """What a wrong first answer of fast costs. `speed`: little, so that whatever could be quick goes to fast. `balanced`: more,
+    so that what is probably quick does. `quality`: much, so that only what is clearly quick does."""
     spill_over: bool = True
     """Whether a failed attempt may go to the other tier."""
     window_of_auto: Tier = Tier.DEEP

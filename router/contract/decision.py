@@ -67,6 +67,22 @@ class Projection(NamedTuple):
     usd_slope: float
     has_price: bool
     ratio: WorkRatio = WorkRatio()
+    plain_seconds: float = 0.0
+    """The seconds of a quick turn without a wait, and with nothing cached."""
+
+
+class Redo(NamedTuple):
+    """How often fast's work must be done again on deep, and what that costs: when the turn is quick, and when it is long."""
+
+    quick_rate: float
+    long_rate: float
+    seconds: float
+    """What a wrong first answer to a quick turn costs. Next come how much more it costs to a long one, and the same in USD."""
+    seconds_slope: float
+    usd: float
+    usd_slope: float
+    turns: int = 0
+    """How many turns the rates were learned from. 0: they are assumed."""
 
 
 class Weighing(Struct, frozen=True):
@@ -76,6 +92,8 @@ class Weighing(Struct, frozen=True):
     deep: Projection | None = None
     has_other_fast: bool = False
     """Whether a second fast target is open: a queue at the first moves the work there, and not to deep."""
+    redo: Redo | None = None
+    """None where one tier alone is open."""
 
 
 class SecondOpinion(Struct, frozen=True, omit_defaults=True):

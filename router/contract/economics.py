@@ -1,9 +1,36 @@
-"""The settings of the decision: what time is worth, what a turn takes, and how much a redo is feared."""
+"""The settings of the decision: what time is worth, what a turn takes, and what a wrong first answer costs."""
 
 import math
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
+
+from router.contract.words import Preference
+
+FLIP_SCORES = {Preference.SPEED: 0.45, Preference.BALANCED: 0.25, Preference.QUALITY: 0.12}
+"""The chance of a long task from which deep is chosen, where nobody waits, nothing is cached, and nothing has a price."""
+_FLIPS_WITHIN = {Preference.SPEED: (0.10, 1.0), Preference.BALANCED: (0.10, 0.50), Preference.QUALITY: (0.0, 0.50)}
+"""What learned failure rates may make of it. A clear quick ask stays on fast, except with `quality`; a clear long one stays on
+deep, except with `speed`."""
+_NEVER_BY_MONEY = 0.6
+"""From this chance of a long task on, what fast saves in money no longer pays for the risk."""
+
+
+class FailureRates(NamedTuple):
+    """How often fast's first answer is wrong and deep has to do the work again, by what the turn was."""
+
+    quick: float = 0.05
+    long: float = 0.25
+    turns: int = 0
+    """How many turns they were learned from. 0: they are assumed."""
+
+    def at(self, p: float) -> float:
+        """The same for a turn that is long with this chance."""
+        return self.quick + (self.long - self.quick) * p
+
+
+ASSUMED_RATES = FailureRates()
 
 
 class TurnSize(Struct, frozen=True):
@@ -14,10 +41,10 @@ class TurnSize(Struct, frozen=True):
 
 
 class Economics(Struct, frozen=True):
-    """The settings of the decision. `redo_factor` is that of the preference in force."""
+    """The settings of the decision."""
 
     value_of_time_usd_per_hour: float
-    redo_factor: float
+    preference: Preference
     hop_seconds: float
     quick: TurnSize
     long: TurnSize
@@ -31,3 +58,19 @@ class Economics(Struct, frozen=True):
     def __post_init__(self) -> None:
         force_setattr(self, "usd_per_second", self.value_of_time_usd_per_hour / 3600.0)
         force_setattr(self, "prior", math.log(self.base_rate / (1 - self.base_rate)))
+
+
+class RedoWeights(NamedTuple):
+    """What a wrong first answer of fast costs: as much as fast saves in this many right ones of the same size."""
+
+    time: float
+    money: float
+
+
+def weigh_redo(preference: Preference, rates: FailureRates) -> RedoWeights:
+    """The weights with which the tier changes at the preference's score, or as near to it as these rates put it."""
+    lowest, highest = _FLIPS_WITHIN[preference]
+    flip = FLIP_SCORES[preference]
+    share = ASSUMED_RATES.at(flip)
+    share = min(max(share, rates.at(min(lowest, flip))), rates.at(max(highest, flip)))
+    return RedoWeights(1 / share, 1 / rates.at(_NEVER_BY_MONEY))

@@ -96,3 +96,7 @@ class FinishedWork(NamedTuple):
     score: float
     calls: int
     output_tokens: int
+    deep_target: str = ""
+    """Where a fast target served it: the deep one that would have. Empty where it is not known."""
+    has_failed: bool = False
+    """Whether deep had to take it over, the person said at once that it was wrong, or marked it with `tandem wrong deep`."""

@@ -18,8 +18,6 @@ from router.contract.features import MARKS, TABLE_SIZE, Features
 from router.contract.request import JsonObject
 
 FORMAT = 3
-WENT_WRONG = "the last turn seems to have gone wrong"
-"""How a reason begins that heard a complaint."""
 TABLES = ("words", "real", "wrong", "vague")
 _MIDDLE = 128
 """A byte of a table is a weight of `unit` times its distance from this."""

@@ -1,14 +1,18 @@
 """What is known of a target: a model at an address, its dialects, what it accepts, its price and its speed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import Struct
 
+from router.contract.economics import FailureRates
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Feature, Tier
 
 _MILLION = 1_000_000.0
+NOTHING_LEARNED: Mapping[str, FailureRates] = MappingProxyType({})
 
 
 class Speed(NamedTuple):
@@ -144,6 +148,8 @@ class TargetStatus(NamedTuple):
     wait_because: str = ""
     is_resting: bool = False
     is_over_max_wait: bool = False
+    failures: Mapping[str, FailureRates] = NOTHING_LEARNED
+    """Of a fast target: how often a deep target, by its name, has to do its work again. Empty until something is known."""
 
     def with_wait(self, seconds: float, because: str = "", *, is_resting: bool = False) -> "TargetStatus":
         """The same with this wait.

@@ -82,8 +82,13 @@ class Outcome(Word):
     SUPERSEDED = "SUPERSEDED"
 
 
+SAID_WRONG = "the last turn seems to have gone wrong"
+ASKED_AGAIN = "the same ask again"
+"""How policies begin the reason of a lean for a person who is not content with what fast did. The ledger is read by it."""
+
+
 class Preference(Word):
-    """How much a redo is feared."""
+    """What a wrong first answer costs, against the time that fast saves."""
 
     SPEED = "speed"
     BALANCED = "balanced"

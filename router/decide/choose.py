@@ -14,7 +14,7 @@ from router.contract.opinions import Insist, Lean, Opinions, Policy, Rank, RuleO
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount
 from router.contract.words import PERSONS_KINDS, Tier
-from router.decide.estimate import costs_of, project_tiers, weigh_up
+from router.decide.estimate import costs_of, project_tiers, redo_between, weigh_up
 from router.decide.explain import because_estimate, because_only_tier, because_out, no_target_error, say_rule_out
 from router.decide.length import because_too_long, say_way_back
 from router.decide.opinions import collect, spare, with_lean, without_closed
@@ -168,11 +168,18 @@ def _estimate(
     fast, deep = project_tiers(signals, ruled_out, score, economics)
     if not fast or not deep:
         told = because_too_long(signals, opinions, ruled_out, score, economics) if deep else ""
-        return _take_only_tier(request, signals, opinions, ruled_out, fast or deep, weigh_up(fast, deep), told)
-    fast_cost, deep_cost = costs_of(fast[0], deep[0], score, economics)
-    tier, chosen, other = (Tier.FAST, fast, deep) if fast_cost < deep_cost else (Tier.DEEP, deep, fast)
-    because = because_estimate(tier, chosen[0], other[0], opinions, signals, score, economics)
-    return _Choice(tier, _names(chosen), because, ESTIMATE, _names(other), weigh_up(fast, deep))
+        weighing = weigh_up(fast, deep, signals, economics)
+        return _take_only_tier(request, signals, opinions, ruled_out, fast or deep, weighing, told)
+    best_fast, best_deep = fast[0], deep[0]
+    redo = redo_between(best_fast, best_deep, signals, economics)
+    fast_cost, deep_cost = costs_of(best_fast, best_deep, redo, score, economics)
+    weighing = Weighing(best_fast, best_deep, len(fast) > 1, redo)
+    if fast_cost < deep_cost:
+        lead = deep_cost - fast_cost
+        because = because_estimate(Tier.FAST, best_fast, best_deep, opinions, signals, lead, economics)
+        return _Choice(Tier.FAST, _names(fast), because, ESTIMATE, _names(deep), weighing)
+    because = because_estimate(Tier.DEEP, best_deep, best_fast, opinions, signals, fast_cost - deep_cost, economics)
+    return _Choice(Tier.DEEP, _names(deep), because, ESTIMATE, _names(fast), weighing)
 
 
 def _names(projections: list[Projection]) -> tuple[str, ...]:

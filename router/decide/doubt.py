@@ -45,12 +45,12 @@ def value_of_asking(decision: Decision) -> float:
     Never negative, and nothing where no answer would change the tier. All of it follows from the decision's own estimates.
     """
     weighing, p = decision.weighing, decision.score
-    if weighing is None or weighing.fast is None or weighing.deep is None:
+    if weighing is None or weighing.fast is None or weighing.deep is None or weighing.redo is None:
         return 0.0
     is_fast, value = decision.tier is Tier.FAST, 0.0
     for if_long, if_quick in ((RIGHT_SHARE, 1 - RIGHT_SHARE), (1 - RIGHT_SHARE, RIGHT_SHARE)):
         chance = p * if_long + (1 - p) * if_quick
-        fast, deep = costs_of(weighing.fast, weighing.deep, p * if_long / chance, decision.economics)
+        fast, deep = costs_of(weighing.fast, weighing.deep, weighing.redo, p * if_long / chance, decision.economics)
         saved = fast - deep if is_fast else deep - fast
         if saved > 0:
             value += chance * saved

@@ -1,19 +1,20 @@
 """Expected time and money to done, for each tier, and where the choice would flip.
 
-`calls` and `output` are the same mix for both tiers, `(1-p)·quick + p·long`, times each target's own learned ratio, so every
-figure is a polynomial in p. That keeps the flip in closed form.
+`calls` and `output` are the same mix for both tiers, `(1-p)·quick + p·long`, times each target's own learned ratio, and so are
+the chance that fast's work must be done again and what that costs: every figure is a polynomial in p. That keeps the flip in
+closed form.
 """
 
 import math
-from collections.abc import Container
+from collections.abc import Callable, Container
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from router.contract.decision import Decision, Estimate, Flip, Projection, Weighing
-from router.contract.economics import Economics
+from router.contract.decision import Decision, Estimate, Flip, Projection, Redo, Weighing
+from router.contract.economics import ASSUMED_RATES, Economics, FailureRates, RedoWeights, weigh_redo
 from router.contract.signals import Signals
 from router.contract.target import Price, TargetStatus, WorkRatio
-from router.contract.words import Tier
+from router.contract.words import Preference, Tier
 
 _MILLION = 1_000_000.0
 _CLOSE = 1.25
@@ -25,8 +26,6 @@ class Worth(Protocol):
 
     @property
     def usd_per_second(self) -> float: ...
-    @property
-    def redo_factor(self) -> float: ...
 
 
 class _Rates(NamedTuple):
@@ -73,21 +72,23 @@ def project(
     status: TargetStatus, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
 ) -> Projection:
     """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
-    target, (ttft, speed, prefill), wait, _, ratio, _, _, _, _ = status
+    target, (ttft, speed, prefill), wait, _, ratio, _, _, _, _, _ = status
     price = target.price
     calls, output, more_calls, more_output, usd, per_cold, per_prompt, more_usd, more_per_prompt = _rates(
         economics, price, ratio
     )
     cold_tokens = prompt_tokens - warm_tokens if prompt_tokens > warm_tokens else 0
+    work = calls * ttft + output / speed
     return Projection(
         target.name,
         wait,
-        wait + hop_seconds + cold_tokens / prefill + calls * ttft + output / speed,
+        wait + hop_seconds + cold_tokens / prefill + work,
         more_calls * ttft + more_output / speed,
         usd + cold_tokens * per_cold + prompt_tokens * per_prompt,
         more_usd + prompt_tokens * more_per_prompt,
         price is not None,
         ratio,
+        prompt_tokens / prefill + work,
     )
 
 
@@ -111,23 +112,50 @@ def project_tiers(
     return fast, deep
 
 
-def costs_of(fast: Projection, deep: Projection, p: float, worth: Worth) -> tuple[float, float]:
+_weights: Callable[[Preference, FailureRates], RedoWeights] = lru_cache(maxsize=256)(weigh_redo)
+
+
+def price_redo(fast: Projection, deep: Projection, rates: FailureRates, preference: Preference) -> Redo:
+    """What a wrong first answer of fast costs: what fast saves in several right ones, and at least the turn on deep.
+
+    It is in proportion to the work. Waits and warm caches are not in it: they count once, and not again for a redo.
+    """
+    time, money = _weights(preference, rates)
+    deep_seconds, slope = deep[8], deep[3]
+    seconds = (deep_seconds - fast[8]) * time
+    long_seconds = seconds + (slope - fast[3]) * time
+    if seconds < deep_seconds:
+        seconds = deep_seconds
+    if long_seconds < deep_seconds + slope:
+        long_seconds = deep_seconds + slope
+    if not deep[6]:
+        return Redo(rates[0], rates[1], seconds, long_seconds - seconds, 0.0, 0.0, rates[2])
+    deep_usd, long_deep_usd = deep[4], deep[4] + deep[5]
+    usd = max(deep_usd, (deep_usd - fast[4]) * money)
+    long_usd = max(long_deep_usd, (long_deep_usd - fast[4] - fast[5]) * money)
+    return Redo(rates[0], rates[1], seconds, long_seconds - seconds, usd, long_usd - usd, rates[2])
+
+
+def chance_of_redo(redo: Redo, p: float) -> float:
+    """The chance that fast's first answer is wrong, for a turn that is long with the chance p."""
+    return redo.quick_rate + (redo.long_rate - redo.quick_rate) * p
+
+
+def costs_of(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Worth) -> tuple[float, float]:
     """The cost of a turn in USD on fast and on deep: what the estimates say of it, without making them."""
-    _, _, fast_seconds, fast_slope, fast_usd, fast_usd_slope, _, _ = fast
-    _, _, deep_seconds, deep_slope, deep_usd, deep_usd_slope, _, _ = deep
     rate = worth.usd_per_second
-    deep_seconds += deep_slope * p
-    deep_usd += deep_usd_slope * p
-    fast_seconds += fast_slope * p + p * worth.redo_factor * deep_seconds
-    return fast_seconds * rate + fast_usd + fast_usd_slope * p + p * deep_usd, deep_seconds * rate + deep_usd
+    quick_rate, long_rate, seconds, slope, usd, usd_slope, _ = redo
+    again = (quick_rate + (long_rate - quick_rate) * p) * ((seconds + slope * p) * rate + usd + usd_slope * p)
+    fast_usd, deep_usd = fast[4] + fast[5] * p, deep[4] + deep[5] * p
+    return (fast[2] + fast[3] * p) * rate + fast_usd + again, (deep[2] + deep[3] * p) * rate + deep_usd
 
 
 def find_rival(decision: Decision) -> str:
     """The other tier's target, where it would have cost little more than the one that was chosen; empty where it would."""
     weighing = decision.weighing
-    if weighing is None or weighing.fast is None or weighing.deep is None:
+    if weighing is None or weighing.fast is None or weighing.deep is None or weighing.redo is None:
         return ""
-    costs = costs_of(weighing.fast, weighing.deep, decision.score, decision.economics)
+    costs = costs_of(weighing.fast, weighing.deep, weighing.redo, decision.score, decision.economics)
     rival = weighing.deep if decision.tier is Tier.FAST else weighing.fast
     return rival.target if max(costs) <= min(costs) * _CLOSE else ""
 
@@ -138,13 +166,14 @@ def worth_waiting(decision: Decision) -> float:
     Any where somebody asked for this one, or no other can serve.
     """
     weighing = weighing_of(decision)
-    if decision.was_asked_for or not decision.spill or weighing.fast is None or weighing.deep is None:
+    fast, deep, redo = weighing.fast, weighing.deep, weighing.redo
+    if decision.was_asked_for or not decision.spill or fast is None or deep is None or redo is None:
         return math.inf
     rate = decision.economics.usd_per_second
     if rate <= 0:
         return math.inf
-    fast, deep = costs_of(weighing.fast, weighing.deep, decision.score, decision.economics)
-    chosen, lead = (weighing.fast, deep - fast) if decision.tier is Tier.FAST else (weighing.deep, fast - deep)
+    on_fast, on_deep = costs_of(fast, deep, redo, decision.score, decision.economics)
+    chosen, lead = (fast, on_deep - on_fast) if decision.tier is Tier.FAST else (deep, on_fast - on_deep)
     return max(0.0, chosen.wait_seconds + lead / rate)
 
 
@@ -154,58 +183,71 @@ def weighing_of(decision: Decision) -> Weighing:
         return decision.weighing
     signals, score, economics = decision.signals, decision.score, decision.economics
     ruled_out = {opinion.target for _, opinion in decision.opinions.ruled_out}
-    return weigh_up(*project_tiers(signals, ruled_out, score, economics))
+    return weigh_up(*project_tiers(signals, ruled_out, score, economics), signals, economics)
 
 
-def weigh_up(fast: list[Projection], deep: list[Projection]) -> Weighing:
-    """The cheapest of each tier."""
-    return Weighing(fast[0] if fast else None, deep[0] if deep else None, len(fast) > 1)
+def weigh_up(fast: list[Projection], deep: list[Projection], signals: Signals, economics: Economics) -> Weighing:
+    """The cheapest of each tier, and what a redo would cost between the two."""
+    if not fast or not deep:
+        return Weighing(fast[0] if fast else None, deep[0] if deep else None, len(fast) > 1)
+    redo = redo_between(fast[0], deep[0], signals, economics)
+    return Weighing(fast[0], deep[0], len(fast) > 1, redo)
+
+
+def redo_between(fast: Projection, deep: Projection, signals: Signals, economics: Economics) -> Redo:
+    """What a wrong first answer costs, by what has been learned of these two targets."""
+    rates = signals.statuses[fast[0]].failures.get(deep[0], ASSUMED_RATES)
+    return price_redo(fast, deep, rates, economics.preference)
 
 
 def estimates_of(weighing: Weighing, p: float, worth: Worth) -> dict[Tier, Estimate]:
     """Expected time and money of each tier that has an open target."""
-    fast, deep = weighing.fast, weighing.deep
+    fast, deep, redo = weighing.fast, weighing.deep, weighing.redo
     if deep is None:
         return {} if fast is None else {Tier.FAST: weigh(fast, p, worth)}
-    redo = weigh(deep, p, worth)
-    return {Tier.DEEP: redo} if fast is None else {Tier.FAST: weigh_with_redo(fast, redo, p, worth), Tier.DEEP: redo}
+    if fast is None or redo is None:
+        return {Tier.DEEP: weigh(deep, p, worth)}
+    return {Tier.FAST: weigh_with_redo(fast, redo, p, worth), Tier.DEEP: weigh(deep, p, worth)}
 
 
 def flip_of(weighing: Weighing, p: float, worth: Worth) -> Flip:
     """What would have changed the tier. With one tier alone, nothing."""
-    if weighing.fast is None or weighing.deep is None:
+    if weighing.fast is None or weighing.deep is None or weighing.redo is None:
         return Flip(None, None)
-    flip = find_flip(weighing.fast, weighing.deep, p, worth)
+    flip = find_flip(weighing.fast, weighing.deep, weighing.redo, p, worth)
     # With a second fast target, a queue at the first moves the work to that one, not to the other tier.
     return Flip(flip.score, None) if weighing.has_other_fast else flip
 
 
 def weigh(projection: Projection, p: float, worth: Worth) -> Estimate:
     """The estimate of a target whose work needs no redo."""
-    target, wait, seconds, slope, usd, usd_slope, has_price, ratio = projection
+    target, wait, seconds, slope, usd, usd_slope, has_price, ratio, _ = projection
     seconds += slope * p
     usd += usd_slope * p
     return Estimate(target, seconds, usd if has_price else None, seconds * worth.usd_per_second + usd, wait, 0.0, ratio)
 
 
-def weigh_with_redo(projection: Projection, deep: Estimate, p: float, worth: Worth) -> Estimate:
-    """The estimate of fast: with the chance of a long task, deep does it again, after it was found and undone."""
-    target, wait, seconds, slope, usd, usd_slope, has_price, ratio = projection
-    redo = p * worth.redo_factor * deep.seconds
-    seconds += slope * p + redo
-    usd += usd_slope * p + p * (deep.money_usd or 0.0)
-    return Estimate(target, seconds, usd if has_price else None, seconds * worth.usd_per_second + usd, wait, redo, ratio)
+def weigh_with_redo(projection: Projection, redo: Redo, p: float, worth: Worth) -> Estimate:
+    """The estimate of fast: its own work and, with the chance of a wrong first answer, what that costs."""
+    target, wait, seconds, slope, usd, usd_slope, has_price, ratio, _ = projection
+    chance = chance_of_redo(redo, p)
+    again = chance * (redo.seconds + redo.seconds_slope * p)
+    seconds += slope * p + again
+    usd += usd_slope * p + chance * (redo.usd + redo.usd_slope * p)
+    return Estimate(target, seconds, usd if has_price else None, seconds * worth.usd_per_second + usd, wait, again, ratio)
 
 
-def find_flip(fast: Projection, deep: Projection, p: float, worth: Worth) -> Flip:
+def find_flip(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Worth) -> Flip:
     """The chance of a long task, and the wait on fast, at which both tiers cost the same. None where no value does."""
-    rate, factor = worth.usd_per_second, worth.redo_factor
-    _, wait, seconds, slope, usd, usd_slope, _, _ = fast
-    _, _, deep_seconds, deep_slope, deep_usd, deep_usd_slope, _, _ = deep
+    rate = worth.usd_per_second
+    _, wait, seconds, slope, usd, usd_slope, _, _, _ = fast
+    _, _, deep_seconds, deep_slope, deep_usd, deep_usd_slope, _, _, _ = deep
+    quick_rate, more_rate = redo.quick_rate, redo.long_rate - redo.quick_rate
+    again, more_again = rate * redo.seconds + redo.usd, rate * redo.seconds_slope + redo.usd_slope
     # cost(fast) - cost(deep) = square·p² + linear·p + constant
-    square = rate * factor * deep_slope + deep_usd_slope
-    linear = rate * (slope - deep_slope + factor * deep_seconds) + usd_slope - deep_usd_slope + deep_usd
-    constant = rate * (seconds - deep_seconds) + usd - deep_usd
+    square = more_rate * more_again
+    linear = rate * (slope - deep_slope) + usd_slope - deep_usd_slope + quick_rate * more_again + more_rate * again
+    constant = rate * (seconds - deep_seconds) + usd - deep_usd + quick_rate * again
     root = _find_root(square, linear, constant, p)
     wait = wait - ((square * p + linear) * p + constant) / rate if rate > 0 else -1.0
     return Flip(root, wait if wait >= 0 else None)

@@ -2,20 +2,21 @@
 
 from collections.abc import Sequence
 
-from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, SecondOpinion, Weighing
+from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, Redo, SecondOpinion, Weighing
+from router.contract.economics import ASSUMED_RATES
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut
 from router.contract.request import JsonObject
 from router.contract.signals import Signals
 from router.contract.words import Tier
-from router.decide.estimate import Worth, costs_of, estimates_of, flip_of, weighing_of
+from router.decide.estimate import Worth, chance_of_redo, estimates_of, flip_of, weighing_of
 from router.decide.opinions import evidence_of, say_wait
 
 _MAX_CHARS = 120
 _TOLD_WARM_TOKENS = 8_000
 _TOLD_WAIT_SECONDS = 1.0
 _TOLD_LOG_ODDS = 0.25
-_LOOKS_LONG = -0.85
-"""Log-odds: a score of 0.3, where tiers usually change."""
+_LOOKS_LONG = -1.1
+"""Log-odds: a score of 0.25, where tiers usually change."""
 
 
 def because_only_tier(tier: Tier, reason: str) -> str:
@@ -41,10 +42,10 @@ def because_estimate(
     other: Projection,
     opinions: Opinions,
     signals: Signals,
-    score: float,
+    lead_usd: float,
     worth: Worth,
 ) -> str:
-    """Both could; this one will be done sooner.
+    """Both could; this one costs less, by `lead_usd`.
 
     Begins with what the turn looks like; adds the strongest other evidence that points the same way and, where the choice
     goes against the looks, what made it: a warm cache, a queue, or how little there is to gain. A reason that says the first
@@ -62,7 +63,8 @@ def because_estimate(
     if pointing:
         sentence = _add(sentence, pointing)
     if looks is None or (looks.log_odds > _LOOKS_LONG) is not is_deep:
-        if other.wait_seconds >= _TOLD_WAIT_SECONDS and _was_moved_by_wait(tier, chosen, other, score, worth):
+        # Without its wait, the other tier would have been chosen.
+        if other.wait_seconds >= _TOLD_WAIT_SECONDS and other.wait_seconds * worth.usd_per_second > lead_usd:
             words = f"{say_wait(signals.statuses[other.target])}, so {tier} is done sooner"
             told = _add(sentence, words)
             return told if told != sentence or looks is None else f"{looks.because}; {words}"
@@ -72,13 +74,6 @@ def because_estimate(
         elif looks is not None and not pointing:
             sentence = _add(sentence, "fast would not be done much sooner" if is_deep else "fast is still done sooner")
     return sentence
-
-
-def _was_moved_by_wait(tier: Tier, chosen: Projection, other: Projection, score: float, worth: Worth) -> bool:
-    """Whether the other tier would have been chosen, had it no wait."""
-    fast, deep = (chosen, other) if tier is Tier.FAST else (other, chosen)
-    fast_cost, deep_cost = costs_of(fast, deep, score, worth)
-    return other.wait_seconds * worth.usd_per_second > abs(fast_cost - deep_cost)
 
 
 def _add(sentence: str, words: str) -> str:
@@ -138,6 +133,7 @@ def explain_weighing(weighing: Weighing, score: float, decided_by: str, worth: W
     flip = flip_of(weighing, score, worth) if decided_by == ESTIMATE else Flip(None, None)
     return {
         "estimates": {str(tier): _estimate_json(estimate) for tier, estimate in estimates.items()},
+        "redo": _redo_json(weighing.redo, score),
         "margin_usd": round(abs(costs[0] - costs[1]), 6) if len(costs) == 2 else None,
         "flip": {"score": _rounded(flip.score, 4), "fast_wait_seconds": _rounded(flip.fast_wait_seconds, 2)},
     }
@@ -190,6 +186,21 @@ def _estimate_json(estimate: Estimate) -> JsonObject:
         "redo_seconds": round(estimate.redo_seconds, 3),
         "calls_ratio": round(estimate.ratio.calls, 3),
         "output_ratio": round(estimate.ratio.output, 3),
+    }
+
+
+def _redo_json(redo: Redo | None, p: float) -> JsonObject | None:
+    """How likely it is that fast's work must be done again, what that counts for, and where the rates come from."""
+    if redo is None:
+        return None
+    return {
+        "chance": round(chance_of_redo(redo, p), 4),
+        "seconds": round(redo.seconds + redo.seconds_slope * p, 3),
+        "money_usd": round(redo.usd + redo.usd_slope * p, 6),
+        "quick_rate": round(redo.quick_rate, 4),
+        "long_rate": round(redo.long_rate, 4),
+        "assumed": {"quick_rate": ASSUMED_RATES.quick, "long_rate": ASSUMED_RATES.long},
+        "learned_turns": redo.turns,
     }
 
 

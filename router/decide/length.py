@@ -8,7 +8,7 @@ from router.contract.economics import Economics
 from router.contract.opinions import Opinions, RuleOut
 from router.contract.signals import SessionPosition, Signals, TokenCount
 from router.contract.words import Tier
-from router.decide.estimate import costs_of, project_tiers
+from router.decide.estimate import costs_of, project_tiers, redo_between
 
 _NOTHING = TokenCount(0, 0, 0)
 _IN_THOUSANDS = 10_000
@@ -31,9 +31,10 @@ def because_too_long(
     fast, deep = project_tiers(compacted, set(ruled_out) - set(names), score, economics)
     if not deep:
         return ""
-    fast_cost, deep_cost = costs_of(fast[0], deep[0], score, economics)
-    looks = next((lean.because for _, lean in opinions.leans if lean.names_turn), "")
-    return "" if fast_cost >= deep_cost else f"{words}; {looks}" if looks else words
+    redo = redo_between(fast[0], deep[0], compacted, economics)
+    fast_cost, deep_cost = costs_of(fast[0], deep[0], redo, score, economics)
+    looks = opinions.looks
+    return "" if fast_cost >= deep_cost else f"{words}; {looks.because}" if looks else words
 
 
 def say_way_back(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:

@@ -1,19 +1,25 @@
-"""How much work each target makes of a turn: what it took over what was expected of those very turns.
+"""What the ledger teaches of each target: how much work it makes of a turn, and how often a fast one's work is done again.
 
-Never a plain mean for each target: deep gets the long turns, and would be charged for them.
+Work is what it took over what was expected of those very turns. Never a plain mean for each target: deep gets the long turns,
+and would be charged for them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from router.contract.economics import Economics
+from router.contract.economics import ASSUMED_RATES, Economics, FailureRates
 from router.contract.entry import FinishedWork
 from router.contract.target import WorkRatio
 
 _PRIOR_TURNS = 20.0
 """What "as expected" weighs: few turns change little."""
 _MAX_RATIO = 3.0
+_PRIOR_FAILURES = 300.0
+"""What the assumed rates weigh, in turns of each kind. Much: a person who says nothing is not always content."""
+_MAX_FACTOR = 1.5
+"""A learned rate is between two thirds of the assumed one and half as much again."""
+_STEPS = 20
 
 
 class _Sums(NamedTuple):
@@ -49,3 +55,33 @@ def _shrink(seen: float, expected: float, turns: int) -> float:
     """Seen over expected, as if some turns more had gone as expected, and within bounds: models differ by a factor of three."""
     prior = _PRIOR_TURNS * expected / turns
     return min(_MAX_RATIO, max(1 / _MAX_RATIO, (seen + prior) / (expected + prior)))
+
+
+def learn_failures(turns: Iterable[FinishedWork]) -> dict[str, dict[str, FailureRates]]:
+    """How often each fast target's work had to be done again, by the deep target that would have served: for each pair."""
+    pairs: defaultdict[str, defaultdict[str, list[FinishedWork]]] = defaultdict(lambda: defaultdict(list))
+    for turn in turns:
+        if turn.deep_target:
+            pairs[turn.target][turn.deep_target].append(turn)
+    return {fast: {deep: _fit_rates(seen) for deep, seen in by_deep.items()} for fast, by_deep in pairs.items()}
+
+
+def _fit_rates(turns: Sequence[FinishedWork]) -> FailureRates:
+    """Both rates, from turns of which only the chance that each was long is known: shrunk, and within bounds.
+
+    A failure counts for quick and for long work by how likely each is to have caused it, found in a few steps (EM).
+    """
+    failed = [turn.score for turn in turns if turn.has_failed]
+    long_turns = sum(turn.score for turn in turns)
+    quick_turns = len(turns) - long_turns
+    quick, long = ASSUMED_RATES.quick, ASSUMED_RATES.long
+    for _ in range(_STEPS):
+        long_failed = sum(p * long / (p * long + (1 - p) * quick) for p in failed)
+        long = _shrink_rate(long_failed, long_turns, ASSUMED_RATES.long)
+        quick = _shrink_rate(len(failed) - long_failed, quick_turns, ASSUMED_RATES.quick)
+    return FailureRates(quick, long, len(turns))
+
+
+def _shrink_rate(failed: float, turns: float, assumed: float) -> float:
+    rate = (failed + _PRIOR_FAILURES * assumed) / (turns + _PRIOR_FAILURES)
+    return min(_MAX_FACTOR * assumed, max(assumed / _MAX_FACTOR, rate))

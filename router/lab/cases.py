@@ -7,7 +7,7 @@ from enum import StrEnum
 from router.contract.exchange import Arrival
 from router.contract.opinions import Opinion
 from router.contract.words import Tier, TurnKind
-from router.lab.past import PastSession, PastTurn, Size, size_of_turn
+from router.lab.past import CHARS_PER_TOKEN, PastSession, PastTurn, Size, size_of_turn
 from router.lab.requests import write_request
 
 _SAME_SECONDS = 30.0
@@ -44,6 +44,18 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Work:
+    """What a turn took, as far as a log or the ledger says."""
+
+    calls: int
+    """Calls of the model."""
+    output_tokens: float
+    seconds: float | None = None
+    """Of a log: from the ask to the last sign of work, tools and approvals included. Of the ledger: of its calls alone."""
+    usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One turn to decide again. It has an arrival where its text is known, else what was kept of its decision."""
 
@@ -52,6 +64,8 @@ class Case:
     at: float | None
     size: Size | None = None
     regrets: tuple[Regret, ...] = ()
+    work: Work | None = None
+    """None where nothing was counted."""
     weight: int = 1
     """How many turns it counts for in a fit."""
     words: str = ""
@@ -106,6 +120,7 @@ def cases_of(sessions: Iterable[PastSession]) -> Iterator[Case]:
                     at=began if turn.at is None else turn.at,
                     size=size_of_turn(turn),
                     regrets=_regrets_of(turn),
+                    work=Work(len(turn.calls) + 1, turn.answer_chars / CHARS_PER_TOKEN, turn.seconds),
                     words=turn.words,
                     arrival=write_request(session, index),
                 )

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import orjson
 
 from router.contract.exchange import Arrival
-from router.contract.reading import WENT_WRONG
 from router.contract.request import Json, JsonObject
-from router.contract.words import DEFAULT_DIALECT, Operation
+from router.contract.words import DEFAULT_DIALECT, SAID_WRONG, Operation
 from router.house import House
 from router.lab.items import Remark
 
@@ -43,7 +42,7 @@ def count_heard(remarks: Sequence[Remark], are_heard: Sequence[bool]) -> Heard:
 async def is_heard(house: House, remark: Remark) -> bool:
     """Whether the road hears a complaint in a remark that follows a short turn, which fast would have served."""
     decision = (await house.decide(_write(remark))).decision
-    return any(lean.because.startswith(WENT_WRONG) for _, lean in decision.opinions.leans)
+    return any(lean.because.startswith(SAID_WRONG) for _, lean in decision.opinions.leans)
 
 
 def _write(remark: Remark) -> Arrival:

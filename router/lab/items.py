@@ -69,6 +69,8 @@ class Item:
     id: str = ""
     weight: float = 1.0
     """What it counts in a fit, against others of its kind."""
+    work_calls: int | None = None
+    """The calls of the model that the turn took, where that was recorded."""
     kind: str = ""
     """`asks`, `meaning`, `commits` or `vague`; empty for a recorded turn, whose label is the work that followed."""
 
@@ -160,6 +162,8 @@ def _read_turn(found: JsonObject) -> Item:
     if found["label"] == "unclear" or not isinstance(prompt, str):
         raise ValueError('label must be "quick" or "long", and prompt must be text')
     calls = _numbers(context.get("prior_tool_calls"))
+    evidence = found.get("evidence")
+    made = evidence.get("tool_calls") if isinstance(evidence, dict) else None
     previous = context.get("prev_prompt")
     return Item(
         source=str(found.get("source", "unknown")),
@@ -174,6 +178,7 @@ def _read_turn(found: JsonObject) -> Item:
         previous=previous if isinstance(previous, str) else "",
         group=repo,
         id=str(found.get("id", "")),
+        work_calls=_number(made) + 1 if isinstance(made, int) else None,
     )
 
 

@@ -20,7 +20,7 @@ from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.choose import PERSONAL
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import read_request
-from router.lab.cases import Case, Kept, Regret
+from router.lab.cases import Case, Kept, Regret, Work
 from router.lab.logs.lines import as_count
 from router.lab.past import Size, size_of_work
 from router.lab.regrets import is_asked_again
@@ -65,6 +65,8 @@ class _Row(NamedTuple):
     tier: object
     prompt_text: object
     output_tokens: object
+    duration_ms: object
+    cost_usd: object
     id: object
     explained: JsonObject
     """The decision; nothing where it cannot be read."""
@@ -97,6 +99,9 @@ class _Turn:
     id: str = ""
     caller: str = ""
     places: tuple[int, ...] = ()
+    calls: int = 0
+    seconds: float = 0.0
+    usd: float | None = 0.0
     output_tokens: int = 0
     lacks_output: bool = False
     """Whether some answer came without a count of its tokens: then it is not known how much was written."""
@@ -115,7 +120,10 @@ class _Turn:
         self.has_moved_up |= row.tier == Tier.DEEP and self.tier is Tier.FAST
 
     def count(self, row: _Row) -> None:
-        """Add what one answer wrote."""
+        """Add what one answer took and wrote."""
+        self.calls += 1
+        self.seconds += max(0.0, row.duration_ms) / 1000 if isinstance(row.duration_ms, (int, float)) else 0.0
+        self.usd = self.usd + row.cost_usd if self.usd is not None and isinstance(row.cost_usd, (int, float)) else None
         if isinstance(row.output_tokens, int):
             self.output_tokens += max(0, row.output_tokens)
         else:
@@ -278,6 +286,7 @@ def _as_cases(turns: Sequence[_Turn | None]) -> Iterator[Case]:
             size=_size(turn, regrets),
             weight=_MISJUDGED_WEIGHT if turn.misjudged is not None else 1,
             regrets=regrets,
+            work=Work(turn.calls, turn.output_tokens, turn.seconds, turn.usd),
             words=turn.words,
             was=turn.tier,
             arrival=turn.arrival,

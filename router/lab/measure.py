@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-LONG_TO_FAST_COST, QUICK_TO_DEEP_COST = 3.0, 1.0
-"""Regret: what a wrong choice costs. A long task on fast must be found, undone and done again."""
+from router.contract.target import Speed
+from router.contract.words import Tier
+from router.decide.yardstick import Assumptions, regret_of, to_done, took
+
+LONG_TO_FAST_COST, QUICK_TO_DEEP_COST = regret_of(Tier.FAST, is_long=True), regret_of(Tier.DEEP, is_long=False)
+"""Regret: what a wrong choice costs, as `balanced` weighs it."""
 _LEAST_IN_REPO = 10
 _RELIABILITY_BINS = 10
 
@@ -21,6 +25,16 @@ class Judged(NamedTuple):
     score: float
     is_fast: bool
     characters: int
+    calls: int | None = None
+    """The calls of the model that it took, where that was recorded."""
+
+
+class Pace(NamedTuple):
+    """What time to done is measured by: the speed of each tier, and what is assumed of wrong answers."""
+
+    fast: Speed
+    deep: Speed
+    assumed: Assumptions = Assumptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +96,48 @@ def measure(judged: Sequence[Judged]) -> Figures:
         calibration_error=_calibration_error(judged),
         brier=sum((entry.score - entry.is_long) ** 2 for entry in judged) / count,
         auroc_of_length=auroc([(float(entry.characters), entry.is_long) for entry in judged]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ToDone:
+    """Time to done of a set, over the items whose calls were recorded, and wrong first answers, over all items."""
+
+    items: int
+    seconds: float | None
+    """The mean, as chosen; then all on deep, and all on fast."""
+    seconds_always_deep: float | None
+    seconds_always_fast: float | None
+    against_deep: float | None
+    """As chosen, divided by all on deep; then the same for all on fast."""
+    fast_against_deep: float | None
+    wrong_per_100: float
+    wrong_per_100_always_fast: float
+
+
+def measure_to_done(judged: Sequence[Judged], pace: Pace) -> ToDone:
+    """How long the turns of a set that is not empty take until they are done, by the yardstick."""
+    assumed = pace.assumed
+    chances = [(entry.is_fast, assumed.chance(float(entry.is_long))) for entry in judged]
+    chosen = always_deep = always_fast = 0.0
+    counted = [entry for entry in judged if entry.calls is not None]
+    for entry in counted:
+        calls, p = float(entry.calls or 0), float(entry.is_long)
+        fast, deep = took(pace.fast, calls), took(pace.deep, calls)
+        on_fast, on_deep = (to_done(tier, fast, deep, p, assumed).seconds for tier in (Tier.FAST, Tier.DEEP))
+        chosen += on_fast if entry.is_fast else on_deep
+        always_fast += on_fast
+        always_deep += on_deep
+    count = len(counted)
+    return ToDone(
+        items=count,
+        seconds=chosen / count if count else None,
+        seconds_always_deep=always_deep / count if count else None,
+        seconds_always_fast=always_fast / count if count else None,
+        against_deep=chosen / always_deep if count else None,
+        fast_against_deep=always_fast / always_deep if count else None,
+        wrong_per_100=100 * sum(chance for is_fast, chance in chances if is_fast) / len(judged),
+        wrong_per_100_always_fast=100 * sum(chance for _, chance in chances) / len(judged),
     )
 
 

@@ -11,7 +11,7 @@ _MAX_WORDS = 20_000
 _LONG_EDITS, _LONG_TOKENS = 6, 6_000
 _QUICK_EDITS, _QUICK_TOKENS = 2, 2_000
 """Places changed and tokens written. Calls alone say nothing: agents look around before a one-line edit."""
-_CHARS_PER_TOKEN = 4
+CHARS_PER_TOKEN = 4
 
 
 class Size(StrEnum):
@@ -72,7 +72,7 @@ def size_of_turn(turn: PastTurn) -> Size | None:
 
     Work that had to be asked for again was more than it looked. Work that was broken off would have been more.
     """
-    size = size_of_work(turn.edits, turn.answer_chars / _CHARS_PER_TOKEN)
+    size = size_of_work(turn.edits, turn.answer_chars / CHARS_PER_TOKEN)
     if size is Size.LONG or turn.was_asked_again:
         return Size.LONG
     return size if turn.was_answered and not turn.was_interrupted else None

@@ -9,15 +9,16 @@ import msgspec
 import orjson
 
 from router.contract.decision import ESTIMATE, Decision, Estimate
-from router.contract.economics import Economics
+from router.contract.economics import Economics, TurnSize
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
-from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
+from router.contract.opinions import Insist, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount, Turn
 from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
 from router.decide.choose import PERSONAL, decide
 from router.decide.estimate import estimates_of, flip_of, weighing_of
+from router.decide.yardstick import TOOL_SECONDS, Took
 from router.dialects.requests import read_request
 from router.house import House
 from router.lab.cases import Case, Kept
@@ -33,7 +34,10 @@ _EMPTY = read_request(
         orjson.dumps({"model": "auto", "messages": [{"role": "user", "content": "-"}]}),
     )
 )
-_SURE = 20.0
+CHANCES = {Size.QUICK: 0.0, Size.MIDDLE: 0.5, Size.LONG: 1.0}
+"""What a turn turned out to be, as the yardstick takes it."""
+_MAX_REST_SECONDS = 60.0
+"""For each call. What took longer was somebody who had gone away."""
 _BY_LENGTH = "window"
 """The one policy that a kept decision can be shown to again: it looks at the prompt's length alone."""
 
@@ -137,19 +141,59 @@ def _as_choice(decision: Decision) -> Choice:
     )
 
 
-def measure(house: House, choice: Choice, size: Size | None) -> Mapping[Tier, Estimate]:
-    """What each tier would have taken for a turn that turned out to be of this size, by one config's speeds and prices.
+def measure(house: House, choice: Choice, case: Case) -> Mapping[Tier, Took]:
+    """What the first answer to a turn would have taken on each tier, by its own calls and tokens and one config's speeds.
 
     A choice must not be judged by the belief that it was made on: whoever takes the least of their own estimates never loses.
-    Nothing where the size is not known, or where only one tier could have served.
+    Nothing where it is not known what the turn was, or where only one tier could have served.
     """
-    if size is None:
+    if case.size is None:
         return {}
-    economics = msgspec.structs.replace(house.plan.rules.economics, personal_log_odds=0.0)
-    known = Lean(-economics.prior if size is Size.MIDDLE else _SURE if size is Size.LONG else -_SURE, "as it turned out")
+    economics = house.plan.rules.economics
+    size = _size_of(case, economics)
+    economics = msgspec.structs.replace(economics, personal_log_odds=0.0, quick=size, long=size)
     try:
-        decision = _decide_anew(house, economics, (known,), Turn(choice.kind, "", ""), choice.prompt_tokens)
+        decision = _decide_anew(house, economics, (), Turn(choice.kind, "", ""), choice.prompt_tokens)
     except TandemError:
         return {}
-    estimates = estimates_of(weighing_of(decision), decision.score, decision.economics)
-    return estimates if len(estimates) == len(Tier) else {}
+    weighing = weighing_of(decision)
+    fast, deep = weighing.fast, weighing.deep
+    if fast is None or deep is None:
+        return {}
+    expected = {
+        tier: Took(found.seconds, found.usd if found.has_price else None)
+        for tier, found in ((Tier.FAST, fast), (Tier.DEEP, deep))
+    }
+    return _scale_to_record(case, expected, size.calls)
+
+
+def _size_of(case: Case, economics: Economics) -> TurnSize:
+    """The turn's own calls and tokens; those of its kind where nothing was counted."""
+    work = case.work
+    if work is not None and work.output_tokens > 0:
+        return TurnSize(work.calls, work.output_tokens)
+    p = CHANCES[case.size or Size.MIDDLE]
+    quick, long = economics.quick, economics.long
+    return TurnSize(
+        quick.calls + (long.calls - quick.calls) * p, quick.output_tokens + (long.output_tokens - quick.output_tokens) * p
+    )
+
+
+def _scale_to_record(case: Case, expected: Mapping[Tier, Took], calls: float) -> Mapping[Tier, Took]:
+    """The same by what was recorded: the tier that served took what the ledger measured.
+
+    What a log has beyond the model's own time (tools, approvals) is taken to be the same on both tiers. Logs name no tier:
+    their time counts as deep's.
+    """
+    work, own = case.work, expected[case.was or Tier.DEEP]
+    if case.was is not None and work is not None and work.seconds:
+        longer = work.seconds / own.seconds if own.seconds else 1.0
+        dearer = work.usd / own.usd if work.usd is not None and own.usd else 1.0
+        return {
+            tier: Took(took.seconds * longer, None if took.usd is None else took.usd * dearer)
+            for tier, took in expected.items()
+        }
+    rest = TOOL_SECONDS * calls
+    if work is not None and work.seconds is not None:
+        rest = min(max(0.0, work.seconds - own.seconds), _MAX_REST_SECONDS * calls)
+    return {tier: took._replace(seconds=took.seconds + rest) for tier, took in expected.items()}

@@ -3,22 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from router.contract.decision import Estimate
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
+from router.decide.yardstick import Assumptions, Took, to_done
 from router.lab.cases import Case
 from router.lab.past import Size
-from router.lab.replay import Choice
-
-LONG_ON_FAST, QUICK_ON_DEEP = 3.0, 1.0
-"""What a wrong choice costs: a long task that fast tries first, and a quick edit that waits for deep."""
-
-
-def regret_of(tier: Tier, size: Size) -> float:
-    """What a choice cost, now that it is known what the turn was. A turn in the middle is right on either tier."""
-    if size is Size.LONG and tier is Tier.FAST:
-        return LONG_ON_FAST
-    return QUICK_ON_DEEP if size is Size.QUICK and tier is Tier.DEEP else 0.0
+from router.lab.replay import CHANCES, Choice
 
 
 @dataclass(slots=True)
@@ -27,25 +17,31 @@ class Side:
 
     fast: int = 0
     seconds: float = 0.0
+    """To done, `redo_seconds` of them for wrong first answers."""
     redo_seconds: float = 0.0
+    usd: float = 0.0
+    unpriced: int = 0
+    """Turns whose cost is not known."""
+    wrong: float = 0.0
+    """Wrong first answers, as assumed."""
     right: int = 0
-    regret: float = 0.0
 
-    def add(self, tier: Tier, measured: Mapping[Tier, Estimate], size: Size | None) -> None:
-        """Count one turn on a tier. Both sides are measured alike, or they could not be compared."""
+    def add(self, tier: Tier, measured: Mapping[Tier, Took], size: Size | None, assumed: Assumptions) -> None:
+        """Count one turn on a tier. All sides are measured alike, or they could not be compared."""
         self.fast += tier is Tier.FAST
-        if measured:
-            self.seconds += measured[tier].seconds
-            self.redo_seconds += measured[tier].redo_seconds
-        if size is not None:
-            cost = regret_of(tier, size)
-            self.regret += cost
-            self.right += cost == 0.0 and size is not Size.MIDDLE
+        if measured and size is not None:
+            done = to_done(tier, measured[Tier.FAST], measured[Tier.DEEP], CHANCES[size], assumed)
+            self.seconds += done.seconds
+            self.redo_seconds += done.redo_seconds
+            self.usd += done.usd or 0.0
+            self.unpriced += done.usd is None
+            self.wrong += done.wrong
+        self.right += size is (Size.QUICK if tier is Tier.FAST else Size.LONG)
 
 
 @dataclass(slots=True)
 class Row:
-    """A group of turns, before and after."""
+    """A group of turns, before and after, and all of them on one tier."""
 
     turns: int = 0
     judged: int = 0
@@ -56,16 +52,23 @@ class Row:
     to_deep: int = 0
     before: Side = field(default_factory=Side)
     after: Side = field(default_factory=Side)
+    all_deep: Side = field(default_factory=Side)
+    all_fast: Side = field(default_factory=Side)
 
-    def add(self, case: Case, before: Tier, after: Tier, measured: Mapping[Tier, Estimate]) -> None:
+    def add(self, case: Case, before: Tier, after: Tier, measured: Mapping[Tier, Took], assumed: Assumptions) -> None:
         """Count one turn."""
         self.turns += 1
         self.judged += case.size in (Size.QUICK, Size.LONG)
         self.timed += bool(measured)
         self.to_fast += before is Tier.DEEP and after is Tier.FAST
         self.to_deep += before is Tier.FAST and after is Tier.DEEP
-        self.before.add(before, measured, case.size)
-        self.after.add(after, measured, case.size)
+        for side, tier in (
+            (self.before, before),
+            (self.after, after),
+            (self.all_deep, Tier.DEEP),
+            (self.all_fast, Tier.FAST),
+        ):
+            side.add(tier, measured, case.size, assumed)
 
     def as_json(self) -> JsonObject:
         """The row for a program."""
@@ -78,6 +81,8 @@ class Row:
             "seconds_saved": round(self.before.seconds - self.after.seconds, 1),
             "before": _side_json(self.before, self),
             "after": _side_json(self.after, self),
+            "all_deep": _side_json(self.all_deep, self),
+            "all_fast": _side_json(self.all_fast, self),
         }
 
 
@@ -86,8 +91,9 @@ def _side_json(side: Side, row: Row) -> JsonObject:
         "fast_share": round(side.fast / row.turns, 4) if row.turns else None,
         "seconds": round(side.seconds, 1),
         "redo_seconds": round(side.redo_seconds, 1),
+        "usd": None if side.unpriced else round(side.usd, 6),
         "accuracy": round(side.right / row.judged, 4) if row.judged else None,
-        "regret_per_100": round(100 * side.regret / row.judged, 1) if row.judged else None,
+        "wrong_per_100": round(100 * side.wrong / row.timed, 2) if row.timed else None,
     }
 
 
@@ -111,6 +117,7 @@ class Report:
 
     before_name: str
     after_name: str
+    assumed: Assumptions = field(default_factory=Assumptions)
     total: Row = field(default_factory=Row)
     by_kind: dict[str, Row] = field(default_factory=dict)
     by_client: dict[str, Row] = field(default_factory=dict)
@@ -121,12 +128,12 @@ class Report:
     """Turns of a ledger that was kept without text: only their estimate was made anew."""
     examples: list[Example] = field(default_factory=list)
 
-    def add(self, case: Case, before: Tier, after: Choice, measured: Mapping[Tier, Estimate]) -> None:
+    def add(self, case: Case, before: Tier, after: Choice, measured: Mapping[Tier, Took]) -> None:
         """Count one turn. `measured` is what it would have taken on each tier, where that is known."""
         self.without_text += case.arrival is None
         groups = ((self.by_kind, str(after.kind)), (self.by_client, case.client), (self.by_size, str(case.size or "unknown")))
         for row in (self.total, *(rows.setdefault(name, Row()) for rows, name in groups)):
-            row.add(case, before, after.tier, measured)
+            row.add(case, before, after.tier, measured, self.assumed)
         for regret in case.regrets:
             self.regrets[str(regret)] = self.regrets.get(str(regret), 0) + 1
 
@@ -145,6 +152,7 @@ class Report:
         return {
             "before": self.before_name,
             "after": self.after_name,
+            "assumed": self.assumed.as_json(),
             "total": self.total.as_json(),
             "by_kind": _rows_json(self.by_kind.items()),
             "by_client": _rows_json(self.by_client.items()),

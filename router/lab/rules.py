@@ -10,8 +10,8 @@ from typing import Protocol, TypeVar
 
 from router.contract.features import UNSPACED
 from router.contract.words import Tier
+from router.decide.yardstick import regret_of
 from router.lab.past import Size
-from router.lab.report import regret_of
 
 READ_CHARS = 4_000
 """How much of a turn a rule reads."""
@@ -128,7 +128,8 @@ class _Open:
 
     def gain_on(self, tier: Tier) -> float:
         """How much less regret there would be."""
-        return regret_of(self.tier, self.size) - regret_of(tier, self.size)
+        is_long = self.size is Size.LONG
+        return regret_of(self.tier, is_long=is_long) - regret_of(tier, is_long=is_long)
 
 
 def _candidates(text: str) -> Iterator[str]:

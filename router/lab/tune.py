@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from router.config.models import DecisionSettings
 from router.contract.personal import PersonalTable
 from router.contract.words import Tier
+from router.decide.yardstick import regret_of
 from router.lab.cases import Case
 from router.lab.marks import Taught, fit_table, places_of
 from router.lab.past import Size
 from router.lab.replay import Choice
-from router.lab.report import regret_of
 from router.lab.rules import READ_CHARS, FoundRule, find_rules
 
 _LEAST_TURNS = 30
@@ -295,7 +295,7 @@ def _logit(share: float) -> float:
 
 
 def _regret_per_100(sample: Sample, way: Way) -> float:
-    return 100 * regret_of(way.tier_of(sample), sample.size)
+    return 100 * regret_of(way.tier_of(sample), is_long=sample.is_long)
 
 
 def _log_loss(sample: Sample, way: Way) -> float:

@@ -1,8 +1,8 @@
-"""What the same turns would have taken on deep alone, and on fast alone: estimates, and how far they can be trusted.
+"""What the same turns would have taken on deep alone, and on fast alone: estimates, measured with the yardstick.
 
 Every decision keeps what its turn was expected to take on each tier. What was measured on one tier, times the ratio of the two
-expectations over the turns that went there, is what the other would have taken. On fast alone some long tasks would come out
-wrong and be done again on deep: how many is a chance, so that all-fast is a band from none to as many as were expected.
+expectations over the turns that went there, is what the other would have taken. A turn on fast, where it was or would have
+been, also counts the chance that its first answer is wrong: what that costs the person, and the turn again on deep.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from router.contract.decision import Projection
 from router.contract.words import Tier
+from router.decide.yardstick import Assumptions
 
 
 class _Kept(Struct):
@@ -20,7 +21,6 @@ class _Kept(Struct):
 
     fast: Projection | None = None
     deep: Projection | None = None
-    redo_factor: float = 0.0
 
 
 _decode = msgspec.json.Decoder(_Kept).decode
@@ -34,15 +34,19 @@ class TierSums:
     usd: float = 0.0
     unpriced: int = 0
     """Calls whose cost is not known."""
-    fast_seconds: float = 0.0
-    deep_seconds: float = 0.0
-    redo_seconds: float = 0.0
+    begun: int = 0
+    """Turns."""
     turns: int = 0
     """Turns with an expectation for both tiers, and those of them with a price for both."""
     priced: int = 0
+    fast_seconds: float = 0.0
+    deep_seconds: float = 0.0
+    scores: float = 0.0
+    """The sum of their scores; below it, of score times what deep would take. The chance of a redo is linear in the score."""
+    scored_deep_seconds: float = 0.0
     fast_usd: float = 0.0
     deep_usd: float = 0.0
-    redo_usd: float = 0.0
+    scored_deep_usd: float = 0.0
 
     def measure(self, seconds: float, usd: float | None) -> None:
         """A call took this."""
@@ -52,6 +56,7 @@ class TierSums:
 
     def expect(self, decision: str | None, score: float | None, *, has_cost: bool) -> None:
         """A turn began with this decision. The ledger's sums are made alike, in SQL."""
+        self.begun += 1
         try:
             kept = _decode(decision) if decision else None
         except msgspec.MsgspecError:
@@ -61,23 +66,46 @@ class TierSums:
         p, fast, deep = score or 0.0, kept.fast, kept.deep
         deep_seconds, deep_usd = deep.seconds + deep.seconds_slope * p, deep.usd + deep.usd_slope * p
         self.turns += 1
+        self.scores += p
         self.fast_seconds += fast.seconds + fast.seconds_slope * p
         self.deep_seconds += deep_seconds
-        self.redo_seconds += p * kept.redo_factor * deep_seconds
+        self.scored_deep_seconds += p * deep_seconds
         if fast.has_price and deep.has_price and has_cost:
             self.priced += 1
             self.fast_usd += fast.usd + fast.usd_slope * p
             self.deep_usd += deep_usd
-            self.redo_usd += p * deep_usd
+            self.scored_deep_usd += p * deep_usd
 
 
 class Side(NamedTuple):
-    """All turns on one tier. Money is None where prices are missing. `redo` is what doing tasks again may add."""
+    """All turns in one way. Money is None where prices are missing. `seconds` and `usd` are without redos."""
 
     seconds: float
     usd: float | None
     redo_seconds: float = 0.0
     redo_usd: float | None = 0.0
+    wrong: float = 0.0
+    """How many first answers were wrong, as assumed."""
+
+    @property
+    def done_seconds(self) -> float:
+        """Until everything is done."""
+        return self.seconds + self.redo_seconds
+
+    @property
+    def done_usd(self) -> float | None:
+        """The same for the money."""
+        return _add(self.usd, self.redo_usd)
+
+
+def as_it_was(sums: dict[Tier, TierSums], assumed: Assumptions) -> Side:
+    """Every turn where it went: what was measured, and the redos of what fast served."""
+    fast = sums[Tier.FAST]
+    return Side(
+        fast.seconds + sums[Tier.DEEP].seconds,
+        _add(_known(fast), _known(sums[Tier.DEEP])),
+        *_redo(fast, fast.fast_seconds, fast.fast_usd, assumed),
+    )
 
 
 def all_deep(sums: dict[Tier, TierSums]) -> Side:
@@ -87,13 +115,27 @@ def all_deep(sums: dict[Tier, TierSums]) -> Side:
     return Side(seconds, _add(_known(deep), _scale(fast, fast.fast_usd, fast.deep_usd, fast.fast_seconds)))
 
 
-def all_fast(sums: dict[Tier, TierSums]) -> Side:
+def all_fast(sums: dict[Tier, TierSums], assumed: Assumptions) -> Side:
     """Everything on fast."""
     fast, deep = sums[Tier.FAST], sums[Tier.DEEP]
     seconds = fast.seconds + deep.seconds * _ratio(deep.fast_seconds, deep.deep_seconds)
-    redo = deep.seconds * deep.redo_seconds / deep.deep_seconds if deep.deep_seconds else 0.0
     usd = _add(_known(fast), _scale(deep, deep.deep_usd, deep.fast_usd, deep.deep_seconds))
-    return Side(seconds, usd, redo, None if usd is None else _share(deep, deep.deep_usd, deep.deep_seconds) * deep.redo_usd)
+    own = _redo(fast, fast.fast_seconds, fast.fast_usd, assumed)
+    others = _redo(deep, deep.deep_seconds, deep.deep_usd, assumed)
+    return Side(seconds, usd, own[0] + others[0], _add(own[1], others[1]), own[2] + others[2])
+
+
+def _redo(sums: TierSums, own_seconds: float, own_usd: float, assumed: Assumptions) -> tuple[float, float | None, float]:
+    """What redos of these turns add if fast serves them, in seconds and USD, and how many there are."""
+    if not sums.turns:
+        return 0.0, None if sums.unpriced else 0.0, 0.0
+    quick, more = assumed.fails_quick, assumed.fails_long - assumed.fails_quick
+    wrong = (quick + more * sums.scores / sums.turns) * sums.begun
+    again = (quick * sums.deep_seconds + more * sums.scored_deep_seconds) * _ratio(sums.seconds, own_seconds)
+    usd = None
+    if not sums.unpriced and sums.priced == sums.turns:
+        usd = (quick * sums.deep_usd + more * sums.scored_deep_usd) * _share(sums, own_usd, own_seconds)
+    return wrong * assumed.failure_seconds + again, usd, wrong
 
 
 def _ratio(other: float, own: float) -> float:

@@ -2,7 +2,8 @@
 
 from router.contract.entry import Entry
 from router.contract.words import Tier
-from router.screen.against import TierSums, all_deep
+from router.decide.yardstick import Assumptions
+from router.screen.against import TierSums, all_deep, as_it_was
 from router.screen.figures import duration, money, plural
 from router.screen.turns import BEGINS, Turn
 
@@ -47,16 +48,16 @@ class Totals:
         usd = sum(sums.usd for sums in self.sums.values())
         unpriced = sum(sums.unpriced for sums in self.sums.values())
         took = money(usd, is_part=bool(unpriced)) if usd or not unpriced else duration(seconds)
-        against = self._say_against(seconds)
+        against = self._say_against()
         against = f" (all on deep: about {against})" if against else ""
         return (
             f"{plural(self.turns, 'turn')}, {tiers}, {took}{against}; {self.moved_up} moved up, {self.failed} failed{refused}"
         )
 
-    def _say_against(self, seconds: float) -> str:
+    def _say_against(self) -> str:
         deep = all_deep(self.sums)
-        longer = deep.seconds - seconds
+        longer = deep.done_seconds - as_it_was(self.sums, Assumptions()).done_seconds
         parts = [] if deep.usd is None else [money(deep.usd)]
         if abs(longer) >= _LEAST_SECONDS:
-            parts.append(f"{duration(abs(longer))} {'longer' if longer > 0 else 'shorter'}")
+            parts.append(f"{duration(abs(longer))} {'longer' if longer > 0 else 'shorter'} to done")
         return ", ".join(parts)

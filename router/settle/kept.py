@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from router.contract.decision import Decision, Projection, SecondOpinion, Weighing
+from router.contract.decision import Decision, Projection, Redo, SecondOpinion, Weighing
 from router.contract.entry import COLUMNS
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut, Skipped
 from router.contract.request import JsonObject
@@ -20,7 +20,7 @@ from router.contract.words import Tier
 from router.decide.estimate import weighing_of
 from router.decide.explain import explain_opinions, explain_second_opinion, explain_weighing
 
-_VERSION = 2
+_VERSION = 3
 ROW_COLUMNS = (*COLUMNS, "decision", "attempts")
 """The columns that an explanation needs, in the order in which `explain_row` takes their values."""
 
@@ -29,7 +29,7 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """The JSON of the column. What has a column of its own is not here; a field that is absent has its default."""
 
     v: int
-    """The version of this form: 2. Rows written before it have none."""
+    """The version of this form: 3. Rows of version 2 have `redo_factor` and no `redo`; those before it have no version."""
     tier: Tier
     """The tier that was decided on. The column `tier` is that of the target that served."""
     targets: tuple[str, ...]
@@ -40,8 +40,6 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """The length of the prompt by which it was decided."""
     usd_per_second: float
     """What a second of the person's time was worth."""
-    redo_factor: float
-    """How much a redo on deep was feared."""
     insists: tuple[tuple[str, Insist], ...] = ()
     """Who insisted on a tier or a target: pairs of a policy and what it said, strongest first."""
     ruled_out: tuple[tuple[str, RuleOut], ...] = ()
@@ -62,9 +60,16 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """The second opinion: who was or would be asked, what came of it, what it was worth and what it was to cost."""
     fast: Projection | None = None
     """The cheapest open fast target, as a list: its name, the wait, seconds when the turn is quick, more seconds when it is
-    long, USD when it is quick, more USD when it is long, whether its price is known, its learned ratios of calls and output."""
+    long, USD when it is quick, more USD when it is long, whether its price is known, its learned ratios of calls and output,
+    and the seconds of a quick turn without a wait and with nothing cached."""
     deep: Projection | None = None
     """The same for deep."""
+    redo: Redo | None = None
+    """What a wrong first answer of fast was taken to cost, as a list: the chance of one when the turn is quick, and when it is
+    long; seconds when it is quick, more seconds when it is long; USD when it is quick, more USD when it is long; how many turns
+    the chances were learned from (0: they were assumed). Absent where one tier alone was open."""
+    redo_factor: float = 0.0
+    """Rows of version 2 only: every long task on fast was taken to be done again, at this many times its seconds on deep."""
     has_other_fast: bool = False
     """Whether a second fast target was open."""
     because: str | None = None
@@ -78,7 +83,7 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
 
 
 _facts_of = attrgetter(
-    *("tier", "targets", "decided_by", "prompt_tokens", "economics.usd_per_second", "economics.redo_factor"),
+    *("tier", "targets", "decided_by", "prompt_tokens", "economics.usd_per_second"),
     *("opinions.insists", "opinions.ruled_out", "opinions.leans", "opinions.skipped", "spill"),
     *("signals.prompt.is_exact", "config_fingerprint", "weights_fingerprint", "second_opinion"),
 )
@@ -103,6 +108,7 @@ def keep_decision(
         *_facts_of(decision),
         fast=weighing.fast,
         deep=weighing.deep,
+        redo=weighing.redo,
         has_other_fast=weighing.has_other_fast,
         because=decision.because if decision.because != because else None,
         person_text=decision.turn.person_text if keeps_text else None,
@@ -147,7 +153,7 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         "prompt_tokens": kept.prompt_tokens,
         "prompt_tokens_exact": kept.prompt_tokens_exact,
         **explain_opinions(opinions),
-        **explain_weighing(Weighing(kept.fast, kept.deep, kept.has_other_fast), score, kept.decided_by, kept),
+        **explain_weighing(_weighing(kept), score, kept.decided_by, kept),
         "second_opinion": explain_second_opinion(kept.second_opinion, kept),
         "config": kept.config,
         "weights": kept.weights,
@@ -161,3 +167,11 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         "cost_usd": row["cost_usd"],
         "dropped": list(kept.dropped),
     }
+
+
+def _weighing(kept: KeptDecision) -> Weighing:
+    """What it was weighed by. In a row of version 2 every long task on fast was to be done again."""
+    fast, deep, redo, factor = kept.fast, kept.deep, kept.redo, kept.redo_factor
+    if redo is None and fast is not None and deep is not None:
+        redo = Redo(0.0, 1.0, factor * deep.seconds, factor * deep.seconds_slope, deep.usd, deep.usd_slope)
+    return Weighing(fast, deep, kept.has_other_fast, redo)

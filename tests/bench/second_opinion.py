@@ -77,7 +77,8 @@ async def weigh(house: House, items: list[Item]) -> list[Case]:
 def seconds_to_done(case: Case, tier: Tier) -> float:
     """What the turn costs on a tier, now that it is known what it was."""
     decision = case.decided.decision
-    fast, deep = costs_of(decision.weighing.fast, decision.weighing.deep, float(case.item.is_long), decision.economics)
+    weighing, p = decision.weighing, float(case.item.is_long)
+    fast, deep = costs_of(weighing.fast, weighing.deep, weighing.redo, p, decision.economics)
     return (fast if tier is Tier.FAST else deep) / decision.economics.usd_per_second
 
 

@@ -35,10 +35,10 @@ def say(text: str):
 
 
 def rules_of(log_odds: float) -> Rules:
-    return Rules((Reading(log_odds),), replace(ECONOMICS, redo_factor=3.0, base_rate=0.3), True, "")
+    return Rules((Reading(log_odds),), replace(ECONOMICS, base_rate=0.3), True, "")
 
 
-def decided_on(text="have a look at the page", log_odds=-0.1, statuses=(), messages=1):
+def decided_on(text="have a look at the page", log_odds=-0.3, statuses=(), messages=1):
     view, signals = ask(text), make_signals(*statuses, text=text)
     decision = decide(rules_of(log_odds), view, signals)
     return make_decided(view, decision, make_snapshot(messages=messages))
@@ -47,7 +47,7 @@ def decided_on(text="have a look at the page", log_odds=-0.1, statuses=(), messa
 class Asking:
     """An adviser with its target and its clock."""
 
-    def __init__(self, *scripts, log_odds=-0.1, quota=None) -> None:
+    def __init__(self, *scripts, log_odds=-0.3, quota=None) -> None:
         self.reachable, self.clock = reach(make_target(quota=quota), *scripts), HandClock(1_000.0)
         self.queues = Queues()
         self.adviser = Adviser(self.reachable, rules_of(log_odds), 0.4, self.clock)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from router.config.load import check_config
 from router.contract.caller import LOCAL
 from router.contract.decision import SecondOpinion
+from router.contract.economics import ASSUMED_RATES
 from router.contract.exchange import Arrival
 from router.contract.target import WorkRatio
 from router.contract.words import Dialect, Operation, Outcome, Tier
@@ -173,6 +174,22 @@ async def test_what_the_ledger_shows_of_a_targets_work_is_learnt_by_the_live_fig
     assert house.state.live.statuses(house.plan.targets, 1.0)["simulated-fast"].ratio.output > 1
 
 
+async def test_a_correction_is_learnt_as_a_failure_of_the_pair_that_served_the_turn_before(built):
+    house = built.house
+    first = [{"role": "user", "content": "fix the typo in the footer"}]
+    corrected = [*first, {"role": "assistant", "content": "Fixed."}, {"role": "user", "content": "no, it is still wrong"}]
+    for number in range(40):
+        for name, messages in ((f"ask_{number}", first), (f"again_{number}", corrected)):
+            await serve(house, request(name, messages=messages))
+    await house.state.entries.close()
+
+    built.learn()
+
+    rates = house.state.live.statuses(house.plan.targets, 1.0)["simulated-fast"].failures["simulated-deep"]
+    assert rates.turns >= 40
+    assert rates.quick > ASSUMED_RATES.quick
+
+
 def test_without_a_ledger_there_is_nothing_to_learn(tmp_path):
     state = build_state(load(SIMULATED, tmp_path), on_disk=False)
     house = House(build_plan(load(SIMULATED, tmp_path), state.upstream), state)
@@ -231,7 +248,7 @@ def test_a_config_may_name_every_policy_adapter_and_client_that_there_is():
 
 async def test_what_a_request_missed_for_a_quota_heeds_the_second_opinion_on_it(tmp_path):
     built = build_house(load(SIMULATED, tmp_path), with_ledger=False)
-    body = [{"role": "user", "content": "the login page looks a bit off, can you have a look"}]
+    body = [{"role": "user", "content": "the menu looks wrong on mobile, can you have a look"}]
     decided = await built.house.decide(request(messages=body))
     missed = quota_sense_of(built.house.plan.rules).target_without_quotas
 

@@ -10,10 +10,10 @@ from router.contract.facts import Decided, Fact
 from router.contract.opinions import Opinions
 from router.contract.session import SessionSnapshot, SessionState
 from router.contract.signals import Alias, SessionPosition, Signals, TokenCount, Turn
-from router.contract.words import Dialect, Operation, Tier, TurnKind
+from router.contract.words import Dialect, Operation, Preference, Tier, TurnKind
 from tests.tools.values import make_view
 
-ECONOMICS = Economics(60.0, 1.0, 0.0, TurnSize(1, 400), TurnSize(20, 8_000), 0.3)
+ECONOMICS = Economics(60.0, Preference.BALANCED, 0.0, TurnSize(1, 400), TurnSize(20, 8_000), 0.3)
 
 
 class Told:

@@ -222,7 +222,7 @@ async def test_a_target_that_fails_after_the_head_is_followed_by_another(limited
     held = Held()
     upstream.scripts = [held, answer_json({"error": {"message": "broke"}}, 500)]
     other_upstream.scripts = [stream(*GOOD_CHAT_STREAM)]
-    tandem = await limited("in_flight: 1")
+    tandem = await limited("in_flight: 1", extra="decision: {quick: {calls: 4, output_tokens: 1000}}")
     first = later(call(tandem.port, *spark(chat(model="fast"))))
     await until(lambda: held.now)
     second = later(call(tandem.port, *spark(chat(stream=True))))

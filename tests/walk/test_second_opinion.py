@@ -11,7 +11,7 @@ from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, silent, stream
 
 PATH = "/v1/chat/completions"
-UNSURE = "the login page looks a bit off, can you have a look"
+UNSURE = "the login page looks wrong on mobile, can you have a look"
 """A turn that goes to fast by a hair."""
 KEY = "sk-callers-own-key"
 

@@ -27,6 +27,8 @@ def write_explanation(decision: JsonObject) -> str:
     lines.append("estimates")
     for tier, estimate in _object(decision["estimates"]).items():
         lines.append(f"  {tier:<5} {_estimate(_object(estimate))}")
+    if redo := _object(decision.get("redo")):
+        lines.append(f"redo        {_redo(redo)}")
     flip = _object(decision["flip"])
     lines.append(f"would flip  {_flip(flip, str(decision['decided_by']))}")
     if opinion := _object(decision.get("second_opinion")):
@@ -77,6 +79,23 @@ def _estimate(estimate: JsonObject) -> str:
     usd = estimate["money_usd"]
     price = "" if usd is None else f", {money(_number(usd))}"
     return f"{duration(_number(estimate['seconds']))}{again}{price} ({estimate['target']}{_ratio(estimate)})"
+
+
+def _redo(redo: JsonObject) -> str:
+    """How likely a wrong first answer of fast is, what it counts for, and whether that is assumed or learned."""
+    turns = int(_number(redo["learned_turns"]))
+    known = f"learned from {turns} turns" if turns else "assumed"
+    cost = duration(_number(redo["seconds"]))
+    if usd := _number(redo["money_usd"]):
+        cost += f" and {money(usd)}"
+    return (
+        f"{_percent(redo['chance'])} chance that fast's answer is wrong, which counts as {cost}"
+        f" ({known}: {_percent(redo['quick_rate'])} of quick work, {_percent(redo['long_rate'])} of long work)"
+    )
+
+
+def _percent(share: Json) -> str:
+    return f"{100 * _number(share):.2g} %"
 
 
 def _second_opinion(opinion: JsonObject) -> str:

@@ -3,15 +3,17 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from router.contract.economics import FailureRates
 from router.contract.errors import TandemError, TiersBusy, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
 from router.contract.request import RequestView
 from router.contract.signals import Signals
-from router.contract.target import Target, TargetStatus, WorkRatio
+from router.contract.target import NOTHING_LEARNED, Target, TargetStatus, WorkRatio
 from router.dispatch.budget import Allowance, RetryBudget
 from router.dispatch.live.circuit import is_lasting_failure, is_targets_failure
 from router.dispatch.live.limits import RateLimits
@@ -35,6 +37,7 @@ class LiveStatistics:
     def __init__(self) -> None:
         self._live: dict[str, LiveTarget] = {}
         self._ratios: Mapping[str, WorkRatio] = {}
+        self._failures: Mapping[str, Mapping[str, FailureRates]] = {}
         self._looked_at = _NEVER_LOOKED
         self._targets: Mapping[str, Target] = {}
         self._listed: Mapping[str, LiveTarget] = {}
@@ -106,11 +109,20 @@ class LiveStatistics:
         """How long a prompt usually waits there for its first token."""
         return self._of(target).usual_seconds(prompt_tokens)
 
-    def learn(self, ratios: Mapping[str, WorkRatio]) -> None:
-        """How much work each target makes of a turn, as the ledger shows it. Until it is known it is as expected."""
-        self._ratios = ratios
-        for name, live in self._live.items():
-            live.ratio = ratios.get(name, WorkRatio())
+    def learn(
+        self, ratios: Mapping[str, WorkRatio], failures: Mapping[str, Mapping[str, FailureRates]] = MappingProxyType({})
+    ) -> None:
+        """How much work each target makes of a turn, and how often each fast one fails, as the ledger shows it.
+
+        Until it is known it is as expected.
+        """
+        self._ratios, self._failures = ratios, failures
+        for live in self._live.values():
+            self._teach(live)
+
+    def _teach(self, live: LiveTarget) -> None:
+        live.ratio = self._ratios.get(live.target.name, WorkRatio())
+        live.failures = self._failures.get(live.target.name, NOTHING_LEARNED)
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
@@ -125,7 +137,7 @@ class LiveStatistics:
         live = self._live.get(target.name)
         if live is None:
             live = self._live[target.name] = LiveTarget(target)
-            live.ratio = self._ratios.get(target.name, WorkRatio())
+            self._teach(live)
         elif live.target is not target:
             live.follow(target)
         return live

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from router.contract.target import Speed, Target, TargetStatus, WorkRatio
+from router.contract.target import NOTHING_LEARNED, Speed, Target, TargetStatus, WorkRatio
 from router.dispatch.live.circuit import Circuit
 from router.dispatch.live.lateness import Lateness, is_late
 from router.dispatch.live.samples import Samples
@@ -34,6 +34,7 @@ class LiveTarget:
         self.probe = ""
         """The request that finds out whether it is open again before the time that it named."""
         self.ratio = WorkRatio()
+        self.failures = NOTHING_LEARNED
         self.circuit = Circuit()
         self.waiters: list[asyncio.Future[None]] = []
         """Requests that move here as soon as it is known to serve."""
@@ -58,7 +59,7 @@ class LiveTarget:
         if self.has_samples:
             speed = Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
         closed = self._closed_seconds(now) if self.closed_until > now else 0.0
-        status = TargetStatus(self.target, speed, 0.0, len(self.open), self.ratio, closed)
+        status = TargetStatus(self.target, speed, 0.0, len(self.open), self.ratio, closed, failures=self.failures)
         if self.unanswered or self.lateness.seconds:
             status = self._queued(status, now)
         return self._at_rest(status, now) if self.is_watched else status

@@ -79,12 +79,10 @@ _FAST_REDO = "json_extract(decision, '$.estimates.fast.redo_seconds')"
 _MOST_EXPECTED = 10_000
 """A ratio over so many of the newest turns is as good as one over all of them, and JSON takes its time."""
 _EXPECTED = f"""
-    SELECT tier, count(*), sum(fast_seconds), sum(deep_seconds),
-        sum(score * redo_factor * deep_seconds), sum(has_price), sum(has_price * fast_usd), sum(has_price * deep_usd),
-        sum(has_price * score * deep_usd), sum(is_asked_for)
+    SELECT tier, count(*), sum(fast_seconds), sum(deep_seconds), sum(score), sum(score * deep_seconds),
+        sum(has_price), sum(has_price * fast_usd), sum(has_price * deep_usd), sum(has_price * score * deep_usd)
     FROM (
-        SELECT tier, score, coalesce(json_extract(decision, '$.redo_factor'), 0) AS redo_factor,
-            json_extract(decision, '$.decided_by') = 'override' AS is_asked_for,
+        SELECT tier, score,
             {_projected(Tier.FAST, 2, f"json_extract(decision, '$.estimates.fast.seconds') - {_FAST_REDO}")} AS fast_seconds,
             {_projected(Tier.DEEP, 2, "json_extract(decision, '$.estimates.deep.seconds')")} AS deep_seconds,
             json_extract(decision, '$.fast[4]') + json_extract(decision, '$.fast[5]') * score AS fast_usd,
@@ -94,6 +92,10 @@ _EXPECTED = f"""
         ORDER BY sequence DESC LIMIT {_MOST_EXPECTED}
     ) WHERE fast_seconds > 0 AND deep_seconds > 0 GROUP BY tier
 """  # noqa: S608  fixed names
+_ASKED_FOR = (
+    f"SELECT count(*) FROM entries WHERE at >= ? AND turn_kind IN {_BEGIN} AND tier IS NOT NULL"  # noqa: S608  fixed names
+    """ AND (instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
+)
 
 
 class PastCall(NamedTuple):
@@ -152,14 +154,14 @@ class ExpectedSums(NamedTuple):
     turns: int
     fast_seconds: float
     deep_seconds: float
-    redo_seconds: float
-    """What fast's chance of failing would add."""
+    scores: float
+    """The sum of their scores; below it, of the score times what deep would take."""
+    scored_deep_seconds: float
     priced: int | None
     """How many of them have prices on both tiers: the money is theirs alone."""
     fast_usd: float | None
     deep_usd: float | None
-    redo_usd: float | None
-    asked_for: int | None
+    scored_deep_usd: float | None
 
 
 class Sums(NamedTuple):

@@ -1,15 +1,17 @@
 """Finished turns out of the ledger: who did them, what was expected, and what they took."""
 
 import contextlib
+import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from router.contract.entry import FinishedWork
-from router.contract.words import Outcome, TurnKind
+from router.contract.words import ASKED_AGAIN, SAID_WRONG, Outcome, Tier, TurnKind
 from router.stores.sqlite.files import connect_to_read
+from router.stores.sqlite.turns import read_misjudged
 
 _MAX_ENTRIES = 4_000
 """The newest: enough to tell how a target works, and read in a few milliseconds."""
@@ -17,9 +19,11 @@ _LEAST_QUIET_SECONDS = 600.0
 """A session that has been silent for so long has finished its turn."""
 _ESTIMATE = "estimate"
 """Who decided, where no tier was asked for."""
+_BEGINS = f"turn_kind != '{TurnKind.TOOL_LOOP}' AND json_valid(decision)"
 _QUERY = f"""
-    SELECT session, caller, at, turn_kind, outcome, target, score, output_tokens,
-        CASE WHEN turn_kind != '{TurnKind.TOOL_LOOP}' AND json_valid(decision) THEN json_extract(decision, '$.decided_by') END
+    SELECT session, caller, at, turn_kind, outcome, target, score, output_tokens, id,
+        CASE WHEN {_BEGINS} THEN json_extract(decision, '$.decided_by', '$.fast[0]', '$.deep[0]') END,
+        {_BEGINS} AND (instr(decision, '"because":"{SAID_WRONG}') OR instr(decision, '"because":"{ASKED_AGAIN}'))
     FROM entries WHERE sequence > (SELECT max(sequence) - {_MAX_ENTRIES} FROM entries)
         AND session IS NOT NULL AND score IS NOT NULL AND turn_kind IN (?, ?, ?) ORDER BY sequence
 """  # noqa: S608  fixed names
@@ -36,6 +40,8 @@ class _Running:
     output_tokens: int = 0
     is_spoilt: bool = False
     has_moved: bool = False
+    deep_target: str = ""
+    is_called_wrong: bool = False
 
     def add(self, at: float, outcome: str, target: str | None, output_tokens: int | None) -> None:
         self.at = at
@@ -53,20 +59,26 @@ def read_finished_work(path: Path, now: float) -> list[FinishedWork]:
     try:
         with contextlib.closing(connect_to_read(path, timeout_seconds=1.0)) as database:
             database.execute("PRAGMA cache_size = -256")  # kB: every row is read once
-            return _collect(database.execute(_QUERY, (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)), now)
+            rows = database.execute(_QUERY, (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP))
+            return _collect(rows, read_misjudged(database), now)
     except sqlite3.Error:
         return []
 
 
-def _collect(rows: Iterable[tuple[Any, ...]], now: float) -> list[FinishedWork]:
+def _collect(rows: Iterable[tuple[Any, ...]], misjudged: Mapping[str, Tier], now: float) -> list[FinishedWork]:
     """The turns of entries that come by in their order. A turn whose beginning was cut off does not count."""
     running: dict[tuple[str, str], _Running] = {}
     finished: list[FinishedWork] = []
-    for session, caller, at, kind, outcome, target, score, output_tokens, decided_by in rows:
+    for session, caller, at, kind, outcome, target, score, output_tokens, name, decided, says_wrong in rows:
         key = (caller, session)
         if kind != TurnKind.TOOL_LOOP:
+            if says_wrong and key in running:
+                running[key].is_called_wrong = True
             _finish(running.pop(key, None), finished)
-            running[key] = _Running(target or "", score, at, is_spoilt=decided_by != _ESTIMATE)
+            decided_by, fast, deep = json.loads(decided) if decided else (None, None, None)
+            turn = running[key] = _Running(target or "", score, at, is_spoilt=decided_by != _ESTIMATE)
+            turn.deep_target = str(deep or "") if target and target == fast else ""
+            turn.is_called_wrong = misjudged.get(name) is Tier.DEEP
         if key in running:
             running[key].add(at, outcome, target, output_tokens)
     for turn in running.values():
@@ -77,4 +89,6 @@ def _collect(rows: Iterable[tuple[Any, ...]], now: float) -> list[FinishedWork]:
 
 def _finish(turn: _Running | None, finished: list[FinishedWork]) -> None:
     if turn is not None and not turn.is_spoilt:
-        finished.append(FinishedWork(turn.target, turn.score, turn.calls, turn.output_tokens))
+        has_failed = turn.has_moved or turn.is_called_wrong
+        work = FinishedWork(turn.target, turn.score, turn.calls, turn.output_tokens, turn.deep_target, has_failed)
+        finished.append(work)

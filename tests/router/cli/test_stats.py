@@ -42,10 +42,11 @@ def test_turns_are_summed_by_day_client_and_tier_and_compared(ledger, capsys):
     assert rows["fast"] == ["2", "2", "20", "10", "$0.008", "4.0s", "0.5s"]
     assert rows["deep"] == ["1", "2", "20", "10", "$0.10", "40s", "0.5s"]
     assert rows["total"] == ["3", "4", "40", "20", "$0.11", "44s", "0.5s"]
-    assert rows["as"] == ["it", "was", "$0.11", "44s"]
+    assert rows["as"] == ["it", "was", "$0.11", "44s", "$0.11", "1m26", "10.0"]
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "all on deep, about $0.14 1m20" in lines
-    assert "all on fast, about $0.028 to $0.078 8.0s to 28s" in lines
+    assert "all on deep, about $0.14 1m20 $0.14 1m20 0.0" in lines
+    assert "all on fast, about $0.028 8.0s $0.049 1m14 15.0" in lines
+    assert "Assumed: fast's first answer is wrong in 5 % of quick and 25 % of long turns" in out
     assert "signs of regret: 1 interrupted, 0 moved up, 0 marked wrong, 0 asked for a tier" in out
     assert "0 calls failed, 1 refused" in out
     assert "are estimates" in out
@@ -59,7 +60,9 @@ def test_json_holds_the_same(ledger, capsys):
     assert stats["by_tier"]["deep"]["calls"] == 2
     assert stats["estimates"]["compared_turns"] == 3
     assert stats["estimates"]["all_deep"]["seconds"] == pytest.approx(80.0)
-    assert stats["estimates"]["all_fast"]["redo_seconds"] == pytest.approx(20.0)
+    assert stats["estimates"]["assumed"] == {"fails_quick": 0.05, "fails_long": 0.25, "failure_seconds": 120.0}
+    assert stats["estimates"]["as_it_was"]["redo_seconds"] == pytest.approx(0.15 * (2 * 120 + 40))
+    assert stats["estimates"]["all_fast"]["redo_seconds"] == pytest.approx(0.15 * (3 * 120 + 80))
     assert stats["regrets"]["interrupted"] == 1
 
 
@@ -110,3 +113,11 @@ def test_stats_and_replay_count_the_same_turns_and_moves(folder, capsys):
 
     assert (stats["total"]["turns"], replay["total"]["turns"]) == (2, 2)
     assert (stats["regrets"]["moved_up"], replay["regrets"]["moved_up"]) == (1, 1)
+
+
+def test_what_is_assumed_of_fast_can_be_said_otherwise(ledger, capsys):
+    assert main(["stats", "--json", "--fails-quick", "0", "--fails-long", "1", "--failure-seconds", "10"]) == 0
+
+    estimates = json.loads(capsys.readouterr().out)["estimates"]
+    assert estimates["assumed"] == {"fails_quick": 0.0, "fails_long": 1.0, "failure_seconds": 10.0}
+    assert estimates["as_it_was"]["redo_seconds"] == pytest.approx(0.5 * (2 * 10 + 40))

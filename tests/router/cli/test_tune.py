@@ -238,7 +238,7 @@ def test_tune_apply_writes_the_fitted_values_and_keeps_the_old_file(home, capsys
     capsys.readouterr()
     assert main(["replay", "logs", "--json"]) == 0
     after = json.loads(capsys.readouterr().out)["total"]["after"]
-    assert after["regret_per_100"] < before["regret_per_100"]
+    assert after["accuracy"] > before["accuracy"]
 
 
 def test_tune_refuses_what_may_do_harm_unless_forced(home, capsys):

@@ -26,6 +26,7 @@ def test_the_last_turn_is_explained_as_a_dry_run_would_be(folder, capsys):
         "long",
         "evidence",
         "estimates",
+        "redo",
         "would",
         "cost",
         "request",

@@ -9,18 +9,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from router.contract.economics import Economics, TurnSize
+from router.contract.economics import ASSUMED_RATES, FLIP_SCORES, Economics, TurnSize
 from router.contract.errors import Misfit, TiersBusy, TooLong
 from router.contract.opinions import Insist, Lean, Opinion, Rank, RuleOut
 from router.contract.target import Quota
-from router.contract.words import Tier, TurnKind
+from router.contract.words import Preference, Tier, TurnKind
 from router.decide.choose import Rules, decide, target_without_quotas
-from router.decide.estimate import find_flip, flip_of, project, weighing_of
+from router.decide.estimate import find_flip, flip_of, price_redo, project, weighing_of
 from router.decide.explain import explain
 from router.decide.opinions import evidence_of
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
 
-ECONOMICS = Economics(60.0, 3.7, 1.0, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
+ECONOMICS = Economics(60.0, Preference.BALANCED, 1.0, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
 
 
 @dataclass
@@ -99,24 +99,23 @@ def test_with_no_wait_and_cold_caches_fast_wins_below_the_threshold_of_the_prefe
     deep = stand(make_target("sage", Tier.DEEP), ttft=0.9, speed=1000 / 15)
     prior = math.log(0.45 / 0.55)
 
-    def tier_at(p: float, factor: float) -> Tier:
-        economics = Economics(60, factor, 1, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
+    def tier_at(p: float, preference: Preference) -> Tier:
+        economics = replace(ECONOMICS, preference=preference)
         return run(lean(math.log(p / (1 - p)) - prior), signals=make_signals(fast, deep, tokens=0), economics=economics).tier
 
-    for factor in (1.9, 3.7, 7.4):
-        threshold = (1 - 1 / 15) / factor
-        assert tier_at(threshold - 0.01, factor) is Tier.FAST
-        assert tier_at(threshold + 0.01, factor) is Tier.DEEP
+    for preference, threshold in FLIP_SCORES.items():
+        assert tier_at(threshold - 0.01, preference) is Tier.FAST
+        assert tier_at(threshold + 0.01, preference) is Tier.DEEP
 
 
 @given(
     log_odds, some.integers(0, 100_000), seconds, some.floats(5, 3000), seconds, some.floats(5, 3000),
-    some.floats(0, 60), some.booleans(), some.floats(0.5, 10),
+    some.floats(0, 60), some.booleans(), some.sampled_from(Preference),
 )  # fmt: skip
 def test_applying_the_reported_flip_changes_the_tier(
-    odds, tokens, fast_ttft, fast_speed, deep_ttft, deep_speed, wait, priced, factor
+    odds, tokens, fast_ttft, fast_speed, deep_ttft, deep_speed, wait, priced, preference
 ):
-    economics = Economics(60, factor, 1, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
+    economics = replace(ECONOMICS, preference=preference)
     price = PRICE if priced else None
     fast = make_target(price=price)
     deep = make_target("sage", Tier.DEEP, price=price)
@@ -401,7 +400,8 @@ def test_no_flip_is_reported_where_there_is_none():
     fast, deep = stand(make_target(), ttft=30, speed=5), stand(make_target("sage", Tier.DEEP))
     projections = [project(status, 100, ECONOMICS) for status in (fast, deep)]
 
-    assert find_flip(*projections, 0.5, ECONOMICS).score is None
+    redo = price_redo(*projections, ASSUMED_RATES, Preference.BALANCED)
+    assert find_flip(*projections, redo, 0.5, ECONOMICS).score is None
 
 
 def at_quota(target, seconds=12.0):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from router.contract.decision import Projection, Weighing
-from router.contract.economics import Economics, TurnSize
-from router.contract.words import Tier, TurnKind
+from router.contract.decision import Projection, Redo, Weighing
+from router.contract.economics import ASSUMED_RATES, Economics, TurnSize
+from router.contract.words import Preference, Tier, TurnKind
 from router.decide.choose import Rules, decide
 from router.decide.doubt import (
     LOG_ODDS,
@@ -19,13 +19,13 @@ from router.decide.doubt import (
     value_of_asking,
     why_never,
 )
-from router.decide.estimate import costs_of
+from router.decide.estimate import costs_of, price_redo
 from tests.tools.exchanges import make_decision
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
 
 ECONOMICS = Economics(
     value_of_time_usd_per_hour=36.0,
-    redo_factor=3.0,
+    preference=Preference.BALANCED,
     hop_seconds=1.0,
     quick=TurnSize(calls=2, output_tokens=400),
     long=TurnSize(calls=20, output_tokens=8_000),
@@ -35,13 +35,15 @@ ECONOMICS = Economics(
 
 
 FAST, DEEP = Projection("spark", 0, 10, 0, 0, 0, False), Projection("sage", 0, 40, 0, 0, 0, False)
+REDO = Redo(quick_rate=0.0, long_rate=1.0, seconds=120, seconds_slope=0, usd=0, usd_slope=0)
 
 
-def in_doubt(p: float, fast=FAST, deep=DEEP):
+def in_doubt(p: float, fast=FAST, deep=DEEP, redo=REDO):
     """Fast takes 10 s and a redo of 120 s with the chance p; deep takes 40 s. They meet at p = 0.25."""
-    fast_cost, deep_cost = costs_of(fast, deep, p, ECONOMICS)
+    weighing = Weighing(fast, deep, redo=redo)
+    fast_cost, deep_cost = costs_of(fast, deep, redo, p, ECONOMICS)
     tier = Tier.FAST if fast_cost < deep_cost else Tier.DEEP
-    return make_decision(tier, score=p, weighing=Weighing(fast, deep), economics=ECONOMICS)
+    return make_decision(tier, score=p, weighing=weighing, economics=ECONOMICS)
 
 
 def test_on_fast_it_is_worth_the_chance_of_long_times_what_deep_then_saves():
@@ -72,7 +74,8 @@ usd = some.floats(0.0, 2.0)
 
 @given(some.floats(0.0, 1.0), some.tuples(seconds, seconds, usd, usd), some.tuples(seconds, seconds, usd, usd))
 def test_it_is_never_negative_and_nothing_where_no_answer_changes_the_tier(p, fast, deep):
-    decision = in_doubt(p, Projection("spark", 0, *fast, True), Projection("sage", 0, *deep, True))
+    projections = Projection("spark", 0, *fast, True), Projection("sage", 0, *deep, True)
+    decision = in_doubt(p, *projections, price_redo(*projections, ASSUMED_RATES, Preference.BALANCED))
 
     value = value_of_asking(decision)
 
@@ -81,7 +84,7 @@ def test_it_is_never_negative_and_nothing_where_no_answer_changes_the_tier(p, fa
     for sign in (1, -1):
         odds = p / (1 - p) * math.exp(sign * LOG_ODDS) if p < 1 else math.inf
         then = odds / (1 + odds) if odds < math.inf else 1.0
-        costs = costs_of(decision.weighing.fast, decision.weighing.deep, then, ECONOMICS)
+        costs = costs_of(decision.weighing.fast, decision.weighing.deep, decision.weighing.redo, then, ECONOMICS)
         if not math.isclose(*costs, rel_tol=1e-9, abs_tol=1e-9):
             tiers.add(Tier.FAST if costs[0] < costs[1] else Tier.DEEP)
     if value > 1e-6:

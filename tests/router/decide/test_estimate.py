@@ -8,16 +8,28 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from router.contract.decision import Weighing
-from router.contract.economics import Economics, TurnSize
+from router.contract.economics import ASSUMED_RATES, FLIP_SCORES, Economics, FailureRates, TurnSize
+from router.contract.entry import FinishedWork
 from router.contract.target import Price, WorkRatio
-from router.contract.words import Tier
-from router.decide.estimate import costs_of, estimates_of, find_flip, find_rival, project, weigh, weigh_with_redo, worth_waiting
+from router.contract.words import Preference, Tier
+from router.decide.estimate import (
+    costs_of,
+    estimates_of,
+    find_flip,
+    find_rival,
+    price_redo,
+    project,
+    weigh,
+    weigh_with_redo,
+    worth_waiting,
+)
+from router.decide.ratios import learn_failures
 from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target, stand
 
 ECONOMICS = Economics(
     value_of_time_usd_per_hour=36.0,
-    redo_factor=3.0,
+    preference=Preference.BALANCED,
     hop_seconds=1.0,
     quick=TurnSize(calls=2, output_tokens=400),
     long=TurnSize(calls=20, output_tokens=8_000),
@@ -25,10 +37,19 @@ ECONOMICS = Economics(
 )
 """One second is worth a cent."""
 PRICE = Price(input=10.0, output=50.0, cached_input=1.0, cache_write=12.5)
+CHEAP = Price(input=1.0, output=5.0, cached_input=0.1)
 
 
 def target(name: str = "spark", tier: Tier = Tier.FAST, price: Price | None = None, wait: float = 0.0):
     return stand(make_target(name, tier, price=price), wait, ttft=0.5, speed=100, prefill=1_000)
+
+
+def redo_of(fast, deep, rates=ASSUMED_RATES, preference=Preference.BALANCED):
+    return price_redo(fast, deep, rates, preference)
+
+
+def weighing_of(fast, deep):
+    return Weighing(fast, deep, redo=redo_of(fast, deep))
 
 
 def test_a_quick_turn_takes_wait_reading_first_tokens_and_writing():
@@ -81,25 +102,121 @@ def test_a_targets_own_ratio_multiplies_calls_and_tokens_and_is_shown():
     assert estimate.ratio == (2.0, 3.0)
 
 
-def test_fast_is_charged_for_the_redo_by_the_chance_that_it_comes_to_that():
-    deep = weigh(project(target("sage", Tier.DEEP, PRICE), 1_000, ECONOMICS), 0.25, ECONOMICS)
-    projection = project(target(price=PRICE), 1_000, ECONOMICS)
-    alone = weigh(projection, 0.25, ECONOMICS)
+def quick_and_slow(price=None, tokens=1_000, **waits):
+    """Fast takes 4.8 s for a quick turn of 1,000 tokens with nothing cached, deep 16.6 s; a long turn takes fast 40 s more."""
+    fast = stand(make_target(price=price), waits.get("fast_wait", 0.0), ttft=0.5, speed=200, prefill=555.5555)
+    deep = stand(make_target("sage", Tier.DEEP, price=price), waits.get("deep_wait", 0.0), ttft=1.0, speed=50, prefill=151.5151)
+    return project(fast, tokens, ECONOMICS), project(deep, tokens, ECONOMICS)
 
-    fast = weigh_with_redo(projection, deep, 0.25, ECONOMICS)
 
-    assert fast.redo_seconds == pytest.approx(0.25 * 3.0 * deep.seconds)
-    assert fast.seconds == pytest.approx(alone.seconds + fast.redo_seconds)
-    assert fast.money_usd == pytest.approx(alone.money_usd + 0.25 * deep.money_usd)
+def test_fast_is_charged_for_a_wrong_first_answer_by_its_chance_and_in_proportion_to_the_work():
+    fast, deep = quick_and_slow(PRICE)
+
+    estimate = weigh_with_redo(fast, redo_of(fast, deep), 0.25, ECONOMICS)
+
+    alone, there = weigh(fast, 0.25, ECONOMICS), weigh(deep, 0.25, ECONOMICS)
+    assert estimate.redo_seconds == pytest.approx(0.10 * 10 * (there.seconds - alone.seconds))
+    assert estimate.seconds == pytest.approx(alone.seconds + estimate.redo_seconds)
+    assert estimate.money_usd == pytest.approx(alone.money_usd + 0.10 * there.money_usd)
 
 
 def test_a_redo_on_a_deep_target_without_a_price_costs_time_alone():
-    deep = weigh(project(target("sage", Tier.DEEP), 1_000, ECONOMICS), 0.25, ECONOMICS)
-    projection = project(target(price=PRICE), 1_000, ECONOMICS)
+    fast = quick_and_slow(PRICE)[0]
 
-    assert weigh_with_redo(projection, deep, 0.25, ECONOMICS).money_usd == pytest.approx(
-        weigh(projection, 0.25, ECONOMICS).money_usd
+    redo = redo_of(fast, quick_and_slow()[1])
+
+    assert (redo.usd, redo.usd_slope) == (0.0, 0.0)
+
+
+def test_waits_and_warm_caches_are_no_part_of_what_a_redo_costs():
+    plain = redo_of(*quick_and_slow(tokens=50_000))
+    fast, deep = quick_and_slow(tokens=50_000, fast_wait=9.0, deep_wait=40.0)
+
+    assert redo_of(fast, deep) == plain
+    assert redo_of(fast._replace(seconds=1.0), deep._replace(seconds=2.0)) == plain
+
+
+def test_a_redo_costs_at_least_the_turn_on_deep():
+    fast, deep = project(target(), 2_000, ECONOMICS), project(target("sage", Tier.DEEP), 2_000, ECONOMICS)
+
+    redo = redo_of(fast, deep)
+
+    assert (redo.seconds, redo.seconds_slope) == pytest.approx((deep.seconds, deep.seconds_slope))
+
+
+def flip_score(preference, rates, fast_speed, deep_speed, tokens=0, size=1.0, prices=(None, None)):
+    economics = replace(
+        ECONOMICS, preference=preference, quick=TurnSize(2 * size, 400 * size), long=TurnSize(20 * size, 8_000 * size)
     )
+    fast, deep = (
+        project(stand(make_target(name, tier, price=price), ttft=ttft, speed=speed, prefill=prefill), tokens, economics)
+        for name, tier, (ttft, speed), prefill, price in (
+            ("spark", Tier.FAST, fast_speed, 20_000, prices[0]),
+            ("sage", Tier.DEEP, deep_speed, 5_000, prices[1]),
+        )
+    )
+    redo = price_redo(fast, deep, rates, preference)
+    costs = [costs_of(fast, deep, redo, p, economics) for p in (0.08, 0.6)]
+    return find_flip(fast, deep, redo, 0.3, economics).score, [fast < deep for fast, deep in costs]
+
+
+fast_speeds = some.tuples(some.floats(0.05, 0.5), some.floats(130, 3_000))
+deep_speeds = some.tuples(some.floats(0.6, 5), some.floats(20, 100))
+
+
+@given(some.sampled_from(Preference), fast_speeds, deep_speeds, some.integers(0, 200_000), some.floats(0.5, 20))
+def test_with_assumed_rates_the_tier_changes_at_the_preferences_score_whatever_size_and_speeds(
+    preference, fast_speed, deep_speed, tokens, size
+):
+    score, _ = flip_score(preference, ASSUMED_RATES, fast_speed, deep_speed, tokens, size)
+
+    assert score == pytest.approx(FLIP_SCORES[preference], abs=1e-6)
+
+
+turns = some.lists(
+    some.builds(
+        FinishedWork, some.just("spark"), some.floats(0, 1), some.just(2), some.just(400), some.just("sage"), some.booleans()
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(some.sampled_from(Preference), turns, fast_speeds, deep_speeds, some.sampled_from([(None, None), (CHEAP, PRICE)]))
+def test_whatever_is_learned_a_clear_quick_ask_is_on_fast_and_a_clear_long_one_on_deep(
+    preference, turns, fast_speed, deep_speed, prices
+):
+    rates = learn_failures(turns * 500)["spark"]["sage"]
+
+    _, (quick_on_fast, long_on_fast) = flip_score(preference, rates, fast_speed, deep_speed, 20_000, prices=prices)
+
+    assert quick_on_fast or preference is Preference.QUALITY
+    assert not long_on_fast or preference is Preference.SPEED
+
+
+def test_rates_that_are_learned_move_the_flip():
+    speeds = (0.2, 1_000), (0.9, 65)
+
+    often, seldom = (
+        flip_score(Preference.BALANCED, FailureRates(*pair, 400), *speeds)[0] for pair in ((0.06, 0.3), (0.04, 0.2))
+    )
+
+    assert 0.10 < often < FLIP_SCORES[Preference.BALANCED] < seldom < 0.50
+
+
+def test_money_moves_the_flip_and_never_to_a_clear_long_task():
+    dear = Price(input=100.0, output=500.0, cached_input=10.0)
+    fast, free = (project(stand(make_target(), ttft=0.2, speed=1_000), 50_000, ECONOMICS) for _ in range(2))
+    deep, paid = (
+        project(stand(make_target("sage", Tier.DEEP, price=price), ttft=0.9, speed=65), 50_000, ECONOMICS)
+        for price in (None, dear)
+    )
+
+    without = find_flip(fast, deep, redo_of(fast, deep), 0.3, ECONOMICS).score
+    with_money = find_flip(free, paid, redo_of(free, paid), 0.3, ECONOMICS).score
+
+    assert without == pytest.approx(0.25)
+    assert 0.5 < with_money < 0.6
 
 
 speeds = some.tuples(some.floats(0.05, 5), some.floats(20, 2_000))
@@ -113,11 +230,12 @@ def test_at_the_flip_both_tiers_cost_the_same(fast_speed, deep_speed, p, has_pri
         for name, tier, (ttft, speed) in (("spark", Tier.FAST, fast_speed), ("sage", Tier.DEEP, deep_speed))
     )
 
-    flip = find_flip(fast, deep, p, ECONOMICS)
+    redo = redo_of(fast, deep)
+    flip = find_flip(fast, deep, redo, p, ECONOMICS)
 
     assume(flip.score is not None)
     there = weigh(deep, flip.score, ECONOMICS)
-    assert weigh_with_redo(fast, there, flip.score, ECONOMICS).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
+    assert weigh_with_redo(fast, redo, flip.score, ECONOMICS).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
 
 
 quick_speeds, slow_speeds = (
@@ -133,20 +251,22 @@ def test_at_the_wait_that_flips_both_tiers_cost_the_same(fast_speed, deep_speed,
         for name, tier, (ttft, speed) in (("spark", Tier.FAST, fast_speed), ("sage", Tier.DEEP, deep_speed))
     )
 
-    wait = find_flip(fast, deep, p, ECONOMICS).fast_wait_seconds
+    redo = redo_of(fast, deep)
+    wait = find_flip(fast, deep, redo, p, ECONOMICS).fast_wait_seconds
 
     assume(wait is not None)
     there = weigh(deep, p, ECONOMICS)
     waiting = fast._replace(wait_seconds=wait, seconds=fast.seconds + wait)
-    assert weigh_with_redo(waiting, there, p, ECONOMICS).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
+    assert weigh_with_redo(waiting, redo, p, ECONOMICS).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
 
 
 def test_no_wait_flips_what_is_on_deep_already_and_none_where_time_is_worth_nothing():
     fast, deep = project(target(), 0, ECONOMICS), project(target("sage", Tier.DEEP), 0, ECONOMICS)
     worthless = replace(ECONOMICS, value_of_time_usd_per_hour=0.0)
 
-    assert find_flip(fast, deep, 0.9, ECONOMICS).fast_wait_seconds is None
-    assert find_flip(fast, deep, 0.9, worthless).fast_wait_seconds is None
+    redo = redo_of(fast, deep)
+    assert find_flip(fast, deep, redo, 0.9, ECONOMICS).fast_wait_seconds is None
+    assert find_flip(fast, deep, redo, 0.9, worthless).fast_wait_seconds is None
 
 
 @given(some.floats(0, 1), some.integers(0, 100_000), some.floats(0, 60), some.floats(0, 60), some.sampled_from([None, PRICE]))
@@ -154,16 +274,16 @@ def test_the_costs_that_decide_are_those_of_the_estimates(p, tokens, fast_wait, 
     fast = project(target(price=price, wait=fast_wait), tokens, ECONOMICS)
     deep = project(target("sage", Tier.DEEP, price=price, wait=deep_wait), tokens, ECONOMICS)
 
-    estimates = estimates_of(Weighing(fast, deep), p, ECONOMICS)
+    estimates = estimates_of(weighing_of(fast, deep), p, ECONOMICS)
 
     costs = [estimates[tier].cost_usd for tier in (Tier.FAST, Tier.DEEP)]
-    assert list(costs_of(fast, deep, p, ECONOMICS)) == pytest.approx(costs)
+    assert list(costs_of(fast, deep, redo_of(fast, deep), p, ECONOMICS)) == pytest.approx(costs)
 
 
 @pytest.mark.parametrize(("deep_wait", "rival"), [(0.0, "sage"), (1.0, "sage"), (60.0, "")])
 def test_the_other_tier_is_a_rival_where_it_costs_little_more(deep_wait, rival):
     fast, deep = project(target(), 2_000, ECONOMICS), project(target("sage", Tier.DEEP, wait=deep_wait), 2_000, ECONOMICS)
-    decision = make_decision(Tier.FAST, score=0.0, economics=ECONOMICS, weighing=Weighing(fast, deep))
+    decision = make_decision(Tier.FAST, score=0.0, economics=ECONOMICS, weighing=weighing_of(fast, deep))
 
     assert find_rival(decision) == rival
     assert find_rival(replace(decision, tier=Tier.DEEP)) == ("spark" if rival else "")
@@ -178,19 +298,19 @@ def test_where_nothing_was_weighed_or_only_one_tier_there_is_no_rival():
 
 def test_a_wait_on_fast_is_worth_it_until_deep_costs_the_same():
     fast, deep = project(target(wait=1.0), 2_000, ECONOMICS), project(target("sage", Tier.DEEP, wait=9.0), 2_000, ECONOMICS)
-    decision = make_decision(spill=("sage",), score=0.01, economics=ECONOMICS, weighing=Weighing(fast, deep))
+    decision = make_decision(spill=("sage",), score=0.01, economics=ECONOMICS, weighing=weighing_of(fast, deep))
 
     worth = worth_waiting(decision)
 
     longer = project(target(wait=worth), 2_000, ECONOMICS)
-    costs = costs_of(longer, deep, 0.01, ECONOMICS)
+    costs = costs_of(longer, deep, redo_of(longer, deep), 0.01, ECONOMICS)
     assert worth > 1.0
     assert costs[0] == pytest.approx(costs[1])
 
 
 def test_a_tier_that_another_rule_chose_against_the_estimate_is_worth_no_wait():
     fast, deep = project(target(wait=20.0), 2_000, ECONOMICS), project(target("sage", Tier.DEEP), 2_000, ECONOMICS)
-    chosen = make_decision(spill=("sage",), score=0.9, economics=ECONOMICS, weighing=Weighing(fast, deep))
+    chosen = make_decision(spill=("sage",), score=0.9, economics=ECONOMICS, weighing=weighing_of(fast, deep))
 
     assert worth_waiting(chosen) == 0.0
     assert worth_waiting(replace(chosen, tier=Tier.DEEP, targets=("sage",), spill=("spark",))) > 20.0
@@ -198,7 +318,7 @@ def test_a_tier_that_another_rule_chose_against_the_estimate_is_worth_no_wait():
 
 def test_where_nobody_else_may_serve_any_wait_is_worth_it():
     fast, deep = project(target(), 2_000, ECONOMICS), project(target("sage", Tier.DEEP), 2_000, ECONOMICS)
-    both, spill = Weighing(fast, deep), ("sage",)
+    both, spill = weighing_of(fast, deep), ("sage",)
 
     assert worth_waiting(make_decision(weighing=both)) == math.inf
     assert worth_waiting(make_decision(spill=spill, weighing=both, was_asked_for=True)) == math.inf

@@ -1,13 +1,14 @@
 import pytest
 
-from router.contract.economics import Economics, TurnSize
+from router.contract.economics import ASSUMED_RATES, Economics, TurnSize
 from router.contract.entry import FinishedWork
 from router.contract.target import WorkRatio
+from router.contract.words import Preference
 from router.decide.estimate import project, weigh
-from router.decide.ratios import learn_ratios
+from router.decide.ratios import learn_failures, learn_ratios
 from tests.tools.values import make_target, stand
 
-ECONOMICS = Economics(60.0, 3.0, 1.0, TurnSize(2, 400), TurnSize(26, 9_000), 0.5)
+ECONOMICS = Economics(60.0, Preference.BALANCED, 1.0, TurnSize(2, 400), TurnSize(26, 9_000), 0.5)
 
 
 def turns(count: int, score: float, calls: int, output: int, target: str = "sage") -> list[FinishedWork]:
@@ -48,3 +49,43 @@ def test_the_estimate_counts_the_ratio_and_shows_it():
 
     assert thorough.seconds - reading == pytest.approx(2 * (plain.seconds - reading))
     assert thorough.ratio == (2.0, 2.0)
+
+
+def answers(count: int, failed: int, score: float) -> list[FinishedWork]:
+    return [FinishedWork("spark", score, 2, 400, "sage", number < failed) for number in range(count)]
+
+
+def rates(*groups: list[FinishedWork]):
+    return learn_failures([turn for group in groups for turn in group])["spark"]["sage"]
+
+
+def test_fast_targets_that_fail_as_assumed_keep_the_assumed_rates():
+    learned = rates(answers(1_000, 50, 0.0), answers(1_000, 250, 1.0))
+
+    assert learned[:2] == pytest.approx(ASSUMED_RATES[:2])
+    assert learned.turns == 2_000
+
+
+def test_failures_of_quick_work_raise_the_rate_of_quick_work_alone():
+    learned = rates(answers(1_000, 70, 0.001), answers(1_000, 250, 0.999))
+
+    assert 0.06 < learned.quick < 0.07
+    assert learned.long == pytest.approx(0.25, abs=0.005)
+
+
+def test_a_few_failures_change_little_and_many_no_more_than_half_as_much_again():
+    few, many, none = rates(answers(5, 5, 0.1)), rates(answers(5_000, 5_000, 0.5)), rates(answers(5_000, 0, 0.5))
+
+    assert few.quick == pytest.approx(0.05, abs=0.02)
+    assert many[:2] == pytest.approx((0.075, 0.375))
+    assert none[:2] == pytest.approx((0.05 / 1.5, 0.25 / 1.5))
+
+
+def test_rates_are_learned_for_each_pair_and_not_from_what_deep_served():
+    other = [turn._replace(deep_target="owl", has_failed=True) for turn in answers(400, 0, 0.2)]
+    deep = FinishedWork("sage", 0.9, 20, 9_000)
+
+    learned = learn_failures([*answers(400, 0, 0.2), *other, deep])
+
+    assert set(learned) == {"spark"}
+    assert learned["spark"]["sage"].long < 0.25 < learned["spark"]["owl"].long

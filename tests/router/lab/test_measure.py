@@ -1,6 +1,18 @@
 import pytest
 
-from router.lab.measure import Judged, auroc, cost_curve, measure, regret, reliability, split_by_set
+from router.contract.target import Speed
+from router.decide.yardstick import Assumptions
+from router.lab.measure import (
+    Judged,
+    Pace,
+    auroc,
+    cost_curve,
+    measure,
+    measure_to_done,
+    regret,
+    reliability,
+    split_by_set,
+)
 
 
 def judged(*entries: tuple[bool, float, bool]) -> list[Judged]:
@@ -69,3 +81,40 @@ def test_long_recall_is_the_share_of_long_tasks_that_went_to_deep(on_fast, share
 
 def test_without_long_tasks_there_is_no_share_of_them():
     assert measure(judged((False, 0.1, True))).long_recall is None
+
+
+PACE = Pace(Speed(0.2, 1_000.0, 60_000.0), Speed(0.9, 65.0, 60_000.0), Assumptions(0.1, 0.5, 100.0))
+
+
+def recorded(is_long: bool, is_fast: bool, calls: int | None) -> Judged:
+    return Judged("s", "r", is_long, 0.5, is_fast, 10, calls)
+
+
+def test_time_to_done_is_the_yardsticks_of_every_turn_whose_calls_were_recorded():
+    entries = [recorded(False, True, 2), recorded(True, False, 20), recorded(True, True, None)]
+
+    found = measure_to_done(entries, PACE)
+
+    fast, deep = 0.2 + 0.199 + 0.3, 0.9 + 199 / 65 + 0.3
+    quick_on_fast, long_on_fast = 2 * fast + 0.1 * (100 + 2 * deep), 20 * fast + 0.5 * (100 + 20 * deep)
+    assert found.items == 2
+    assert found.seconds == pytest.approx((quick_on_fast + 20 * deep) / 2)
+    assert found.seconds_always_deep == pytest.approx(11 * deep)
+    assert found.seconds_always_fast == pytest.approx((quick_on_fast + long_on_fast) / 2)
+    assert found.against_deep == pytest.approx(found.seconds / found.seconds_always_deep)
+    assert found.fast_against_deep == pytest.approx(found.seconds_always_fast / found.seconds_always_deep)
+
+
+def test_wrong_first_answers_are_counted_over_all_turns():
+    entries = [recorded(False, True, 2), recorded(True, False, 20), recorded(True, True, None)]
+
+    found = measure_to_done(entries, PACE)
+
+    assert found.wrong_per_100 == pytest.approx(100 * (0.1 + 0.5) / 3)
+    assert found.wrong_per_100_always_fast == pytest.approx(100 * (0.1 + 0.5 + 0.5) / 3)
+
+
+def test_without_recorded_calls_no_time_is_claimed():
+    found = measure_to_done([recorded(True, True, None)], PACE)
+
+    assert (found.items, found.seconds, found.against_deep) == (0, None, None)

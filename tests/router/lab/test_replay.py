@@ -15,11 +15,12 @@ from router.contract.exchange import Arrival
 from router.contract.opinions import Lean
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.doubt import decide_with
-from router.lab.cases import Case, Kept, Regret, cases_of
+from router.decide.yardstick import Assumptions
+from router.lab.cases import Case, Kept, Regret, Work, cases_of
 from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
 from router.lab.past import PastSession, PastTurn, Size
 from router.lab.replay import choose_again, measure, quiet
-from router.lab.report import Report, regret_of
+from router.lab.report import Report
 from router.lab.tune import Fit, as_sample, tier_under
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
@@ -68,7 +69,7 @@ async def test_the_same_config_changes_nothing(open_house, past, client):
     for case in cases_of([PastSession("s", client, tuple(past))]):
         before, after = await choose_again(house, case), await choose_again(same, case)
         assert before == after
-        report.add(case, before.tier, after, measure(house, after, case.size))
+        report.add(case, before.tier, after, measure(house, after, case))
 
     total = report.total
     assert (total.turns, total.to_fast, total.to_deep) == (len(past), 0, 0)
@@ -83,13 +84,14 @@ def kept_case(log_odds: float, size: Size) -> Case:
 
 async def test_what_one_config_saves_over_another_the_other_loses(open_house):
     house, quick = quiet(open_house()), quiet(open_house(SPEED))
-    there, back = Report("shipped", "speed"), Report("speed", "shipped")
+    often = Assumptions(fails_long=0.9, failure_seconds=300.0)
+    there, back = Report("shipped", "speed", often), Report("speed", "shipped", often)
     long = [kept_case(step / 4, Size.LONG) for step in range(-12, 13)]
 
     for case in long:
         careful, hasty = await choose_again(house, case), await choose_again(quick, case)
-        there.add(case, careful.tier, hasty, measure(house, hasty, case.size))
-        back.add(case, hasty.tier, careful, measure(house, careful, case.size))
+        there.add(case, careful.tier, hasty, measure(house, hasty, case))
+        back.add(case, hasty.tier, careful, measure(house, careful, case))
 
     saved = there.total.before.seconds - there.total.after.seconds
     assert there.total.to_fast > 0
@@ -103,7 +105,7 @@ async def test_a_turn_of_unknown_size_counts_in_no_time(open_house):
     (case,) = cases_of([PastSession("s", "codex", (PastTurn("fix the typo", prompt_tokens=1_000, was_answered=False),))])
 
     choice = await choose_again(house, case)
-    report.add(case, Tier.DEEP, choice, measure(house, choice, None))
+    report.add(case, Tier.DEEP, choice, measure(house, choice, case))
 
     assert (report.total.turns, report.total.timed, report.total.before.seconds) == (1, 0, 0.0)
 
@@ -300,19 +302,46 @@ def test_a_ledger_that_is_not_there_is_not_made(tmp_path):
     assert not (tmp_path / "none.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("tier", "size", "cost"),
-    [
-        (Tier.FAST, Size.LONG, 3),
-        (Tier.DEEP, Size.QUICK, 1),
-        (Tier.FAST, Size.QUICK, 0),
-        (Tier.DEEP, Size.LONG, 0),
-        (Tier.FAST, Size.MIDDLE, 0),
-        (Tier.DEEP, Size.MIDDLE, 0),
-    ],
-)
-def test_a_long_task_on_fast_costs_three_quick_edits_on_deep(tier, size, cost):
-    assert regret_of(tier, size) == cost
+LOGGED = PastTurn("fix the typo", calls=("read", "edit", "bash"), answer_chars=4_000, was_answered=True)
+
+
+async def measured(house, turn: PastTurn, **more):
+    (case,) = cases_of([PastSession("s", "codex", (turn,))])
+    case = replace(case, size=Size.QUICK, **more)
+    choice = await choose_again(house, case)
+    return measure(house, choice, case)
+
+
+async def test_a_turn_is_timed_by_its_own_calls_and_tokens(open_house):
+    took = await measured(quiet(open_house()), LOGGED)
+
+    tools = 4 * 0.3
+    assert took[Tier.FAST].seconds == pytest.approx(4 * 0.2 + 1_000 / 1_000 + tools, abs=0.01)
+    assert took[Tier.DEEP].seconds == pytest.approx(4 * 0.9 + 1_000 / 65 + tools, abs=0.01)
+
+
+async def test_a_log_that_has_times_counts_as_deep_and_fast_is_sooner_by_the_models_own_time(open_house):
+    took = await measured(quiet(open_house()), replace(LOGGED, at=10.0, seconds=100.0))
+
+    assert took[Tier.DEEP].seconds == pytest.approx(100.0)
+    assert 100.0 - took[Tier.FAST].seconds == pytest.approx(4 * 0.7 + 1_000 / 65 - 1, abs=0.01)
+
+
+async def test_time_in_which_somebody_was_away_does_not_count(open_house):
+    took = await measured(quiet(open_house()), replace(LOGGED, at=10.0, seconds=36_000.0))
+
+    assert took[Tier.DEEP].seconds < 300
+
+
+async def test_what_the_ledger_measured_counts_as_it_is_and_scales_the_other_tier(open_house):
+    house = quiet(open_house())
+    plain = await measured(house, LOGGED)
+
+    took = await measured(house, LOGGED, was=Tier.FAST, work=Work(4, 1_000, seconds=5.4))
+
+    assert took[Tier.FAST].seconds == pytest.approx(5.4)
+    without_tools = {tier: plain[tier].seconds - 4 * 0.3 for tier in Tier}
+    assert took[Tier.DEEP].seconds / 5.4 == pytest.approx(without_tools[Tier.DEEP] / without_tools[Tier.FAST])
 
 
 async def test_the_report_keeps_the_turns_that_change_most_and_no_text_in_its_figures(open_house):
@@ -322,7 +351,8 @@ async def test_the_report_keeps_the_turns_that_change_most_and_no_text_in_its_fi
 
     for case in cases_of([past]):
         choice = await choose_again(house, case)
-        report.add(replace(case, size=Size.QUICK), Tier.DEEP, choice, measure(house, choice, Size.QUICK))
+        known = replace(case, size=Size.QUICK)
+        report.add(known, Tier.DEEP, choice, measure(house, choice, known))
         report.show(case, Tier.DEEP, choice, 3)
 
     figures = report.as_json()

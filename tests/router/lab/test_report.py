@@ -6,10 +6,11 @@ import pytest
 
 from router.contract.decision import Estimate
 from router.contract.words import Tier, TurnKind
+from router.decide.yardstick import Assumptions, Took
 from router.lab.cases import Case, Regret
 from router.lab.past import Size
 from router.lab.replay import Choice
-from router.lab.report import Report, regret_of
+from router.lab.report import Report
 
 FAST, DEEP = Tier.FAST, Tier.DEEP
 
@@ -18,7 +19,9 @@ def estimate(seconds: float, redo: float = 0.0) -> Estimate:
     return Estimate("t", seconds, None, seconds, 0.0, redo)
 
 
-MEASURED = {FAST: estimate(40.0, 30.0), DEEP: estimate(25.0)}
+MEASURED = {FAST: Took(5.0, 0.01), DEEP: Took(25.0, 0.1)}
+ASSUMED = Assumptions(fails_quick=0.1, fails_long=0.5, failure_seconds=75.0)
+"""A failure adds 75 s and deep's 25: 10 s to a quick turn, 50 s to a long one."""
 
 
 def case(size: Size | None = Size.QUICK, **more) -> Case:
@@ -27,20 +30,6 @@ def case(size: Size | None = Size.QUICK, **more) -> Case:
 
 def choice(tier: Tier, *, fast: float = 10.0, deep: float = 30.0) -> Choice:
     return Choice(tier, 0.3, 0.0, 0.5, TurnKind.ASK, "because", {FAST: estimate(fast), DEEP: estimate(deep)}, 100)
-
-
-@pytest.mark.parametrize(
-    ("tier", "size", "regret"),
-    [
-        (FAST, Size.LONG, 3.0),
-        (DEEP, Size.QUICK, 1.0),
-        (FAST, Size.QUICK, 0.0),
-        (DEEP, Size.LONG, 0.0),
-        (FAST, Size.MIDDLE, 0.0),
-    ],
-)
-def test_a_long_task_on_fast_costs_thrice_what_a_quick_edit_on_deep_does(tier, size, regret):
-    assert regret_of(tier, size) == regret
 
 
 def test_a_turn_is_counted_in_the_whole_and_in_its_kind_client_and_size():
@@ -58,7 +47,7 @@ def test_a_turn_is_counted_in_the_whole_and_in_its_kind_client_and_size():
 
 
 def test_both_sides_are_summed_by_what_the_turns_would_have_taken_on_their_tiers():
-    report = Report("before", "after")
+    report = Report("before", "after", ASSUMED)
     report.add(case(), DEEP, choice(FAST), MEASURED)
     report.add(case(Size.LONG), FAST, choice(DEEP), MEASURED)
     report.add(case(Size.LONG), FAST, choice(DEEP), MEASURED)
@@ -67,19 +56,33 @@ def test_both_sides_are_summed_by_what_the_turns_would_have_taken_on_their_tiers
 
     assert total["before"] == {
         "fast_share": 0.6667,
-        "seconds": 105.0,
-        "redo_seconds": 60.0,
+        "seconds": 25.0 + 2 * 55.0,
+        "redo_seconds": 100.0,
+        "usd": pytest.approx(0.1 + 2 * (0.01 + 0.5 * 0.1)),
         "accuracy": 0.0,
-        "regret_per_100": pytest.approx(100 * 7 / 3, abs=0.1),
+        "wrong_per_100": pytest.approx(100 / 3, abs=0.01),
     }
     assert total["after"] == {
         "fast_share": 0.3333,
-        "seconds": 90.0,
-        "redo_seconds": 30.0,
+        "seconds": 15.0 + 2 * 25.0,
+        "redo_seconds": 10.0,
+        "usd": pytest.approx(0.01 + 0.1 * 0.1 + 2 * 0.1),
         "accuracy": 1.0,
-        "regret_per_100": 0.0,
+        "wrong_per_100": pytest.approx(10 / 3, abs=0.01),
     }
-    assert total["seconds_saved"] == 15.0
+    assert (total["all_deep"]["seconds"], total["all_fast"]["seconds"]) == (75.0, 15.0 + 2 * 55.0)
+    assert (total["all_deep"]["wrong_per_100"], total["all_fast"]["fast_share"]) == (0.0, 1.0)
+    assert total["seconds_saved"] == 70.0
+    assert report.as_json()["assumed"] == {"fails_quick": 0.1, "fails_long": 0.5, "failure_seconds": 75.0}
+
+
+def test_without_a_price_the_money_is_not_known():
+    report = Report("before", "after")
+    report.add(case(), DEEP, choice(FAST), {FAST: Took(5.0), DEEP: Took(25.0, 0.1)})
+
+    total = report.as_json()["total"]
+
+    assert (total["after"]["usd"], total["before"]["usd"]) == (None, 0.1)
 
 
 def test_nothing_is_claimed_where_nothing_is_known():
@@ -88,15 +91,16 @@ def test_nothing_is_claimed_where_nothing_is_known():
 
     side = report.as_json()["total"]["after"]
 
-    assert (side["accuracy"], side["regret_per_100"], side["seconds"]) == (None, None, 0.0)
+    assert (side["accuracy"], side["wrong_per_100"], side["seconds"]) == (None, None, 0.0)
     assert Report("a", "b").as_json()["total"]["after"]["fast_share"] is None
 
 
-def test_a_turn_in_the_middle_is_right_on_neither_side_and_regretted_on_neither():
+def test_a_turn_in_the_middle_is_right_on_neither_side_and_fails_half_way_between():
     report = Report("before", "after")
     report.add(case(Size.MIDDLE), DEEP, choice(FAST), MEASURED)
 
-    assert (report.total.judged, report.total.after.right, report.total.after.regret) == (0, 0, 0.0)
+    assert (report.total.judged, report.total.after.right) == (0, 0)
+    assert report.total.after.wrong == pytest.approx(0.15)
 
 
 def test_signs_of_regret_are_counted_by_their_name():

@@ -3,17 +3,22 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from router.contract.words import Tier
-from router.screen.against import TierSums, all_deep, all_fast
+from router.decide.yardstick import Assumptions, Took, to_done
+from router.screen.against import TierSums, all_deep, all_fast, as_it_was
+
+ASSUMED = Assumptions(fails_quick=0.1, fails_long=0.5, failure_seconds=100.0)
 
 
-def keep(fast_seconds=2.0, deep_seconds=20.0, fast_usd=0.01, deep_usd=0.05, *, has_price=True, redo=1.0) -> str:
+def keep(fast_seconds=2.0, deep_seconds=20.0, fast_usd=0.01, deep_usd=0.05, *, has_price=True) -> str:
     sides = {
         name: [name, 0.0, seconds, 0.0, usd, 0.0, has_price, [1.0, 1.0]]
         for name, seconds, usd in (("fast", fast_seconds, fast_usd), ("deep", deep_seconds, deep_usd))
     }
-    return json.dumps({"v": 2, "tier": "fast", "redo_factor": redo, **sides})
+    return json.dumps({"v": 3, "tier": "fast", **sides})
 
 
 def sums_of(
@@ -39,13 +44,52 @@ def test_what_deep_did_counts_as_it_was():
     assert (side.seconds, side.usd) == (30.0, 0.07)
 
 
-def test_all_fast_is_a_band_up_to_the_redos_that_were_expected():
-    side = all_fast(sums_of(Tier.DEEP, (30.0, 0.07), score=0.5))
+def test_all_fast_counts_wrong_first_answers_and_the_redos_on_deep():
+    side = all_fast(sums_of(Tier.DEEP, (30.0, 0.07), score=0.5), ASSUMED)
 
     assert side.seconds == pytest.approx(3.0)
-    assert side.redo_seconds == pytest.approx(15.0)
+    assert side.wrong == pytest.approx(0.3)
+    assert side.redo_seconds == pytest.approx(0.3 * (100 + 30.0))
     assert side.usd == pytest.approx(0.014)
-    assert side.redo_usd == pytest.approx(0.035)
+    assert side.redo_usd == pytest.approx(0.3 * 0.07)
+    assert side.done_seconds == pytest.approx(3.0 + 39.0)
+    assert side.done_usd == pytest.approx(0.035)
+
+
+def test_what_did_go_to_fast_counts_its_redos_as_well():
+    sums = sums_of(Tier.FAST, (1.0, 0.002), (3.0, 0.006), score=0.5)
+
+    was = as_it_was(sums, ASSUMED)
+
+    assert (was.seconds, was.usd) == (4.0, 0.008)
+    assert was.redo_seconds == pytest.approx(2 * 0.3 * 100 + 0.3 * 40.0)
+    assert was.redo_usd == pytest.approx(0.3 * 0.04)
+    assert all_fast(sums, ASSUMED) == was
+
+
+def test_what_deep_did_is_done_when_it_is_done():
+    was = as_it_was(sums_of(Tier.DEEP, (30.0, 0.07)), ASSUMED)
+
+    assert (was.done_seconds, was.done_usd, was.wrong) == (30.0, 0.07, 0.0)
+
+
+seconds = some.floats(0.5, 500.0)
+
+
+@given(some.lists(some.tuples(some.sampled_from(Tier), seconds, seconds, some.floats(0, 1)), min_size=1, max_size=8))
+def test_every_way_is_measured_with_the_yardstick(turns):
+    """Where every turn took what was expected of it, sums and single turns agree."""
+    sums = {tier: TierSums() for tier in Tier}
+    for tier, fast, deep, score in turns:
+        sums[tier].measure(fast if tier is Tier.FAST else deep, None)
+        sums[tier].expect(keep(fast, deep, has_price=False), score, has_cost=False)
+
+    def single(tier_of) -> float:
+        return sum(to_done(tier_of(tier), Took(fast), Took(deep), score, ASSUMED).seconds for tier, fast, deep, score in turns)
+
+    assert as_it_was(sums, ASSUMED).done_seconds == pytest.approx(single(lambda tier: tier))
+    assert all_deep(sums).done_seconds == pytest.approx(single(lambda _: Tier.DEEP))
+    assert all_fast(sums, ASSUMED).done_seconds == pytest.approx(single(lambda _: Tier.FAST))
 
 
 def test_without_a_price_the_money_is_not_known_but_the_time_is():
@@ -53,7 +97,7 @@ def test_without_a_price_the_money_is_not_known_but_the_time_is():
 
     assert all_deep(sums).usd is None
     assert all_deep(sums).seconds == pytest.approx(10.0)
-    assert all_fast(sums).usd is None
+    assert all_fast(sums, ASSUMED).usd is None
 
 
 def test_a_model_that_costs_nothing_is_scaled_by_its_time():
@@ -70,4 +114,4 @@ def test_a_turn_without_an_expectation_counts_as_it_was(decision):
 def test_nothing_at_all_is_nothing():
     sums = {tier: TierSums() for tier in Tier}
 
-    assert (all_deep(sums).seconds, all_deep(sums).usd, all_fast(sums).usd) == (0.0, 0.0, 0.0)
+    assert (all_deep(sums).seconds, all_deep(sums).usd, all_fast(sums, ASSUMED).usd) == (0.0, 0.0, 0.0)

@@ -24,7 +24,10 @@ def test_turns_tiers_money_and_time_are_told_against_deep():
     serve(totals, turns, "2", Tier.FAST)
     serve(totals, turns, "3", Tier.DEEP, duration_ms=20_000.0, cost_usd=0.5)
 
-    assert totals.sentence() == "3 turns, 2 fast 1 deep, $0.52 (all on deep: about $0.60, 18s longer); 0 moved up, 0 failed"
+    assert (
+        totals.sentence()
+        == "3 turns, 2 fast 1 deep, $0.52 (all on deep: about $0.60, 21s shorter to done); 0 moved up, 0 failed"
+    )
 
 
 def test_a_move_up_and_a_failure_count_once():
@@ -50,7 +53,7 @@ def test_without_prices_the_time_is_told():
     totals, turns = Totals(), Turns()
     serve(totals, turns, "1", Tier.FAST, cost_usd=None)
 
-    assert totals.sentence() == "1 turn, 1 fast, 1.0s (all on deep: about 9.0s longer); 0 moved up, 0 failed"
+    assert totals.sentence() == "1 turn, 1 fast, 1.0s (all on deep: about 11s shorter to done); 0 moved up, 0 failed"
 
 
 def test_without_turns_there_is_little_to_say():

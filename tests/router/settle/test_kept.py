@@ -121,13 +121,12 @@ def test_what_is_kept_is_small_and_has_a_version():
     kept = keep_decision(make_decision(opinions=said), "looks like a quick edit", (), keeps_text=False)
 
     assert json.loads(kept) == {
-        "v": 2,
+        "v": 3,
         "tier": "fast",
         "targets": ["spark"],
         "decided_by": "estimate",
         "prompt_tokens": 100,
         "usd_per_second": ECONOMICS.usd_per_second,
-        "redo_factor": 1.0,
         "leans": [["learned", {"log_odds": -4.0, "because": "looks like a quick edit: rename", "names_turn": True}]],
     }
 
@@ -164,3 +163,24 @@ def test_a_second_opinion_is_told_as_it_was_and_is_absent_where_there_was_none()
         "asked_ms": 210.46,
     }
     assert explain_row(row_for(make_decision()))["second_opinion"] is None
+
+
+def test_a_row_of_version_2_is_told_by_the_formula_that_decided_it():
+    old = {
+        "v": 2,
+        "tier": "fast",
+        "targets": ["spark"],
+        "decided_by": "estimate",
+        "prompt_tokens": 100,
+        "usd_per_second": 0.01,
+        "redo_factor": 3.0,
+        "fast": ["spark", 0.0, 1.0, 10.0, 0.0, 0.0, False, [1.0, 1.0]],
+        "deep": ["sage", 0.0, 8.0, 100.0, 0.0, 0.0, False, [1.0, 1.0]],
+    }
+    row = row_for(make_decision(score=0.2))
+
+    told = explain_row((*row[:-2], json.dumps(old), "[]"))
+
+    assert told["estimates"]["fast"]["seconds"] == pytest.approx(1 + 0.2 * 10 + 0.2 * 3 * (8 + 0.2 * 100))
+    assert told["estimates"]["fast"]["redo_seconds"] == pytest.approx(0.2 * 3 * (8 + 0.2 * 100))
+    assert (told["redo"]["chance"], told["redo"]["seconds"]) == pytest.approx((0.2, 3 * (8 + 0.2 * 100)))

@@ -135,3 +135,30 @@ def test_where_there_is_no_second_opinion_nothing_is_said_of_it():
 
 def test_a_wait_for_a_quota_is_told():
     assert "waited      4.2s for spark, which was at its quota" in lines_of(queued=[{"target": "spark", "seconds": 4.2}])
+
+
+REDO = {
+    "chance": 0.0652,
+    "seconds": 92.4,
+    "money_usd": 0.0,
+    "quick_rate": 0.05,
+    "long_rate": 0.25,
+    "assumed": {"quick_rate": 0.05, "long_rate": 0.25},
+    "learned_turns": 0,
+}
+
+
+def test_the_risk_of_a_redo_is_told_with_what_was_assumed():
+    assert (
+        "redo        6.5 % chance that fast's answer is wrong, which counts as 1m32 (assumed: 5 % of quick work, 25 % of long work)"
+        in lines_of(redo=REDO)
+    )
+
+
+def test_the_risk_of_a_redo_is_told_with_what_was_learned():
+    learned = {**REDO, "learned_turns": 312, "quick_rate": 0.041, "long_rate": 0.3, "money_usd": 0.5}
+
+    assert (
+        "redo        6.5 % chance that fast's answer is wrong, which counts as 1m32 and $0.50"
+        " (learned from 312 turns: 4.1 % of quick work, 30 % of long work)" in lines_of(redo=learned)
+    )

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from router.contract.economics import FailureRates
 from router.contract.entry import Attempt
 from router.contract.errors import TiersBusy, UpstreamAuth, UpstreamModel, UpstreamRefused, UpstreamUnreachable
 from router.contract.facts import AttemptEnded, AttemptOpened, FirstToken, LimitsTold, QuestionEnded, Read
@@ -240,6 +241,18 @@ def test_what_is_learnt_of_a_target_shows_in_its_status_alone_whenever_it_is_lea
         assert statuses["spark"].ratio == WorkRatio(1.4, 0.8)
         assert statuses["sage"].ratio == WorkRatio()
         assert set(statuses) == {"spark", "sage"}
+
+
+def test_how_often_a_fast_target_fails_shows_in_its_status_until_nothing_is_known_any_more():
+    live, failures = LiveStatistics(), {"spark": {"sage": FailureRates(0.06, 0.3, 100)}}
+
+    live.learn({}, failures)
+    learned = live.statuses(TARGETS, 0.0)
+    live.learn({})
+    forgotten = live.statuses(TARGETS, 1.0)
+
+    assert (learned["spark"].failures, learned["sage"].failures) == (failures["spark"], {})
+    assert forgotten["spark"].failures == {}
 
 
 def test_a_target_of_which_nothing_is_known_any_more_works_as_expected_again():

@@ -120,21 +120,14 @@ def test_the_sums_of_sql_are_those_of_python(tmp_path):
     for number in range(200):
         tier, score, cost = chance.choice(list(Tier)), chance.random(), chance.choice([None, chance.random()])
         figures = [chance.uniform(0.1, 50) for _ in range(2)] + [chance.random() for _ in range(2)]
-        decision = keep(*figures, has_price=chance.random() < 0.8, redo=chance.uniform(1, 3))
+        decision = keep(*figures, has_price=chance.random() < 0.8)
         entries.append(call(str(number), tier=tier, score=score, cost_usd=cost, decision=decision))
         python[tier].expect(decision, score, has_cost=cost is not None)
 
     for row in read_sums(write_ledger(tmp_path / "l.db", *entries), 0).expected:
         mine = python[Tier(row.tier)]
-        expected = (mine.fast_seconds, mine.deep_seconds, mine.redo_seconds, mine.fast_usd, mine.deep_usd, mine.redo_usd)
-        assert (
-            row.fast_seconds,
-            row.deep_seconds,
-            row.redo_seconds,
-            row.fast_usd,
-            row.deep_usd,
-            row.redo_usd,
-        ) == pytest.approx(expected)
+        names = ("fast_seconds", "deep_seconds", "scores", "scored_deep_seconds", "fast_usd", "deep_usd", "scored_deep_usd")
+        assert [getattr(row, name) for name in names] == pytest.approx([getattr(mine, name) for name in names])
         assert (row.turns, row.priced) == (mine.turns, mine.priced)
 
 
@@ -142,9 +135,19 @@ def test_a_row_of_an_older_tandem_is_expected_by_its_estimates(tmp_path):
     old = '{"decided_by": "override", "estimates": {"fast": {"seconds": 5.0, "redo_seconds": 2.0}, "deep": {"seconds": 9.0}}}'
     path = write_ledger(tmp_path / "l.db", call("1", decision=old), call("2", decision="[1"), version=1)
 
-    (row,) = read_sums(path, 0).expected
+    sums = read_sums(path, 0)
 
-    assert (row.turns, row.fast_seconds, row.deep_seconds, row.asked_for) == (1, 3.0, 9.0, 1)
+    (row,) = sums.expected
+    assert (row.turns, row.fast_seconds, row.deep_seconds, sums.asked_for) == (1, 3.0, 9.0, 1)
+
+
+def test_turns_whose_tier_was_asked_for_are_counted_where_nothing_was_expected_of_them_too(tmp_path):
+    asked = '{"v":3,"tier":"deep","decided_by":"override"}'
+    path = write_ledger(
+        tmp_path / "l.db", *(call(str(number), decision=asked) for number in range(3)), call("4", decision="{}")
+    )
+
+    assert read_sums(path, 0).asked_for == 3
 
 
 def test_every_turn_whose_tier_was_asked_for_counts_however_many_there_are(tmp_path):

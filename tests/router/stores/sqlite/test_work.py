@@ -1,11 +1,14 @@
 """Finished turns out of the ledger: which entries make one, and which turns say nothing of a target's own way of working."""
 
+import json
 import sqlite3
 from contextlib import closing
 
 import pytest
 
 from router.contract.entry import FinishedWork
+from router.contract.words import ASKED_AGAIN, SAID_WRONG, Tier
+from router.stores.sqlite.turns import find_turn, mark_misjudged
 from router.stores.sqlite.work import read_finished_work
 from tests.router.stores.rows import write_ledger
 
@@ -74,7 +77,37 @@ def test_a_turn_in_which_something_went_wrong_says_nothing(read, outcome, place)
 
 
 def test_a_turn_that_was_moved_counts_for_who_began_it_with_what_it_took_until_then(read):
-    assert read({}, LOOP, {**LOOP, "target": "sage"}, LOOP) == [FinishedWork("spark", 0.2, 2, 200)]
+    assert read({}, LOOP, {**LOOP, "target": "sage"}, LOOP) == [FinishedWork("spark", 0.2, 2, 200, has_failed=True)]
+
+
+def decided(because="looks like a quick edit", fast="spark", deep="sage"):
+    leans = [["trajectory", {"log_odds": 2.0, "because": because}]]
+    return json.dumps({"decided_by": "estimate", "fast": [fast], "deep": [deep], "leans": leans}, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("words", [f"{SAID_WRONG}, and fast had served it", f"{ASKED_AGAIN}, after fast served it"])
+def test_a_turn_after_which_the_person_is_not_content_has_failed(read, words):
+    first, second = read({"decision": decided()}, LOOP, {"decision": decided(words)})
+
+    assert (first.deep_target, first.has_failed, second.has_failed) == ("sage", True, False)
+
+
+def test_what_is_said_in_one_session_says_nothing_of_another(read):
+    found = read({"decision": decided()}, {"decision": decided(SAID_WRONG), "session": "other"})
+
+    assert not any(work.has_failed for work in found)
+
+
+@pytest.mark.parametrize(("tier", "has_failed"), [(Tier.DEEP, True), (Tier.FAST, False)])
+def test_a_turn_that_was_marked_as_one_for_deep_has_failed(tmp_path, tier, has_failed):
+    path = write_ledger(tmp_path / "test.db", {"id": "req_1", "decision": decided()})
+    mark_misjudged(path, find_turn(path, "req_1"), tier)
+
+    assert [work.has_failed for work in read_finished_work(path, LONG_AFTER)] == [has_failed]
+
+
+def test_a_turn_that_deep_served_belongs_to_no_pair(read):
+    assert [work.deep_target for work in read({"decision": decided(), "target": "sage"})] == [""]
 
 
 @pytest.mark.parametrize("place", [0, 1])
