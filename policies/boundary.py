@@ -83,7 +83,7 @@ class BoundaryPolicy:
         if position.tier is Tier.DEEP and trajectory.is_green:
             return (Lean(self._config.green_log_odds, "the tests have just passed"),)
         where = f"goes on after {turn.goes_on_after} with" if turn.goes_on_after else f"call {trajectory.calls} of"
-        stays = f"{where} a turn that began on {position.tier}"
+        stays = f"{where} a turn on {position.tier}"
         return (_stay(position.tier, f"{stays}; moving it up would take longer" if is_grown else stays),)
 
     def _is_sooner_done_on_deep(self, signals: Signals) -> bool:

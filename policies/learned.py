@@ -126,7 +126,7 @@ class LearnedPolicy:
             if position.is_running and position.ask is not None:
                 return _lean(max(read.size, position.ask), read.because, goes_on=position.ask)
             if _follows_fast(turn):
-                return _lean(max(read.size, _COMPLAINT), f"{SAID_WRONG}, and fast had served it")
+                return _lean(max(read.size, _COMPLAINT), SAID_WRONG)
         if is_later and (read.is_vague or turn.kind is TurnKind.FOLLOW_UP):
             before, is_planned = (
                 (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)

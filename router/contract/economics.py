@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr
 
 from router.contract.words import Preference
 
-FLIP_SCORES = {Preference.SPEED: 0.45, Preference.BALANCED: 0.25, Preference.QUALITY: 0.12}
+FLIP_SCORES = {Preference.SPEED: 0.45, Preference.BALANCED: 0.22, Preference.QUALITY: 0.12}
 """The chance of a long task from which deep is chosen, where nobody waits, nothing is cached, and nothing has a price."""
 _FLIPS_WITHIN = {Preference.SPEED: (0.10, 1.0), Preference.BALANCED: (0.10, 0.50), Preference.QUALITY: (0.0, 0.50)}
 """What learned failure rates may make of it. A clear quick ask stays on fast, except with `quality`; a clear long one stays on

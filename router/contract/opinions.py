@@ -50,7 +50,7 @@ class RuleOut(Struct, frozen=True):
     """Whether it counts only while another target can serve: a wait that we expect is no reason to refuse a request."""
 
 
-class Lean(Struct, frozen=True):
+class Lean(Struct, frozen=True, omit_defaults=True):
     """Evidence that this turn is a long task (positive) or a quick edit (negative)."""
 
     log_odds: float

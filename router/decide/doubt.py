@@ -34,7 +34,7 @@ def why_never(decision: Decision) -> str:
         return f"only a turn that begins is asked about, and this is a {decision.turn.kind}"
     if decision.decided_by != ESTIMATE:
         return "nothing was weighed: the tier is fixed"
-    if looks is None or looks.points_back:
+    if decision.signals.features is None or (looks is not None and looks.points_back):
         return "the words alone do not say what is to be done"
     return ""
 

@@ -38,7 +38,7 @@ quarter of the real prompts, and without it how a text sounds would count as its
 _FIRST_SHARE, _LATER_SHARE = 0.2, 0.25
 """How much the reader of real prompts counts. More ranks real prompts better and written asks worse: decisions/0030."""
 _COMPLAINT_WEIGHT, _ASK_REMARK_WEIGHT, _ASKS_AS_REMARKS = 3.0, 0.3, 1_500
-"""What a complaint counts next to other remarks, and an ask, which is never a complaint; so many asks are enough."""
+"""What a complaint counts next to other remarks, and an ask, which is never a complaint; about this many asks are enough."""
 _FALSE_ALARM = 0.048
 _ASK_AGAINST_VAGUE = 2.0
 """An ask that is taken for an approval is worse than an approval that is read as an ask."""
@@ -189,10 +189,12 @@ def _fit_wrong(rows: Sequence[Row], remarks: Sequence[Remark], report: Report) -
     labels = [float(remark.is_complaint) for remark in remarks]
     if len(set(labels)) < 2:
         return _NOTHING, [_NOTHING.start] * len(remarks)
-    asks = [row.features for row in rows if row.item.kind == ASKS and row.item.is_clear]
-    others = asks[:: max(1, len(asks) // _ASKS_AS_REMARKS)] + [row.features for row in rows if row.item.kind == VAGUE]
+    asks = [row for row in rows if row.item.kind == ASKS and row.item.is_clear]
+    some = asks[:: max(1, len(asks) // _ASKS_AS_REMARKS)]
+    heavy = [row for row in rows if row.item.kind == VAGUE or (row.item.kind == ASKS and row.item.weight > 1)]
+    others = [row.features for row in (*some, *heavy)]
     weights = [_COMPLAINT_WEIGHT if label else 1.0 for label in labels]
-    more = [_ASK_REMARK_WEIGHT] * len(others), [0.0] * len(others)
+    more = [_ASK_REMARK_WEIGHT] * len(some) + [1.0] * len(heavy), [0.0] * len(others)
     folds, odds = _divide([remark.group for remark in remarks]), [0.0] * len(remarks)
     for fold in range(FOLDS):
         seen = [index for index, own in enumerate(folds) if own != fold]

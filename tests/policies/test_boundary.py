@@ -91,7 +91,7 @@ def test_a_turn_that_has_grown_stays_while_moving_would_take_longer(trajectory):
     (opinion,) = BOUNDARY.judge(ask(), grown(Tier.FAST, trajectory))
 
     assert opinion.tier is Tier.FAST
-    assert opinion.because == f"call {trajectory.calls} of a turn that began on fast; moving it up would take longer"
+    assert opinion.because == f"call {trajectory.calls} of a turn on fast; moving it up would take longer"
 
 
 def test_what_a_failure_costs_decides_how_soon_a_grown_turn_moves():
@@ -202,4 +202,4 @@ def test_a_turn_that_goes_on_after_a_clients_own_message_says_after_what(tier):
 
     (opinion,) = BOUNDARY.judge(ask(), signals)
 
-    assert opinion.because == f"goes on after compaction with a turn that began on {tier}"
+    assert opinion.because == f"goes on after compaction with a turn on {tier}"

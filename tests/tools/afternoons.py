@@ -78,6 +78,7 @@ NOTIFICATION = "<task-notification>\n<status>completed</status>\nFull transcript
 PLANNING = "<system-reminder>Plan mode is active</system-reminder>"
 SIZES = {
     "edit": (1, 4, 0.5),
+    "command": (0, 90, 0.5),
     "task": (8, 30, 0.4),
     "approval": (0, 26, 0.4),
     "onward": (0, 20, 0.4),

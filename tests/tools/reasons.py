@@ -17,9 +17,9 @@ _SMALL = re.compile(
 _LONG = re.compile(r"(?:looks like )?(?:a )?long task")
 _CHANGED = re.compile(r"quick edit")
 _TURNED = re.compile(r"[;,] (?:but|so|yet|and yet) | but ")
-_WRONG = re.compile(r"went wrong|you said .*(?:wrong|failed|broke)|you corrected")
+_WRONG = re.compile(r"gone wrong|went wrong|you said .*(?:wrong|failed|broke)|you corrected")
 _SERVED = re.compile(r"(fast|deep) (?:had )?served it|served by (\S+)")
-_BEGAN = re.compile(r"began on (fast|deep)")
+_ON = re.compile(r"a turn on (fast|deep)")
 _NAMED = re.compile(
     r"only (fast|deep) can serve this|so (fast|deep) (?:serves this|is done sooner)|stays with its session on (fast|deep)"
     r"|moved up to (fast|deep)|asks for (fast|deep)"
@@ -34,8 +34,9 @@ _QUESTION = re.compile(
 """One sentence that asks, with or without its mark."""
 WITHOUT_EDITS = frozenset({"question", "plan", "review", "remark", "greeting", "command"})
 """Kinds of messages for which no file is changed."""
-SAYS_WRONG = frozenset({"correction", "red log", "again"})
-"""Kinds by which a person says that the turn before went wrong: in words, by pasting red output, or by asking once more."""
+SAYS_WRONG = frozenset({"correction", "red log", "again", "news"})
+"""Kinds by which a person says, or lets one think, that the turn before went wrong: in words, by pasting red output, by asking
+once more, by reporting that something is red."""
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,9 @@ def _served_by_nobody(shown: Shown) -> bool:
     return not shown.was_last_served or (bool(shown.last_tiers) and found[1] not in shown.last_tiers)
 
 
-def _began_elsewhere(shown: Shown) -> bool:
-    found = _BEGAN.search(shown.because)
-    if not found:
-        return False
-    began_otherwise = bool(shown.began_on) and found[1] not in shown.began_on
-    return began_otherwise or (found[1] != shown.tier and shown.is_alone)
+def _is_elsewhere(shown: Shown) -> bool:
+    found = _ON.search(shown.because)
+    return found is not None and found[1] != shown.tier and shown.is_alone
 
 
 def _names_the_other_tier(shown: Shown) -> bool:
@@ -163,7 +161,7 @@ RULES: dict[str, Callable[[Shown], bool]] = {
     "the last turn went wrong, and it was not fast's": _wrong_of_another,
     "the last turn went wrong, where there was none": _wrong_of_nothing,
     "a tier served it that did not": _served_by_nobody,
-    "began on a tier where it did not begin": _began_elsewhere,
+    "a turn on another tier than its own": _is_elsewhere,
     "names the other tier as the one that serves": _names_the_other_tier,
     "says of fast's time the opposite of the tier": _sooner_the_other_way,
     "moved up to fast, or moved up and alone on fast": _moved_up_on_fast,

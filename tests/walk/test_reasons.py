@@ -136,7 +136,7 @@ FALSE = [
     Shown("still red", "deep", "you said the last turn went wrong", meant="correction", last_tiers=AFTER_DEEP),
     Shown("still red", "deep", "you said the last turn went wrong", meant="correction"),
     Shown("fix it", "deep", "unclear; the same ask again, after fast served it", was_last_served=False),
-    Shown("x", "deep", "call 3 of a turn that began on deep", kind=TurnKind.TOOL_LOOP, began_on=AFTER_FAST),
+    Shown("x", "fast", "call 3 of a turn on deep", kind=TurnKind.TOOL_LOOP),
     Shown("x", "deep", "only fast can serve this: images"),
     Shown("x", "deep", "looks like a quick edit; fast is still done sooner"),
     Shown("x", "fast", "moved up at call 7: 5 edits, more than the ask promised"),
@@ -159,9 +159,7 @@ TRUE = [
         last_tiers=AFTER_FAST,
     ),
     Shown("what is this?", "fast", "looks like a quick question: what is"),
-    Shown(
-        "x", "fast", "call 3 of a turn that began on deep, but deep is out for now", kind=TurnKind.TOOL_LOOP, began_on="deep"
-    ),
+    Shown("x", "fast", "call 3 of a turn on deep, but deep is out for now", kind=TurnKind.TOOL_LOOP),
     Shown("x", "deep", "unclear whether quick or long; 12k tokens are cached there", cached_tokens=12_400),
 ]
 

@@ -311,8 +311,8 @@ def test_without_the_reading_no_weights_are_in_use():
         (lambda content: None, "No such file"),
         (lambda content: b"not weights", "weights file"),
         (lambda content: content[:-1], "damaged"),
-        (lambda content: content.replace(b'"format": 2', b'"format": 1', 1), "format 1"),
-        (lambda content: b'{"format": 2}\n' + bytes(262_144), "incompatible weights file"),
+        (lambda content: content.replace(b'"format": 3', b'"format": 1', 1), "format 1"),
+        (lambda content: b'{"format": 3}\n' + bytes(262_144), "incompatible weights file"),
     ],
     ids=["missing", "text", "cut short", "older", "empty"],
 )

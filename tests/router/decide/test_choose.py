@@ -289,12 +289,12 @@ def test_a_wait_over_the_targets_max_wait_passes_it_over_with_the_reason_in_word
 
 
 def test_a_running_turn_leaves_a_tier_whose_wait_is_over_its_max_wait():
-    running = Says("a", (Insist("call 2 of a turn that began on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True),))
+    running = Says("a", (Insist("call 2 of a turn on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True),))
 
     decision = run(running, signals=make_signals(over_max_wait(SPARK), stand(SAGE)))
 
     assert decision.targets == ("sage",)
-    assert decision.because.startswith("call 2 of a turn that began on fast, but spark would keep you waiting 8 s")
+    assert decision.because.startswith("call 2 of a turn on fast, but spark would keep you waiting 8 s")
 
 
 @pytest.mark.parametrize("misfit", ["error", "other"])
@@ -433,12 +433,12 @@ def test_who_asks_for_a_target_at_its_quota_may_wait_for_it():
 
 
 def test_a_running_turn_moves_on_from_a_target_at_its_quota():
-    runs = Says("a", (Insist("call 3 of a turn that began on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True),))
+    runs = Says("a", (Insist("call 3 of a turn on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True),))
 
     decision = run(runs, signals=FULL)
 
     assert decision.targets == ("sage",)
-    assert decision.because.startswith("call 3 of a turn that began on fast, but spark is at its quota")
+    assert decision.because.startswith("call 3 of a turn on fast, but spark is at its quota")
 
 
 def test_where_every_target_is_at_its_quota_the_queues_say_how_long_it_takes():

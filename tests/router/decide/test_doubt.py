@@ -8,6 +8,7 @@ from hypothesis import strategies as some
 
 from router.contract.decision import Projection, Redo, Weighing
 from router.contract.economics import ASSUMED_RATES, Economics, TurnSize
+from router.contract.opinions import Lean, Opinions
 from router.contract.words import Preference, Tier, TurnKind
 from router.decide.choose import Rules, decide
 from router.decide.doubt import (
@@ -109,13 +110,15 @@ def test_a_question_costs_no_more_time_than_it_may_take():
 
 def test_only_words_that_begin_a_turn_and_say_something_are_asked_about():
     def reason(**more):
+        points_back = more.pop("points_back", False)
         signals = make_signals(**{"text": "add a column", **more})
-        return why_never(make_decision(turn=signals.turn, signals=signals))
+        looks = Lean(0.5, "goes on with a long task", names_turn=True, points_back=points_back)
+        return why_never(make_decision(turn=signals.turn, signals=signals, opinions=Opinions(leans=(("learned", looks),))))
 
     assert reason() == ""
     assert "this is a tool_loop" in reason(kind=TurnKind.TOOL_LOOP)
     assert "this is a follow_up" in reason(kind=TurnKind.FOLLOW_UP)
-    assert "the words alone" in reason(follows=True)
+    assert "the words alone" in reason(points_back=True)
     assert "the words alone" in reason(text=None)
     assert "the tier is fixed" in why_never(make_decision(decided_by="override"))
 

@@ -112,12 +112,14 @@ def quick_and_slow(price=None, tokens=1_000, **waits):
 def test_fast_is_charged_for_a_wrong_first_answer_by_its_chance_and_in_proportion_to_the_work():
     fast, deep = quick_and_slow(PRICE)
 
-    estimate = weigh_with_redo(fast, redo_of(fast, deep), 0.25, ECONOMICS)
+    flip = FLIP_SCORES[ECONOMICS.preference]
+    estimate = weigh_with_redo(fast, redo_of(fast, deep), flip, ECONOMICS)
 
-    alone, there = weigh(fast, 0.25, ECONOMICS), weigh(deep, 0.25, ECONOMICS)
-    assert estimate.redo_seconds == pytest.approx(0.10 * 10 * (there.seconds - alone.seconds))
+    alone, there = weigh(fast, flip, ECONOMICS), weigh(deep, flip, ECONOMICS)
+    chance = 0.05 + 0.20 * flip
+    assert estimate.redo_seconds == pytest.approx(there.seconds - alone.seconds), "it takes what fast saved where tiers change"
     assert estimate.seconds == pytest.approx(alone.seconds + estimate.redo_seconds)
-    assert estimate.money_usd == pytest.approx(alone.money_usd + 0.10 * there.money_usd)
+    assert estimate.money_usd == pytest.approx(alone.money_usd + chance * there.money_usd)
 
 
 def test_a_redo_on_a_deep_target_without_a_price_costs_time_alone():
@@ -215,7 +217,7 @@ def test_money_moves_the_flip_and_never_to_a_clear_long_task():
     without = find_flip(fast, deep, redo_of(fast, deep), 0.3, ECONOMICS).score
     with_money = find_flip(free, paid, redo_of(free, paid), 0.3, ECONOMICS).score
 
-    assert without == pytest.approx(0.25)
+    assert without == pytest.approx(FLIP_SCORES[ECONOMICS.preference])
     assert 0.5 < with_money < 0.6
 
 

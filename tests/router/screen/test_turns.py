@@ -34,7 +34,7 @@ def test_a_turn_and_its_tool_calls_are_one_line():
     turn = turns.begin(begun("1"))
     turns.end(ended("1"))
 
-    again = turns.begin(begun("2", TurnKind.TOOL_LOOP, because="call 1 of a turn that began on fast"))
+    again = turns.begin(begun("2", TurnKind.TOOL_LOOP, because="call 1 of a turn on fast"))
     turns.end(ended("2"))
 
     assert again is turn

@@ -22,6 +22,7 @@ from router.contract.facts import (
     Settled,
 )
 from router.contract.features import unpack_places
+from router.contract.opinions import Lean, Opinions
 from router.contract.usage import Usage
 from router.contract.words import Outcome, Tier, TurnKind
 from router.settle.entry import write_entry
@@ -302,9 +303,11 @@ def test_a_wait_after_a_failed_attempt_leaves_the_overhead_as_it_was():
     assert json.loads(entry.decision)["queued"] == [["sage", 1.0]]
 
 
-def places_of(text: str | None, kind: TurnKind = TurnKind.ASK, *, follows: bool = False) -> bytes | None:
-    signals = make_signals(text=text, kind=kind, **({"follows": True} if follows else {}))
-    return entry_of(Read(VIEW), make_decided(VIEW, make_decision(signals=signals, turn=signals.turn)), opened(), ended()).places
+def places_of(text: str | None, kind: TurnKind = TurnKind.ASK, *, points_back: bool = False) -> bytes | None:
+    signals = make_signals(text=text, kind=kind)
+    opinions = Opinions(leans=(("learned", Lean(0.5, "goes on with a long task", names_turn=True, points_back=points_back)),))
+    decision = make_decision(signals=signals, turn=signals.turn, opinions=opinions)
+    return entry_of(Read(VIEW), make_decided(VIEW, decision), opened(), ended()).places
 
 
 def test_where_a_person_asked_for_something_the_places_of_the_words_are_kept():
@@ -314,18 +317,18 @@ def test_where_a_person_asked_for_something_the_places_of_the_words_are_kept():
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "follows"),
+    ("text", "kind", "points_back"),
     [
         ("fix the typo", TurnKind.TOOL_LOOP, False),
         ("fix the typo", TurnKind.SUBAGENT, False),
         ("fix the typo", TurnKind.SIDE, False),
-        ("fix the typo", TurnKind.FOLLOW_UP, True),
+        ("do it", TurnKind.ASK, True),
         ("thanks", TurnKind.ASK, False),
         (None, TurnKind.ASK, False),
     ],
 )
-def test_of_everything_else_there_are_no_places(text, kind, follows):
-    assert places_of(text, kind, follows=follows) is None
+def test_of_everything_else_there_are_no_places(text, kind, points_back):
+    assert places_of(text, kind, points_back=points_back) is None
 
 
 def test_a_request_without_a_decision_has_no_places():
