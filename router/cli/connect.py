@@ -6,6 +6,7 @@ import sys
 
 from router.cli.address import is_listening
 from router.cli.common import add_config_argument, command_name, load_or_report, say
+from router.cli.setup.codex import ask_codex
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm
 from router.config.faults import close_to
@@ -15,9 +16,11 @@ from router.connect.pointing import where_it_points
 from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
 from router.connect.run import run_client
 from router.connect.store import Busy, Store
+from router.edge.codex_models import STORED
 from router.sessions.clients import NICKNAMES
 from router.telemetry.colour import GREEN, RED, paint
 
+_CODEX = "codex"
 EXAMPLES = (
     "connect",
     "connect codex",
@@ -74,7 +77,8 @@ def _choose(arguments: argparse.Namespace) -> int:
         say("name a client, as in tandem connect codex")
         return 2
     loaded = load_or_report(arguments.config)
-    facts = None if loaded is None else read_facts(loaded, arguments.url)
+    codex = ask_codex() if recipe is not None and recipe.client == _CODEX else ()
+    facts = None if loaded is None else read_facts(loaded, arguments.url, codex)
     if facts is None:
         return 2
     if recipe is None:
@@ -117,12 +121,17 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, *, asks: bo
             if asks and not confirm(f"Point {recipe.name} at {facts['url']}?"):
                 return 1
             connect(recipe, changes, store)
+            if recipe.client == _CODEX and facts["catalogue"]:
+                store.keep_own(recipe.client, STORED.name, facts["codex_models"])
         say(f"{recipe.name} points at {facts['url']}. To undo: {command_name()} connect {recipe.client} --undo")
         say(f"  To choose a tier: {recipe.choose}")
         if recipe.after:
             say(f"  {recipe.after}")
         if recipe.command and not recipe.is_installed:
             say(f"  {recipe.command} is not installed: {recipe.install}")
+        if recipe.client == _CODEX and not facts["catalogue"]:
+            say("  Codex did not print its models (codex debug models), so it is told no windows and keeps its usual prompt.")
+            say(f"  Once it is installed: {command_name()} connect codex")
         if not is_listening(facts["url"]):
             say(f"  the router is not running: {command_name()} serve")
     except (CannotConnect, Busy, OSError) as error:

@@ -44,19 +44,20 @@ class Change:
 
 def with_paths(recipe: Recipe, facts: Facts, shell: str) -> Facts:
     """The facts, and where the recipe's own files are."""
-    named = {file.fact: str(file.find()) for file in recipe.files_here(shell) if file.fact}
+    named = {file.fact: str(file.find()) for file in recipe.files_here(shell) if file.fact and file.is_wanted(facts)}
     return {**facts, **named}
 
 
 def pieces(recipe: Recipe, facts: Facts, shell: str) -> list[tuple[RecipeFile, dict[str, str]]]:
     """What each file should hold, with the facts in it."""
     facts = with_paths(recipe, facts, shell)
-    return [(file, {key: fill(value, facts) for key, value in file.piece.items()}) for file in recipe.files_here(shell)]
+    wanted = [file for file in recipe.files_here(shell) if file.is_wanted(facts)]
+    return [(file, {key: fill(value, facts) for key, value in file.piece.items()}) for file in wanted]
 
 
 def write_for_run(recipe: Recipe, facts: Facts, folder: Path) -> Facts:
     """Write the files that a run needs into a folder of ours; answers the facts with their places."""
-    needed = [file for file in recipe.files if file.run_as]
+    needed = [file for file in recipe.files if file.run_as and file.is_wanted(facts)]
     facts = {**facts, "folder": str(folder), **{file.fact: str(folder / file.run_as) for file in needed if file.fact}}
     for file in needed:
         piece = {key: fill(value, facts) for key, value in file.piece.items()}

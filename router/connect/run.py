@@ -20,7 +20,7 @@ def run_client(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
         raise FileNotFoundError(recipe.command)
     with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
         known = write_for_run(recipe, facts, Path(folder))
-        given = [fill(argument, known) for argument in run.arguments]
+        given = [filled for argument in run.arguments if (filled := fill(argument, known))]
         added = {name: fill(value, known) for name, value in run.environment.items()}
         return _wait_for([program, *given, *arguments], {**os.environ, **added})
 

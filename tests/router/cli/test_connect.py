@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import socket
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from router.cli import main
 from router.cli.address import is_listening
 from router.connect.recipe import known_clients
 from router.connect.store import Store
+from router.edge.codex_models import StoredModels
 from tests.conftest import SIMULATED
 
 VARIABLES = ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "LLM_USER_PATH", "ZDOTDIR", "OPENAI_API_KEY")
@@ -33,11 +35,22 @@ class Terminal(io.StringIO):
         return True
 
 
+def install_codex(home, monkeypatch, *models: dict) -> None:
+    """A Codex that only prints its models."""
+    told = {"models": list(models or [{"slug": "gpt-9", "visibility": "list", "base_instructions": "Codex's own " * 500}])}
+    (home / "bin").mkdir(exist_ok=True)
+    (home / "bin" / "codex").write_text(f"#!{sys.executable}\nprint({json.dumps(told)!r})\n")
+    (home / "bin" / "codex").chmod(0o755)
+    monkeypatch.setenv("PATH", str(home / "bin"))
+
+
 def read_codex(home) -> dict:
     return tomllib.loads((home / ".codex" / "config.toml").read_text())
 
 
-def test_codex_gets_a_provider_without_a_key_and_the_catalogue_of_the_config(home, capsys):
+def test_codex_gets_a_provider_without_a_key_and_the_catalogue_of_the_config(home, capsys, monkeypatch):
+    install_codex(home, monkeypatch)
+
     assert main(["connect", "codex", "--yes"]) == 0
 
     told, said = read_codex(home), capsys.readouterr().err
@@ -54,8 +67,47 @@ def test_codex_gets_a_provider_without_a_key_and_the_catalogue_of_the_config(hom
     assert told["model_catalog_json"] == str(home / ".codex" / "tandem-models.json")
     assert '+model = "auto"' in said
     assert "To undo: tandem connect codex --undo" in said
-    assert "codex is not installed: npm i -g @openai/codex" in said
     assert "the router is not running: tandem serve" in said
+
+
+def test_codex_keeps_its_own_prompt_and_the_router_serves_it_too(home, capsys, monkeypatch):
+    install_codex(home, monkeypatch)
+    main(["connect", "codex", "--yes"])
+
+    catalogue = json.loads((home / ".codex" / "tandem-models.json").read_text())
+    assert {len(model["base_instructions"]) for model in catalogue["models"]} == {6_000}
+    assert {entry["base_instructions"] for entry in StoredModels()().values()} == {"Codex's own " * 500}
+    main(["connect", "codex", "--yes"])
+    assert "already points here" in capsys.readouterr().err
+    main(["connect", "codex", "--undo", "--yes"])
+    assert StoredModels()() == {}
+
+
+def test_a_codex_that_prints_no_models_gets_no_catalogue(home, capsys):
+    assert main(["connect", "codex", "--yes"]) == 0
+
+    said = capsys.readouterr().err
+    assert "model_catalog_json" not in read_codex(home)
+    assert not (home / ".codex" / "tandem-models.json").exists()
+    assert "codex is not installed: npm i -g @openai/codex" in said
+    assert "it is told no windows and keeps its usual prompt" in said
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_keys_in_a_file_are_copied_for_nobody_else_to_read(home, umask):
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text('experimental_bearer_token = "sk-SECRET"\n')
+    (home / ".codex" / "config.toml").chmod(0o600)
+    mask = os.umask(umask)
+    try:
+        main(["connect", "codex", "--yes"])
+    finally:
+        os.umask(mask)
+
+    holders = [path for path in home.rglob("*") if path.is_file() and b"sk-SECRET" in path.read_bytes()]
+    assert len(holders) == 2
+    assert {path.stat().st_mode & 0o777 for path in holders} == {0o600}
+    assert (home / ".local" / "state" / "tandem" / "connect").stat().st_mode & 0o777 == 0o700
 
 
 def test_claude_code_gets_the_window_its_models_and_a_status_line(home):

@@ -8,6 +8,8 @@ from router.edge.catalogue import Catalogue
 from router.sense.models import ModelNames
 from tests.tools.values import make_target
 
+ENTRY = {"base_instructions": "Codex's own", "apply_patch_tool_type": "freeform"}
+KNOWN = dict.fromkeys(("auto", "fast", "deep"), ENTRY)
 TARGETS = {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)}
 
 
@@ -55,11 +57,16 @@ def test_a_page_after_the_last_is_empty_and_one_after_an_unknown_name_is_the_fir
 
 
 def test_codex_sees_the_three_tiers_with_what_it_needs(catalogue):
-    by_slug = {entry["slug"]: entry for entry in catalogue.codex()["models"]}
+    by_slug = {entry["slug"]: entry for entry in catalogue.codex(KNOWN)["models"]}
 
     assert set(by_slug) == {"auto", "fast", "deep"}
     assert by_slug["auto"]["context_window"] == 400_000
-    assert [level["effort"] for level in by_slug["fast"]["supported_reasoning_levels"]] == ["low", "medium", "high"]
+    assert {entry["base_instructions"] for entry in by_slug.values()} == {"Codex's own"}
+
+
+def test_codex_is_told_of_no_name_whose_prompt_it_would_lose(catalogue):
+    assert catalogue.codex({}) == {"models": []}
+    assert [entry["slug"] for entry in catalogue.codex({"deep": KNOWN["deep"]})["models"]] == ["deep"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +81,7 @@ def test_codex_sees_the_three_tiers_with_what_it_needs(catalogue):
 def test_codex_is_offered_its_patch_tool_where_every_target_can_call_it(speaks, accepts, kind):
     odd = make_target(speaks=frozenset({speaks}), accepts=frozenset(accepts))
     targets = {**TARGETS, "spark": odd}
-    by_slug = {entry["slug"]: entry for entry in Catalogue(ModelNames({}, tuple(targets)), targets).codex()["models"]}
+    by_slug = {entry["slug"]: entry for entry in Catalogue(ModelNames({}, tuple(targets)), targets).codex(KNOWN)["models"]}
 
     assert (by_slug["fast"]["apply_patch_tool_type"], by_slug["auto"]["apply_patch_tool_type"]) == (kind, kind)
     assert by_slug["deep"]["apply_patch_tool_type"] == "freeform"
@@ -83,4 +90,4 @@ def test_codex_is_offered_its_patch_tool_where_every_target_can_call_it(speaks, 
 def test_codex_is_shown_no_tier_whose_name_was_taken_away():
     catalogue = Catalogue(ModelNames({"fast": None}, tuple(TARGETS)), TARGETS)
 
-    assert [entry["slug"] for entry in catalogue.codex()["models"]] == ["auto", "deep"]
+    assert [entry["slug"] for entry in catalogue.codex(KNOWN)["models"]] == ["auto", "deep"]
