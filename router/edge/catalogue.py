@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from router.contract.errors import UnknownModel
 from router.contract.request import Json, JsonObject
 from router.contract.target import Target
 from router.contract.words import Feature, Tier
@@ -27,6 +28,14 @@ class Catalogue:
     def lists(self, name: str) -> bool:
         """Whether callers are told of a name."""
         return name in self._models.listed()
+
+    def means_auto(self, name: str) -> bool:
+        """Whether a name leaves the choice of the tier to us."""
+        try:
+            alias = self._models.resolve(name)
+        except UnknownModel:
+            return False
+        return alias.tier is None and alias.target is None
 
     def window(self, name: str) -> int:
         """The largest context window of the targets that a name may lead to."""

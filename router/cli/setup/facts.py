@@ -19,7 +19,7 @@ from router.connect import KEY
 from router.connect.recipe import Facts
 from router.connect.store import Store
 from router.contract.request import JsonObject
-from router.contract.words import Tier
+from router.contract.words import Dialect, Tier
 from router.dialects.table import SPECS
 from router.edge.catalogue import TITLES, Catalogue
 from router.edge.codex_models import StoredModels, choose_entries, write_entry
@@ -28,6 +28,9 @@ from router.sense.models import ModelNames
 _ASK_SECONDS = 2.0
 _UNFIT = re.compile(r"[\x00-\x20\x7f\"'\\\\$`{}<>]")
 """No address has these, and in a client's file they would mean something else."""
+
+_WITHOUT_TEMPERATURE = re.compile(r"(?:^|/)(?:gpt-[5-9]|o\d)")
+"""Models that refuse a temperature: aider sends them none either."""
 
 
 def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject] = ()) -> Facts | None:
@@ -58,7 +61,10 @@ def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject
         "window_deep": str(windows.get("deep", windows["auto"])),
         "catalogue": _write_catalogue(known, windows, catalogue if is_ours else None),
         "codex_models": json.dumps(known),
+        "auto": _name_of_auto(catalogue, behind["deep"]),
         "claude_models": _claude_models(behind),
+        "aider_temperature": str(_WITHOUT_TEMPERATURE.search(behind["deep"]) is None).lower(),
+        **_copilot_facts(address, behind["deep"], loaded if is_ours else None),
         "websockets": str(_serves_websockets()).lower(),
         "statusline": shlex.join(status),
     }
@@ -87,6 +93,14 @@ def _models_behind(loaded: LoadedConfig) -> dict[str, str]:
     return {"auto": first[Tier.DEEP], "fast": first[Tier.FAST], "deep": first[Tier.DEEP]}
 
 
+def _name_of_auto(catalogue: Catalogue, model: str) -> str:
+    """What a client calls `auto` that takes prompt, tools and limits from a model's name: the name of the model behind it.
+
+    Only where the router understands it as `auto`, as the shipped patterns have it for the usual names.
+    """
+    return model if model and catalogue.means_auto(model) else "auto"
+
+
 def _claude_models(behind: Mapping[str, str]) -> str:
     """Which of Claude Code's own models are behind our names, as it wants to be told; empty where deep is not one of them.
 
@@ -99,6 +113,18 @@ def _claude_models(behind: Mapping[str, str]) -> str:
     if fast.startswith("claude-") and fast != deep:
         told[fast] = "fast"
     return json.dumps(told)
+
+
+def _copilot_facts(address: str, model: str, own: LoadedConfig | None) -> Facts:
+    """How the Copilot CLI speaks to the model behind `auto`: its prompt, tools and limits go by the model's own name."""
+    spoken = [plan.target.speaks for plan in own.targets if plan.target.tier is Tier.DEEP] if own is not None else []
+    is_anthropic = bool(spoken) and Dialect.MESSAGES in spoken[0] and model.startswith("claude-")
+    return {
+        "copilot_url": address if is_anthropic else f"{address}/v1",
+        "copilot_type": "anthropic" if is_anthropic else "openai",
+        "copilot_wire": "responses" if spoken and Dialect.RESPONSES in spoken[0] else "completions",
+        "copilot_model": model or "auto",
+    }
 
 
 def _write_catalogue(known: Mapping[str, JsonObject], windows: Mapping[str, int], own: Catalogue | None) -> str:
