@@ -6,9 +6,11 @@ import sys
 
 from router.cli.address import is_listening
 from router.cli.common import add_config_argument, command_name, load_or_report, say
+from router.cli.service import is_offered
+from router.cli.service import run as run_service
 from router.cli.setup.codex import ask_codex
 from router.cli.setup.facts import open_store, read_facts, shell_here
-from router.cli.setup.interview import confirm
+from router.cli.setup.interview import confirm, offer
 from router.config.faults import close_to
 from router.config.load import NoHome
 from router.connect.change import CannotConnect, Change, connect, pieces, plan_connection, plan_undo, undo
@@ -20,12 +22,13 @@ from router.edge.codex_models import STORED
 from router.sessions.clients import NICKNAMES
 from router.telemetry.colour import GREEN, RED, paint
 
+TAKES_REST = True
 _CODEX = "codex"
 EXAMPLES = (
     "connect",
     "connect codex",
     "connect claude-code --undo",
-    "connect --run codex -- exec 'fix the typo'",
+    "connect --run codex --url http://127.0.0.1:4001 -- exec 'fix the typo'",
 )
 
 
@@ -87,7 +90,7 @@ def _choose(arguments: argparse.Namespace) -> int:
         return _run(recipe, facts, arguments.arguments)
     if arguments.print:
         return _print(recipe, facts, shell)
-    return _connect(recipe, facts, store, shell, asks=not arguments.yes)
+    return _connect(recipe, facts, store, shell, arguments)
 
 
 def _list(facts: Facts, store: Store, shell: str) -> int:
@@ -110,7 +113,7 @@ def _print(recipe: Recipe, facts: Facts, shell: str) -> int:
     return 0
 
 
-def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, *, asks: bool) -> int:
+def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, arguments: argparse.Namespace) -> int:
     try:
         with store.locked():
             changes = plan_connection(recipe, facts, store, shell)
@@ -118,25 +121,33 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, *, asks: bo
                 say(f"{recipe.name} already points here ({facts['url']})")
                 return 0
             _show(changes)
-            if asks and not confirm(f"Point {recipe.name} at {facts['url']}?"):
+            if not arguments.yes and not confirm(f"Point {recipe.name} at {facts['url']}?"):
                 return 1
             connect(recipe, changes, store)
             if recipe.client == _CODEX and facts["catalogue"]:
                 store.keep_own(recipe.client, STORED.name, facts["codex_models"])
-        say(f"{recipe.name} points at {facts['url']}. To undo: {command_name()} connect {recipe.client} --undo")
-        say(f"  To choose a tier: {recipe.choose}")
-        if recipe.after:
-            say(f"  {recipe.after}")
-        if recipe.command and not recipe.is_installed:
-            say(f"  {recipe.command} is not installed: {recipe.install}")
-        if recipe.client == _CODEX and not facts["catalogue"]:
-            say("  Codex did not print its models (codex debug models), so it is told no windows and keeps its usual prompt.")
-            say(f"  Once it is installed: {command_name()} connect codex")
-        if not is_listening(facts["url"]):
-            say(f"  the router is not running: {command_name()} serve")
     except (CannotConnect, Busy, OSError) as error:
         return _say_why(error)
+    _say_what_follows(recipe, facts)
+    if not is_listening(facts["url"]):
+        tandem = command_name()
+        say(f"  the router is not running: {tandem} serve; or {tandem} service install, to start it with every login.")
+        say("  Until it runs, a connected client waits a minute or more before it says that nobody answers.")
+        if not arguments.yes and arguments.url is None and is_offered() and offer("Install the service now?"):
+            return run_service(argparse.Namespace(action="install", config=arguments.config))
     return 0
+
+
+def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
+    say(f"{recipe.name} points at {facts['url']}. To undo: {command_name()} connect {recipe.client} --undo")
+    say(f"  To choose a tier: {recipe.choose}")
+    for line in recipe.after.splitlines():
+        say(f"  {line}")
+    if recipe.command and not recipe.is_installed:
+        say(f"  {recipe.command} is not installed: {recipe.install}")
+    if recipe.client == _CODEX and not facts["catalogue"]:
+        say("  Codex did not print its models (codex debug models), so it is told no windows and keeps its usual prompt.")
+        say(f"  To tell it: {command_name()} connect codex, once it is installed or upgraded")
 
 
 def _undo(recipe: Recipe, store: Store, shell: str, *, asks: bool) -> int:

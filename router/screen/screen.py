@@ -72,10 +72,14 @@ class Screen:
 
     def open(self, loop: asyncio.AbstractEventLoop, facts: Facts) -> None:
         """Begin to draw, with the head first."""
-        self._loop = loop
+        self.start(loop)
         for line in write_head(facts, self._output.size[0], self._style):
             self._board.note(line)
         self.wake()
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to take in what happens."""
+        self._loop = loop
 
     def note(self, text: str) -> None:
         """Say something above the lines that may change."""

@@ -5,7 +5,6 @@ through a Tandem whose targets are that model. What may differ is in `difference
 """
 
 import difflib
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import pytest
 from tests.clients.differences import DIFFERENCES
 from tests.clients.test_connect import AIDER, TASK, Place
 from tests.tools.speech import Speech, speak
-from tests.tools.upstream import Seen, Script, Wire, answer_json
+from tests.tools.upstream import Script, Seen, Wire, answer_json
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 DONE = "<attempt_completion><result>Nothing to do.</result></attempt_completion>"

@@ -19,7 +19,7 @@ from router.connect import KEY
 from router.connect.recipe import Facts
 from router.connect.store import Store
 from router.contract.request import JsonObject
-from router.contract.words import Dialect, Tier
+from router.contract.words import Tier
 from router.dialects.table import SPECS
 from router.edge.catalogue import TITLES, Catalogue
 from router.edge.codex_models import StoredModels, choose_entries, write_entry
@@ -49,7 +49,7 @@ def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject
     windows = {name: catalogue.window(name) for name in TITLES if catalogue.lists(name)} if listed is None else listed
     behind = _models_behind(loaded) if is_ours else dict.fromkeys(TITLES, "")
     known = choose_entries(codex, behind) or StoredModels()()
-    status = [*_own_command(), "statusline", "--url", address]
+    status = [*own_command(), "statusline", "--url", address]
     if loaded.ledger_path is not None:
         status += ["--ledger", str(loaded.ledger_path.resolve())]
     return {
@@ -64,7 +64,7 @@ def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject
         "auto": _name_of_auto(catalogue, behind["deep"]),
         "claude_models": _claude_models(behind),
         "aider_temperature": str(_WITHOUT_TEMPERATURE.search(behind["deep"]) is None).lower(),
-        **_copilot_facts(address, behind["deep"], loaded if is_ours else None),
+        **_copilot_facts(behind["deep"], loaded if is_ours else None),
         "websockets": str(_serves_websockets()).lower(),
         "statusline": shlex.join(status),
     }
@@ -115,14 +115,14 @@ def _claude_models(behind: Mapping[str, str]) -> str:
     return json.dumps(told)
 
 
-def _copilot_facts(address: str, model: str, own: LoadedConfig | None) -> Facts:
+def _copilot_facts(model: str, own: LoadedConfig | None) -> Facts:
     """How the Copilot CLI speaks to the model behind `auto`: its prompt, tools and limits go by the model's own name."""
-    spoken = [plan.target.speaks for plan in own.targets if plan.target.tier is Tier.DEEP] if own is not None else []
-    is_anthropic = bool(spoken) and Dialect.MESSAGES in spoken[0] and model.startswith("claude-")
+    spoken = next((plan.target.speaks for plan in own.targets if plan.target.tier is Tier.DEEP), ()) if own is not None else ()
+    is_anthropic = model.startswith("claude-")
     return {
-        "copilot_url": address if is_anthropic else f"{address}/v1",
+        "copilot_path": "" if is_anthropic else "/v1",
         "copilot_type": "anthropic" if is_anthropic else "openai",
-        "copilot_wire": "responses" if spoken and Dialect.RESPONSES in spoken[0] else "completions",
+        "copilot_wire": "responses" if any(SPECS[dialect].reads_catalogue for dialect in spoken) else "completions",
         "copilot_model": model or "auto",
     }
 
@@ -173,9 +173,9 @@ def _ask(address: str) -> dict[str, int] | None:
         return None
 
 
-def _own_command() -> list[str]:
+def own_command() -> list[str]:
     """How this command can be called from any folder."""
     called, beside = Path(sys.argv[0]), Path(sys.executable).parent / "tandem"
     if called.name == "tandem" and called.exists():
         return [str(called.absolute())]
-    return [str(beside)] if beside.exists() else [sys.executable, "-m", "router.cli"]
+    return [str(beside)] if beside.exists() else [sys.executable, "-P", "-m", "router.cli"]

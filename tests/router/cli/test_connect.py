@@ -10,6 +10,8 @@ from contextlib import closing
 
 import pytest
 
+import router.cli.connect
+import router.cli.setup.facts
 from router.cli import main
 from router.cli.address import is_listening
 from router.connect.recipe import known_clients
@@ -144,6 +146,35 @@ def test_on_a_terminal_it_asks(home, monkeypatch, capsys, answer, code):
 
     assert (home / ".codex").exists() == (code == 0)
     assert "Point Codex CLI at http://127.0.0.1:4000? [Y/n] " in capsys.readouterr().err
+
+
+def test_the_service_is_offered_where_no_router_runs(home, monkeypatch, capsys):
+    (home / "bin").mkdir()
+    (home / "bin" / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {home}/steps\n')
+    (home / "bin" / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home / 'bin'}:/bin:/usr/bin")
+    monkeypatch.setattr(sys, "stdin", Terminal("y\ny\n"))
+
+    assert main(["connect", "aider"]) == 0
+
+    assert "Install the service now? [y/N] " in capsys.readouterr().err
+    assert (home / ".config" / "systemd" / "user" / "tandem.service").exists()
+    assert (home / "steps").read_text().splitlines()[-1] == "--user restart tandem"
+
+
+@pytest.mark.parametrize("order", [["codex", "--url", "U"], ["--url", "U", "codex"]])
+def test_what_follows_the_dashes_is_the_clients_wherever_the_options_are(home, capsys, monkeypatch, order):
+    install_codex(home, monkeypatch)
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(
+            router.cli.connect, "run_client", lambda recipe, facts, arguments: print(recipe.client, *arguments) or 0
+        )
+        monkeypatch.setattr(router.cli.setup.facts, "_ASK_SECONDS", 0.05)
+
+        assert main(["connect", "--run", *[url if word == "U" else word for word in order], "--", "exec", "--json", "hi"]) == 0
+
+    assert capsys.readouterr().out == "codex exec --json hi\n"
 
 
 def test_without_a_terminal_a_script_must_say_yes(home, monkeypatch, capsys):

@@ -21,7 +21,7 @@ FACTS = {
     "claude_models": '{"claude-opus-5-5": "auto"}',
     "websockets": "false",
     "aider_temperature": "true",
-    "copilot_url": "http://127.0.0.1:4000/v1",
+    "copilot_path": "/v1",
     "copilot_type": "openai",
     "copilot_wire": "completions",
     "copilot_model": "auto",
