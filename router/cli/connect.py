@@ -13,8 +13,17 @@ from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm, offer
 from router.config.faults import close_to
 from router.config.load import NoHome
-from router.connect.change import CannotConnect, Change, connect, pieces, plan_connection, plan_undo, undo
-from router.connect.pointing import where_it_points
+from router.connect.change import (
+    CannotConnect,
+    Change,
+    connect,
+    pieces,
+    plan_connection,
+    plan_undo,
+    plan_undo_without_record,
+    undo,
+)
+from router.connect.pointing import address_pattern, where_it_points
 from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
 from router.connect.run import run_client
 from router.connect.store import Busy, Store
@@ -75,7 +84,7 @@ def _choose(arguments: argparse.Namespace) -> int:
             say(f'unknown client "{arguments.client}"\n  hint: {hint}')
             return 2
         if arguments.undo:
-            return _undo(recipe, store, shell, asks=not arguments.yes)
+            return _undo(recipe, store, shell, arguments)
     elif arguments.undo or arguments.print or arguments.run:
         say("name a client, as in tandem connect codex")
         return 2
@@ -150,15 +159,26 @@ def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
         say(f"  To tell it: {command_name()} connect codex, once it is installed or upgraded")
 
 
-def _undo(recipe: Recipe, store: Store, shell: str, *, asks: bool) -> int:
+def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespace) -> int:
     try:
         with store.locked():
             changes = plan_undo(recipe, store, shell)
-            if not any(change.is_needed for change in changes) and not store.load(recipe.client).entries:
+            is_known = bool(store.load(recipe.client).entries)
+            if not is_known:
+                changes = _plan_without_record(recipe, shell, arguments) or changes
+            is_needed = any(change.is_needed for change in changes)
+            if not is_known and not is_needed:
                 say(f"{recipe.name} was not pointed here by tandem connect: nothing to undo")
                 return 0
+            if not is_known:
+                say("the record of what tandem connect changed is missing, so only what is known to be ours is taken out;")
+                say("  settings of yours that it had replaced do not come back")
             _show(changes)
-            if asks and any(change.is_needed for change in changes) and not confirm(f"Undo this for {recipe.name}?"):
+            if (
+                not arguments.yes
+                and any(change.is_needed for change in changes)
+                and not confirm(f"Undo this for {recipe.name}?")
+            ):
                 return 1
             kept = undo(recipe, changes, store)
         for change in changes:
@@ -170,6 +190,13 @@ def _undo(recipe: Recipe, store: Store, shell: str, *, asks: bool) -> int:
     except (CannotConnect, Busy, OSError) as error:
         return _say_why(error)
     return 0
+
+
+def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespace) -> list[Change]:
+    """What bears the address of the router, by the config here or the flag."""
+    loaded = load_or_report(arguments.config)
+    facts = None if loaded is None else read_facts(loaded, arguments.url)
+    return [] if facts is None else plan_undo_without_record(recipe, facts, shell, address_pattern(facts["url"]))
 
 
 def _run(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:

@@ -90,6 +90,12 @@ class Store:
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def copies(self, client: str) -> list[Path]:
+        """The copies that are there, newest last, whether or not the record speaks of them."""
+        folder = self._folder / client
+        found = [entry for entry in folder.iterdir() if entry.name[:1].isdigit()] if folder.is_dir() else []
+        return sorted(found, key=lambda entry: int(entry.name.partition("-")[0]))
+
     def path_of(self, client: str, copy: str) -> Path:
         """Where a copy is."""
         return self._folder / client / copy

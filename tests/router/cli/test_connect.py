@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import socket
 import sys
 import tomllib
@@ -250,3 +251,26 @@ def test_wrong_usage_is_told(home, capsys, arguments, words):
     assert main(["connect", *arguments]) == 2
 
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_cut", [True, False], ids=["a record that is cut short", "a state folder that is lost"])
+def test_an_undo_without_its_record_says_so_and_takes_out_what_bears_our_address(home, capsys, is_cut):
+    (home / ".claude").mkdir()
+    settings = home / ".claude" / "settings.json"
+    settings.write_text('{"model": "opus", "permissions": {"allow": ["x"]}}')
+    main(["connect", "claude-code", "--yes"])
+    folder = home / ".local" / "state" / "tandem" / "connect"
+    if is_cut:
+        (folder / "claude-code" / "record.json").write_text('{"files": {"/a": {"for')
+    else:
+        shutil.rmtree(folder)
+    capsys.readouterr()
+
+    assert main(["connect", "claude-code", "--undo", "--yes"]) == 0
+
+    said = capsys.readouterr().err
+    assert "the record of what tandem connect changed is missing" in said
+    assert json.loads(settings.read_text()) == {"permissions": {"allow": ["x"]}}
+    assert (f"a copy of the file as it was before: {folder}/claude-code/0-settings.json" in said) == is_cut
+    assert main(["connect", "claude-code", "--undo", "--yes"]) == 0
+    assert "nothing to undo" in capsys.readouterr().err
