@@ -16,7 +16,7 @@ COMMANDS = {
     "service": "start the router with every login, as a service of yours",
     "connect": "point a coding client at the router, for good or for one run",
     "check": "check the config and print every problem at once",
-    "doctor": "look at everything the router needs, and say how to mend what is wrong",
+    "doctor": "look at everything the router needs, and say how to fix what is wrong",
     "explain": "say where a request would go, and why, without sending it",
     "log": "show the newest turns",
     "sessions": "show the newest sessions, a line each",
