@@ -154,7 +154,9 @@ def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
         say(f"  {line}")
     if recipe.command and not recipe.is_installed:
         say(f"  {recipe.command} is not installed: {recipe.install}")
-    if recipe.client == _CODEX and not facts["catalogue"]:
+    if recipe.client == _CODEX and facts["catalogue"]:
+        say("  Its prompt and tools are copied from the Codex that is installed: run this again after you upgrade it.")
+    elif recipe.client == _CODEX:
         say("  Codex did not print its models (codex debug models), so it is told no windows and keeps its usual prompt.")
         say(f"  To tell it: {command_name()} connect codex, once it is installed or upgraded")
 

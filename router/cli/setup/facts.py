@@ -165,7 +165,9 @@ def _own_catalogue(loaded: LoadedConfig) -> Catalogue:
 def _ask(address: str) -> dict[str, int] | None:
     """The names and windows of a router that runs somewhere: its config need not be the one here."""
     try:
-        with urllib.request.urlopen(f"{address}/v1/models", timeout=_ASK_SECONDS) as answer:  # noqa: S310  the router's own
+        is_here = urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1")  # then a proxy would only be in the way
+        opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here else []))
+        with opener.open(f"{address}/v1/models", timeout=_ASK_SECONDS) as answer:
             told = {str(model["id"]): int(model["context_window"]) for model in json.load(answer)["data"]}
             return told if "auto" in told else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, HTTPException):

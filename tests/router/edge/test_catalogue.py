@@ -91,3 +91,11 @@ def test_codex_is_shown_no_tier_whose_name_was_taken_away():
     catalogue = Catalogue(ModelNames({"fast": None}, tuple(TARGETS)), TARGETS)
 
     assert [entry["slug"] for entry in catalogue.codex(KNOWN)["models"]] == ["auto", "deep"]
+
+
+@pytest.mark.parametrize(
+    ("name", "means"),
+    [("auto", True), ("gpt-9", True), ("fast", False), ("spark", False), ("quick", False), ("nope", False)],
+)
+def test_a_name_means_auto_where_it_leaves_the_choice_to_us(catalogue, name, means):
+    assert catalogue.means_auto(name) is means

@@ -111,3 +111,22 @@ def test_the_status_line_is_asked_for_with_the_address_and_the_ledger(tmp_path):
 
     assert "statusline --url http://127.0.0.1:4000 --ledger" in told
     assert told.endswith("test.db")
+
+
+@pytest.mark.parametrize(
+    ("model", "auto", "temperature", "copilot"),
+    [
+        ("gpt-5.5", "gpt-5.5", "false", ("openai", "responses", "/v1")),
+        ("claude-opus-5-5", "claude-opus-5-5", "true", ("anthropic", "responses", "")),
+        ("qwen3-coder", "auto", "true", ("openai", "responses", "/v1")),
+        ("fast", "auto", "true", ("openai", "responses", "/v1")),
+    ],
+)
+def test_auto_has_the_name_of_the_model_behind_it_where_the_router_understands_it(tmp_path, model, auto, temperature, copilot):
+    target = f"adapter: openai_http, dialect: responses, base_url: http://127.0.0.1:1/v1, model: {model}"
+    config = f"tiers: {{fast: {{targets: [{{name: quick, {target}}}]}}, deep: {{targets: [{{name: slow, {target}}}]}}}}\n"
+
+    told = read_facts(check_config(config, "test", tmp_path, known_names()), None)
+
+    assert (told["auto"], told["aider_temperature"]) == (auto, temperature)
+    assert (told["copilot_type"], told["copilot_wire"], told["copilot_path"]) == copilot
