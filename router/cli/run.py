@@ -161,22 +161,29 @@ def _usual_variables(facts: Facts) -> dict[str, str]:
 
 async def _run_to_its_end(command: list[str], environment: Mapping[str, str]) -> int:
     """The command's exit status, as a shell would report it. Ctrl-C reaches it by itself; a stop is passed on to it."""
-    try:
-        process = await asyncio.create_subprocess_exec(*command, env=environment)
-    except OSError as error:
-        say(f"{command[0]}: {error.strerror or error}")
-        return _NOT_STARTED
-    loop = asyncio.get_running_loop()
+    loop, started, early = asyncio.get_running_loop(), asyncio.Event(), list[int]()
+    process: asyncio.subprocess.Process
 
     def pass_on(number: int) -> None:
+        if not started.is_set():
+            early.append(number)
+            return
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
 
+    # Before it starts: a signal that comes in between would end us, and leave the command behind.
     loop.add_signal_handler(signal.SIGINT, lambda: None)
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, pass_on, number)
     try:
+        process = await asyncio.create_subprocess_exec(*command, env=environment)
+        started.set()
+        for missed in early:
+            pass_on(missed)
         code = await process.wait()
+    except OSError as error:
+        say(f"{command[0]}: {error.strerror or error}")
+        return _NOT_STARTED
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
