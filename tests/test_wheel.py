@@ -31,7 +31,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
 
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
-    assert names == {str(path.relative_to(ROOT)) for path in files} | {"router/config/default.yaml"}
+    moved = {"router/config/default.yaml", "tandem_command.py"}
+    assert names == {str(path.relative_to(ROOT)) for path in files} - {"router/cli/command.py"} | moved
     assert {"router/stores/sqlite/migrations/ledger/0001.sql", "policies/learned.weights"} <= names
     assert not [name for name in names if "test" in Path(name).name]
 
@@ -130,10 +131,21 @@ def test_the_wheels_other_commands_work_outside_a_checkout_and_name_no_file_that
     )
     assert "hint: pip install 'tandem-router[litellm]'" in tandem("check", "--config", "litellm.yaml", code=2)
     assert "hint: pip install 'tandem-router[litellm]', or TIKTOKEN_CACHE_DIR" in tandem(
-        "doctor", "--no-calls", "--timeout", "1", code=1
+        "doctor", "--verbose", "--no-calls", "--timeout", "1", code=1
     )
     (tmp_path / "config.yaml").write_text((tmp_path / "config.yaml").read_text() + "hots: 1\n")
     assert "hots: no such setting\n  hint: did you mean host? known here: server, " in tandem("check", code=2)
+
+
+def test_the_command_works_in_a_project_with_folders_of_the_same_names(alone, tmp_path):
+    for name in ("router", "adapters", "policies"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": "."}
+
+    done = subprocess.run([str(alone), "check"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_start_takes_less_than_two_seconds_of_cpu_and_80_mb(tmp_path):

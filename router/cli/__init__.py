@@ -12,9 +12,11 @@ COMMANDS = {
     "serve": "run the router",
     "demo": "play a coding afternoon against simulated tiers, and show who serves each turn and why",
     "init": "write a config.yaml for the keys and local servers found here",
+    "run": "run a command with a router of its own, for CI and scripts",
+    "service": "start the router with every login, as a service of yours",
     "connect": "point a coding client at the router, for good or for one run",
     "check": "check the config and print every problem at once",
-    "doctor": "look at everything the router needs, and say how to mend what is wrong",
+    "doctor": "look at everything the router needs, and say how to fix what is wrong",
     "explain": "say where a request would go, and why, without sending it",
     "log": "show the newest turns",
     "sessions": "show the newest sessions, a line each",
@@ -64,14 +66,23 @@ def _run(given: list[str]) -> int:
     if chosen is not None and chosen not in COMMANDS:
         return _say_unknown(chosen)
     parser, commands = build_parser({chosen} if chosen else set())
+    given, rest = cut_off_rest(given) if chosen is not None and getattr(_load(chosen), "TAKES_REST", False) else (given, [])
     parsed, strange = parser.parse_known_args(given)
     if parsed.command is None:
         parser.print_help()
         return 2
+    if rest:
+        parsed.arguments = [*parsed.arguments, *rest]
     if strange:
         _refuse_strange(commands[parsed.command], strange)
     code: int = _load(parsed.command).run(parsed)
     return code
+
+
+def cut_off_rest(given: list[str]) -> tuple[list[str], list[str]]:
+    """What comes before `--`, and after it. `argparse` takes no positional arguments any more once an option has come."""
+    place = given.index("--") if "--" in given else len(given)
+    return given[:place], given[place + 1 :]
 
 
 def build_parser(loaded: set[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every fault, or a summary of the config. With `--live`, 1: a target needs mending."""
+    """Print every fault, or a summary of the config. With `--live`, 1: a target needs to be fixed."""
     try:
         loaded = load_config(find_config(arguments.config), known_names())
     except ConfigError as error:

@@ -6,23 +6,38 @@ import sys
 
 from router.cli.address import is_listening
 from router.cli.common import add_config_argument, command_name, load_or_report, say
+from router.cli.service import is_offered
+from router.cli.service import run as run_service
+from router.cli.setup.codex import ask_codex
 from router.cli.setup.facts import open_store, read_facts, shell_here
-from router.cli.setup.interview import confirm
+from router.cli.setup.interview import confirm, offer
 from router.config.faults import close_to
 from router.config.load import NoHome
-from router.connect.change import CannotConnect, Change, connect, pieces, plan_connection, plan_undo, undo
-from router.connect.pointing import where_it_points
+from router.connect.change import (
+    CannotConnect,
+    Change,
+    connect,
+    pieces,
+    plan_connection,
+    plan_undo,
+    plan_undo_without_record,
+    undo,
+)
+from router.connect.pointing import address_pattern, where_it_points
 from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
 from router.connect.run import run_client
 from router.connect.store import Busy, Store
+from router.edge.codex_models import STORED
 from router.sessions.clients import NICKNAMES
 from router.telemetry.colour import GREEN, RED, paint
 
+TAKES_REST = True
+_CODEX = "codex"
 EXAMPLES = (
     "connect",
     "connect codex",
     "connect claude-code --undo",
-    "connect --run codex -- exec 'fix the typo'",
+    "connect --run codex --url http://127.0.0.1:4001 -- exec 'fix the typo'",
 )
 
 
@@ -69,12 +84,13 @@ def _choose(arguments: argparse.Namespace) -> int:
             say(f'unknown client "{arguments.client}"\n  hint: {hint}')
             return 2
         if arguments.undo:
-            return _undo(recipe, store, shell, asks=not arguments.yes)
+            return _undo(recipe, store, shell, arguments)
     elif arguments.undo or arguments.print or arguments.run:
         say("name a client, as in tandem connect codex")
         return 2
     loaded = load_or_report(arguments.config)
-    facts = None if loaded is None else read_facts(loaded, arguments.url)
+    codex = ask_codex() if recipe is not None and recipe.client == _CODEX else ()
+    facts = None if loaded is None else read_facts(loaded, arguments.url, codex)
     if facts is None:
         return 2
     if recipe is None:
@@ -83,7 +99,7 @@ def _choose(arguments: argparse.Namespace) -> int:
         return _run(recipe, facts, arguments.arguments)
     if arguments.print:
         return _print(recipe, facts, shell)
-    return _connect(recipe, facts, store, shell, asks=not arguments.yes)
+    return _connect(recipe, facts, store, shell, arguments)
 
 
 def _list(facts: Facts, store: Store, shell: str) -> int:
@@ -106,7 +122,7 @@ def _print(recipe: Recipe, facts: Facts, shell: str) -> int:
     return 0
 
 
-def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, *, asks: bool) -> int:
+def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, arguments: argparse.Namespace) -> int:
     try:
         with store.locked():
             changes = plan_connection(recipe, facts, store, shell)
@@ -114,31 +130,57 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, *, asks: bo
                 say(f"{recipe.name} already points here ({facts['url']})")
                 return 0
             _show(changes)
-            if asks and not confirm(f"Point {recipe.name} at {facts['url']}?"):
+            if not arguments.yes and not confirm(f"Point {recipe.name} at {facts['url']}?"):
                 return 1
             connect(recipe, changes, store)
-        say(f"{recipe.name} points at {facts['url']}. To undo: {command_name()} connect {recipe.client} --undo")
-        say(f"  To choose a tier: {recipe.choose}")
-        if recipe.after:
-            say(f"  {recipe.after}")
-        if recipe.command and not recipe.is_installed:
-            say(f"  {recipe.command} is not installed: {recipe.install}")
-        if not is_listening(facts["url"]):
-            say(f"  the router is not running: {command_name()} serve")
+            if recipe.client == _CODEX and facts["catalogue"]:
+                store.keep_own(recipe.client, STORED.name, facts["codex_models"])
     except (CannotConnect, Busy, OSError) as error:
         return _say_why(error)
+    _say_what_follows(recipe, facts)
+    if not is_listening(facts["url"]):
+        tandem = command_name()
+        say(f"  the router is not running: {tandem} serve; or {tandem} service install, to start it with every login.")
+        say("  Until it runs, a connected client waits a minute or more before it says that nobody answers.")
+        if not arguments.yes and arguments.url is None and is_offered() and offer("Install the service now?"):
+            return run_service(argparse.Namespace(action="install", config=arguments.config))
     return 0
 
 
-def _undo(recipe: Recipe, store: Store, shell: str, *, asks: bool) -> int:
+def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
+    say(f"{recipe.name} points at {facts['url']}. To undo: {command_name()} connect {recipe.client} --undo")
+    say(f"  To choose a tier: {recipe.choose}")
+    for line in recipe.after.splitlines():
+        say(f"  {line}")
+    if recipe.command and not recipe.is_installed:
+        say(f"  {recipe.command} is not installed: {recipe.install}")
+    if recipe.client == _CODEX and facts["catalogue"]:
+        say("  Its prompt and tools are copied from the Codex that is installed: run this again after you upgrade it.")
+    elif recipe.client == _CODEX:
+        say("  Codex did not print its models (codex debug models), so it is told no windows and keeps its usual prompt.")
+        say(f"  To tell it: {command_name()} connect codex, once it is installed or upgraded")
+
+
+def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespace) -> int:
     try:
         with store.locked():
             changes = plan_undo(recipe, store, shell)
-            if not any(change.is_needed for change in changes) and not store.load(recipe.client).entries:
+            is_known = bool(store.load(recipe.client).entries)
+            if not is_known:
+                changes = _plan_without_record(recipe, shell, arguments) or changes
+            is_needed = any(change.is_needed for change in changes)
+            if not is_known and not is_needed:
                 say(f"{recipe.name} was not pointed here by tandem connect: nothing to undo")
                 return 0
+            if not is_known:
+                say("the record of what tandem connect changed is missing, so only what is known to be ours is taken out;")
+                say("  settings of yours that it had replaced do not come back")
             _show(changes)
-            if asks and any(change.is_needed for change in changes) and not confirm(f"Undo this for {recipe.name}?"):
+            if (
+                not arguments.yes
+                and any(change.is_needed for change in changes)
+                and not confirm(f"Undo this for {recipe.name}?")
+            ):
                 return 1
             kept = undo(recipe, changes, store)
         for change in changes:
@@ -150,6 +192,13 @@ def _undo(recipe: Recipe, store: Store, shell: str, *, asks: bool) -> int:
     except (CannotConnect, Busy, OSError) as error:
         return _say_why(error)
     return 0
+
+
+def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespace) -> list[Change]:
+    """What bears the address of the router, by the config here or the flag."""
+    loaded = load_or_report(arguments.config)
+    facts = None if loaded is None else read_facts(loaded, arguments.url)
+    return [] if facts is None else plan_undo_without_record(recipe, facts, shell, address_pattern(facts["url"]))
 
 
 def _run(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:

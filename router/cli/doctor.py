@@ -32,11 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
     parser.add_argument("--no-calls", action="store_true", help="do not let targets answer a word, which costs a few tokens")
     add_timeout_argument(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="also say how Python was built and how tokens are counted")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look at everything that a router needs, and say how to mend what is wrong. 0: nothing to mend."""
+    """Look at everything that a router needs, and say how to fix what is wrong. 0: nothing to fix."""
     loaded: LoadedConfig | None = None
     try:
         loaded = load_config(find_config(arguments.config), known_names())
@@ -48,7 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         findings = [_tell_fault(error.source, fault) for fault in all_faults(error)]
     server = loaded.config.server if loaded is not None else ServerSettings()
-    findings += [look_at_python(), look_at_tokenizer(), look_at_port(server.host, server.port)]
+    if arguments.verbose:  # how fast and how exact it could be: nothing that a newcomer must know
+        findings += [look_at_python(), look_at_tokenizer()]
+    findings.append(look_at_port(server.host, server.port))
     if loaded is not None:
         findings += [
             *look_at_clients(loaded),
@@ -78,5 +81,5 @@ def _look_at_targets(arguments: argparse.Namespace, loaded: LoadedConfig) -> lis
 
 def _end(findings: list[Finding]) -> int:
     count = sum(finding.state == MEND for finding in findings)
-    say(f"{count} thing{'s' if count != 1 else ''} to mend" if count else "nothing to mend")
+    say(f"{count} thing{'s' if count != 1 else ''} to fix" if count else "nothing to fix")
     return 1 if count else 0

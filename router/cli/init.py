@@ -179,8 +179,12 @@ def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[s
 
 def _write(output: Path, text: str, *, is_simulated: bool) -> int:
     fresh = output.with_name(f".{output.name}.new")
+    mode = output.stat().st_mode & 0o755 if output.exists() else 0o600  # keys may be written into it later
     try:
+        fresh.unlink(missing_ok=True)
+        fresh.touch(mode=0o600)
         fresh.write_text(text, encoding="utf-8")  # first: an old file is moved only when the new one is whole
+        fresh.chmod(mode)
         if output.exists():
             backup = free_backup(output)
             output.replace(backup)

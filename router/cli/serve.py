@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.cli import installed_version
-from router.cli.address import url_of
+from router.cli.address import is_tandem, url_of
 from router.cli.common import (
     add_config_argument,
     command_name,
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from router.screen.screen import Screen
 
 _COLLECT_AFTER = 2_000
+_ASK_SECONDS = 5.0
+_LOOK_SECONDS = 2.0
 QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
 LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
 
@@ -78,17 +80,28 @@ def run(arguments: argparse.Namespace) -> int:
     has_screen = arguments.log is None and sys.stderr.isatty()
     as_json = arguments.log == "json" or (arguments.log is None and not has_screen)
     screen = _open_screen(arguments) if has_screen else None
-    events.set_up_logging(as_json=as_json, note=screen.note if screen else None)
+    events.set_up_logging(as_json=as_json, note=screen.note if screen else None, refused=screen.refuse if screen else None)
     server = loaded.config.server
     try:
         with bind(arguments.host or server.host, server.port if arguments.port is None else arguments.port) as listener:
             return _serve(loaded, listener, began, screen, as_json=as_json, with_ledger=arguments.ledger == "on")
     except CannotListen as error:
-        say(str(error).replace("--port", f"{command_name()} serve --port"))
+        host, port = arguments.host or server.host, server.port if arguments.port is None else arguments.port
+        say(_say_taken(str(error), url_of(host, port)))
         return 2
     except StoreUnusable as error:
         say(f"{error}\n  hint: move {loaded.ledger_path} away, or start with --ledger=off")
         return 2
+
+
+def _say_taken(problem: str, url: str) -> str:
+    """Why nobody can listen there. Most often it is this very program, started before."""
+    if is_tandem(url, _ASK_SECONDS):
+        return (
+            f"a Tandem router is already running at {url}\n"
+            f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001"
+        )
+    return problem.replace("--port", f"{command_name()} serve --port")
 
 
 def _open_screen(arguments: argparse.Namespace) -> "Screen":
@@ -133,6 +146,7 @@ def _serve(
                 events.config_warned(warning=warning)
             if screen is not None:
                 _start_screen(screen, loaded, url, with_ledger=has_ledger)
+                _stop_with_terminal(server)
             elif not as_json:
                 say(_welcome(loaded, url))
 
@@ -178,6 +192,24 @@ def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledg
     screen.open(loop, _facts(loaded, url, with_ledger=with_ledger))
     loop.add_signal_handler(signal.SIGWINCH, screen.wake)
     loop.add_signal_handler(signal.SIGCONT, screen.start_over)  # after Ctrl-Z the shell has written below our lines
+
+
+def _stop_with_terminal(server: Server) -> None:
+    """Stop when the terminal is closed, also where nobody says so.
+
+    The signal goes to the terminal's first process. If that is `make`, it waits for us to end, and we would serve for ever
+    without a screen. Who started us under `nohup` wants just that.
+    """
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        if sys.stderr.isatty():
+            loop.call_later(_LOOK_SECONDS, look)
+        else:
+            server.handle_exit(signal.SIGHUP, None)
+
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        loop.call_later(_LOOK_SECONDS, look)
 
 
 def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":

@@ -1,5 +1,6 @@
 """Connecting and undoing: first every change is worked out, then all of them are made, or none."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import cast
 
 from router.connect import files, flag_file, json_file, own_file, shell_file, toml_file, yaml_file
 from router.connect.formats import CannotEdit, Format, Memo
+from router.connect.lost import take_without_record
 from router.connect.recipe import Facts, Recipe, RecipeFile, fill
 from router.connect.store import Entry, Record, Store
 
@@ -44,19 +46,20 @@ class Change:
 
 def with_paths(recipe: Recipe, facts: Facts, shell: str) -> Facts:
     """The facts, and where the recipe's own files are."""
-    named = {file.fact: str(file.find()) for file in recipe.files_here(shell) if file.fact}
+    named = {file.fact: str(file.find()) for file in recipe.files_here(shell) if file.fact and file.is_wanted(facts)}
     return {**facts, **named}
 
 
 def pieces(recipe: Recipe, facts: Facts, shell: str) -> list[tuple[RecipeFile, dict[str, str]]]:
     """What each file should hold, with the facts in it."""
     facts = with_paths(recipe, facts, shell)
-    return [(file, {key: fill(value, facts) for key, value in file.piece.items()}) for file in recipe.files_here(shell)]
+    wanted = [file for file in recipe.files_here(shell) if file.is_wanted(facts)]
+    return [(file, {key: fill(value, facts) for key, value in file.piece.items()}) for file in wanted]
 
 
 def write_for_run(recipe: Recipe, facts: Facts, folder: Path) -> Facts:
     """Write the files that a run needs into a folder of ours; answers the facts with their places."""
-    needed = [file for file in recipe.files if file.run_as]
+    needed = [file for file in recipe.files if file.run_as and file.is_wanted(facts)]
     facts = {**facts, "folder": str(folder), **{file.fact: str(folder / file.run_as) for file in needed if file.fact}}
     for file in needed:
         piece = {key: fill(value, facts) for key, value in file.piece.items()}
@@ -116,6 +119,26 @@ def plan_undo(recipe: Recipe, store: Store, shell: str) -> list[Change]:
     return changes
 
 
+def plan_undo_without_record(recipe: Recipe, facts: Facts, shell: str, address: re.Pattern[str]) -> list[Change]:
+    """The changes that take out what bears our address. None where no file of the client does. Raises `CannotConnect`."""
+    changes, is_there = [], False
+    for file, piece in pieces(recipe, {**facts, "catalogue": facts.get("catalogue") or "{}"}, shell):
+        path = file.find()
+        try:
+            content = files.read(path)
+            text = content.text
+            is_there |= text is not None and (address.search(text) is not None or "tandem connect" in text)
+            left, notes = (
+                (None, ())
+                if text is None
+                else take_without_record(file.format, FORMATS[file.format], text, piece, recipe.tiers, address)
+            )
+        except (CannotEdit, OSError) as error:
+            raise CannotConnect(_explain(path, error)) from error
+        changes.append(Change(path, content.raw, content.with_text(left), file.format, notes=notes))
+    return changes if is_there else []
+
+
 def connect(recipe: Recipe, changes: Iterable[Change], store: Store) -> None:
     """Make the changes and note how to undo them. Raises `CannotConnect`, and then nothing was changed."""
     needed = [change for change in changes if change.is_needed]
@@ -152,6 +175,8 @@ def undo(recipe: Recipe, changes: Iterable[Change], store: Store) -> list[Path]:
         copy = store.read_copy(recipe.client, entry.backup) if entry else None
         if entry is not None and copy is not None and copy != change.after:
             kept.append(entry.backup)
+    if not record.entries:  # lost: the copies are all that is left of what was there
+        kept = [copy.name for copy in store.copies(recipe.client)]
     store.forget(recipe.client, kept)
     return [store.path_of(recipe.client, copy) for copy in kept]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from router.connect.formats import CannotEdit
 
 _MARK = b"\xef\xbb\xbf"
+_PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +28,10 @@ class Content:
 
 
 def read(path: Path) -> Content:
-    """A file. Raises `CannotEdit` for one that is no text, and `OSError`."""
+    """A file. Raises `CannotEdit` for what is not a file of text, and `OSError`."""
     try:
+        if stat.S_ISFIFO(path.stat().st_mode):  # reading it would wait until somebody writes
+            raise CannotEdit("this is a named pipe, not a file")
         raw = path.read_bytes()
     except FileNotFoundError:
         return Content(None, None)
@@ -38,10 +42,13 @@ def read(path: Path) -> Content:
 
 
 def write(path: Path, raw: bytes) -> list[Path]:
-    """Write a file whole or not at all, and answer the folders that were made for it. A link stays a link."""
+    """Write a file whole or not at all, and answer the folders that were made for it. A link stays a link.
+
+    A new file is its owner's alone, whatever the umask: settings of clients hold keys sooner or later.
+    """
     path = Path(os.path.realpath(path))
     made = make_folders(path.parent)
-    mode = path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask()
+    mode = path.stat().st_mode & 0o7777 if path.exists() else _PRIVATE_FILE
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -65,8 +72,16 @@ def remove(path: Path) -> None:
 def make_folders(folder: Path) -> list[Path]:
     """Make a folder and those above it; answers those that were not there, innermost first."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    for place in reversed(missing):
+        place.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
     return missing
+
+
+def make_private(folder: Path) -> None:
+    """Close a folder, and all that is in it, to everybody else."""
+    for place in (folder, *folder.rglob("*")):
+        if not place.is_symlink():
+            place.chmod(_PRIVATE_FOLDER if place.is_dir() else _PRIVATE_FILE)
 
 
 def remove_folders(folders: list[Path]) -> None:
@@ -74,10 +89,3 @@ def remove_folders(folders: list[Path]) -> None:
     for folder in folders:
         with contextlib.suppress(OSError):
             folder.rmdir()
-
-
-def _umask() -> int:
-    """The umask can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -136,7 +136,8 @@ def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _find(text: str, path: Path) -> Node | None:
+def find_node(text: str, path: Path) -> Node | None:
+    """The value at a path, if there is one."""
     node = parse(text)
     for key in path:
         member = node.find(key)
@@ -148,7 +149,7 @@ def _find(text: str, path: Path) -> Node | None:
 
 def _take_literally(text: str, path: Path, inserted: str, values: object) -> str | None:
     """The text without what was inserted, if it is still there as it was written."""
-    node = _find(text, path)
+    node = find_node(text, path)
     at = -1 if node is None else text.find(inserted, node.start + 1, node.end - 1)
     if node is None or at < 0:
         return None
@@ -159,14 +160,14 @@ def _take_literally(text: str, path: Path, inserted: str, values: object) -> str
     else:
         left = [item for item in _as_list(node.value) if item not in _as_list(values)]
     try:
-        now = _find(shorter, path)
+        now = find_node(shorter, path)
     except CannotEdit:
         return None
     return shorter if now is not None and now.value == left else None
 
 
 def _set_back(text: str, path: Path, edit: dict[str, object], tiers: frozenset[str], notes: list[str]) -> str:
-    node = _find(text, path)
+    node = find_node(text, path)
     if node is None:
         return text
     if node.value == edit["after"] or is_tier(node.value, tiers):
@@ -180,20 +181,20 @@ def _changed(path: Path) -> str:
 
 
 def _take_whole(text: str, path: Path, ours: object, notes: list[str]) -> str:
-    node = _find(text, path)
+    node = find_node(text, path)
     if node is None or node.value == ours:
-        return text if node is None else _drop_member(text, path)
+        return text if node is None else drop_member(text, path)
     notes.append(_changed(path))
     return text
 
 
 def _prune(text: str, path: Path, ours: object, tiers: frozenset[str], notes: list[str]) -> str:
     """Remove a value of ours; of an object or array that holds others' values too, only what is ours."""
-    node = _find(text, path)
+    node = find_node(text, path)
     if node is None:
         return text
     if node.value == ours or is_tier(node.value, tiers):
-        return _drop_member(text, path)
+        return drop_member(text, path)
     if isinstance(ours, dict) and isinstance(node.value, dict):
         for key, value in ours.items():
             text = _prune(text, (*path, key), value, tiers, notes)
@@ -202,12 +203,13 @@ def _prune(text: str, path: Path, ours: object, tiers: frozenset[str], notes: li
     else:
         notes.append(_changed(path))
         return text
-    left = _find(text, path)
-    return _drop_member(text, path) if left is not None and left.value in ({}, []) else text
+    left = find_node(text, path)
+    return drop_member(text, path) if left is not None and left.value in ({}, []) else text
 
 
-def _drop_member(text: str, path: Path) -> str:
-    holder = _find(text, path[:-1])
+def drop_member(text: str, path: Path) -> str:
+    """The text without one member of an object."""
+    holder = find_node(text, path[:-1])
     assert holder is not None
     place = max(number for number, member in enumerate(holder.members) if member.key == path[-1])
     return _drop(text, [(member.start, member.node.end) for member in holder.members], place)
@@ -215,10 +217,15 @@ def _drop_member(text: str, path: Path) -> str:
 
 def _drop_items(text: str, path: Path, ours: list[object]) -> str:
     for item in ours:
-        node = _find(text, path)
+        node = find_node(text, path)
         if node is not None and item in (found := [entry.value for entry in node.items]):
             text = _drop(text, [(entry.start, entry.end) for entry in node.items], found.index(item))
     return text
+
+
+def drop_item(text: str, path: Path, item: object) -> str:
+    """The text without one item of an array."""
+    return _drop_items(text, path, [item])
 
 
 def _drop(text: str, spans: list[tuple[int, int]], place: int) -> str:

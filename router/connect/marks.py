@@ -10,8 +10,9 @@ from router.connect.formats import CannotEdit, Memo, line_end, line_of
 
 _BEGIN = "# >>> tandem connect"
 _FINISH = "# <<< tandem connect"
+_JOINT = " (the line before it had no end)"
 _KEPT = "# kept by tandem connect: "
-_BLOCK = re.compile(rf"^[ \t]*{_BEGIN}.*?^[ \t]*{_FINISH}[^\n]*(?:\n|\Z)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(rf"^[ \t]*{_BEGIN}.*?^[ \t]*{_FINISH}([^\n]*)(?:\n|\Z)", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(rf"^[ \t]*(?:{_BEGIN}|{_FINISH})", re.MULTILINE)
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _KEPT_LINE = re.compile(rf"^{_KEPT}", re.MULTILINE)
@@ -43,10 +44,13 @@ def add_first(text: str, lines: str) -> str:
 
 
 def add_last(text: str, lines: str) -> str:
-    """Put a block at the end. Where the last line has no end, the block has none either: so it leaves no trace."""
+    """Put a block at the end. It always ends its last line, or what is appended to the file would become part of our mark.
+
+    Where the person's last line had no end, the mark notes it: so the block leaves no trace.
+    """
     end = line_end(text)
     block = wrap(lines, "", end)
-    return text + end + block if text and not text.endswith("\n") else text + block + end
+    return text + end + block + _JOINT + end if text and not text.endswith("\n") else text + block + end
 
 
 def add_at(text: str, place: int, lines: str, indent: str) -> str:
@@ -74,14 +78,22 @@ def remove(text: str, memo: Memo | None = None, sign: str = "") -> str:
     lines = memo[0].get("lines") if memo else None
     ours = frozenset(map(str, lines)) if isinstance(lines, list) else None
     while (found := _BLOCK.search(text)) is not None:
-        start = found.start()
-        if theirs := _theirs(found.group(), ours, sign):
-            text = text[:start] + theirs + text[found.end() :]
-            continue
-        if not found.group().endswith("\n") and start:
+        start, after = found.start(), text[found.end() :]
+        theirs = _theirs(found.group(), ours, sign)
+        # Blocks of older versions ended without a line's end, so what was appended there is on the mark's line.
+        mark = found.group(1)
+        if mark.strip() and not mark.startswith(" ("):
+            theirs += mark + ("\n" if found.group().endswith("\n") else "")
+        elif not theirs and not after and start and (mark.startswith(_JOINT) or not found.group().endswith("\n")):
             start -= len(line_end(found.group()))
-        text = text[:start] + text[found.end() :]
+        text = text[:start] + theirs + after
     return _KEPT_LINE.sub("", text)
+
+
+def lines_of(text: str) -> list[str] | None:
+    """The lines between our marks; None where there is no block."""
+    found = _BLOCK.search(text)
+    return None if found is None else [line.strip() for line in found.group().splitlines()[1:-1]]
 
 
 def _theirs(block: str, ours: frozenset[str] | None, sign: str) -> str:

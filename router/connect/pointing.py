@@ -38,13 +38,13 @@ def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> P
     except CannotConnect:
         pass
     was_connected = bool(store.load(recipe.client).entries)
-    address = _pattern_of(facts["url"])
+    address = address_pattern(facts["url"])
     if any(address.search(told) for told in _tellings(recipe, shell)):
         return Pointing.OUTDATED if was_connected else Pointing.BY_HAND
     return Pointing.ELSEWHERE if was_connected else Pointing.NOT_HERE
 
 
-def _pattern_of(url: str) -> re.Pattern[str]:
+def address_pattern(url: str) -> re.Pattern[str]:
     """An address in the ways in which it may be written: this machine has three names."""
     host, _, port = urlsplit(url).netloc.rpartition(":")
     names = "|".join(map(re.escape, _LOOPBACK if host in _LOOPBACK else (host,)))

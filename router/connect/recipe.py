@@ -1,7 +1,8 @@
 """What is known of a client: which files hold its settings, what we want in them, how it is run without them.
 
 One TOML file each in `clients/`. `{{name}}` in it stands for a fact of the router, `{{name|json}}` for the same as a quoted
-string, and `${NAME:-path}` in a path for an environment variable with what counts where it is not set.
+string, `{{name?}}` for one that may be absent, and then its line is left out; `${NAME:-path}` in a path stands for an
+environment variable with what counts where it is not set.
 """
 
 import json
@@ -16,9 +17,10 @@ from pathlib import Path
 
 Facts = Mapping[str, str]
 """The router as a client must know it: its address, its models' windows and so on."""
-_FACT = re.compile(r"\{\{(\w+)(\|json)?\}\}")
+_FACT = re.compile(r"\{\{(\w+)(\|json)?\??\}\}")
+_OPTIONAL_LINE = re.compile(r"[^\n]*\{\{(\w+)(?:\|json)?\?\}\}[^\n]*\n?")
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
-_ABOUT_FILE = ("path", "or_else", "format", "fact", "shells", "run_as")
+_ABOUT_FILE = ("path", "or_else", "format", "fact", "shells", "run_as", "needs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,12 @@ class RecipeFile:
     """Only for people with one of these shells."""
     run_as: str = ""
     """The file's name in the temporary folder of a run; empty where a run does without it."""
+    needs: str = ""
+    """The fact without which the file is left out."""
+
+    def is_wanted(self, facts: Facts) -> bool:
+        """Whether there is something to write into it."""
+        return not self.needs or bool(facts.get(self.needs))
 
     def find(self) -> Path:
         """Where the file is, or would be."""
@@ -126,6 +134,7 @@ def _read_file(told: Mapping[str, object]) -> RecipeFile:
         fact=str(told.get("fact", "")),
         shells=tuple(map(str, shells if isinstance(shells, list) else ())),
         run_as=str(told.get("run_as", "")),
+        needs=str(told.get("needs", "")),
     )
 
 
@@ -141,4 +150,5 @@ def expand(path: str) -> Path:
 
 def fill(text: str, facts: Facts) -> str:
     """A text of a recipe with the facts in it."""
+    text = _OPTIONAL_LINE.sub(lambda found: found[0] if facts.get(found[1]) else "", text)
     return _FACT.sub(lambda found: json.dumps(facts[found[1]]) if found[2] else facts[found[1]], text)

@@ -15,14 +15,19 @@ from router.connect.recipe import Facts, Recipe, Run, fill
 
 def run_client(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
     """Run a client to its end; answers its exit status, as a shell would tell it. Raises `FileNotFoundError`."""
-    program, run = shutil.which(recipe.command), recipe.run or Run()
+    program = shutil.which(recipe.command)
     if program is None:
         raise FileNotFoundError(recipe.command)
     with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
-        known = write_for_run(recipe, facts, Path(folder))
-        given = [fill(argument, known) for argument in run.arguments]
-        added = {name: fill(value, known) for name, value in run.environment.items()}
-        return _wait_for([program, *given, *arguments], {**os.environ, **added})
+        command, added = point(recipe, facts, Path(folder), [program, *arguments])
+        return _wait_for(command, {**os.environ, **added})
+
+
+def point(recipe: Recipe, facts: Facts, folder: Path, command: list[str]) -> tuple[list[str], dict[str, str]]:
+    """A client's command with the arguments that point it here, and the variables. Files of ours go into a folder."""
+    run, known = recipe.run or Run(), write_for_run(recipe, facts, folder)
+    given = [filled for argument in run.arguments if (filled := fill(argument, known))]
+    return [command[0], *given, *command[1:]], {name: fill(value, known) for name, value in run.environment.items()}
 
 
 def _wait_for(command: list[str], environment: Mapping[str, str]) -> int:

@@ -1,4 +1,7 @@
-"""Our own record of what was changed for a client, with copies of the files as they were. It goes when the change is undone."""
+"""Our own record of what was changed for a client, with copies of the files as they were. It goes when the change is undone.
+
+The copies may hold keys: all of it is readable by its owner alone.
+"""
 
 import contextlib
 import fcntl
@@ -57,6 +60,10 @@ class Store:
         files.write(folder / copy, raw)
         return copy
 
+    def keep_own(self, client: str, name: str, text: str) -> None:
+        """Keep something of our own for as long as the client is connected."""
+        files.write(self._folder / client / name, text.encode())
+
     def read_copy(self, client: str, name: str) -> bytes | None:
         """A copy, if it is still there."""
         with contextlib.suppress(OSError):
@@ -83,6 +90,12 @@ class Store:
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def copies(self, client: str) -> list[Path]:
+        """The copies that are there, newest last, whether or not the record speaks of them."""
+        folder = self._folder / client
+        found = [entry for entry in folder.iterdir() if entry.name[:1].isdigit()] if folder.is_dir() else []
+        return sorted(found, key=lambda entry: int(entry.name.partition("-")[0]))
+
     def path_of(self, client: str, copy: str) -> Path:
         """Where a copy is."""
         return self._folder / client / copy
@@ -91,10 +104,13 @@ class Store:
     def locked(self) -> Iterator[None]:
         """Hold the store alone. Raises `Busy` at once if somebody else does, and `OSError`.
 
-        The lock's file lists the folders that were made for the store: once it is empty, they go.
+        The lock's file lists the folders that were made for the store: once it is empty, they go. The copies may hold keys,
+        so what an older version left open to others is closed.
         """
         made = files.make_folders(self._folder)
+        files.make_private(self._folder)
         lock = self._folder / "lock"
+        lock.touch(mode=0o600)
         with lock.open("a+", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

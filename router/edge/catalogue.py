@@ -2,22 +2,23 @@
 
 from collections.abc import Mapping
 
+from router.contract.errors import UnknownModel
 from router.contract.request import Json, JsonObject
 from router.contract.target import Target
 from router.contract.words import Feature, Tier
 from router.dialects.table import SPECS
+from router.edge.codex_models import write_entry
 from router.sense.models import ModelNames
 
 _CREATED = 1_770_854_400
 _CREATED_ISO = "2026-02-12T00:00:00Z"
-_TITLES = {
+TITLES = {
     "auto": ("Tandem auto", "Each turn goes to the tier that gets you finished sooner."),
     "fast": ("Tandem fast", "Quick edits."),
     "deep": ("Tandem deep", "Long tasks."),
 }
 _ROOM_TOKENS = 10_000
 """What the window policy keeps free for the answer by default, and a little for what is typed next."""
-_CODEX_INSTRUCTIONS = "You are a coding agent. Work in the user's repository with the tools you are given."
 
 
 class Catalogue:
@@ -25,6 +26,18 @@ class Catalogue:
 
     def __init__(self, models: ModelNames, targets: Mapping[str, Target], window_of_auto: Tier = Tier.DEEP) -> None:
         self._models, self._targets, self._window_of_auto = models, targets, window_of_auto
+
+    def lists(self, name: str) -> bool:
+        """Whether callers are told of a name."""
+        return name in self._models.listed()
+
+    def means_auto(self, name: str) -> bool:
+        """Whether a name leaves the choice of the tier to us."""
+        try:
+            alias = self._models.resolve(name)
+        except UnknownModel:
+            return False
+        return alias.tier is None and alias.target is None
 
     def window(self, name: str) -> int:
         """The largest context window of the targets that a name may lead to."""
@@ -66,7 +79,7 @@ class Catalogue:
             {
                 "type": "model",
                 "id": name,
-                "display_name": _TITLES.get(name, (name, ""))[0],
+                "display_name": TITLES.get(name, (name, ""))[0],
                 "created_at": _CREATED_ISO,
                 "max_input_tokens": self.window(name),
             }
@@ -79,43 +92,27 @@ class Catalogue:
             "last_id": shown[-1] if shown else None,
         }
 
-    def codex(self) -> JsonObject:
-        """For Codex: the metadata without which it drops `apply_patch`, guesses the window and sends no effort."""
-        names = [name for name in _TITLES if name in self._models.listed()]
-        return {"models": [self._codex_entry(name, place) for place, name in enumerate(names)]}
+    def codex(self, known: Mapping[str, JsonObject]) -> JsonObject:
+        """For Codex: the metadata without which it drops `apply_patch`, guesses the window and sends no effort.
 
-    def _codex_entry(self, name: str, place: int) -> JsonObject:
-        title, description = _TITLES[name]
+        `known` is what Codex itself says of the models behind our names. A name without it is left out.
+        """
+        entries: list[Json] = [*self.codex_entries(known)]
+        return {"models": entries}
+
+    def codex_entries(self, known: Mapping[str, JsonObject]) -> list[JsonObject]:
+        """The same as a list."""
+        names = [name for name in TITLES if self.lists(name) and name in known]
+        return [self._codex_entry(name, known[name], place) for place, name in enumerate(names)]
+
+    def _codex_entry(self, name: str, known: JsonObject, place: int) -> JsonObject:
         tiers = tuple(Tier) if name == "auto" else (Tier(name),)
         targets = [target for target in self._targets.values() if target.tier in tiers]
         takes_patches = all(_takes_patches(target) for target in targets)
-        levels: list[Json] = [
-            {"effort": effort, "description": words}
-            for effort, words in (("low", "Quick"), ("medium", "Balanced"), ("high", "Thorough"))
-        ]
-        entry: JsonObject = {
-            "slug": name,
-            "display_name": title,
-            "description": description,
-            "default_reasoning_level": "medium",
-            "supported_reasoning_levels": levels,
-            "shell_type": "shell_command",
-            "visibility": "list",
-            "supported_in_api": True,
-            "priority": place + 1,
-            "availability_nux": None,
-            "upgrade": None,
-            "support_verbosity": False,
-            "default_verbosity": None,
-            "apply_patch_tool_type": "freeform" if takes_patches else None,
-            "truncation_policy": {"mode": "tokens", "limit": 10_000},
-            "context_window": self.window(name),
-            "experimental_supported_tools": [],
-            "base_instructions": _CODEX_INSTRUCTIONS,
-        }
+        entry = write_entry(known, *TITLES[name], name, window=self.window(name), takes_patches=takes_patches)
         if name == "auto" and self._window_of_auto is Tier.FAST:
             entry["auto_compact_token_limit"] = _compaction_limit(self.window(name))
-        return entry
+        return {**entry, "priority": place + 1}
 
 
 def _compaction_limit(window: int) -> int:

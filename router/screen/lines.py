@@ -1,5 +1,6 @@
 """A turn → one line of a terminal, cut to its width: the reason is last, so that it is what is cut."""
 
+import re
 from typing import NamedTuple
 
 from router.contract.words import Outcome, TurnKind
@@ -10,9 +11,18 @@ from router.telemetry.colour import DIM, RED, TIER_COLOURS
 
 _WIDE = 120
 """From here on every column has room."""
-_LEAST_WHY = 20
-_DROPPED = ("first", "tokens", "calls", "cost", "turn", "took", "time")
+_LEAST_WHY = 26
+_BRIEF = (
+    (re.compile(r"^(?:a |an )?(?:long task|quick edit|quick question|quick turn): "), ""),
+    (re.compile(r"^unclear; (?=follows)"), ""),
+    (re.compile(r'^the model name ("[^"]*") .*'), r"model \1"),
+    (re.compile(r"^moved up at (?=call)"), ""),
+    (re.compile(r"^compaction stays with its session on \w+"), "compaction"),
+)
+"""On a narrow terminal: without what the tier next to it says already, so that what was read is what one sees."""
+_DROPPED = ("first", "calls", "tokens", "cost", "turn", "took", "time")
 """What a narrow terminal does without, in this order, until the reason has some room."""
+_OF_REFUSALS = ("time", "client", "turn", "tier")
 _SHOWN_WORDS = 40
 
 
@@ -80,12 +90,16 @@ class Layout:
         """One turn as it is now."""
         style, texts = self.style, self._cells(turn, now)
         is_dim = not turn.is_persons and turn.tier is not None
+        shown, room = self._shown, self._why
+        if turn.tier is None and not self._is_wide:  # nobody served it: there are no figures, so the reason has their room
+            shown = [column for column in shown if column.name in _OF_REFUSALS]
+            room = self._room(shown)
         cells = []
-        for column in self._shown:
+        for column in shown:
             width = self._width(column)
             cell = pad(fit(texts[column.name], width, style), width, is_right=column.is_right)
             cells.append(style.paint(cell, _colour(turn)) if column.name == "tier" and not is_dim else cell)
-        line = self._gap.join([*cells, fit(self._why_text(turn), self._why, style)]).rstrip()
+        line = self._gap.join([*cells, fit(self._why_text(turn), room, style)]).rstrip()
         return style.paint(line, DIM) if is_dim else line
 
     def _cells(self, turn: Turn, now: float) -> dict[str, str]:
@@ -97,6 +111,8 @@ class Layout:
             "calls": f"#{turn.call}" if turn.call else str(turn.calls or ""),
             **dict.fromkeys(("first", "took", "tokens", "cost"), ""),
         }
+        if turn.call and turn.number and "calls" not in self.names:
+            texts["turn"] = f"{turn.number}#{turn.call}"
         if turn.tier is None:
             return texts
         texts |= {"first": duration(turn.first_seconds), "took": duration(turn.took(now))}
@@ -122,12 +138,19 @@ class Layout:
 
     def _why_text(self, turn: Turn) -> str:
         style = self.style
-        parts = [part for part in (turn.trouble, turn.estimate, turn.why) if part]
+        reason = turn.why if self._is_wide else _shorten(turn.why)
+        parts = [part for part in (turn.trouble, turn.estimate, reason) if part]
         why = clean("; ".join(parts), style)
         if not turn.words:
             return why
         words = clean(turn.words[: 4 * _SHOWN_WORDS], style)
         return f'"{fit(words, _SHOWN_WORDS, style)}" {why}'
+
+
+def _shorten(why: str) -> str:
+    for pattern, brief in _BRIEF:
+        why = pattern.sub(brief, why)
+    return why
 
 
 def short_name(turn: Turn, style: Style) -> str:

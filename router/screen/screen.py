@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, Read, Recorded, Settled
-from router.contract.words import Operation
+from router.contract.words import Operation, Outcome
 from router.decide.estimate import estimates_of, weighing_of
 from router.screen.board import Board
 from router.screen.figures import duration
@@ -62,6 +62,7 @@ class Screen:
         self._shows_words, self._wall, self._clock = shows_words, wall, clock
         self._facts: deque[tuple[Exchange, Any]] = deque()
         self._notes: deque[str] = deque()
+        self._refusals: deque[ShownTurn] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._forget_at = 0.0
@@ -72,14 +73,29 @@ class Screen:
 
     def open(self, loop: asyncio.AbstractEventLoop, facts: Facts) -> None:
         """Begin to draw, with the head first."""
-        self._loop = loop
+        self.start(loop)
         for line in write_head(facts, self._output.size[0], self._style):
             self._board.note(line)
         self.wake()
 
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to take in what happens."""
+        self._loop = loop
+
     def note(self, text: str) -> None:
         """Say something above the lines that may change."""
         self._notes.append(clean(text, self._style))
+        with self._lock:
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self.wake)
+
+    def refuse(self, status: int, message: str) -> None:
+        """A request was refused before anybody looked at it: a row like any other."""
+        now = self._wall()
+        self._refusals.append(
+            ShownTurn(now, trouble=message, status=status, outcome=Outcome.REFUSED, last_at=now, is_closed=True)
+        )
+        self.totals.refused += 1
         with self._lock:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self.wake)
@@ -129,8 +145,12 @@ class Screen:
             self._schedule(_TICK_SECONDS)
 
     def _gather(self) -> None:
+        columns = self._output.size[0]
         while self._notes:
-            self._board.note(self._notes.popleft())
+            for line in wrap(self._notes.popleft(), columns, subsequent_indent="  ", break_long_words=False) or [""]:
+                self._board.note(line)
+        while self._refusals:
+            self._board.show(self._refusals.popleft())
         while self._facts:
             exchange, fact = self._facts.popleft()
             if isinstance(fact, Decided):

@@ -57,17 +57,21 @@ _at = b""
 """The time that lines which are written together bear; empty while each has its own."""
 _is_plain = False
 _has_screen = False
+_refused: Callable[[int, str], None] | None = None
 _EXPECTED = ("upgrade_required",)
 """Refusals that a client takes in its stride: Codex tries a WebSocket first. Programs that read the log see them."""
 
 
-def set_up_logging(*, as_json: bool, note: Callable[[str], None] | None = None) -> None:
+def set_up_logging(
+    *, as_json: bool, note: Callable[[str], None] | None = None, refused: Callable[[int, str], None] | None = None
+) -> None:
     """JSON lines for programs, or one readable line for each request for a person.
 
-    With a screen, which shows the requests itself, `note` takes the lines that are left.
+    With a screen, which shows the requests itself, `note` takes the lines that are left, and `refused` the status and the
+    message of a request that was rejected before admission.
     """
-    global _is_plain, _has_screen, _writer
-    _is_plain, _has_screen, _writer = not as_json, note is not None, _LineWriter()
+    global _is_plain, _has_screen, _writer, _refused
+    _is_plain, _has_screen, _writer, _refused = not as_json, note is not None, _LineWriter(), refused
     colour = not as_json and has_colour(sys.stderr)
     processors: list[Any] = [structlog.processors.add_log_level]
     if as_json:
@@ -147,7 +151,11 @@ def request_rejected(*, status: int, code: str, message: str = "") -> None:
     """A request was rejected before admission."""
     if not _is_plain:
         _log.info("request.rejected", status=status, code=code)
-    elif code not in _EXPECTED:
+    elif code in _EXPECTED:
+        return
+    elif _refused is not None:
+        _refused(status, _printable(message) or code.replace("_", " "))
+    else:
         _log.info("request.rejected", line=f"{status} rejected  {code}  {_printable(message)}".rstrip())
 
 

@@ -1,11 +1,14 @@
 """Real clients against upstreams that speak one dialect only: a second Tandem with simulated tiers, or a script."""
 
+import asyncio
 import json
 
 import pytest
 
+from router.cli.setup.codex import ask_codex
+from router.edge.codex_models import STORED, choose_entries
 from tests.conftest import SIMULATED
-from tests.tools.clients import CODEX_KEY, claude, claude_environment, codex, installed, make_scratch, run_client
+from tests.tools.clients import CODEX_KEY, claude, claude_environment, codex, command_of, installed, make_scratch, run_client
 from tests.tools.http import call
 from tests.tools.running import Running, one_dialect
 from tests.tools.speech import Speech, ToolCall, speak
@@ -119,8 +122,13 @@ async def test_codex_edits_a_file_with_its_free_form_tool_through_a_chat_target(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_codex_starts_with_the_routers_catalogue_and_offers_patches_only_where_they_arrive(
-    start, upstream, tmp_path, dialect
+    start, upstream, tmp_path, dialect, monkeypatch
 ):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    stored = tmp_path / "tandem" / STORED
+    stored.parent.mkdir(parents=True)
+    own = await asyncio.to_thread(ask_codex, command_of("codex"))
+    stored.write_text(json.dumps(choose_entries(own, {"auto": "some-model"})))
     tandem = await start(one_dialect(dialect, upstream.base_url))
     upstream.scripts = [speak(dialect, Speech("Nothing to do."))]
     catalogue = tmp_path / "catalogue.json"
@@ -129,6 +137,7 @@ async def test_codex_starts_with_the_routers_catalogue_and_offers_patches_only_w
     said = await run_client(codex(tandem.url, "-c", f'model_catalog_json="{catalogue}"'), make_scratch(tmp_path), CODEX_KEY)
 
     assert "Nothing to do." in said
+    assert len(json.dumps(upstream.seen[0].json)) > 30_000  # with Codex's own prompt
     offers = "apply_patch" in json.dumps(upstream.seen[0].json["tools"])
     # These targets do not accept free-form tools: a bridge makes functions of them, their own dialect would not.
     assert offers == (dialect != "responses")

@@ -3,6 +3,7 @@
 import base64
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -35,6 +36,7 @@ CLIENTS = {
     "cline": ("cline", "cline", ["--yolo", "--json", TASK]),
     "aider": ("aider", "aider", AIDER),
     "llm": ("llm", "llm", ["-m", "tandem", TASK]),
+    "copilot": ("copilot", "copilot", ["--allow-all-tools", "-p", TASK]),
 }
 TIERS = {
     "codex": ["exec", "--skip-git-repo-check", "-m", "deep", TASK],
@@ -80,6 +82,11 @@ class Place:
     async def run(self, *arguments: str) -> str:
         return await run_client([self.command, *arguments], self.scratch, self.environment, seconds=200)
 
+    async def run_connected(self) -> str:
+        """As a person runs it after connecting; what is set by the shell's start-up file counts too."""
+        script = f'[ -f "$HOME/.bashrc" ] && . "$HOME/.bashrc"; exec {shlex.join([self.command, *self.task])}'
+        return await run_client(["bash", "--norc", "-c", script], self.scratch, self.environment, seconds=200)
+
     def mentions(self) -> list[str]:
         """The files of the home that speak of the router, but for logs and what clients remember of a conversation."""
         files = [path for path in (self.scratch / "home").rglob("*") if path.is_file() and path.stat().st_size < 1 << 20]
@@ -104,7 +111,7 @@ async def test_a_connected_client_answers_and_an_undo_leaves_nothing_of_ours(tan
     assert list((tmp_path / "home").iterdir()) == []
 
     await place.connect()
-    said = await place.run(*place.task)
+    said = await place.run_connected()
 
     assert FAST in " ".join(said.split()), said[-800:]
     assert [complaint for complaint in COMPLAINTS if complaint in said] == []

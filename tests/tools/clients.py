@@ -21,6 +21,7 @@ PACKAGES = {
     "qwen": "@qwen-code/qwen-code@0.24.4",
     "continue": "@continuedev/cli@1.5.47",
     "cline": "cline@2.18.0",
+    "copilot": "@github/copilot@1.0.102",
 }
 PYTHON_PACKAGES = {"aider": ("aider", "aider-chat==0.86.2"), "llm": ("sdk", "llm==0.36")}
 """By command: the environment that it is in, and what is installed there."""

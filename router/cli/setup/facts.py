@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import shlex
 import sys
-import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,40 +18,128 @@ from router.config.models import SHIPPED_MODELS
 from router.connect import KEY
 from router.connect.recipe import Facts
 from router.connect.store import Store
+from router.contract.request import JsonObject
+from router.contract.words import Tier
 from router.dialects.table import SPECS
-from router.edge.catalogue import Catalogue
+from router.edge.catalogue import TITLES, Catalogue
+from router.edge.codex_models import StoredModels, choose_entries, write_entry
 from router.sense.models import ModelNames
 
 _ASK_SECONDS = 2.0
+_UNFIT = re.compile(r"[\x00-\x20\x7f\"'\\\\$`{}<>]")
+"""No address has these, and in a client's file they would mean something else."""
+
+_WITHOUT_TEMPERATURE = re.compile(r"(?:^|/)(?:gpt-[5-9]|o\d)")
+"""Models that refuse a temperature: aider sends them none either."""
 
 
-def read_facts(loaded: LoadedConfig, url: str | None) -> Facts | None:
-    """What a client must know of the router, or None after saying why it cannot be told."""
-    server = loaded.config.server
-    if url is None and server.port == 0:
-        say("server.port is 0, so the router's port is not known\n  hint: --url http://127.0.0.1:PORT")
+def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject] = ()) -> Facts | None:
+    """What a client must know of the router, or None after saying why it cannot be told.
+
+    `codex` is what the installed Codex says of its models. Without it, what it said when it was last connected counts.
+    """
+    address = _find_address(loaded, url)
+    if address is None:
         return None
-    address = (url or url_of(server.host, server.port)).rstrip("/").removesuffix("/v1")
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        say(f"--url {url}: should be like http://127.0.0.1:4000")
-        return None
-    catalogue = (_ask(address) if url else None) or _own_catalogue(loaded)
-    windows = {str(model["slug"]): str(model["context_window"]) for model in catalogue["models"]}
-    status = [*_own_command(), "statusline", "--url", address]
+    own = {plan.target.name: plan for plan in loaded.targets}
+    catalogue = _own_catalogue(loaded)
+    listed = _ask(address) if url else None
+    # A router at another address may have another config: what is behind its names is known only if it has ours.
+    is_ours = listed is None or set(own) <= set(listed)
+    windows = {name: catalogue.window(name) for name in TITLES if catalogue.lists(name)} if listed is None else listed
+    behind = _models_behind(loaded) if is_ours else dict.fromkeys(TITLES, "")
+    known = choose_entries(codex, behind) or StoredModels()()
+    status = [*own_command(), "statusline", "--url", address]
     if loaded.ledger_path is not None:
         status += ["--ledger", str(loaded.ledger_path.resolve())]
     return {
         "url": address,
         "base": f"{address}/v1",
         "key": KEY,
-        "window": windows["auto"],
-        "window_fast": windows.get("fast", windows["auto"]),
-        "window_deep": windows.get("deep", windows["auto"]),
-        "catalogue": json.dumps(catalogue, indent=1) + "\n",
+        "window": str(windows["auto"]),
+        "window_fast": str(windows.get("fast", windows["auto"])),
+        "window_deep": str(windows.get("deep", windows["auto"])),
+        "catalogue": _write_catalogue(known, windows, catalogue if is_ours else None),
+        "codex_models": json.dumps(known),
+        "auto": _name_of_auto(catalogue, behind["deep"]),
+        "claude_models": _claude_models(behind),
+        "aider_temperature": str(_WITHOUT_TEMPERATURE.search(behind["deep"]) is None).lower(),
+        **_copilot_facts(behind["deep"], loaded if is_ours else None),
         "websockets": str(_serves_websockets()).lower(),
         "statusline": shlex.join(status),
     }
+
+
+def _find_address(loaded: LoadedConfig, url: str | None) -> str | None:
+    server = loaded.config.server
+    if url is None and server.port == 0:
+        say("server.port is 0, so the router's port is not known\n  hint: --url http://127.0.0.1:PORT")
+        return None
+    address = (url or url_of(server.host, server.port)).rstrip("/").removesuffix("/v1")
+    try:
+        parts = urlsplit(address)
+        is_fit = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not _UNFIT.search(address)
+    except ValueError:
+        is_fit = False
+    if not is_fit:
+        say(f"--url {url!r}: should be like http://127.0.0.1:4000")
+        return None
+    return address
+
+
+def _models_behind(loaded: LoadedConfig) -> dict[str, str]:
+    """The model that each of our names mostly leads to, as its provider calls it. Behind `auto` it is deep's."""
+    first = {tier: next((p.endpoint.model for p in loaded.targets if p.target.tier is tier), "") for tier in Tier}
+    return {"auto": first[Tier.DEEP], "fast": first[Tier.FAST], "deep": first[Tier.DEEP]}
+
+
+def _name_of_auto(catalogue: Catalogue, model: str) -> str:
+    """What a client calls `auto` that takes prompt, tools and limits from a model's name: the name of the model behind it.
+
+    Only where the router understands it as `auto`, as the shipped patterns have it for the usual names.
+    """
+    return model if model and catalogue.means_auto(model) else "auto"
+
+
+def _claude_models(behind: Mapping[str, str]) -> str:
+    """Which of Claude Code's own models are behind our names, as it wants to be told; empty where deep is not one of them.
+
+    A model can be named once: `[1m]`, by which Claude Code asks for its long window, makes a second name of it.
+    """
+    deep, fast = behind["deep"], behind["fast"]
+    if not deep.startswith("claude-"):
+        return ""
+    told = {deep: "auto", f"{deep}[1m]": "deep"}
+    if fast.startswith("claude-") and fast != deep:
+        told[fast] = "fast"
+    return json.dumps(told)
+
+
+def _copilot_facts(model: str, own: LoadedConfig | None) -> Facts:
+    """How the Copilot CLI speaks to the model behind `auto`: its prompt, tools and limits go by the model's own name."""
+    spoken = next((plan.target.speaks for plan in own.targets if plan.target.tier is Tier.DEEP), ()) if own is not None else ()
+    is_anthropic = model.startswith("claude-")
+    return {
+        "copilot_path": "" if is_anthropic else "/v1",
+        "copilot_type": "anthropic" if is_anthropic else "openai",
+        "copilot_wire": "responses" if any(SPECS[dialect].reads_catalogue for dialect in spoken) else "completions",
+        "copilot_model": model or "auto",
+    }
+
+
+def _write_catalogue(known: Mapping[str, JsonObject], windows: Mapping[str, int], own: Catalogue | None) -> str:
+    """Codex's catalogue, with the windows of the router that it will ask; without `own`, that router has another config."""
+    told = {str(entry["slug"]): entry for entry in own.codex_entries(known)} if own is not None else {}
+    entries = [
+        {
+            **told.get(name, write_entry(known[name], *TITLES[name], name, window=windows[name], takes_patches=True)),
+            "context_window": windows[name],
+            "max_context_window": windows[name],
+            "priority": place + 1,
+        }
+        for place, name in enumerate(name for name in TITLES if name in windows and name in known)
+    ]
+    return json.dumps({"models": entries}, indent=1) + "\n" if entries else ""
 
 
 def open_store() -> Store:
@@ -67,29 +157,28 @@ def _serves_websockets() -> bool:
     return any(spec.has_socket for spec in SPECS.values())
 
 
-def _own_catalogue(loaded: LoadedConfig) -> dict[str, list[dict[str, object]]]:
+def _own_catalogue(loaded: LoadedConfig) -> Catalogue:
     targets = {plan.target.name: plan.target for plan in loaded.targets}
-    told: dict[str, list[dict[str, object]]] = Catalogue(
-        ModelNames(loaded.config.models, tuple(targets), SHIPPED_MODELS), targets, loaded.config.window_of_auto
-    ).codex()  # type: ignore[assignment]  # plain JSON
-    return told
+    names = ModelNames(loaded.config.models, tuple(targets), SHIPPED_MODELS)
+    return Catalogue(names, targets, loaded.config.window_of_auto)
 
 
-def _ask(address: str) -> dict[str, list[dict[str, object]]] | None:
-    """The catalogue of a router that runs somewhere: its config need not be the one here."""
+def _ask(address: str) -> dict[str, int] | None:
+    """The names and windows of a router that runs somewhere: its config need not be the one here."""
     try:
-        url = f"{address}/v1/models?client_version=1"
-        with urllib.request.urlopen(url, timeout=_ASK_SECONDS) as answer:  # noqa: S310  the router's own address
-            told: dict[str, list[dict[str, object]]] = json.load(answer)
-            return told if any(model.get("slug") == "auto" for model in told["models"]) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, urllib.error.URLError):
+        is_here = urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1")  # then a proxy would only be in the way
+        opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here else []))
+        with opener.open(f"{address}/v1/models", timeout=_ASK_SECONDS) as answer:
+            told = {str(model["id"]): int(model["context_window"]) for model in json.load(answer)["data"]}
+            return told if "auto" in told else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, HTTPException):
         say(f"no router answers at {address}: windows are taken from the config here")
         return None
 
 
-def _own_command() -> list[str]:
+def own_command() -> list[str]:
     """How this command can be called from any folder."""
     called, beside = Path(sys.argv[0]), Path(sys.executable).parent / "tandem"
     if called.name == "tandem" and called.exists():
         return [str(called.absolute())]
-    return [str(beside)] if beside.exists() else [sys.executable, "-m", "router.cli"]
+    return [str(beside)] if beside.exists() else [sys.executable, "-P", "-m", "router.cli"]

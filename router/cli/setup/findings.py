@@ -29,18 +29,18 @@ from router.stores.sqlite.files import connect
 from router.telemetry.colour import GREEN, RED, YELLOW, paint
 from router.wiring import build_house, known_names
 
-GOOD, NOTE, MEND = "good", "note", "mend"
+GOOD, NOTE, MEND = "ok", "note", "fix"
 _COLOURS = {GOOD: GREEN, NOTE: YELLOW, MEND: RED}
 _SKEW_SECONDS = 120.0
 _SLOW_SECONDS = 5.0
 _FEW_BYTES, _SCARCE_BYTES = 20 << 20, 500 << 20
-_LOCAL_SECONDS = 1.0
+_LOCAL_SECONDS = 3.0
 _INDENT, _LEAST_COLUMNS = 17, 30
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: `good`, a `note`, or something to `mend`, then with a hint."""
+    """One thing that was looked at: `ok`, a `note`, or something to `fix`, then with a hint."""
 
     about: str
     state: str
@@ -49,7 +49,7 @@ class Finding:
 
 
 def say_findings(findings: list[Finding]) -> None:
-    """A line for each, with how to mend it below."""
+    """A line for each, with how to fix it below."""
     for finding in findings:
         mark = paint(f"{finding.state:<5}", _COLOURS[finding.state], sys.stdout)
         first, *more = [*_wrap(finding.text), *_wrap(f"hint: {finding.hint}" if finding.hint else "")]

@@ -22,6 +22,14 @@ def confirm(question: str) -> bool:
     return False
 
 
+def offer(question: str) -> bool:
+    """Ask whether to do something more. Enter is a no, and so is a place where nobody can answer."""
+    if not sys.stdin.isatty():
+        return False
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 class Interview:
     """Asks, or takes what is usual. Questions go to standard error: standard output may be a file."""
 

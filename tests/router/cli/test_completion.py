@@ -22,7 +22,7 @@ def script(capsys):
     ("words", "offered"),
     [
         (["tandem", ""], {*COMMANDS, "--help", "--version"}),
-        (["tandem", "se"], {"serve", "sessions"}),
+        (["tandem", "se"], {"serve", "service", "sessions"}),
         (["tandem", "serve", "--po"], {"--port"}),
         (["tandem", "serve", "--log", ""], {"text", "json"}),
         (["tandem", "serve", "--log", "j"], {"json"}),

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import shutil
 import socket
 import sys
 import tomllib
@@ -9,10 +11,13 @@ from contextlib import closing
 
 import pytest
 
+import router.cli.connect
+import router.cli.setup.facts
 from router.cli import main
 from router.cli.address import is_listening
 from router.connect.recipe import known_clients
 from router.connect.store import Store
+from router.edge.codex_models import StoredModels
 from tests.conftest import SIMULATED
 
 VARIABLES = ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "LLM_USER_PATH", "ZDOTDIR", "OPENAI_API_KEY")
@@ -33,11 +38,22 @@ class Terminal(io.StringIO):
         return True
 
 
+def install_codex(home, monkeypatch, *models: dict) -> None:
+    """A Codex that only prints its models."""
+    told = {"models": list(models or [{"slug": "gpt-9", "visibility": "list", "base_instructions": "Codex's own " * 500}])}
+    (home / "bin").mkdir(exist_ok=True)
+    (home / "bin" / "codex").write_text(f"#!{sys.executable}\nprint({json.dumps(told)!r})\n")
+    (home / "bin" / "codex").chmod(0o755)
+    monkeypatch.setenv("PATH", str(home / "bin"))
+
+
 def read_codex(home) -> dict:
     return tomllib.loads((home / ".codex" / "config.toml").read_text())
 
 
-def test_codex_gets_a_provider_without_a_key_and_the_catalogue_of_the_config(home, capsys):
+def test_codex_gets_a_provider_without_a_key_and_the_catalogue_of_the_config(home, capsys, monkeypatch):
+    install_codex(home, monkeypatch)
+
     assert main(["connect", "codex", "--yes"]) == 0
 
     told, said = read_codex(home), capsys.readouterr().err
@@ -54,8 +70,47 @@ def test_codex_gets_a_provider_without_a_key_and_the_catalogue_of_the_config(hom
     assert told["model_catalog_json"] == str(home / ".codex" / "tandem-models.json")
     assert '+model = "auto"' in said
     assert "To undo: tandem connect codex --undo" in said
-    assert "codex is not installed: npm i -g @openai/codex" in said
     assert "the router is not running: tandem serve" in said
+
+
+def test_codex_keeps_its_own_prompt_and_the_router_serves_it_too(home, capsys, monkeypatch):
+    install_codex(home, monkeypatch)
+    main(["connect", "codex", "--yes"])
+
+    catalogue = json.loads((home / ".codex" / "tandem-models.json").read_text())
+    assert {len(model["base_instructions"]) for model in catalogue["models"]} == {6_000}
+    assert {entry["base_instructions"] for entry in StoredModels()().values()} == {"Codex's own " * 500}
+    main(["connect", "codex", "--yes"])
+    assert "already points here" in capsys.readouterr().err
+    main(["connect", "codex", "--undo", "--yes"])
+    assert StoredModels()() == {}
+
+
+def test_a_codex_that_prints_no_models_gets_no_catalogue(home, capsys):
+    assert main(["connect", "codex", "--yes"]) == 0
+
+    said = capsys.readouterr().err
+    assert "model_catalog_json" not in read_codex(home)
+    assert not (home / ".codex" / "tandem-models.json").exists()
+    assert "codex is not installed: npm i -g @openai/codex" in said
+    assert "it is told no windows and keeps its usual prompt" in said
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_keys_in_a_file_are_copied_for_nobody_else_to_read(home, umask):
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text('experimental_bearer_token = "sk-SECRET"\n')
+    (home / ".codex" / "config.toml").chmod(0o600)
+    mask = os.umask(umask)
+    try:
+        main(["connect", "codex", "--yes"])
+    finally:
+        os.umask(mask)
+
+    holders = [path for path in home.rglob("*") if path.is_file() and b"sk-SECRET" in path.read_bytes()]
+    assert len(holders) == 2
+    assert {path.stat().st_mode & 0o777 for path in holders} == {0o600}
+    assert (home / ".local" / "state" / "tandem" / "connect").stat().st_mode & 0o777 == 0o700
 
 
 def test_claude_code_gets_the_window_its_models_and_a_status_line(home):
@@ -92,6 +147,35 @@ def test_on_a_terminal_it_asks(home, monkeypatch, capsys, answer, code):
 
     assert (home / ".codex").exists() == (code == 0)
     assert "Point Codex CLI at http://127.0.0.1:4000? [Y/n] " in capsys.readouterr().err
+
+
+def test_the_service_is_offered_where_no_router_runs(home, monkeypatch, capsys):
+    (home / "bin").mkdir()
+    (home / "bin" / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {home}/steps\n')
+    (home / "bin" / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home / 'bin'}:/bin:/usr/bin")
+    monkeypatch.setattr(sys, "stdin", Terminal("y\ny\n"))
+
+    assert main(["connect", "aider"]) == 0
+
+    assert "Install the service now? [y/N] " in capsys.readouterr().err
+    assert (home / ".config" / "systemd" / "user" / "tandem.service").exists()
+    assert (home / "steps").read_text().splitlines()[-1] == "--user restart tandem"
+
+
+@pytest.mark.parametrize("order", [["codex", "--url", "U"], ["--url", "U", "codex"]])
+def test_what_follows_the_dashes_is_the_clients_wherever_the_options_are(home, capsys, monkeypatch, order):
+    install_codex(home, monkeypatch)
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setattr(
+            router.cli.connect, "run_client", lambda recipe, facts, arguments: print(recipe.client, *arguments) or 0
+        )
+        monkeypatch.setattr(router.cli.setup.facts, "_ASK_SECONDS", 0.05)
+
+        assert main(["connect", "--run", *[url if word == "U" else word for word in order], "--", "exec", "--json", "hi"]) == 0
+
+    assert capsys.readouterr().out == "codex exec --json hi\n"
 
 
 def test_without_a_terminal_a_script_must_say_yes(home, monkeypatch, capsys):
@@ -167,3 +251,26 @@ def test_wrong_usage_is_told(home, capsys, arguments, words):
     assert main(["connect", *arguments]) == 2
 
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_cut", [True, False], ids=["a record that is cut short", "a state folder that is lost"])
+def test_an_undo_without_its_record_says_so_and_takes_out_what_bears_our_address(home, capsys, is_cut):
+    (home / ".claude").mkdir()
+    settings = home / ".claude" / "settings.json"
+    settings.write_text('{"model": "opus", "permissions": {"allow": ["x"]}}')
+    main(["connect", "claude-code", "--yes"])
+    folder = home / ".local" / "state" / "tandem" / "connect"
+    if is_cut:
+        (folder / "claude-code" / "record.json").write_text('{"files": {"/a": {"for')
+    else:
+        shutil.rmtree(folder)
+    capsys.readouterr()
+
+    assert main(["connect", "claude-code", "--undo", "--yes"]) == 0
+
+    said = capsys.readouterr().err
+    assert "the record of what tandem connect changed is missing" in said
+    assert json.loads(settings.read_text()) == {"permissions": {"allow": ["x"]}}
+    assert (f"a copy of the file as it was before: {folder}/claude-code/0-settings.json" in said) == is_cut
+    assert main(["connect", "claude-code", "--undo", "--yes"]) == 0
+    assert "nothing to undo" in capsys.readouterr().err

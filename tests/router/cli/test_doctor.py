@@ -36,11 +36,11 @@ def test_a_router_in_good_order_has_nothing_to_mend(here, capsys, monkeypatch):
         assert main(["doctor"]) == 0
 
     told = capsys.readouterr()
-    assert states_of(told.out, "target") == ["good", "good"]
+    assert states_of(told.out, "target") == ["ok", "ok"]
     assert "knows m, first token after" in told.out
     assert "env:SPARK_TEST_KEY, from the environment" in told.out
     assert "costs a few tokens" in told.err
-    assert "nothing to mend" in told.err
+    assert "nothing to fix" in told.err
     assert "sk-canary" not in told.out + told.err
 
 
@@ -63,7 +63,7 @@ def test_what_is_wrong_with_a_target_ends_in_how_to_mend_it(here, capsys):
     told = capsys.readouterr()
     assert "does not list the model rihgt-model" in told.out
     assert "hint: did you mean right-model?" in told.out
-    assert "1 thing to mend" in told.err
+    assert "1 thing to fix" in told.err
 
 
 def test_a_clock_that_is_off_is_noted(here, capsys):
@@ -81,19 +81,29 @@ def test_a_config_with_faults_does_not_keep_the_rest_from_being_looked_at(here, 
     assert main(["doctor"]) == 1
 
     out = capsys.readouterr().out
-    assert states_of(out, "config") == ["mend", "mend", "mend"]
+    assert states_of(out, "config") == ["fix", "fix", "fix"]
     assert "server.host: 0.0.0.0 is not a loopback address" in out
-    assert states_of(out, "python") != []
+    assert states_of(out, "port") != []
 
 
 def test_a_program_gets_the_same_as_json(here, capsys):
     (here / "config.yaml").write_text(SIMULATED)
 
-    assert main(["doctor", "--json"]) == 0
+    assert main(["doctor", "--json", "--verbose"]) == 0
 
     told = json.loads(capsys.readouterr().out)
     assert {"config", "python", "tokenizer", "port", "ledger", "target"} <= {entry["about"] for entry in told}
     assert all(set(entry) == {"about", "state", "text", "hint"} for entry in told)
+
+
+def test_a_newcomer_hears_nothing_of_builds_and_vocabularies(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED)
+
+    assert main(["doctor"]) == 0
+
+    out = capsys.readouterr().out
+    assert {line.split()[0] for line in out.splitlines() if not line.startswith(" ")} <= {"ok", "note"}
+    assert not any(word in out for word in ("python", "vocabulary", "tokenizer", "optimiz"))
 
 
 def test_a_target_that_hangs_is_told_within_the_time_that_it_has(here, capsys):
@@ -112,4 +122,4 @@ def test_every_example_is_a_command_of_its_own():
 def test_a_config_that_is_not_there_is_told_by_its_path(here, capsys):
     assert main(["doctor", "--config", "nowhere.yaml"]) == 1
 
-    assert "mend  config     nowhere.yaml: No such file or directory" in capsys.readouterr().out
+    assert "fix   config     nowhere.yaml: No such file or directory" in capsys.readouterr().out

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,20 @@ def test_init_writes_a_config_for_the_keys_that_are_here_and_never_over_another(
     assert main(["init", "--force"]) == 0
     assert (here / "config.yaml.bak").read_text() == mine
     assert (here / "config.yaml.bak.1").exists()
+
+
+def test_the_file_is_its_owners_alone_and_one_that_was_there_keeps_its_mode(here, monkeypatch):
+    monkeypatch.setenv("GROQ_API_KEY", "x")
+    mask = os.umask(0)
+    try:
+        main(["init", "--yes", "--offline", "--output", "new.yaml"])
+        Path("open.yaml").touch(mode=0o666)
+        Path("open.yaml").chmod(0o644)
+        main(["init", "--yes", "--offline", "--force", "--output", "open.yaml"])
+    finally:
+        os.umask(mask)
+
+    assert [Path(name).stat().st_mode & 0o777 for name in ("new.yaml", "open.yaml")] == [0o600, 0o644]
 
 
 def test_what_connect_env_gives_to_clients_is_no_key(here, capsys, monkeypatch):

@@ -1,7 +1,10 @@
 """`tandem serve` in a terminal, as a person sees it."""
 
 import json
+import os
+import pty
 import re
+import subprocess
 import sys
 import threading
 import urllib.error
@@ -58,10 +61,10 @@ def rows(lines: list[str]) -> list[str]:
         (
             80,
             [
-                "codex 3f2a       1 FAST      2  0.0s",
-                "claude b81c      1 DEEP      1  0.0s",
-                'codex 3f2a       - 404                                model "zz-9" is not…',
-                "codex 3f2a       - fast      1  0.0s",
+                "codex 3f2a       1 FAST   0.0s",
+                "claude b81c      1 DEEP   0.0s",
+                'codex 3f2a       - 404   model "zz-9" is not in models:',
+                "codex 3f2a       - fast   0.0s",
             ],
         ),
         (
@@ -122,9 +125,14 @@ def test_a_favicon_and_a_websocket_are_no_lines(here):
         for path, headers in (("/favicon.ico", {}), ("/v1/responses", upgrade), ("/nowhere", {})):
             with pytest.raises(urllib.error.HTTPError):
                 urllib.request.urlopen(urllib.request.Request(f"{url}{path}", headers=headers), timeout=20)
-        lines = terminal.wait_for(lambda lines: any("nowhere" in line for line in lines))
+        terminal.wait_for(lambda lines: any("nowhere" in line for line in lines))
+        terminal.type(b"\x03")
+        lines = terminal.finish()
 
     assert not any("favicon" in line or "426" in line for line in lines)
+    (row,) = [line for line in lines if "nowhere" in line]
+    assert re.fullmatch(r"\d\d:\d\d - +- 404 +.*/nowhere.*", row)
+    assert "no turns, 1 refused" in "\n".join(lines)
 
 
 def test_a_terminal_that_became_wider_is_used(here):
@@ -161,7 +169,7 @@ def test_a_dumb_terminal_gets_plain_lines(here):
         terminal.type(b"\x03")
         lines = terminal.finish()
 
-    assert [row.split()[:5] for row in rows(lines)] == [["codex", "3f2a", "1", "FAST", f"#{number}"] for number in (1, 2)]
+    assert [row.split()[:4] for row in rows(lines)] == [["codex", "3f2a", f"1#{number}", "FAST"] for number in (1, 2)]
 
 
 def test_no_color_and_no_utf_8_are_obeyed(here):
@@ -194,3 +202,31 @@ def test_a_port_that_the_config_does_not_have_is_in_the_command_that_connects(tm
         url = find_url(terminal)
 
         assert f"Connect a client: tandem connect codex --url {url}" in terminal.screen.text()
+
+
+LEADER = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGHUP, lambda *_: None)   # as make does: it waits for what it started
+child = subprocess.Popen(sys.argv[1:])
+open("child", "w").write(str(child.pid))
+open("ended", "w").write(str(child.wait()))
+"""
+
+
+def test_a_router_whose_terminal_is_closed_stops_though_nobody_tells_it(here):
+    (here / "config.yaml").write_text(SIMULATED)
+    (here / "leader.py").write_text(LEADER)
+    serve = [sys.executable, "-m", "router.cli", "serve", "--port", "0"]
+    master, slave = pty.openpty()
+    leader = subprocess.Popen(
+        ["setsid", "--ctty", sys.executable, "leader.py", *serve], cwd=here, stdin=slave, stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    shown = b""
+    while b"Ctrl-C stops" not in shown:
+        shown += os.read(master, 65536)
+
+    os.close(master)
+
+    assert leader.wait(30) == 0
+    assert (here / "ended").read_text() == "0"

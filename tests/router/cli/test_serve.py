@@ -61,8 +61,22 @@ def test_a_port_that_is_taken_is_said_plainly(here):
     assert first.wait(10) == 0
     first.stderr.close()
     assert done.returncode == 2
-    assert "cannot listen" in done.stderr
-    assert "--port" in done.stderr
+    assert f"a Tandem router is already running at http://127.0.0.1:{port}" in done.stderr
+    assert "serve --port 4001" in done.stderr
+
+
+def test_a_port_of_another_program_is_said_plainly(here):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        done = subprocess.run(
+            [sys.executable, "-m", "router.cli", "serve", "--port", str(other.getsockname()[1])],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
+
+    assert done.returncode == 2
+    assert "another program uses this port; try tandem serve --port 4001" in done.stderr
 
 
 def test_one_json_line_for_each_request_when_not_on_a_terminal(here):

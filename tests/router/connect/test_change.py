@@ -1,14 +1,24 @@
 """Connecting and undoing, over whole homes."""
 
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from router.connect.change import CannotConnect, connect, plan_connection, plan_undo, undo, write_for_run
-from router.connect.pointing import Pointing, where_it_points
+from router.connect.change import (
+    CannotConnect,
+    connect,
+    plan_connection,
+    plan_undo,
+    plan_undo_without_record,
+    undo,
+    write_for_run,
+)
+from router.connect.pointing import Pointing, address_pattern, where_it_points
 from router.connect.recipe import known_clients, load_recipe
 from router.connect.store import Store
 from tests.router.connect.test_recipe import FACTS
@@ -229,3 +239,42 @@ def test_whatever_bytes_a_file_has_connect_and_undo_leave_them_or_refuse(home, c
     assert tree(home) == before
     for file in recipe.files_here("bash"):
         file.find().unlink()
+
+
+JSON_CLIENTS = ("claude-code", "opencode", "qwen-code", "cline", "aider", "codex", "continue")
+
+
+@pytest.mark.parametrize("client", JSON_CLIENTS)
+def test_without_a_record_what_bears_our_address_is_taken_out(home, client):
+    point(client, home)
+    shutil.rmtree(home / ".state")
+
+    recipe, store = load_recipe(client), Store(home / ".state" / "connect")
+    facts = {**FACTS, "window": "1", "window_deep": "1"}  # another config than the one that it was connected with
+    with store.locked():
+        undo(recipe, plan_undo_without_record(recipe, facts, "bash", address_pattern(FACTS["url"])), store)
+
+    left = [path for path in home.rglob("*") if path.is_file()]
+    assert [path for path in left if "127.0.0.1:4000" in path.read_text() or "tandem" in path.read_text().lower()] == []
+    assert [path.name for path in left if path.read_text().strip()] == []
+
+
+def test_without_a_record_settings_of_the_persons_own_stay_and_the_copy_is_named(home):
+    (home / ".claude").mkdir()
+    settings = home / ".claude" / "settings.json"
+    settings.write_text('{"model": "opus", "env": {"A": "1"}, "permissions": {"allow": ["x"]}}')
+    point("claude-code", home)
+    (home / ".state" / "connect" / "claude-code" / "record.json").write_text('{"files": {')
+    recipe, store = load_recipe("claude-code"), Store(home / ".state" / "connect")
+
+    with store.locked():
+        kept = undo(recipe, plan_undo_without_record(recipe, FACTS, "bash", address_pattern(FACTS["url"])), store)
+
+    assert json.loads(settings.read_text()) == {"env": {"A": "1"}, "permissions": {"allow": ["x"]}}
+    assert [json.loads(copy.read_text())["model"] for copy in kept] == ["opus"]
+
+
+def test_a_client_that_never_pointed_here_has_nothing_to_take_out(home):
+    fill_home(home)
+
+    assert plan_undo_without_record(load_recipe("claude-code"), FACTS, "bash", address_pattern(FACTS["url"])) == []

@@ -31,6 +31,13 @@ def test_what_is_no_text_is_refused_with_its_line(tmp_path):
         files.read(tmp_path / "a")
 
 
+def test_a_named_pipe_is_refused_rather_than_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a")
+
+    with pytest.raises(CannotEdit, match="a named pipe"):
+        files.read(tmp_path / "a")
+
+
 def test_a_link_stays_a_link_and_permissions_stay(tmp_path):
     real, link = tmp_path / "dotfiles" / "a", tmp_path / "a"
     real.parent.mkdir()
@@ -46,16 +53,17 @@ def test_a_link_stays_a_link_and_permissions_stay(tmp_path):
     assert [entry.name for entry in real.parent.iterdir()] == ["a"]
 
 
-def test_a_new_file_has_the_usual_permissions_and_its_folders_are_told(tmp_path):
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_a_new_file_and_its_folders_are_their_owners_alone_whatever_the_umask(tmp_path, umask):
     path = tmp_path / "x" / "y" / "a"
-    mask = os.umask(0o027)
+    mask = os.umask(umask)
     try:
         made = files.write(path, b"new")
     finally:
         os.umask(mask)
 
     assert made == [tmp_path / "x" / "y", tmp_path / "x"]
-    assert path.stat().st_mode & 0o777 == 0o640
+    assert [place.stat().st_mode & 0o777 for place in (path, *made)] == [0o600, 0o700, 0o700]
 
 
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path):

@@ -21,9 +21,10 @@ def test_a_block_leaves_no_trace_wherever_it_was(text):
 @given(FILES, FILES.filter(lambda text: text.endswith("\n")))
 def test_what_is_written_after_a_block_stays(text, more):
     added = marks.add_last(text, "a")
-    joint = "" if added.endswith("\n") else "\n"
+    joint = "" if not text or text.endswith("\n") else "\n"
 
-    assert marks.remove(added + joint + more).replace("\r\n", "\n") == (text + joint + more).replace("\r\n", "\n")
+    assert added.endswith("\n")
+    assert marks.remove(added + more).replace("\r\n", "\n") == (text + joint + more).replace("\r\n", "\n")
 
 
 @given(FILES)

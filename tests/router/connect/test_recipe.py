@@ -13,11 +13,18 @@ FACTS = {
     "url": "http://127.0.0.1:4000",
     "base": "http://127.0.0.1:4000/v1",
     "key": "tandem",
+    "auto": "gpt-5.5",
     "window": "400000",
     "window_fast": "128000",
     "window_deep": "400000",
     "catalogue": "{}",
+    "claude_models": '{"claude-opus-5-5": "auto"}',
     "websockets": "false",
+    "aider_temperature": "true",
+    "copilot_path": "/v1",
+    "copilot_type": "openai",
+    "copilot_wire": "completions",
+    "copilot_model": "auto",
     "statusline": 'a "b" \\c',
     "folder": "/f",
     "catalogue_file": "/f/m.json",
@@ -76,3 +83,20 @@ def test_a_shells_own_file_counts_and_else_the_common_one():
 
 def test_facts_are_filled_in_plain_or_quoted():
     assert fill("x = {{statusline|json}} # {{key}}", FACTS) == 'x = "a \\"b\\" \\\\c" # tandem'
+
+
+def test_a_line_with_a_fact_that_may_be_absent_goes_with_it():
+    text = "a = 1\nb = {{b|json?}}\nc = {{c}}\n"
+
+    assert fill(text, {"b": "x", "c": "2"}) == 'a = 1\nb = "x"\nc = 2\n'
+    assert fill(text, {"c": "2"}) == fill(text, {"b": "", "c": "2"}) == "a = 1\nc = 2\n"
+    with pytest.raises(KeyError):
+        fill(text, {})
+
+
+def test_a_file_that_needs_an_absent_fact_is_left_out():
+    catalogue, config = load_recipe("codex").files
+
+    assert not catalogue.is_wanted({"catalogue": ""})
+    assert catalogue.is_wanted({"catalogue": "{}"})
+    assert config.is_wanted({})

@@ -1,5 +1,7 @@
 """The record of what was changed."""
 
+import os
+
 import pytest
 
 from router.connect.store import Busy, Entry, Record, Store
@@ -57,3 +59,32 @@ def test_an_empty_store_goes_with_the_folders_that_were_made_for_it(tmp_path):
 def test_two_at_once_are_refused(tmp_path):
     with Store(tmp_path).locked(), pytest.raises(Busy, match="another tandem connect is running"), Store(tmp_path).locked():
         pass
+
+
+def modes_in(folder) -> set[str]:
+    return {f"{'d' if place.is_dir() else 'f'}{place.stat().st_mode & 0o777:o}" for place in (folder, *folder.rglob("*"))}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_copies_and_the_record_are_readable_by_their_owner_alone(tmp_path, umask):
+    store = Store(tmp_path / "store")
+    mask = os.umask(umask)
+    try:
+        with store.locked():
+            store.keep_copy("codex", "config.toml", b"key")
+            store.save("codex", Record())
+            found = modes_in(tmp_path / "store")
+    finally:
+        os.umask(mask)
+
+    assert found == {"d700", "f600"}
+
+
+def test_what_an_older_version_left_open_is_closed(tmp_path):
+    store = Store(tmp_path / "store")
+    name = store.keep_copy("codex", "config.toml", b"key")
+    store.path_of("codex", name).chmod(0o644)
+    store.path_of("codex", name).parent.chmod(0o755)
+
+    with store.locked():
+        assert modes_in(tmp_path / "store") == {"d700", "f600"}

@@ -67,7 +67,7 @@ def test_what_a_person_writes_around_ours_stays_and_ours_goes(text, above, below
     put, memo = toml_file.put(text, PIECE)
     joint = "" if not text or text.endswith("\n") else line_end(text)
 
-    assert toml_file.take(above + put + joint + below, memo, frozenset()) == (above + text + joint + below, ())
+    assert toml_file.take(above + put + below, memo, frozenset()) == (above + text + joint + below, ())
 
 
 def test_a_changed_piece_is_not_held():

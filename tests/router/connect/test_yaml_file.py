@@ -76,9 +76,9 @@ def test_entries_come_first_in_their_list_and_taking_them_leaves_the_very_text(t
 def test_what_a_person_writes_around_ours_stays_and_ours_goes(text, piece):
     put, memo = yaml_file.put(text, piece)
     assume(put.startswith(text[:1]))  # ours is not the first: what is written above it then ends a file without a line's end
-    joint = "" if put.endswith("\n") else line_end(text)
+    joint, left = ("" if not whole or whole.endswith("\n") else line_end(text) for whole in (put, text))
 
-    assert yaml_file.take(f"# mine\n{put}{joint}own: 1\n", memo, NONE) == (f"# mine\n{text}{joint}own: 1\n", ())
+    assert yaml_file.take(f"# mine\n{put}{joint}own: 1\n", memo, NONE) == (f"# mine\n{text}{left}own: 1\n", ())
 
 
 ROOT_LIST = {"list": "", "items": "- model_id: tandem\n"}

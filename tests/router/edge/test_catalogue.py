@@ -8,6 +8,8 @@ from router.edge.catalogue import Catalogue
 from router.sense.models import ModelNames
 from tests.tools.values import make_target
 
+ENTRY = {"base_instructions": "Codex's own", "apply_patch_tool_type": "freeform"}
+KNOWN = dict.fromkeys(("auto", "fast", "deep"), ENTRY)
 TARGETS = {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)}
 
 
@@ -55,11 +57,16 @@ def test_a_page_after_the_last_is_empty_and_one_after_an_unknown_name_is_the_fir
 
 
 def test_codex_sees_the_three_tiers_with_what_it_needs(catalogue):
-    by_slug = {entry["slug"]: entry for entry in catalogue.codex()["models"]}
+    by_slug = {entry["slug"]: entry for entry in catalogue.codex(KNOWN)["models"]}
 
     assert set(by_slug) == {"auto", "fast", "deep"}
     assert by_slug["auto"]["context_window"] == 400_000
-    assert [level["effort"] for level in by_slug["fast"]["supported_reasoning_levels"]] == ["low", "medium", "high"]
+    assert {entry["base_instructions"] for entry in by_slug.values()} == {"Codex's own"}
+
+
+def test_codex_is_told_of_no_name_whose_prompt_it_would_lose(catalogue):
+    assert catalogue.codex({}) == {"models": []}
+    assert [entry["slug"] for entry in catalogue.codex({"deep": KNOWN["deep"]})["models"]] == ["deep"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +81,7 @@ def test_codex_sees_the_three_tiers_with_what_it_needs(catalogue):
 def test_codex_is_offered_its_patch_tool_where_every_target_can_call_it(speaks, accepts, kind):
     odd = make_target(speaks=frozenset({speaks}), accepts=frozenset(accepts))
     targets = {**TARGETS, "spark": odd}
-    by_slug = {entry["slug"]: entry for entry in Catalogue(ModelNames({}, tuple(targets)), targets).codex()["models"]}
+    by_slug = {entry["slug"]: entry for entry in Catalogue(ModelNames({}, tuple(targets)), targets).codex(KNOWN)["models"]}
 
     assert (by_slug["fast"]["apply_patch_tool_type"], by_slug["auto"]["apply_patch_tool_type"]) == (kind, kind)
     assert by_slug["deep"]["apply_patch_tool_type"] == "freeform"
@@ -83,7 +90,15 @@ def test_codex_is_offered_its_patch_tool_where_every_target_can_call_it(speaks, 
 def test_codex_is_shown_no_tier_whose_name_was_taken_away():
     catalogue = Catalogue(ModelNames({"fast": None}, tuple(TARGETS)), TARGETS)
 
-    assert [entry["slug"] for entry in catalogue.codex()["models"]] == ["auto", "deep"]
+    assert [entry["slug"] for entry in catalogue.codex(KNOWN)["models"]] == ["auto", "deep"]
+
+
+@pytest.mark.parametrize(
+    ("name", "means"),
+    [("auto", True), ("gpt-9", True), ("fast", False), ("spark", False), ("quick", False), ("nope", False)],
+)
+def test_a_name_means_auto_where_it_leaves_the_choice_to_us(catalogue, name, means):
+    assert catalogue.means_auto(name) is means
 
 
 @pytest.mark.parametrize(("name", "window"), [("auto", 128_000), ("gpt-9", 128_000), ("deep", 400_000), ("sage", 400_000)])
@@ -98,7 +113,7 @@ def test_every_list_names_the_window_of_auto_that_the_config_chose():
 
     assert catalogue.openai()["data"][0]["context_window"] == 128_000
     assert catalogue.anthropic(1)["data"][0]["max_input_tokens"] == 128_000
-    assert catalogue.codex()["models"][0]["context_window"] == 128_000
+    assert catalogue.codex(KNOWN)["models"][0]["context_window"] == 128_000
 
 
 def test_with_deep_alone_its_window_counts_in_any_case():
@@ -113,7 +128,10 @@ def test_codex_is_told_to_compact_while_fast_can_still_take_the_next_turn(window
     names = ModelNames({}, tuple(targets))
 
     by_fast, by_deep = (
-        {entry["slug"]: entry.get("auto_compact_token_limit") for entry in Catalogue(names, targets, tier).codex()["models"]}
+        {
+            entry["slug"]: entry.get("auto_compact_token_limit")
+            for entry in Catalogue(names, targets, tier).codex(KNOWN)["models"]
+        }
         for tier in Tier
     )
 

@@ -1,6 +1,7 @@
 """One turn as one line, at 80 and at 140 columns."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -53,14 +54,32 @@ def test_at_80_columns_the_reason_keeps_some_room():
     lines = draw(80)
 
     assert lines == [
-        "time  client        turn tier  calls  took    in→out   cost why",
-        "11:23 codex 3f2a       1 FAST      2  0.9s  9.9k→140 $0.004 quick edit: rename",
-        "11:24 claude b81c      4 DEEP     17  2m04  84k→6.2k  $0.61 long task: migrate,…",
-        "11:26 codex 3f2a       2 DEEP↑    14   41s   running        moved up at call 12…",
-        "11:26 claude b81c      - fast      1  0.3s   1.0k→12 $0.000 a side request",
-        '11:27 codex 3f2a       - 404                                model "gpt-9" is no…',
+        "time  client        turn tier   took    in→out   cost why",
+        "11:23 codex 3f2a       1 FAST   0.9s  9.9k→140 $0.004 rename",
+        "11:24 claude b81c      4 DEEP   2m04  84k→6.2k  $0.61 migrate, whole codebase",
+        "11:26 codex 3f2a       2 DEEP↑   41s   running        call 12: 2 test runs fail…",
+        "11:26 claude b81c      - fast   0.3s   1.0k→12 $0.000 a side request",
+        '11:27 codex 3f2a       - 404   model "gpt-9" is not in models:',
     ]
     assert max(map(width_of, lines)) == 80
+
+
+@pytest.mark.parametrize(
+    ("why", "shown"),
+    [
+        ("long task: plan, CI, docs", "plan, CI, docs"),
+        ("quick question: how to", "how to"),
+        ("quick turn", "quick turn"),
+        ("unclear; follows the last turn", "follows the last turn"),
+        ('the model name "fast" asks for fast', 'model "fast"'),
+        ("compaction stays with its session on deep", "compaction"),
+    ],
+)
+def test_a_narrow_terminal_shows_what_was_read_and_not_what_the_tier_says(why, shown):
+    turn = replace(QUICK, why=why)
+
+    assert Layout(80, Style()).line(turn, AT).endswith(f" {shown}")
+    assert Layout(140, Style()).line(turn, AT).endswith(f" {why}")
 
 
 @pytest.mark.parametrize("columns", range(1, 200))
@@ -73,7 +92,7 @@ def test_a_terminal_without_unicode_gets_plain_marks():
 
     assert "".join(lines).isascii()
     assert "DEEP^" in lines[3]
-    assert lines[2].endswith("migrate,~")
+    assert lines[3].endswith("runs fail~")
 
 
 def test_side_requests_are_dim_and_refusals_red():

@@ -208,3 +208,26 @@ async def test_a_call_that_waits_for_a_quota_is_shown_as_queued(paper):
 
     await until(lambda: any("running" in line for line in paper.lines()))
     screen.close()
+
+
+async def test_a_refusal_before_admission_is_a_row_and_counts(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+
+    screen.refuse(403, "this router answers to loopback names only")
+    await until(lambda: any("403" in line for line in paper.lines()))
+
+    (row,) = [line for line in paper.lines() if "403" in line]
+    assert row.endswith("this router answers to loopback names only")
+    assert screen.totals.sentence() == "no turns, 1 refused"
+
+
+async def test_a_long_warning_is_broken_between_words():
+    paper = Paper(60)
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+
+    screen.note("08:02:06  warning: config warned  " + "word " * 20)
+    await until(lambda: any("warning" in line for line in paper.lines()))
+
+    assert all(len(line) <= 60 and not line.endswith("wor") for line in paper.lines())

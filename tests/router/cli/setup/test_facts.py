@@ -40,21 +40,54 @@ def test_a_port_that_the_system_picks_needs_the_flag(tmp_path, capsys):
     assert "should be like http://127.0.0.1:4000" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "url", ["http://a b", "http://127.0.0.1:4000\n", 'http://a"', "http://[::1", "http://a:99999", "http://a${B}"]
+)
+def test_an_address_that_cannot_be_one_is_refused(tmp_path, capsys, url):
+    assert read_facts(load(tmp_path), url) is None
+    assert "should be like http://127.0.0.1:4000" in capsys.readouterr().err
+
+
+CODEX = [{"slug": "gpt-9", "visibility": "list", "base_instructions": "Codex's own"}]
+
+
 def test_windows_and_models_are_those_of_the_config(tmp_path):
-    told = read_facts(load(tmp_path), None)
+    told = read_facts(load(tmp_path), None, CODEX)
 
     windows = {model["slug"]: str(model["context_window"]) for model in json.loads(told["catalogue"])["models"]}
     assert windows == {"auto": told["window"], "fast": told["window_fast"], "deep": told["window_deep"]}
+    assert {model["base_instructions"] for model in json.loads(told["catalogue"])["models"]} == {"Codex's own"}
+
+
+def test_without_codexs_own_entries_there_is_no_catalogue(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    assert read_facts(load(tmp_path), None)["catalogue"] == ""
 
 
 async def test_a_router_that_runs_is_asked_for_its_own(start, tmp_path):
     tandem = await start(SIMULATED.replace("window_tokens: 400000", "window_tokens: 300000"))
 
-    told = await asyncio.to_thread(read_facts, load(tmp_path), tandem.url)
+    told = await asyncio.to_thread(read_facts, load(tmp_path), tandem.url, CODEX)
 
     served = {model["slug"]: model["context_window"] for model in json.loads(told["catalogue"])["models"]}
-    assert served["deep"] == max(plan.target.window_tokens for plan in tandem.loaded.targets if plan.target.tier == "deep")
+    windows = [plan.target.window_tokens for plan in tandem.loaded.targets if plan.target.tier == "deep"]
+    assert (int(told["window_deep"]), served["auto"]) == (max(windows), max(windows))
     assert await asyncio.to_thread(is_listening, tandem.url)
+
+
+def test_claude_code_is_told_which_of_its_models_are_behind_ours(tmp_path):
+    target = "{name: %s, adapter: anthropic_http, base_url: http://127.0.0.1:1, model: %s}"
+    config = "tiers:\n  fast: {targets: [%s]}\n  deep: {targets: [%s]}\n"
+
+    def told(fast: str, deep: str) -> str:
+        text = config % (target % ("quick", fast), target % ("slow", deep))
+        return read_facts(check_config(text, "test", tmp_path, known_names()), None)["claude_models"]
+
+    both = {"claude-opus-5-5": "auto", "claude-opus-5-5[1m]": "deep"}
+    assert json.loads(told("claude-haiku-5-5", "claude-opus-5-5")) == {**both, "claude-haiku-5-5": "fast"}
+    assert json.loads(told("quick-model", "claude-opus-5-5")) == both
+    assert told("claude-haiku-5-5", "other") == ""
 
 
 def test_where_no_router_answers_the_config_counts_and_that_is_said(tmp_path, capsys):
@@ -78,3 +111,22 @@ def test_the_status_line_is_asked_for_with_the_address_and_the_ledger(tmp_path):
 
     assert "statusline --url http://127.0.0.1:4000 --ledger" in told
     assert told.endswith("test.db")
+
+
+@pytest.mark.parametrize(
+    ("model", "auto", "temperature", "copilot"),
+    [
+        ("gpt-5.5", "gpt-5.5", "false", ("openai", "responses", "/v1")),
+        ("claude-opus-5-5", "claude-opus-5-5", "true", ("anthropic", "responses", "")),
+        ("qwen3-coder", "auto", "true", ("openai", "responses", "/v1")),
+        ("fast", "auto", "true", ("openai", "responses", "/v1")),
+    ],
+)
+def test_auto_has_the_name_of_the_model_behind_it_where_the_router_understands_it(tmp_path, model, auto, temperature, copilot):
+    target = f"adapter: openai_http, dialect: responses, base_url: http://127.0.0.1:1/v1, model: {model}"
+    config = f"tiers: {{fast: {{targets: [{{name: quick, {target}}}]}}, deep: {{targets: [{{name: slow, {target}}}]}}}}\n"
+
+    told = read_facts(check_config(config, "test", tmp_path, known_names()), None)
+
+    assert (told["auto"], told["aider_temperature"]) == (auto, temperature)
+    assert (told["copilot_type"], told["copilot_wire"], told["copilot_path"]) == copilot

@@ -23,17 +23,17 @@ from tests.tools.running import two_targets
 
 
 def test_a_finding_is_a_line_with_its_hint_below(capsys):
-    say_findings([Finding("port", "mend", "taken", "use another"), Finding("x", "good", "fine")])
+    say_findings([Finding("port", "fix", "taken", "use another"), Finding("x", "ok", "fine")])
 
-    assert capsys.readouterr().out == "mend  port       taken\n                 hint: use another\ngood  x          fine\n"
-    assert as_json([Finding("x", "good", "fine")]) == [{"about": "x", "state": "good", "text": "fine", "hint": ""}]
+    assert capsys.readouterr().out == "fix   port       taken\n                 hint: use another\nok    x          fine\n"
+    assert as_json([Finding("x", "ok", "fine")]) == [{"about": "x", "state": "ok", "text": "fine", "hint": ""}]
 
 
 def test_a_ledger_that_can_be_written_is_good_whether_it_is_there_or_not(tmp_path):
-    assert look_at_ledger(tmp_path / "new" / "t.db")[0].state == "good"
+    assert look_at_ledger(tmp_path / "new" / "t.db")[0].state == "ok"
     assert not (tmp_path / "new").exists()
     sqlite3.connect(tmp_path / "old.db").close()
-    assert look_at_ledger(tmp_path / "old.db")[0].state == "good"
+    assert look_at_ledger(tmp_path / "old.db")[0].state == "ok"
 
 
 def test_a_ledger_that_cannot_be_written_is_to_be_mended_with_its_whole_path(tmp_path):
@@ -43,7 +43,7 @@ def test_a_ledger_that_cannot_be_written_is_to_be_mended_with_its_whole_path(tmp
     (no_database,) = look_at_ledger(tmp_path / "text.db")
     (nowhere,) = look_at_ledger(findings.Path("/proc/nowhere/t.db"))
 
-    assert [found.state for found in (below_file, no_database, nowhere)] == ["mend"] * 3
+    assert [found.state for found in (below_file, no_database, nowhere)] == ["fix"] * 3
     assert str(tmp_path / "file" / "t.db") in below_file.text
     assert "is not a folder" in below_file.text
     assert "not a database" in no_database.text
@@ -51,7 +51,7 @@ def test_a_ledger_that_cannot_be_written_is_to_be_mended_with_its_whole_path(tmp
     assert "--ledger off" in nowhere.hint
 
 
-@pytest.mark.parametrize(("free", "state"), [(1 << 20, "mend"), (100 << 20, "note"), (10 << 30, "good")])
+@pytest.mark.parametrize(("free", "state"), [(1 << 20, "fix"), (100 << 20, "note"), (10 << 30, "ok")])
 def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
 
@@ -71,16 +71,16 @@ def test_a_port_is_free_taken_by_a_stranger_or_by_tandem():
         taken = look_at_port("127.0.0.1", port)
     free = look_at_port("127.0.0.1", port)
 
-    assert (taken.state, free.state) == ("mend", "good")
+    assert (taken.state, free.state) == ("fix", "ok")
     assert "serve --port" in taken.hint
     assert "is free" in free.text
-    assert look_at_port("0.0.0.0", 1).state == "mend"
+    assert look_at_port("0.0.0.0", 1).state == "fix"
 
 
 async def test_a_router_that_runs_already_is_recognised(simulated):
     found = await asyncio.to_thread(look_at_port, "127.0.0.1", simulated.port)
 
-    assert found == Finding("port", "good", f"127.0.0.1:{simulated.port}: a Tandem router is running there")
+    assert found == Finding("port", "ok", f"127.0.0.1:{simulated.port}: a Tandem router is running there")
 
 
 def test_a_key_is_told_by_where_it_comes_from(tmp_path, monkeypatch):
@@ -111,7 +111,7 @@ def test_clients_that_do_not_point_here_come_with_the_command_that_makes_them(tm
 
     assert [(finding.state, finding.text, finding.hint) for finding in found] == [
         ("note", "Claude Code does not point here", "tandem connect claude-code"),
-        ("good", "Codex CLI points here, by settings of your own", ""),
+        ("ok", "Codex CLI points here, by settings of your own", ""),
     ]
 
 
@@ -128,16 +128,16 @@ def test_the_interpreter_and_the_tokenizer_are_told(monkeypatch):
     monkeypatch.setattr(findings.sysconfig, "get_config_var", lambda _: "--with-pydebug")
     assert findings.look_at_python().state == "note"
     monkeypatch.setattr(findings.sysconfig, "get_config_var", lambda _: "'--enable-optimizations'")
-    assert findings.look_at_python().state == "good"
+    assert findings.look_at_python().state == "ok"
 
 
 def test_a_long_hint_is_broken_between_words_on_a_narrow_terminal(monkeypatch, capsys):
     monkeypatch.setattr(findings, "columns_here", lambda: 60)
 
-    say_findings([Finding("port", "mend", "127.0.0.1:4000 is taken", "start with another one, as in tandem serve --port 4001")])
+    say_findings([Finding("port", "fix", "127.0.0.1:4000 is taken", "start with another one, as in tandem serve --port 4001")])
 
     assert capsys.readouterr().out.splitlines() == [
-        "mend  port       127.0.0.1:4000 is taken",
+        "fix   port       127.0.0.1:4000 is taken",
         "                 hint: start with another one, as in tandem",
         "                 serve --port 4001",
     ]

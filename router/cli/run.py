@@ -1,0 +1,191 @@
+"""`tandem run`: a router for as long as one command runs, as a job of CI or a script needs it."""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from router.cli.address import url_of
+from router.cli.common import add_config_argument, load_or_report, say
+from router.cli.setup.codex import ask_codex
+from router.cli.setup.facts import read_facts
+from router.config.load import LoadedConfig
+from router.connect import KEY
+from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
+from router.connect.run import point
+from router.edge.server import CannotListen, Server, bind
+from router.edge.server import run as run_loop
+from router.screen.screen import Screen
+from router.screen.text import Style
+from router.stores.sqlite.files import StoreUnusable, StoreUnwritable
+from router.telemetry import events
+from router.telemetry.tasks import spawn
+from router.wiring import Built, build_edge, build_house
+
+TAKES_REST = True
+EXAMPLES = (
+    "run -- codex exec 'fix the failing test'",
+    "run --config ci.yaml -- claude -p 'update the changelog'",
+    "run -- ./agents.sh",
+)
+_NOT_FOUND, _NOT_STARTED = 127, 126
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument(
+        "arguments",
+        nargs="*",
+        metavar="-- COMMAND",
+        help="what to run. A client that tandem connect knows is pointed at the router; anything else finds it in"
+        " OPENAI_BASE_URL and ANTHROPIC_BASE_URL. The exit status is the command's",
+    )
+    add_config_argument(parser)
+    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no requests and no responses to disk")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Start a router on a free port, run the command, stop the router and say how it went."""
+    if not arguments.arguments:
+        say("name a command, as in tandem run -- codex exec 'fix the typo'")
+        return 2
+    program = shutil.which(arguments.arguments[0])
+    if program is None:
+        say(f"{arguments.arguments[0]}: command not found")
+        return _NOT_FOUND
+    loaded = load_or_report(arguments.config)
+    if loaded is None:
+        return 2
+    screen = Screen(_Nowhere(), Style("ascii", False))
+    events.set_up_logging(as_json=False, note=say)
+    codes: list[int] = []
+
+    async def main() -> None:
+        codes.append(await _serve_while(loaded, [program, *arguments.arguments[1:]], screen, arguments.ledger == "on"))
+
+    try:
+        run_loop(main)
+    except CannotListen as error:
+        say(str(error))
+        return 2
+    except StoreUnusable as error:
+        say(f"{error}\n  hint: move {loaded.ledger_path} away, or start with --ledger off")
+        return 2
+    say(f"tandem: {screen.totals.sentence()}")
+    return codes[0]
+
+
+class _Nowhere:
+    """Nothing is drawn: the terminal is the command's."""
+
+    is_busy = False
+    size = (80, 24)
+
+    def give(self, text: str) -> None: ...
+    def close(self, text: str) -> None: ...
+
+
+class _QuietServer(Server):
+    """Stops when it is told to. Signals are the command's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen, with_ledger: bool) -> int:
+    with bind(loaded.config.server.host, 0) as listener:
+        built = _build(loaded, screen, with_ledger=with_ledger)
+        server: Server
+        ready = asyncio.Event()
+        admission, app = build_edge(built.house, lambda: not server.should_exit)
+        server = _QuietServer(admission, app, drain_seconds=loaded.config.limits.drain_seconds, on_ready=ready.set)
+        serving = spawn(server.serve(sockets=[listener]), name="serve")
+        try:
+            await ready.wait()
+            built.warm()
+            screen.start(asyncio.get_running_loop())
+            return await _run_pointed(loaded, url_of(*listener.getsockname()[:2]), command)
+        finally:
+            server.should_exit = True
+            await asyncio.gather(serving, return_exceptions=True)
+            await built.close()
+            screen.close()
+
+
+def _build(loaded: LoadedConfig, screen: Screen, *, with_ledger: bool) -> Built:
+    try:
+        return build_house(loaded, with_ledger=with_ledger, watchers=(screen,))
+    except StoreUnwritable as error:
+        say(f"{error.path} cannot be written to ({error.reason}), so no record is kept")
+        return build_house(loaded, with_ledger=False, watchers=(screen,))
+
+
+async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str]) -> int:
+    """Run the command with the router's address in all that it may read."""
+    recipe = _find_recipe(command[0])
+    codex = await asyncio.to_thread(ask_codex) if recipe is not None and recipe.client == "codex" else ()
+    facts = await asyncio.to_thread(read_facts, loaded, url, codex)
+    if facts is None:
+        return 2
+    environment = {**os.environ, **_usual_variables(facts)}
+    with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
+        if recipe is not None:
+            command, added = point(recipe, facts, Path(folder), command)
+            environment |= added
+        return await _run_to_its_end(command, environment)
+
+
+def _find_recipe(program: str) -> Recipe | None:
+    recipes = (load_recipe(client) for client in known_clients())
+    return next((recipe for recipe in recipes if recipe.command and recipe.command == os.path.basename(program)), None)
+
+
+def _usual_variables(facts: Facts) -> dict[str, str]:
+    """What SDKs and most clients read. A key that is set stays: the router asks for none."""
+    keys = {name: os.environ.get(name) or KEY for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")}
+    return {
+        "OPENAI_BASE_URL": facts["base"],
+        "OPENAI_API_BASE": facts["base"],
+        "ANTHROPIC_BASE_URL": facts["url"],
+        "TANDEM_URL": facts["url"],
+        **keys,
+    }
+
+
+async def _run_to_its_end(command: list[str], environment: Mapping[str, str]) -> int:
+    """The command's exit status, as a shell would report it. Ctrl-C reaches it by itself; a stop is passed on to it."""
+    loop, started, early = asyncio.get_running_loop(), asyncio.Event(), list[int]()
+    process: asyncio.subprocess.Process
+
+    def pass_on(number: int) -> None:
+        if not started.is_set():
+            early.append(number)
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    # Before it starts: a signal that comes in between would end us, and leave the command behind.
+    loop.add_signal_handler(signal.SIGINT, lambda: None)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, pass_on, number)
+    try:
+        process = await asyncio.create_subprocess_exec(*command, env=environment)
+        started.set()
+        for missed in early:
+            pass_on(missed)
+        code = await process.wait()
+    except OSError as error:
+        say(f"{command[0]}: {error.strerror or error}")
+        return _NOT_STARTED
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+    sys.stdout.flush()
+    return 128 - code if code < 0 else code

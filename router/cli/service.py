@@ -1,0 +1,126 @@
+"""`tandem service`: the router as a service of the person's own, by systemd on Linux and launchd on macOS."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from router.cli.address import is_tandem, url_of
+from router.cli.common import add_config_argument, command_name, load_or_report, say
+from router.cli.setup.facts import own_command
+from router.cli.setup.service_file import Service, find_manager
+from router.config.load import LoadedConfig, find_config
+
+EXAMPLES = ("service install", "service install --config work.yaml", "service status", "service remove")
+_RUN_SECONDS = 60.0
+_ANSWER_SECONDS = 1.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    parser.add_argument("action", choices=("install", "status", "remove"), help="what to do")
+    add_config_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Install, look at or remove the service."""
+    service = find_manager(sys.platform, Path.home())
+    if service is None:
+        say("neither systemd nor launchd is here\n  hint: have tandem serve started by what your system has")
+        return 2
+    if arguments.action == "remove":
+        return _remove(service)
+    loaded = load_or_report(arguments.config)
+    if loaded is None:
+        return 2
+    if arguments.action == "status":
+        return _say_status(service, loaded)
+    return install(service, loaded, arguments.config)
+
+
+def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
+    """Write the service's file and start it."""
+    if service.path.exists() and not service.is_ours():
+        say(f"{service.path} was not written by tandem service, and was not changed\n  hint: remove it, or change it by hand")
+        return 1
+    found = find_config(config)
+    command = [*own_command(), "serve", "--log", "json", *(["--config", str(found.absolute())] if found is not None else [])]
+    service.path.parent.mkdir(parents=True, exist_ok=True)
+    service.path.write_text(service.write(command, loaded.folder.absolute()), encoding="utf-8")
+    service.path.chmod(0o644)
+    say(f"wrote {service.path}")
+    for name in _keys_of_the_shell(loaded):
+        say(f"  note: {name} is set in this shell alone; write it into {loaded.folder.absolute() / '.env'} for the service")
+    for step in service.start:
+        if problem := _run(step):
+            say(f"it could not be started: {problem}\n  hint: {' '.join(step)}")
+            return 1
+    say(f"the router starts now and with every login. To look at it: {command_name()} service status; {service.logs}")
+    return 0
+
+
+def _keys_of_the_shell(loaded: LoadedConfig) -> list[str]:
+    """Variables with keys that a service does not see."""
+    keys = dict.fromkeys(plan.endpoint.api_key for plan in loaded.targets if plan.endpoint.api_key is not None)
+    return [str(key).removeprefix("env:") for key in keys if key.is_reference and not key.is_from_file]
+
+
+def _say_status(service: Service, loaded: LoadedConfig) -> int:
+    """0: the service is there and a router answers."""
+    server = loaded.config.server
+    url = url_of(server.host, server.port)
+    answers = is_tandem(url, _ANSWER_SECONDS)
+    if not service.path.exists():
+        print(f"not installed ({service.path})")
+    else:
+        print(f"installed: {service.path}")
+        print(f"state: {_read(service.state) or 'unknown'}")
+    print(f"router: {'answers' if answers else 'does not answer'} at {url}")
+    if not service.path.exists():
+        say(f"  hint: {command_name()} service install")
+    elif not answers:
+        say(f"  hint: {service.logs}")
+    return 0 if answers and service.path.exists() else 1
+
+
+def _remove(service: Service) -> int:
+    if not service.path.exists():
+        say(f"there is no service ({service.path})")
+        return 0
+    if not service.is_ours():
+        say(f"{service.path} was not written by tandem service, and stays")
+        return 1
+    for step in service.stop:
+        _run(step)
+    service.path.unlink()
+    for step in service.after_removal:
+        _run(step)
+    say(f"removed {service.path}; the router is stopped")
+    return 0
+
+
+def _run(command: tuple[str, ...]) -> str:
+    """Run a step; answers what went wrong, or nothing."""
+    try:
+        done = subprocess.run(  # noqa: S603  the system's own
+            command, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return "" if done.returncode == 0 else (done.stderr or done.stdout).strip() or f"status {done.returncode}"
+
+
+def _read(command: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603  the system's own
+            command, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return next(iter(done.stdout.strip().splitlines()), "")
+
+
+def is_offered() -> bool:
+    """Whether a service can be installed here, and is not."""
+    service = find_manager(sys.platform, Path.home())
+    return service is not None and not service.path.exists()
