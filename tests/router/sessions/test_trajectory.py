@@ -153,3 +153,12 @@ def test_all_calls_of_a_turn_are_counted_and_the_last_of_them_looked_at():
 @pytest.mark.parametrize(("name", "edits"), [("Edit", True), ("apply_patch", True), ("Read", False), ("exec_command", False)])
 def test_tools_that_change_files_are_known_by_their_names(name, edits):
     assert is_edit(name) == edits
+
+
+@pytest.mark.parametrize("levels", [200, 300, 900])
+def test_arguments_of_any_depth_are_read(levels):
+    nested: dict = {}
+    for _ in range(levels):
+        nested = {"x": nested}
+
+    assert loop(("shell", nested, "Process exited with code 2")).failures == 1
