@@ -32,6 +32,8 @@ class Plan:
     deadline_seconds: float
     keeps_text: bool = False
     heeds_lines: bool = True
+    takes_callers_keys: bool = False
+    """Whether a target is asked with the key that a caller brings: then each key is a caller of its own."""
     adviser: Adviser | None = None
     """Who gives a second opinion, where the config names one."""
 

@@ -185,6 +185,7 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], flo
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
         heeds_lines=config.in_band_line,
+        takes_callers_keys=any(target.takes_callers_key for target in targets.values()),
         adviser=_find_adviser(config, reachable, rules),
     )
 

@@ -114,6 +114,7 @@ class FakePlan:
     models: ModelNames = field(default_factory=lambda: ModelNames({"quick": "spark"}, ("spark", "sage")))
     targets: dict = field(default_factory=lambda: {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)})
     dispatcher: FakeDispatcher = field(default_factory=FakeDispatcher)
+    takes_callers_keys: bool = False
 
 
 class FakeEntries:

@@ -282,13 +282,13 @@ class CreateConnection(asyncio.Protocol):
         assert head is not None
         assert head.route is not None
         try:
-            caller = admission.admit_socket(head)
+            admission.admit_socket(head)
         except TandemError as error:
             self._reject(error)
             return
         self._connections.discard(self)
         self._deadline.cancel()
-        socket = SocketConnection(admission, self._connections, head.route, head.headers, caller, admission.release_socket)
+        socket = SocketConnection(admission, self._connections, head.route, head.headers, admission.release_socket)
         self._transport.set_protocol(socket)
         socket.connection_made(self._transport)
         socket.data_received(self._reader.take_buffer())

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
-from router.contract.caller import Caller
 from router.contract.errors import SocketTooOld
 from router.edge.admission import Admission
 from router.edge.http.deadline import DeadlineTimer
@@ -41,7 +40,6 @@ class SocketConnection(asyncio.Protocol):
         connections: set[asyncio.Protocol],
         route: Route,
         headers: Mapping[str, str],
-        caller: Caller,
         on_close: Callable[[], None],
     ) -> None:
         self._admission, self._connections, self._on_close = admission, connections, on_close
@@ -51,7 +49,7 @@ class SocketConnection(asyncio.Protocol):
         self._early: list[bytes] = []
         """What came before the library was loaded."""
         self._incoming = Incoming(self._loop, lambda: admission.limits, self._receive, self._flush)
-        self._lanes = Lanes(self, admission, route, headers, caller, SocketResponses(admission.responses), self._check_leave)
+        self._lanes = Lanes(self, admission, route, headers, SocketResponses(admission.responses), self._check_leave)
         self._timer, self._reading = DeadlineTimer(self._loop), DeadlineTimer(self._loop)
         self._began = self._last_message = self._loop.time()
         self._silent_pings = 0

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 import orjson
 from msgspec import Struct, field
 
-from router.contract.caller import Caller
 from router.contract.errors import Interrupted, TandemError, TooManyLanes, Unavailable
 from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.contract.facts import AttemptOpened, Read
@@ -57,12 +56,11 @@ class Lanes:
         admission: Admission,
         route: Route,
         handshake: Mapping[str, str],
-        caller: Caller,
         responses: SocketResponses,
         on_idle: Callable[[], None],
     ) -> None:
         self._socket, self._admission, self._route = socket, admission, route
-        self._handshake, self._caller, self._responses = handshake, caller, responses
+        self._handshake, self._responses = handshake, responses
         self._on_idle = on_idle
         self._loop = asyncio.get_running_loop()
         self._lanes: dict[str, _Lane] = {}
@@ -213,7 +211,8 @@ class Lanes:
         self._running += 1
         lane.running = running = _Running(create, FrameSink(self._socket, request_id, create.lane))
         route, headers = self._route, headers_of(self._handshake, create.body)
-        arrival = Arrival(request_id, route.dialect, route.operation, headers, create.raw, self._caller, self._responses)
+        caller = self._admission.identify(headers, route.dialect)  # the metadata of a request may bring another key
+        arrival = Arrival(request_id, route.dialect, route.operation, headers, create.raw, caller, self._responses)
         running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
         if task is None:
             self._loop.call_soon(self._ended, lane)

@@ -33,14 +33,15 @@ class SocketResponses:
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
         """A response of this socket or, by its caller, of any."""
         own = self._own.get(response_id)
-        if own is None:
+        if own is None or own.caller != caller:
             return await self._shared.find(response_id, caller)
         self._own.move_to_end(response_id)
         return own
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
         """Delete it here and everywhere."""
-        was_own = self._drop(response_id)
+        own = self._own.get(response_id)
+        was_own = own is not None and own.caller == caller and self._drop(response_id)
         return await self._shared.forget(response_id, caller) or was_own
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:

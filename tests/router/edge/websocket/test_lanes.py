@@ -3,7 +3,6 @@
 import asyncio
 import json
 
-from router.contract.caller import LOCAL
 from router.contract.exchange import CancelReason
 from router.edge.admission import Admission
 from router.edge.routes import ROUTES
@@ -26,7 +25,7 @@ def make(serve=wait_for_ever, **limits):
     socket, road, idle = Socket(), FakeRoad(serve, **limits), []
     admission = Admission(road)
     responses = SocketResponses(MemoryResponses())
-    lanes = Lanes(socket, admission, ROUTES["/v1/responses"], {}, LOCAL, responses, lambda: idle.append(1))
+    lanes = Lanes(socket, admission, ROUTES["/v1/responses"], {}, responses, lambda: idle.append(1))
     return lanes, socket, road, admission
 
 
