@@ -5,6 +5,7 @@ import pytest
 
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
 from router.contract.words import Dialect
+from router.dialects import json_body
 from router.dialects.json_body import locate, parse_body, parse_request
 from tests.tools.work import cost_ratio
 
@@ -136,3 +137,18 @@ def test_a_field_that_matters_is_refused_when_it_comes_twice(raw, name):
 )
 def test_a_field_that_comes_again_inside_another_is_fine(raw):
     assert parse_request(raw.encode(), Dialect.CHAT)[0] == json.loads(raw)
+
+
+@pytest.mark.parametrize("value", ["[]", "1", '{"role":"user","content":"y"}'])
+def test_a_body_of_millions_of_values_is_refused_before_it_is_parsed(value, monkeypatch):
+    crowded = '{"model":"a","messages":[' + ",".join([value] * 1_300_000) + "]}"
+    monkeypatch.setattr(json_body, "parse_grown", None)
+
+    with pytest.raises(BadRequest, match="too many values"):
+        parse_request(crowded.encode(), Dialect.CHAT)
+
+
+def test_a_large_body_of_few_values_is_parsed():
+    raw = json.dumps({"model": "a", "messages": [{"role": "user", "content": "x" * (4 << 20)}]}).encode()
+
+    assert parse_request(raw, Dialect.CHAT)[0] == json.loads(raw)
