@@ -180,8 +180,10 @@ class CreateConnection(asyncio.Protocol):
     def _served(self, _: "asyncio.Task[None] | None" = None) -> None:
         self._holds_slot = False
         self._admission.release()
-        sink, self._sink, self._exchange = self._sink, None, None
+        exchange, sink, self._sink, self._exchange = self._exchange, self._sink, None, None
         assert sink is not None
+        if exchange is not None and exchange.cancelled is not None:
+            exchange.let_go()
         if not sink.has_ended or sink.closes or self._is_stopping or self._transport.is_closing():
             self._close()
         elif not self.is_paused:

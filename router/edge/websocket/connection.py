@@ -15,6 +15,7 @@ from router.edge.websocket.incoming import Incoming
 from router.edge.websocket.lanes import Lanes
 from router.edge.websocket.messages import Message, refusal_frame
 from router.stores.memory.socket_responses import SocketResponses
+from router.telemetry.memory import give_back_later
 from router.telemetry.tasks import spawn
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class SocketConnection(asyncio.Protocol):
         self._incoming.close()
         self._is_open = False
         self._lanes.close()
+        if self.is_paused or self._holds_back:
+            give_back_later(self._loop)  # what such callers left unread is much, and free now
         self._protocol = None  # not left to the collector, which runs seldom: it holds two windows for compression
         self._on_close()
 

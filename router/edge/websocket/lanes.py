@@ -113,7 +113,9 @@ class Lanes:
             running = lane.running
             if running is not None and running.exchange is not None and not running.sink.is_over:
                 running.exchange.cancel(CancelReason.CALLER_LEFT)
+                running.sink.close()
         self._waiting = self._waiting_bytes = 0
+        self._responses.clear()
 
     def _enqueue(self, create: Create) -> None:
         lane = self._lanes.get(create.lane)
@@ -253,7 +255,9 @@ class Lanes:
     def _ended(self, lane: _Lane) -> None:
         self._admission.release()
         self._running -= 1
-        lane.running = None
+        running, lane.running = lane.running, None
+        if running is not None and running.exchange is not None:
+            running.exchange.let_go()
         if self._is_closed:
             return
         self._advance()

@@ -91,6 +91,11 @@ class FrameSink(Struct, eq=False):
             self._socket.send([refusal_frame(error, self._request_id, self.lane)])
         self.is_over, self._flow = True, None
 
+    def close(self) -> None:
+        """The caller left: let go of what was kept for it, and of the target."""
+        self.is_over, self._flow, self._said, self._rest = True, None, Said(), b""
+        self._pieces.clear()
+
     def set_backpressure(self, *, is_paused: bool) -> None:
         """Pause the target while the caller reads more slowly than it writes."""
         if self._flow is not None:

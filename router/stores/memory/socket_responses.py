@@ -48,10 +48,14 @@ class SocketResponses:
         """On a socket nobody else is asked for a response that is not here: a client sends its whole history then."""
         return True
 
-    async def close(self) -> None:
-        """Forget all of them."""
+    def clear(self) -> None:
+        """Forget all of this socket's own."""
         self._own.clear()
         self._bytes = 0
+
+    async def close(self) -> None:
+        """Forget all of them."""
+        self.clear()
 
     def _drop(self, response_id: str) -> bool:
         dropped = self._own.pop(response_id, None)
