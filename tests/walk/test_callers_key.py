@@ -6,6 +6,8 @@ import pytest
 
 from tests.tools.http import call, chat
 from tests.tools.running import two_targets
+from tests.tools.sockets import open_socket
+from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_ANSWER, answer_json
 
 CANARY = "canary-key-of-the-caller"
@@ -136,3 +138,19 @@ async def test_an_idempotency_key_of_one_key_replays_nothing_to_another(shared, 
 
     assert "x-tandem-replayed" not in other.headers
     assert len(upstream.seen) == 2
+
+
+async def test_on_a_socket_the_key_of_a_request_counts_and_not_that_of_the_handshake(start, upstream):
+    upstream.scripts = [speak("chat", Speech("hi"))]
+    extra = "api_key: caller,"
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, fast_extra=extra, deep_extra=extra))
+    async with open_socket(tandem.port, authorization="Bearer key-of-a") as socket:
+        first = await socket.ask("hi")
+        other = {"x-tandem-upstream-key": "key-of-b"}
+        await socket.say("go on", previous_response_id=first["id"], client_metadata=other)
+        refused = await socket.answer()
+        await socket.say("go on", previous_response_id=first["id"])
+        own = await socket.answer()
+
+    assert (refused["type"], refused["error"]["code"]) == ("error", "previous_response_not_found")
+    assert own["type"] == "response.completed"

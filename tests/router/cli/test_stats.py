@@ -64,7 +64,9 @@ def test_json_holds_the_same(ledger, capsys):
 def test_by_caller_is_one_table(here, capsys):
     (here / "config.yaml").write_text(SIMULATED)
     callers = ("local", "key-1", "key-1")
-    write_ledger(here / "test.db", *(turn(str(number), Tier.FAST, 1.0, 0.5, caller=Caller(who)) for number, who in enumerate(callers)))
+    write_ledger(
+        here / "test.db", *(turn(str(number), Tier.FAST, 1.0, 0.5, caller=Caller(who)) for number, who in enumerate(callers))
+    )
 
     assert main(["stats", "--by", "caller"]) == 0
 
