@@ -28,7 +28,8 @@ OVERRIDES = {
     "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
     "Without a session id it holds while the answer to this request is in the history.",
     "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
-    "x-tandem-supersede": "A name. A newer request of the session with the same one takes the place of this one.",
+    "x-tandem-supersede": "A name. A newer request of the session with the same one takes the place of this one. "
+    "It has no effect in a session that the client does not name, nor between requests with different credentials.",
     "x-tandem-max-wait": "Seconds. A target with a longer wait or queue is ruled out for this request, and a stream that has "
     "not begun by then moves on to another target.",
     "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request, or "

@@ -35,6 +35,8 @@ class Plan:
     heeds_lines: bool = True
     window_of_auto: Tier = Tier.DEEP
     """Whose window the model lists name for `auto`."""
+    takes_callers_keys: bool = False
+    """Whether a target is asked with the key that a caller brings: then each key is a caller of its own."""
     adviser: Adviser | None = None
     """Who gives a second opinion, where the config names one."""
 

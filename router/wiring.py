@@ -187,6 +187,7 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], flo
         keeps_text=config.ledger.keep_text,
         heeds_lines=config.in_band_line,
         window_of_auto=config.window_of_auto,
+        takes_callers_keys=any(target.takes_callers_key for target in targets.values()),
         adviser=_find_adviser(config, reachable, rules),
     )
 

@@ -98,3 +98,15 @@ def test_the_readme_names_every_override_and_both_commands():
     assert "make test" in readme
     for name in generate.OVERRIDES:
         assert name in readme
+
+
+def test_every_environment_variable_that_is_read_is_documented():
+    told = (ROOT / "docs/reference/environment.md").read_text()
+    read = re.compile(r"environ(?:ment)?(?:\.get\(|\[)\"([A-Za-z_]+)\"|\$\{([A-Z_]+):-~|_below_home\(\"([A-Z_]+)\"")
+    files = [
+        path for folder in ("router", "adapters") for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".toml")
+    ]
+    names = {name for path in files for found in read.findall(path.read_text()) for name in found if name}
+
+    assert {"TANDEM_CONFIG", "NO_PROXY", "XDG_STATE_HOME", "CODEX_HOME"} <= names
+    assert {name for name in names if f"`{name}`" not in told} == set()

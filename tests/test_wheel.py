@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -35,6 +36,28 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     assert names == {str(path.relative_to(ROOT)) for path in files} - {"router/cli/command.py"} | moved
     assert {"router/stores/sqlite/migrations/ledger/0001.sql", "policies/learned.weights"} <= names
     assert not [name for name in names if "test" in Path(name).name]
+
+
+def test_the_wheel_says_that_its_packages_are_typed(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+
+    assert {"router/py.typed", "policies/py.typed", "adapters/py.typed"} <= names
+
+
+def test_a_key_that_lies_in_a_package_is_not_shipped(tmp_path):
+    for name in ("router", "policies", "adapters", "config.yaml", "pyproject.toml", "README.md", "LICENSE"):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, tmp_path / name)
+    (tmp_path / "router" / "x.pem").write_text("secret")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+    names = zipfile.ZipFile(next((tmp_path / "dist").glob("*.whl"))).namelist()
+
+    assert "router/house.py" in names
+    assert not [name for name in names if name.endswith(".pem")]
 
 
 def test_what_training_needs_is_an_extra_that_nobody_else_must_install(wheel):

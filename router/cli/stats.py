@@ -24,6 +24,7 @@ _NOTE = (
 EXAMPLES = (
     "stats",
     "stats --since 2026-11-01 --markdown",
+    "stats --by caller",
 )
 
 
@@ -70,6 +71,7 @@ class Stats:
     by_day: dict[str, Group]
     by_client: dict[str, Group]
     by_tier: dict[str, Group]
+    by_caller: dict[str, Group]
     total: Group
     was: Side
     deep: Side
@@ -85,6 +87,11 @@ class Stats:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_looking_arguments(parser)
+    parser.add_argument(
+        "--by",
+        choices=("day", "client", "tier", "caller"),
+        help="print the table of one of these alone; callers are those who bring their own keys (`api_key: caller`)",
+    )
     add_assumption_arguments(parser)
 
 
@@ -96,6 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
     stats = sum_up(sums, read_assumptions(arguments))
     if arguments.json:
         print_json(_as_json(stats))
+    elif arguments.by is not None:
+        print("\n".join(_by_one(stats, arguments.by, style_here(), is_markdown=arguments.markdown)))
     else:
         print("\n".join(_readable(stats, style_here(), is_markdown=arguments.markdown)))
     return 0
@@ -130,6 +139,7 @@ def sum_up(sums: Sums, assumed: Assumptions) -> Stats:
         by_day=_group(served, lambda row: row.day),
         by_client=_group(served, lambda row: row.client or "unknown"),
         by_tier=_group(served, lambda row: row.tier or ""),
+        by_caller=_group(served, lambda row: row.caller),
         total=_group(served, lambda _: "total").get("total", Group()),
         was=as_it_was(tiers, assumed),
         deep=all_deep(tiers),
@@ -147,6 +157,12 @@ def _group(rows: Iterable[CallSums], key: Callable[[CallSums], str]) -> dict[str
     for row in rows:
         groups.setdefault(key(row), Group()).add(row)
     return dict(sorted(groups.items()))
+
+
+def _by_one(stats: Stats, title: str, style: Style, *, is_markdown: bool) -> Iterable[str]:
+    groups: dict[str, Group] = getattr(stats, f"by_{title}")
+    titles, rows = (title, *_TITLES), [[name, *group.cells()] for name, group in groups.items()]
+    return write_markdown(titles, rows) if is_markdown else write_table(titles, rows, style)
 
 
 def _readable(stats: Stats, style: Style, *, is_markdown: bool) -> list[str]:
@@ -195,6 +211,7 @@ def _as_json(stats: Stats) -> object:
         "by_tier": groups(stats.by_tier),
         "by_client": groups(stats.by_client),
         "by_day": groups(stats.by_day),
+        "by_caller": groups(stats.by_caller),
         "estimates": {
             "compared_turns": stats.compared,
             "assumed": stats.assumed.as_json(),

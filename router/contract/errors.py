@@ -204,7 +204,7 @@ class BodyTimeout(RequestError):
 
 
 class IdempotencyMismatch(RequestError):
-    """The `Idempotency-Key` was sent with another request: another body, route or override. Use a new key."""
+    """The `Idempotency-Key` was sent with another request: another body, route, session or override. Use a new key."""
 
     status = 409
     code = "idempotency_mismatch"

@@ -144,6 +144,10 @@ class Exchange(Struct, eq=False):
         if self.cancelled is not None:
             task.cancel()
 
+    def let_go(self) -> None:
+        """It is over. A task that was cancelled holds all that it worked on, this exchange too, until the collector comes."""
+        self.task = None
+
     def cancel(self, reason: CancelReason) -> None:
         """Cut the exchange off. The first reason counts."""
         if self.cancelled is None:

@@ -136,7 +136,8 @@ class TargetStatus(NamedTuple):
 
     `closed_seconds` is how much longer it asked to be left alone, by a refusal that named a time, or by how much its wait is
     longer than the config allows (`is_over_max_wait`, for which nobody is refused). `wait_because` says what the wait is for,
-    where that is not a queue, and `is_resting` that it is a rest of our own making, for which nobody named a time.
+    where that is not a queue, and `is_resting` that it is a rest of our own making, for which nobody named a time. `may_probe`
+    says that a request which nothing else can serve may go there while it is closed, to find out.
     """
 
     target: Target
@@ -150,6 +151,7 @@ class TargetStatus(NamedTuple):
     is_over_max_wait: bool = False
     failures: Mapping[str, FailureRates] = NOTHING_LEARNED
     """Of a fast target: how often a deep target, by its name, has to do its work again. Empty until something is known."""
+    may_probe: bool = False
 
     def with_wait(self, seconds: float, because: str = "", *, is_resting: bool = False) -> "TargetStatus":
         """The same with this wait.

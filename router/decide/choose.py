@@ -56,7 +56,7 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     if any(map(_closed_seconds, signals.statuses.values())):
         opinions = without_closed(opinions, signals)
         if not rules.spill_over and not opinions.insists:
-            _keep_to_tier(rules, request, signals, opinions)
+            opinions = _keep_to_tier(rules, request, signals, opinions)
     ruled_out, spared = _NOTHING_RULED_OUT, ""
     if opinions.ruled_out:
         opinions, spared = spare(opinions, request, signals)
@@ -86,8 +86,11 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     )
 
 
-def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, opinions: Opinions) -> None:
-    """Where work may not spill over: refuse what would go to the other tier only because its own asked to be left alone."""
+def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, opinions: Opinions) -> Opinions:
+    """Where work may not spill over: refuse what would go to the other tier only because its own asked to be left alone.
+
+    Once a minute a request goes there all the same: what a target says of its wait may be wrong.
+    """
     opened = {
         name: status if status.is_over_max_wait else status._replace(closed_seconds=0.0)
         for name, status in signals.statuses.items()
@@ -97,6 +100,10 @@ def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, opinions
     ruled_out = _fold_rule_outs(opinions)
     if all(name in ruled_out and not ruled_out[name].yields for name in own):
         raise _refusal(request, signals, ruled_out, own, None)
+    if all(name in ruled_out for name in own):
+        probed = {name for name in own if signals.statuses[name].may_probe}
+        return structs.replace(opinions, ruled_out=tuple(held for held in opinions.ruled_out if held[1].target not in probed))
+    return opinions
 
 
 def _fold_rule_outs(opinions: Opinions) -> dict[str, RuleOut]:

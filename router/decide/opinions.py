@@ -73,7 +73,7 @@ def without_closed(opinions: Opinions, signals: Signals) -> Opinions:
 def _left_alone(status: TargetStatus) -> RuleOut:
     name, seconds = status.target.name, status.closed_seconds
     because = f"{name} asked to be left alone for another {math.ceil(seconds)} s"
-    return RuleOut(name, because, lasting=False, wait_seconds=seconds)
+    return RuleOut(name, because, lasting=False, wait_seconds=seconds, yields=status.may_probe)
 
 
 def _too_busy(status: TargetStatus) -> RuleOut:

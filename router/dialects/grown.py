@@ -33,6 +33,7 @@ _MAX_KEPT, _MAX_BYTES, _LARGEST_BYTES = 128, 1 << 23, 1 << 21
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_BLANKS = b" \t\r\n"
 _UNREADABLE = (ValueError, RecursionError)
 """Not what it must be, or nested so deeply that only one of the two parsers takes it."""
 
@@ -131,29 +132,48 @@ def _read_behind(kept: _Kept, cut: _Cut, raw: bytes) -> tuple[list[Json], bytes,
     return after.pop(kept.name), written, rest[len(name) + len(written) + 3 :], after
 
 
-def keep(raw: bytes, body: JsonObject, name: str, dialect: Dialect, *, has_one_model: bool) -> None:
-    """Keep a body that was parsed whole. `name` is the field with its messages."""
+class Conversation(Struct, frozen=True):
+    """Where a body that was parsed whole has its messages, in the field `name`. Proven: the bytes in between are that list."""
+
+    name: str
+    start: int
+    stop: int
+    """Where its closing bracket is."""
+    cuts: tuple[_Cut, _Cut]
+    rest: bytes
+    """The body with an empty list in its place."""
+
+
+def find_conversation(raw: bytes, body: JsonObject, name: str) -> Conversation | None:
+    """The messages of a body that may be kept; None where it may not, or where they cannot be told from their bytes."""
     items = body[name]
     if not isinstance(items, list) or not _FEWEST <= len(items) <= _MOST or len(raw) > _LARGEST_BYTES:
-        return
+        return None
+    fields = list(body)
+    found = re.search(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[' % name.encode(), raw)
+    stop = _find_stop(raw, *fields[(place := fields.index(name)) + 1 : place + 2])
+    if found is None or stop < found.end():
+        return None
+    start = found.end() - 1
+    try:
+        cuts = _cut_twice(raw, stop, raw[start : stop + 1], len(items))
+        rest = b"%b[]%b" % (raw[:start], raw[stop + 1 :])
+        # The fields that are left are those of the body: so this is its own list, and none that is nested in another field.
+        left = _MEMBERS.decode(rest)
+    except _UNREADABLE:
+        return None
+    is_own = list(left) == fields and bytes(left[name]) == b"[]"
+    return Conversation(name, start, stop, cuts, rest) if is_own else None
+
+
+def keep(found: Conversation, raw: bytes, body: JsonObject, dialect: Dialect, *, has_one_model: bool) -> None:
+    """Keep a body that was parsed whole."""
+    name, cuts, stop = found.name, found.cuts, found.stop
     fields = list(body)
     place = fields.index(name)
-    found = re.search(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[' % name.encode(), raw)
-    stop = _find_stop(raw, *fields[place + 1 : place + 2])
-    if found is None or stop < found.end():
-        return
-    try:
-        # It is the end of this very list if it closes a list, and just those fields are left that come after this one.
-        after: JsonObject = orjson.loads(b'{"%b":[null%b' % (name.encode(), raw[stop:]))
-        cuts = _cut_twice(raw, stop, raw[found.end() - 1 : stop + 1], len(items))
-    except _UNREADABLE:
-        return
-    if list(after) != fields[place:]:
-        return
-    del after[name]
-    body[name] = items = Items(items)
+    body[name] = items = Items(body[name])  # type: ignore[arg-type]  # a list, where these were found
     items.known = None, [each.beginning for each in reversed(cuts)]
-    before = {field: body[field] for field in fields[:place]}
+    before, after = ({field: body[field] for field in part} for part in (fields[:place], fields[place + 1 :]))
     _keep(_Kept(dialect, name, raw[:stop], raw[stop:], before, after, items, cuts, has_one_model))
 
 
@@ -166,12 +186,21 @@ def _find_stop(raw: bytes, next_field: str = "") -> int:
 
 
 def _cut_twice(raw: bytes, stop: int, written: bytes, count: int) -> tuple[_Cut, _Cut]:
-    """Cut behind the last message and before the last two. `written` is a list that ends with these, and has one more."""
-    place = stop
+    """Cut behind the last message and before the last two. `written` is a list that ends with these, and has one more.
+
+    Raises `ValueError` where a message is not found in its place: one that begins with itself is found inside itself.
+    """
+    place, between = stop, b""
     for item in map(bytes, reversed(_ITEMS.decode(written)[-_UNSETTLED:])):
         start = item[:_LAST_BYTES]  # to search for all of it would take longer; nothing but blanks can be behind it
-        place = raw.rindex(start, 0, place - len(item) + len(start))
-    return _cut_at(raw, stop, count), _cut_at(raw, raw.rindex(b",", 0, place), count - _UNSETTLED)
+        begin = raw.rindex(start, 0, place - len(item) + len(start))
+        if raw[begin + len(item) : place].strip(_BLANKS) != between or not raw.startswith(item, begin):
+            raise ValueError("the message that was found is not in its place")
+        place, between = begin, b","
+    comma = raw.rindex(b",", 0, place)
+    if raw[comma + 1 : place].strip(_BLANKS):
+        raise ValueError("there is no comma before the last two messages")
+    return _cut_at(raw, stop, count), _cut_at(raw, comma, count - _UNSETTLED)
 
 
 def _cut_at(raw: bytes, place: int, count: int) -> _Cut:

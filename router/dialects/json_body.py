@@ -7,7 +7,7 @@ import orjson
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect
-from router.dialects.grown import keep, parse_grown
+from router.dialects.grown import find_conversation, keep, parse_grown
 from router.dialects.splice import find_repeated, parse_apart
 
 # Possessive, and content with a string that does not end: a cut-off body must not be searched again and again.
@@ -17,6 +17,8 @@ _LOOK_BACK_BYTES = 100_000
 
 _LARGE_BYTES = 16_384
 """A smaller body is searched for a second `model` when it is sent on, which costs nothing there."""
+_COUNTED_BYTES, _MOST_VALUES = 1 << 21, 1_200_000
+"""A body of more bytes is refused if it has more commas and brackets than this."""
 _CONVERSATIONS = ("messages", "input", "prompt")
 _FIELDS = (
     *_CONVERSATIONS,
@@ -25,7 +27,6 @@ _FIELDS = (
 )
 """What a request is judged by, or what its answer costs."""
 _KEYS = {name: f'"{name}"'.encode() for name in _FIELDS}
-_END_BYTES = 4_096
 
 
 def parse_request(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
@@ -35,6 +36,8 @@ def parse_request(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
     answer another request than the one that was judged here.
     """
     if len(raw) > _LARGE_BYTES:
+        if len(raw) > _COUNTED_BYTES:
+            _refuse_crowded(raw)
         return parse_grown(raw, dialect) or _parse_large(raw, dialect)
     body = parse_body(raw)
     # Not `in`, here and elsewhere: that tries the bytes as a number first, and throws away the error that this gives.
@@ -43,42 +46,34 @@ def parse_request(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
     return body, False
 
 
+def _refuse_crowded(raw: bytes) -> None:
+    """Refuse what would hold up everyone while it is parsed, also in a thread: 20 MB of `[]` take half a second in one piece.
+
+    Brackets and commas in texts count as well. A text that has as many is longer than any model can read.
+    """
+    if len(raw) - len(raw.translate(None, b",{[")) > _MOST_VALUES:
+        raise BadRequest(f"the JSON has too many values: more than {_MOST_VALUES:,} commas and opening brackets")
+
+
 def _parse_large(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
     body, is_apart = parse_apart(raw), True
     if body is None:
         body, is_apart = parse_body(raw), False
     name = next(filter(body.__contains__, _CONVERSATIONS), None)
-    if _may_repeat_in_large(raw, body, name):
-        refuse_repeated(raw)
-    if name is not None:
-        keep(raw, body, name, dialect, has_one_model=is_apart)
+    found = find_conversation(raw, body, name) if name is not None else None
+    # To take half a megabyte apart takes half as long as to parse it. Where the conversation was taken apart, the rest is left.
+    refuse_repeated(raw if found is None else found.rest)
+    if found is not None:
+        keep(found, raw, body, dialect, has_one_model=is_apart)
     return body, is_apart
-
-
-def _may_repeat_in_large(raw: bytes, body: JsonObject, name: str | None) -> bool:
-    """Whether a large body may have a field twice. To prove that it has not would take half as long as to parse it.
-
-    Found is a second conversation, wherever it is (as a list, since items have fields of that name too), and a second one of
-    the other `_FIELDS` where both are within 4 KB of an end of the body: clients write them before and after what is large. Not
-    found is one that is deeper inside, between two large values, and a second one of a field by which nothing is judged here.
-    Such a body goes unchanged to a target of its own dialect, which reads it in its own way; a bridge writes each field once.
-    """
-    if name is not None:
-        start = _KEYS[name] + (b": " if b'": ' in raw[:64] else b":") + (b"[" if isinstance(body[name], list) else b"")
-        place = raw.rfind(start)
-        if place >= 0 and raw.rfind(start, 0, place) >= 0:
-            return True
-    ends = raw[:_END_BYTES] + raw[-_END_BYTES:]
-    for field in body:
-        key = _KEYS.get(field)
-        if key is not None and field != name and ends.find(key) != ends.rfind(key):
-            return True
-    return False
 
 
 def refuse_repeated(raw: bytes) -> None:
     """Refuse a body that has a field twice at its top level, naming it. Whatever is nested in it may be as it likes."""
-    name = find_repeated(raw)
+    try:
+        name = find_repeated(raw)
+    except (ValueError, RecursionError) as error:
+        raise TooDeep("the JSON is nested too deeply to be checked for duplicate keys") from error
     if name is not None and name != "model":  # a body with two of these is written anew, each field once
         raise BadRequest(f'duplicate key "{name[:60]}". Send it once', param=name[:60])
 

@@ -5,6 +5,7 @@ become floats, and `1e400` or seventeen digits something else.
 """
 
 import re
+from typing import Any
 
 import msgspec
 import orjson
@@ -20,6 +21,7 @@ _FIRST = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^
 _FIRST_OF_MORE = re.compile(_FIRST.pattern + rb"[ \t\r\n]*,")
 _VALUE = re.compile(rb'(?<!\\)"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
 _MEMBER_KEY = re.compile(rb'[ \t\r\n]*,?[ \t\r\n]*("(?:[^"\\]|\\.)*+")[ \t\r\n]*:[ \t\r\n]*', re.DOTALL)
+_END = re.compile(rb"[ \t\r\n]*\}")
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -46,22 +48,28 @@ def find_repeated(raw: bytes) -> str | None:
     """A key that an object has twice, or None: walk from member to member, each with the value that a parser keeps.
 
     A parser keeps the last value of a key, so the first of two has another value than the one that is kept, or is followed by
-    a key that was met before.
+    a key that was met before. Raises `ValueError` or `RecursionError` where the object cannot be taken apart: it is nested so
+    deeply that only one of the two parsers takes it.
     """
-    try:
-        members = _MEMBERS.decode(raw)
-    except (msgspec.DecodeError, RecursionError):  # nested so deeply that only one of the two parsers takes it
+    members: dict[str, Any] = _MEMBERS.decode(raw)  # values that have a buffer, of which the checker does not know
+    # Brackets, quotes, colons and commas included, its members cannot be shorter: where they fill all of it, there are no more.
+    if sum(map(_size, members.values())) + sum(map(len, members)) + 4 * len(members) + 1 == len(raw):
         return None
     seen: set[str] = set()
-    place = raw.index(b"{") + 1
+    place, name = raw.index(b"{") + 1, ""
     while (found := _MEMBER_KEY.match(raw, place)) is not None:
-        name: str = orjson.loads(found[1])
-        value, place = bytes(members[name]), found.end()
+        name = str(orjson.loads(found[1]))
+        value, place = memoryview(members[name]), found.end()
         if name in seen or not raw.startswith(value, place):
             return name
         seen.add(name)
         place += len(value)
-    return None
+    # A number may begin as another does: the walk then ends inside the first of the two.
+    return None if _END.match(raw, place) else name
+
+
+def _size(value: Any) -> int:
+    return len(memoryview(value))
 
 
 def replace_model(raw: bytes, body: JsonObject, model: str, changes: JsonObject, *, has_one_model: bool = False) -> bytes:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
-from router.contract.errors import BadRequest, TandemError, TiersBusy, UpstreamRefused
+from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamRefused
 from router.contract.exchange import Exchange, cancel_error
 from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
 from router.contract.relay import Adapter, Headers, Sink
@@ -88,6 +88,8 @@ class Dispatcher:
             self._ahead.look(decided, exchange.began)
         max_bytes, clock, asked_at = self._max_response_bytes, self._clock, decided.asked_at
         order = Order(exchange, decided.decision, sink, max_bytes, clock, explanation, carried, asked_at, live)
+        if live.closed_until > exchange.began:
+            live.check_closed([self._reachable[name].target for name in candidates_of(decided.decision)], clock())
         if live.queues.is_on:
             self._note_missed(decided, live)
             return self._try_in_queues(order, decided.view, live)
@@ -213,10 +215,15 @@ async def _paid(
     has_failed = False
     try:
         ended = await attempt(order, view, reachable, failed)
-        has_failed = isinstance(ended, AttemptEnded)
+        has_failed = isinstance(ended, AttemptEnded) and not _is_callers_own(ended.error)
         return ended
     finally:
         budget.give_back(reachable.target.name, order.clock(), has_failed=has_failed)
+
+
+def _is_callers_own(error: TandemError | None) -> bool:
+    """Whether an attempt failed by its request or its caller's key: the target answers, and others still need the budget."""
+    return isinstance(error, CallerKey) or (isinstance(error, UpstreamRefused) and error.blames_the_request)
 
 
 def _view_for(view: RequestView, target: Target) -> RequestView:

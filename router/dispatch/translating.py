@@ -65,7 +65,12 @@ class TranslatingSink:
         if self._has_failed:
             return
         if self._has_begun:
-            self._pass_on(lambda: self._answer.feed(data))
+            # What was said is held until its last events, which tell it again: as much as a whole answer, and no more.
+            self._held_bytes += len(data)
+            if self._held_bytes > self._max_bytes:
+                self._give_up(f"an answer of more than {self._max_bytes} bytes")
+            else:
+                self._pass_on(lambda: self._answer.feed(data))
             return
         if self._is_stream:
             self._begin(data)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from router.contract.caller import Caller
+from router.contract.caller import LOCAL, Caller
 from router.contract.errors import InternalFault, Unavailable, UpgradeRequired, WrongMethod
 from router.contract.exchange import Arrival, Exchange
 from router.contract.limits import Limits
@@ -12,13 +12,13 @@ from router.contract.relay import Sink
 from router.contract.request import JsonObject
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
-from router.contract.words import Tier
+from router.contract.words import Dialect, Tier
 from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
 from router.dispatch.live.statistics import LiveStatistics
 from router.edge.callers import identify
 from router.edge.http.head import Head
-from router.edge.routes import Route, check_body_headers, check_origin, headers_too_large, too_large
+from router.edge.routes import Route, check_body_headers, check_origin, dialect_of_path, headers_too_large, too_large
 from router.sense.models import ModelNames
 from router.telemetry import events
 from router.telemetry.tasks import spawn, spawn_started
@@ -45,6 +45,8 @@ class Plan(Protocol):
     def window_of_auto(self) -> Tier: ...
     @property
     def dispatcher(self) -> Dispatcher: ...
+    @property
+    def takes_callers_keys(self) -> bool: ...
 
 
 class State(Protocol):
@@ -107,17 +109,22 @@ class Admission:
 
         Raises a `TandemError` for the first thing that is wrong. A new guard (a key, a rate, a drain) is a line here.
         """
-        limits = self._road.plan.limits
+        plan = self._road.plan
+        limits = plan.limits
         if head.count > limits.max_headers or head.size > limits.max_header_bytes:
             raise headers_too_large(head.count, limits)
         if not head.is_checked:
             check_head(head)
-        caller = identify(head.headers)
+        caller = self.identify(head.headers, dialect_of_path(head.path)) if plan.takes_callers_keys else LOCAL
         if head.takes_slot:
             if head.length > limits.max_body_bytes:
                 raise too_large(limits)
             self.take_slot()
         return caller
+
+    def identify(self, headers: Mapping[str, str], dialect: Dialect) -> Caller:
+        """Who sends a request with these headers."""
+        return identify(headers, dialect, by_key=self._road.plan.takes_callers_keys)
 
     def take_slot(self) -> None:
         """Hold one of the slots, until it is released. Raises `Unavailable` when all are held."""
@@ -134,8 +141,8 @@ class Admission:
         """Give a slot back."""
         self.in_flight -= 1
 
-    def admit_socket(self, head: Head) -> Caller:
-        """Let a WebSocket in, and say whose it is. It counts as open until it is released. Raises a `TandemError`.
+    def admit_socket(self, head: Head) -> None:
+        """Let a WebSocket in. It counts as open until it is released. Raises a `TandemError`.
 
         Its first request will come soon, for either tier: their connections are opened meanwhile.
         """
@@ -147,7 +154,6 @@ class Admission:
             raise UpgradeRequired(f"{self.sockets} WebSockets are open, which is the limit. Send the request over HTTP")
         self.sockets += 1
         self._road.plan.dispatcher.connect_ahead()
-        return identify(head.headers)
 
     def release_socket(self) -> None:
         """A WebSocket is closed."""

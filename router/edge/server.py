@@ -90,12 +90,14 @@ class Server(uvicorn.Server):
     def _accept(self, **given: Any) -> asyncio.Protocol:
         """A protocol for a new connection: ours, which hands over to uvicorn's own what is not a create call."""
         admission = self._admission
-        return CreateConnection(
-            admission,
-            given["server_state"].connections,
-            lambda seconds: ControlConnection(admission, seconds, **given),
-            self._outbox,
-        )
+
+        def make_first() -> asyncio.Protocol:
+            return CreateConnection(admission, given["server_state"].connections, make_successor, self._outbox)
+
+        def make_successor(head_seconds: float) -> asyncio.Protocol:
+            return ControlConnection(admission, head_seconds, make_first, **given)
+
+        return make_first()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let what is under way finish within its time. What runs on after that is the house's to stop, with a reason."""

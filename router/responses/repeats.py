@@ -5,6 +5,7 @@ answer that was served whole is kept. Whatever else became of the first request,
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -33,6 +34,9 @@ _OWN_HEADERS = frozenset({REQUEST_ID, BECAUSE, OVERHEAD})
 """Headers that speak of the request, and not of its answer."""
 _PASSING_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
 """Those that were true for a moment only."""
+
+_CHANGES_REQUEST = re.compile(rf"{PREFIX}|.*(?:session|thread|agent)[-_]id").match
+"""The headers that make it another request: our own, and those by which clients name their session."""
 
 _T = TypeVar("_T")
 Answer = Callable[[Any, Exchange, Sink], Awaitable[Ending]]
@@ -129,14 +133,16 @@ def _place_of(arrival: Arrival) -> bytes:
     """Where an answer is kept: by the caller, the credential that came with the request, and the key. None can be read back."""
     key = arrival.headers[IDEMPOTENCY_KEY]
     if not (0 < len(key) <= _MAX_KEY and key.isascii() and key.isprintable()):
-        raise BadRequest(f"{IDEMPOTENCY_KEY}: send 1 to {_MAX_KEY} printable ASCII characters", param=IDEMPOTENCY_KEY)
+        raise BadRequest(
+            f"{IDEMPOTENCY_KEY}: send it once, with 1 to {_MAX_KEY} printable ASCII characters", param=IDEMPOTENCY_KEY
+        )
     whose = f"{arrival.caller.name}\0{read_callers_key(arrival.headers, arrival.dialect)}\0{key}"
     return sha256(whose.encode("utf-8", "replace")).digest()
 
 
 def _digest(arrival: Arrival) -> bytes:
-    """What a request asks for: its route, its overrides and its body. SHA-256, for which processors have instructions."""
-    overrides = sorted(f"{name}: {value}" for name, value in arrival.headers.items() if name.startswith(PREFIX))
+    """What a request asks for: its route, overrides, session and body. SHA-256, for which processors have instructions."""
+    overrides = sorted(f"{name}: {value}" for name, value in arrival.headers.items() if _CHANGES_REQUEST(name))
     digest = sha256("\n".join([arrival.dialect, *overrides, ""]).encode("utf-8", "replace"))
     digest.update(arrival.raw)
     return digest.digest()
@@ -149,7 +155,7 @@ async def _beside_if_heavy(work: Callable[[Arrival], _T], arrival: Arrival) -> _
 def _check(held: bytes, asked: bytes) -> None:
     if held != asked:
         raise IdempotencyMismatch(
-            f"this {IDEMPOTENCY_KEY} came with another request: another body, route or x-tandem-* header. "
+            f"this {IDEMPOTENCY_KEY} came with another request: another body, route, session or x-tandem-* header. "
             "Use a new key for a new request, or send the same one again",
             param=IDEMPOTENCY_KEY,
         )

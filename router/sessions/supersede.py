@@ -4,14 +4,15 @@ from collections.abc import Collection, Mapping
 
 from router.contract.exchange import CancelReason, Exchange, Handler
 from router.contract.facts import Decided, Fact
+from router.contract.secret import read_callers_key
 from router.dialects.table import SPECS
 
-Place = tuple[str, str, str]
-"""The caller, the session that the client named, and the key."""
+Place = tuple[str, str, str, str]
+"""The caller, the credential that came with the request, the session that the client named, and the key."""
 
 
 class Superseding:
-    """Cancels the earlier unfinished request of the same caller, session and key. It observes requests."""
+    """Cancels the earlier unfinished request of the same caller, credential, session and key. It observes requests."""
 
     def __init__(self, running: Collection[Exchange]) -> None:
         self._running = running
@@ -34,13 +35,13 @@ class Superseding:
 
 
 def _place_of(decided: Decided) -> Place | None:
-    """What a request takes the place of, if of any. A session that was only guessed is nobody's: it counts for nothing.
+    """What a request takes the place of, if of any. Without a session that the client named it takes nobody's.
 
-    Completions are typed by nature: in a session that the client names, they need no header.
+    A session that was only guessed may be a stranger's, and so may one with another credential, whatever its name. Completions
+    are typed by nature: in a session that the client names, they need no header.
     """
     view, turn = decided.view, decided.decision.turn
-    session = "" if turn.is_guessed else turn.session
     key = view.overrides.supersede
-    if key is not None:
-        return view.caller.name, session, key
-    return (view.caller.name, session, "") if session and not SPECS[view.dialect].is_conversation else None
+    if turn.is_guessed or not turn.session or (key is None and SPECS[view.dialect].is_conversation):
+        return None
+    return view.caller.name, read_callers_key(view.headers, view.dialect), turn.session, key or ""

@@ -250,7 +250,13 @@ def is_edit(name: str) -> bool:
 
 
 def _as_text(arguments: Json) -> str:
-    return arguments if isinstance(arguments, str) else orjson.dumps(arguments, default=as_written).decode()
+    """Arguments as one text; empty where they are nested too deeply to be written, which a target may take all the same."""
+    if isinstance(arguments, str):
+        return arguments
+    try:
+        return orjson.dumps(arguments, default=as_written).decode()
+    except orjson.JSONEncodeError:
+        return ""
 
 
 _FILE = re.compile(

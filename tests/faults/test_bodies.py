@@ -52,6 +52,27 @@ async def test_what_is_only_odd_reaches_a_target_of_its_dialect_as_it_came(start
     assert re.sub(rb'(?<="model": ")[^"]*', ODD[case]["model"].encode(), seen.body, count=1) == raw
 
 
+@pytest.mark.parametrize("levels", [200, 260, 600])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/messages", '{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"x":DEEP}}]}'),
+        ("/v1/chat/completions", '{"role":"assistant","tool_calls":[{"id":"t","function":{"name":"f","arguments":DEEP}}]}'),
+        ("/v1/responses", '{"type":"function_call","call_id":"t","name":"f","arguments":DEEP}'),
+        ("/v1/responses", '{"type":"local_shell_call","call_id":"t","action":{"x":DEEP}}'),
+    ],
+)
+async def test_a_call_with_deep_arguments_is_served_or_refused_and_never_a_fault(simulated, path, body, levels):
+    """B4."""
+    field = "input" if path == "/v1/responses" else "messages"
+    deep = body.replace("DEEP", "[" * levels + "]" * levels)
+    raw = f'{{"model":"auto","max_tokens":9,"{field}":[{{"role":"user","content":"hi"}},{deep}]}}'
+
+    reply = await call(simulated.port, path, raw.encode())
+
+    assert reply.status in (200, 400), reply.body
+
+
 async def test_a_picture_of_thirty_megabytes_is_over_the_limit_of_a_body(simulated):
     """B14: it is refused by its length, and nothing of it is read."""
     head = request_bytes("/v1/chat/completions", b"{}", {"content-length": str(30 << 20)})[:-2]

@@ -115,6 +115,7 @@ class FakePlan:
     targets: dict = field(default_factory=lambda: {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)})
     dispatcher: FakeDispatcher = field(default_factory=FakeDispatcher)
     window_of_auto: Tier = Tier.DEEP
+    takes_callers_keys: bool = False
 
 
 class FakeEntries:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.tools.http import call, chat
 from tests.tools.running import two_targets
+from tests.tools.sockets import open_socket
+from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_ANSWER, answer_json
 
 CANARY = "canary-key-of-the-caller"
@@ -87,3 +89,68 @@ async def test_a_messages_target_takes_the_callers_key_too_and_refuses_in_its_ow
 
     assert upstream.seen[0].headers["x-api-key"] == CANARY
     assert (refused.status, refused.json["error"]["type"]) == (401, "authentication_error")
+
+
+A, B = {"authorization": "Bearer key-of-a"}, {"authorization": "Bearer key-of-b"}
+
+
+@pytest.fixture
+async def shared(start, upstream):
+    """A router whose targets both take the keys that callers bring."""
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    extra = "api_key: caller,"
+    return await start(two_targets(upstream.base_url, upstream.base_url, fast_extra=extra, deep_extra=extra))
+
+
+async def test_what_one_key_stored_another_can_neither_read_nor_go_on_from_nor_delete(shared):
+    stored = await call(shared.port, "/v1/responses", {"model": "auto", "input": "hi", "store": True}, A)
+    name = stored.json["id"]
+    follow_up = {"model": "auto", "input": "go on", "previous_response_id": name}
+
+    assert (await call(shared.port, f"/v1/responses/{name}", b"", B, method="GET")).status == 404
+    assert (await call(shared.port, f"/v1/responses/{name}/input_items", b"", B, method="GET")).status == 404
+    assert (await call(shared.port, f"/v1/responses/{name}/cancel", b"{}", B)).status == 404
+    assert (await call(shared.port, f"/v1/responses/{name}", b"", B, method="DELETE")).status == 404
+    assert (await call(shared.port, f"/v1/responses/{name}", b"", method="GET")).status == 404
+    assert (await call(shared.port, "/v1/responses", follow_up, B)).status in (400, 404)
+    assert (await call(shared.port, "/v1/responses", follow_up, A)).status == 200
+    assert (await call(shared.port, f"/v1/responses/{name}", b"", A, method="GET")).status == 200
+
+
+async def test_each_key_has_its_own_sessions_decisions_and_rows(shared):
+    named = {"x-tandem-session": "same", "x-tandem-tier": "deep", "x-tandem-scope": "session"}
+    one = await call(shared.port, "/v1/chat/completions", chat(), {**A, **named})
+    other = await call(shared.port, "/v1/chat/completions", chat(), {**B, "x-tandem-session": "same"})
+    entries = await shared.entries(2)
+    path = f"/tandem/decisions/{one.headers['x-tandem-request-id']}"
+
+    assert (one.headers["x-tandem-tier"], other.headers["x-tandem-tier"]) == ("deep", "fast")
+    assert len({entry["caller"] for entry in entries}) == 2
+    assert not any("key-of" in entry["caller"] for entry in entries)
+    assert (await call(shared.port, path, b"", B, method="GET")).status == 404
+    assert (await call(shared.port, path, b"", A, method="GET")).status == 200
+
+
+async def test_an_idempotency_key_of_one_key_replays_nothing_to_another(shared, upstream):
+    repeated = {"idempotency-key": "same"}
+    await call(shared.port, "/v1/chat/completions", chat(), {**A, **repeated})
+    other = await call(shared.port, "/v1/chat/completions", chat(), {**B, **repeated})
+
+    assert "x-tandem-replayed" not in other.headers
+    assert len(upstream.seen) == 2
+
+
+async def test_on_a_socket_the_key_of_a_request_counts_and_not_that_of_the_handshake(start, upstream):
+    upstream.scripts = [speak("chat", Speech("hi"))]
+    extra = "api_key: caller,"
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, fast_extra=extra, deep_extra=extra))
+    async with open_socket(tandem.port, authorization="Bearer key-of-a") as socket:
+        first = await socket.ask("hi")
+        other = {"x-tandem-upstream-key": "key-of-b"}
+        await socket.say("go on", previous_response_id=first["id"], client_metadata=other)
+        refused = await socket.answer()
+        await socket.say("go on", previous_response_id=first["id"])
+        own = await socket.answer()
+
+    assert (refused["type"], refused["error"]["code"]) == ("error", "previous_response_not_found")
+    assert own["type"] == "response.completed"

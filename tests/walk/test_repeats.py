@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 from tests.conftest import SIMULATED
-from tests.tools.http import call, chat, read_reply
+from tests.tools.http import call, chat, read_reply, request_bytes
 from tests.tools.later import later
 from tests.tools.raw import Caller
 from tests.tools.running import one_dialect, two_targets
@@ -114,6 +114,23 @@ async def test_the_key_of_another_request_is_refused_in_the_callers_dialect_and_
     assert len(upstream.seen) == 1
 
 
+async def test_two_keys_are_refused(simulated):
+    for by_shim in (False, True):
+        async with Caller(simulated.port, by_shim=by_shim) as caller:
+            await caller.send(request_bytes("/v1/chat/completions", chat(), {"Idempotency-Key": "a", "idempotency-key": "b"}))
+            reply = await caller.reply()
+
+        assert (reply.status, reply.json["error"]["param"]) == (400, "idempotency-key")
+
+
+@pytest.mark.parametrize("header", ["x-session-id", "session_id", "thread-id", "x-claude-code-session-id", "x-tandem-session"])
+async def test_the_same_body_in_another_session_is_another_request(simulated, header):
+    for session in "ab":
+        reply = await call(simulated.port, "/v1/chat/completions", chat(), {"idempotency-key": "k", header: session})
+
+    assert (reply.status, reply.json["error"]["code"]) == (409, "idempotency_mismatch")
+
+
 async def test_a_bad_key_is_refused_with_words(simulated):
     reply = await call(simulated.port, PATHS["chat"], chat(), {"idempotency-key": "x" * 256})
 
@@ -122,7 +139,7 @@ async def test_a_bad_key_is_refused_with_words(simulated):
         "invalid_request",
         "idempotency-key",
     )
-    assert reply.json["error"]["message"].startswith("idempotency-key: send 1 to 255 printable ASCII characters")
+    assert reply.json["error"]["message"].startswith("idempotency-key: send it once, with 1 to 255 printable ASCII characters")
 
 
 async def test_where_its_deadline_comes_before_the_first_answer_a_repeat_is_told_when_to_come_again(start, upstream):

@@ -9,6 +9,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import SIMULATED
+from tests.tools.http import read_reply
 from tests.tools.running import running, two_targets
 from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, speak, write_stream
@@ -534,3 +535,41 @@ async def test_words_that_are_no_message_of_the_user_are_handed_back(upstream, t
             await socket.send({"type": "response.steer", "previous_response_id": response_id, "input": words})
             failed = (await socket.until("response.steer.failed"))[-1]
             assert failed["error"]["code"] == "invalid_input"
+
+
+HANDSHAKE = (
+    b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+@pytest.mark.parametrize("before", [b"GET /v1/models", b"GET /healthz", b"GET /v1/responses/resp_x", b"GET /nowhere"])
+async def test_a_connection_that_served_something_else_may_become_a_socket(simulated, before, size):
+    host = b"Host: 127.0.0.1:%d\r\n" % simulated.port
+    reader, writer = await asyncio.open_connection("127.0.0.1", simulated.port)
+    for _ in range(2):
+        writer.write(before + b" HTTP/1.1\r\n" + host + b"\r\n")
+        assert (await read_reply(reader)).status in (200, 404)
+    asked = HANDSHAKE % simulated.port
+    for begin in range(0, len(asked), size):
+        writer.write(asked[begin : begin + size])
+        await asyncio.sleep(0)
+    status = await asyncio.wait_for(reader.readline(), 5)
+    writer.close()
+
+    assert status.startswith(b"HTTP/1.1 101")
+
+
+async def test_a_request_after_another_whose_path_only_begins_like_a_sockets_is_answered(simulated):
+    host = b"Host: 127.0.0.1:%d\r\n" % simulated.port
+    reader, writer = await asyncio.open_connection("127.0.0.1", simulated.port)
+    statuses = []
+    for path in (b"/healthz", b"/v1/responses/x", b"/v1/models", b"/v1/responses?a=b"):
+        for piece in (b"GE", b"T " + path + b" HTT", b"P/1.1\r\n" + host + b"\r\n"):
+            writer.write(piece)
+            await asyncio.sleep(0.005)
+        statuses.append((await read_reply(reader)).status)
+    writer.close()
+
+    assert statuses == [200, 404, 200, 405]

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from router.upstream.websocket import pool
+from router.upstream.websocket import answer, pool
+from router.upstream.websocket import frames as frames_module
 from tests.tools.http import Reply, call, read_reply, request_bytes
 from tests.tools.running import Running, running
 from tests.tools.socket_upstream import (
@@ -535,3 +536,76 @@ async def test_a_slow_reader_pauses_a_target_on_a_socket(target, tmp_path):
     assert paused_at < 399
     assert reply.is_whole
     assert len(reply.body) > 40_000_000
+
+
+def frames(*told: dict):
+    async def script(connection, seen):
+        for each in told:
+            await connection.send(json.dumps(each))
+
+    return script
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"type": "error", "status_code": 429, "error": {"message": "later"}, "headers": {"retry-after": "7"}},
+        {"type": "error", "code": "rate_limit_exceeded", "message": "Rate limit reached. Please try again in 7s."},
+    ],
+    ids=["status_code", "flat"],
+)
+async def test_a_rate_limit_in_any_shape_is_a_429_with_its_wait(target, tmp_path, frame):
+    target.scripts = [frames(frame)]
+    async with running(config_for(target, target) + "spill_over: false", tmp_path) as tandem:
+        reply = await Client(tandem).post(user("hi"))
+        again = await Client(tandem).post(user("hi"))
+
+    assert (reply.status, reply.headers["retry-after"]) == (429, "7")
+    assert again.status == 429
+    assert len(target.seen) == 1
+
+
+async def test_a_socket_that_is_too_old_twice_is_the_same_request_over_http(target, tmp_path):
+    target.scripts = [frames({"type": "error", "status": 400, "error": {"code": "websocket_connection_limit_reached"}})]
+    async with running(config_for(target, target), tmp_path) as tandem:
+        replies = [await Client(tandem).post(user("hi")) for _ in range(2)]
+
+    assert [text_of(reply) for reply in replies] == ["over http"] * 2
+    assert (len(target.seen), len(target.http.seen)) == (2, 2)
+
+
+async def test_a_late_repeat_of_an_older_answer_is_not_the_answer_to_the_next_question(target, tmp_path):
+    old, new = events_of(Speech("OLD"), "old"), events_of(Speech("NEW"), "new")
+    target.scripts = [frames(*old), frames(old[-1], *new)]
+    async with running(config_for(target, target), tmp_path) as tandem:
+        client = Client(tandem)
+        replies = [await client.post(user("a")), await client.post(user("b"))]
+
+    assert text_of(replies[0]) == "OLD"
+    assert text_of(replies[1]) in ("NEW", "over http")
+
+
+async def test_the_failure_of_one_session_leaves_the_sockets_of_others(target, tmp_path):
+    target.scripts = [die(after=0), say("ok")]
+    async with running(config_for(target, target), tmp_path) as tandem:
+        one, other = Client(tandem), Client(tandem)
+        other.headers["session-id"] = "s-2"
+        replies = [await one.post(user("hi")), await other.post(user("hi")), await one.post(user("more"))]
+
+    assert [text_of(reply) for reply in replies] == ["over http", "ok", "ok"]
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_an_item_of_megabytes_is_passed_on_without_being_read(target, tmp_path, monkeypatch, streams):
+    read: list[int] = []
+    for module in (answer, frames_module):
+        monkeypatch.setattr(module, "read", lambda text, loads=frames_module.read: read.append(len(text)) or loads(text))
+    parts = [{"type": "output_text", "text": "y", "annotations": []}] * 50_000
+    item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": parts}
+    begun, *_, done = events_of(Speech("x"), "resp_big")
+    target.scripts = [frames(begun, {"type": "response.output_item.done", "output_index": 0, "item": item}, done)]
+    async with running(config_for(target, target), tmp_path) as tandem:
+        reply = await Client(tandem, stream=streams).post(user("hi"))
+
+    assert reply.status == 200
+    assert max(read, default=0) < 100_000

@@ -38,6 +38,10 @@ class Circuit:
         self.failures = 0
         self.rest_seconds = self.rested_until = 0.0
 
+    def answer(self, now: float) -> None:
+        """It refused a request for the request's own fault: it answers, which says nothing of the failures before."""
+        self.served_at = now
+
     def fail(self, now: float, *, has_named_time: bool = False, is_lasting: bool = False) -> None:
         """It failed. One that named a time is left alone for that time, and needs no rest of our making.
 
@@ -70,4 +74,9 @@ def is_targets_failure(error: TandemError) -> bool:
     """Whether an error speaks against the target, and not against the request or its caller's key. A queue is no failure."""
     if isinstance(error, UpstreamQueued):
         return False
-    return isinstance(error, UpstreamError) and not (isinstance(error, UpstreamRefused) and error.blames_the_request)
+    return isinstance(error, UpstreamError) and not blames_request(error)
+
+
+def blames_request(error: TandemError) -> bool:
+    """Whether the target answered, and refused the request itself."""
+    return isinstance(error, UpstreamRefused) and error.blames_the_request

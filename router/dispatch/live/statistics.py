@@ -15,7 +15,7 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import NOTHING_LEARNED, Target, TargetStatus, WorkRatio
 from router.dispatch.budget import Allowance, RetryBudget
-from router.dispatch.live.circuit import is_lasting_failure, is_targets_failure
+from router.dispatch.live.circuit import blames_request, is_lasting_failure, is_targets_failure
 from router.dispatch.live.limits import RateLimits
 from router.dispatch.live.target import LONG_PROMPT_TOKENS, LiveTarget
 from router.dispatch.queues.queues import Queues
@@ -44,6 +44,8 @@ class LiveStatistics:
         self._statuses: Mapping[str, TargetStatus] = {}
         self._has_rested = False
         """Whether any target ever had to rest: seldom so, and each decision would ask."""
+        self.closed_until = _NEVER_LOOKED
+        """Until when a target asked to be left alone, of all the one that named the latest time: seldom any."""
         self.budget, self.limits, self.queues = RetryBudget(), RateLimits(), Queues()
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
@@ -81,6 +83,21 @@ class LiveStatistics:
         live = self._of(target)
         if live.is_resting(now):
             raise TiersBusy(live.rest_words, retry_after_seconds=live.circuit.rest_seconds)
+
+    def check_closed(self, candidates: Sequence[Target], now: float) -> None:
+        """Take the right to ask targets that asked to be left alone, where every candidate did: one request a minute has it.
+
+        Several requests may have been decided before the first of them is sent. Raises `TiersBusy` for all but that one.
+        """
+        known = [self._of(target) for target in candidates]
+        if not all(live.closed_seconds(now) for live in known):
+            return
+        if not any(live.may_probe(now) for live in known):
+            seconds = min(live.closed_seconds(now) for live in known)
+            raise TiersBusy("every target that can serve this asked to be left alone", retry_after_seconds=seconds)
+        for live in known:
+            live.asked_at = now
+        self._looked_at = _NEVER_LOOKED
 
     def _awaited(self, live: LiveTarget) -> int:
         return max(len(live.open), self.budget.under_way(live.target.name))
@@ -198,6 +215,8 @@ class LiveStatistics:
             self._note_served(live, exchange, opened_at, fact.at)
         elif error is not None and is_targets_failure(error):
             self._note_failed(live, exchange, error, fact.at)
+        elif error is not None and blames_request(error):
+            live.circuit.answer(fact.at)
         if live.probe == exchange.id:
             live.probe = ""
         live.wake()
@@ -231,6 +250,7 @@ class LiveStatistics:
         self._has_rested = self._has_rested or live.circuit.is_open
         if has_named_time and seconds:
             live.close(now, seconds)
+            self.closed_until = max(self.closed_until, live.closed_until)
 
 
 def _is_about_concurrency(error: TandemError) -> bool:

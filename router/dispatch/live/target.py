@@ -10,6 +10,8 @@ from router.dispatch.live.samples import Samples
 LONG_PROMPT_TOKENS = 8_000
 _MAX_CLOSED_SECONDS = 900.0
 """However long a target asks to be left alone, one request goes there after this: quotas are raised, and hosts err."""
+_PROBE_SECONDS = 60.0
+"""How often a request goes to targets that asked to be left alone, where there is no other that could serve it."""
 RESTED_WAIT_SECONDS = 60.0
 """How long a request is expected to wait at a target that rests: long enough that another is taken wherever there is one."""
 _MOST_KNOWN_SECONDS = 60.0
@@ -31,6 +33,8 @@ class LiveTarget:
         """When each stream under way that has no token yet was to have its first one."""
         self.has_samples = False
         self.closed_until = self.probe_at = 0.0
+        self.asked_at = 0.0
+        """When it last refused with a time, or when a request last went there to find out whether that time was right."""
         self.probe = ""
         """The request that finds out whether it is open again before the time that it named."""
         self.ratio = WorkRatio()
@@ -58,8 +62,9 @@ class LiveTarget:
         speed = self.target.typical
         if self.has_samples:
             speed = Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
-        closed = self._closed_seconds(now) if self.closed_until > now else 0.0
-        status = TargetStatus(self.target, speed, 0.0, len(self.open), self.ratio, closed, failures=self.failures)
+        status = TargetStatus(self.target, speed, 0.0, len(self.open), self.ratio, failures=self.failures)
+        if self.closed_until > now:
+            status = status._replace(closed_seconds=self.closed_seconds(now), may_probe=self.may_probe(now))
         if self.unanswered or self.lateness.seconds:
             status = self._queued(status, now)
         return self._at_rest(status, now) if self.is_watched else status
@@ -124,11 +129,15 @@ class LiveTarget:
         failures = self.circuit.failures
         return f"{self.target.name} rests after {f'{failures} failures in a row' if failures > 1 else 'a failure'}"
 
-    def _closed_seconds(self, now: float) -> float:
+    def closed_seconds(self, now: float) -> float:
         """How long to leave it alone. While a request finds out whether it is open again, no other goes there."""
-        if now < self.probe_at:
+        if now < min(self.probe_at, self.closed_until):
             return self.probe_at - now
-        return self.closed_until - now if self.probe else 0.0
+        return max(0.0, self.closed_until - now) if self.probe else 0.0
+
+    def may_probe(self, now: float) -> bool:
+        """Whether a request that no other target can serve may go there, though it asked to be left alone: hosts err."""
+        return not self.probe and now - self.asked_at >= _PROBE_SECONDS
 
     def wake(self) -> None:
         """Tell who waits that there is news."""
@@ -139,4 +148,5 @@ class LiveTarget:
 
     def close(self, now: float, seconds: float) -> None:
         """It asked to be left alone. What it says last counts, be it less than what it said before."""
+        self.asked_at = now
         self.closed_until, self.probe_at = now + seconds, now + min(seconds, _MAX_CLOSED_SECONDS)

@@ -1,6 +1,7 @@
 """uvicorn's own protocol for connections that were handed over, with the deadlines and limits that it lacks."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -8,6 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from router.contract.errors import BadRequest, BodyTimeout, HeadersTooLarge, TandemError
 from router.edge.admission import Admission
 from router.edge.http.head import INVALID
+from router.edge.http.request_reader import may_become_socket
 from router.edge.refuse import refusal_bytes
 from router.edge.routes import dialect_of_path, new_request_id
 
@@ -24,14 +26,16 @@ class ControlConnection(HttpToolsProtocol):
 
     url = b""
 
-    def __init__(self, admission: Admission, first_head_seconds: float, **given: Any) -> None:
+    def __init__(
+        self, admission: Admission, first_head_seconds: float, make_first: Callable[[], asyncio.Protocol], **given: Any
+    ) -> None:
         super().__init__(**given)
-        self._admission = admission
+        self._admission, self._make_first = admission, make_first
         self.timeout_keep_alive = round(admission.limits.keep_alive_seconds)
         self._head_seconds = first_head_seconds
         self._waiting: asyncio.TimerHandle | None = None
         self._head_bytes = 0
-        self._in_head = False
+        self._in_head = self._in_body = False
         self._reads_fields = False
         self._ignores_input = False
         self._unanswered: list[Any] = []
@@ -43,10 +47,28 @@ class ControlConnection(HttpToolsProtocol):
         """Feed the parser, and watch the clock and the size while a head is incomplete."""
         if self._ignores_input:
             return
+        if self._is_between_requests and may_become_socket(data):
+            self._hand_back(data)
+            return
         self._head_bytes += len(data)
         self._in_head = True
         super().data_received(data)
         self._watch_head()
+
+    @property
+    def _is_between_requests(self) -> bool:
+        """Whether one was answered, and nothing has come of the next. The first is here because it is not for a socket."""
+        return self.cycle is not None and not (self._in_head or self._in_body or self._is_answering() or self.pipeline)
+
+    def _hand_back(self, data: bytes) -> None:
+        """Let a connection begin again that may ask for a WebSocket now: proxies use one for whatever comes next."""
+        self._stop_waiting()
+        self._unset_keepalive_if_required()
+        self.connections.discard(self)
+        first = self._make_first()
+        self.transport.set_protocol(first)
+        first.connection_made(self.transport)
+        first.data_received(data)
 
     def _watch_head(self) -> None:
         if self._ignores_input:
@@ -66,7 +88,7 @@ class ControlConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._reads_fields = True
+        self._reads_fields = self._in_body = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -122,7 +144,7 @@ class ControlConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        self._in_head = False
+        self._in_head = self._in_body = False
         if not self._ignores_input:
             super().on_message_complete()
 

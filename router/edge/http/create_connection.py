@@ -180,8 +180,10 @@ class CreateConnection(asyncio.Protocol):
     def _served(self, _: "asyncio.Task[None] | None" = None) -> None:
         self._holds_slot = False
         self._admission.release()
-        sink, self._sink, self._exchange = self._sink, None, None
+        exchange, sink, self._sink, self._exchange = self._exchange, self._sink, None, None
         assert sink is not None
+        if exchange is not None and exchange.cancelled is not None:
+            exchange.let_go()
         if not sink.has_ended or sink.closes or self._is_stopping or self._transport.is_closing():
             self._close()
         elif not self.is_paused:
@@ -282,13 +284,13 @@ class CreateConnection(asyncio.Protocol):
         assert head is not None
         assert head.route is not None
         try:
-            caller = admission.admit_socket(head)
+            admission.admit_socket(head)
         except TandemError as error:
             self._reject(error)
             return
         self._connections.discard(self)
         self._deadline.cancel()
-        socket = SocketConnection(admission, self._connections, head.route, head.headers, caller, admission.release_socket)
+        socket = SocketConnection(admission, self._connections, head.route, head.headers, admission.release_socket)
         self._transport.set_protocol(socket)
         socket.connection_made(self._transport)
         socket.data_received(self._reader.take_buffer())

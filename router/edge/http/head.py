@@ -19,8 +19,8 @@ from router.edge.routes import PATHS_WITH_BODY, ROUTES, Route, read_length
 INVALID = "the request is not valid HTTP/1.1. Check its header lines, its lengths and its line ends (CR LF)"
 
 _MAX_REMEMBERED_BYTES = 8_192
-_LISTS = frozenset({"anthropic-beta", "openai-beta"})
-"""Headers that may come in several lines, each with a part of the list."""
+_LISTS = {"anthropic-beta": ",", "openai-beta": ",", "idempotency-key": "\n"}
+"""Headers that may come in several lines, each with a part of the list. Two keys make one that no request may have."""
 _LENGTH = rb"[1-9][0-9]{0,18}"
 _is_length = re.compile(_LENGTH).fullmatch
 _split_at_length = re.compile(rb"(.*\r\ncontent-length:[ \t]*)" + _LENGTH + rb"(\r\n.*)", re.IGNORECASE | re.DOTALL).fullmatch
@@ -140,7 +140,7 @@ def parse_head(raw: bytes) -> RequestHead:
     path = lines.url.partition(b"?")[0].decode("latin-1")
     names = list(map(header_name, lines.fields[::2]))
     headers = dict(zip(names, map(str, lines.fields[1::2], repeat("latin-1")), strict=True))
-    if len(headers) < len(names) and not _LISTS.isdisjoint(headers):
+    if len(headers) < len(names) and not _LISTS.keys().isdisjoint(headers):
         headers |= _join_lists(zip(names, lines.fields[1::2], strict=True))
     lengths = names.count("content-length")
     length = read_length(headers["content-length"]) or 0 if lengths == 1 else 0
@@ -173,7 +173,7 @@ def _join_lists(fields: Iterable[tuple[str, bytes]]) -> dict[str, str]:
     for name, raw in fields:
         if name in _LISTS:
             value = raw.decode("latin-1")
-            joined[name] = f"{joined[name]},{value}" if name in joined else value
+            joined[name] = f"{joined[name]}{_LISTS[name]}{value}" if name in joined else value
     return joined
 
 
@@ -244,6 +244,6 @@ class ScopeHead:
             self.origins += name == "origin"
             self.lengths += name == "content-length"
             self.headers[name] = value.decode("latin-1")
-        if len(self.headers) < self.count and not _LISTS.isdisjoint(self.headers):
+        if len(self.headers) < self.count and not _LISTS.keys().isdisjoint(self.headers):
             self.headers |= _join_lists((header_name(raw), value) for raw, value in scope["headers"])
         self.length = read_length(self.headers["content-length"]) or 0 if self.lengths == 1 else 0

@@ -136,6 +136,11 @@ def _may_become_ours(buffer: bytes) -> bool:
     return any(start.startswith(buffer) for start in _STARTS)
 
 
+def may_become_socket(data: bytes) -> bool:
+    """Whether a request that begins with these bytes may be the handshake of a socket."""
+    return data.startswith(_SOCKET_STARTS) or any(start.startswith(data) for start in _SOCKET_STARTS)
+
+
 def asks_for_socket(head: RequestHead) -> bool:
     """Whether this is the handshake of a WebSocket on a path that has them."""
     return head.method == "GET" and head.version == "1.1" and head.headers.get("upgrade", "").lower() == "websocket"

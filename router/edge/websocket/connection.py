@@ -7,15 +7,15 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
-from router.contract.caller import Caller
 from router.contract.errors import SocketTooOld
 from router.edge.admission import Admission
 from router.edge.http.deadline import DeadlineTimer
 from router.edge.routes import Route, new_request_id
 from router.edge.websocket.incoming import Incoming
 from router.edge.websocket.lanes import Lanes
-from router.edge.websocket.messages import refusal_frame
+from router.edge.websocket.messages import Message, refusal_frame
 from router.stores.memory.socket_responses import SocketResponses
+from router.telemetry.memory import give_back_later
 from router.telemetry.tasks import spawn
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ class SocketConnection(asyncio.Protocol):
         connections: set[asyncio.Protocol],
         route: Route,
         headers: Mapping[str, str],
-        caller: Caller,
         on_close: Callable[[], None],
     ) -> None:
         self._admission, self._connections, self._on_close = admission, connections, on_close
@@ -50,8 +49,8 @@ class SocketConnection(asyncio.Protocol):
         self._protocol: ServerProtocol | None = None
         self._early: list[bytes] = []
         """What came before the library was loaded."""
-        self._incoming = Incoming(self._loop, lambda: admission.limits, self._receive, self._flush)
-        self._lanes = Lanes(self, admission, route, headers, caller, SocketResponses(admission.responses), self._check_leave)
+        self._lanes = Lanes(self, admission, route, headers, SocketResponses(admission.responses), self._check_leave)
+        self._incoming = Incoming(self._loop, lambda: admission.limits, self._lanes.read, self._receive, self._took)
         self._timer, self._reading = DeadlineTimer(self._loop), DeadlineTimer(self._loop)
         self._began = self._last_message = self._loop.time()
         self._silent_pings = 0
@@ -60,6 +59,7 @@ class SocketConnection(asyncio.Protocol):
         self._is_open = False
         """Whether messages may be sent: after the handshake, and before a closing frame."""
         self._holds_back = False
+        self._is_reading = True
         self.is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -83,6 +83,9 @@ class SocketConnection(asyncio.Protocol):
         self._incoming.close()
         self._is_open = False
         self._lanes.close()
+        if self.is_paused or self._holds_back:
+            give_back_later(self._loop)  # what such callers left unread is much, and free now
+        self._protocol = None  # not left to the collector, which runs seldom: it holds two windows for compression
         self._on_close()
 
     def eof_received(self) -> bool:
@@ -103,11 +106,23 @@ class SocketConnection(asyncio.Protocol):
             return
         self._silent_pings = 0
         self._incoming.take(protocol, data)
+        self._took()
+
+    def _took(self) -> None:
+        """Send what is to be said to what came, and read on only once that is worked through, and read by the caller."""
         if self._flush() and self._transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
             self._holds_back = True
-            self._transport.pause_reading()
+        self._set_reading()
 
-    def _receive(self, message: bytes) -> bool:
+    def _set_reading(self) -> None:
+        if self._holds_back or self._incoming.is_busy:
+            self._is_reading = False
+            self._transport.pause_reading()
+        elif not self._is_reading:
+            self._is_reading = True
+            self._transport.resume_reading()
+
+    def _receive(self, message: Message) -> bool:
         """Take one message. Whether it was served, or waits to be."""
         self._is_open = True  # one may come with the handshake
         self._last_message = self._loop.time()
@@ -130,7 +145,8 @@ class SocketConnection(asyncio.Protocol):
     def _flush(self) -> bool:
         """Send what the library has to say, and close where it says so. Whether messages may follow."""
         protocol, transport = self._protocol, self._transport
-        assert protocol is not None
+        if protocol is None:
+            return False
         pieces = protocol.data_to_send()
         self._is_open = protocol.state.name == "OPEN"
         if transport.is_closing():
@@ -205,7 +221,7 @@ class SocketConnection(asyncio.Protocol):
         self._reading.clear()
         if self._holds_back:
             self._holds_back = False
-            self._transport.resume_reading()
+            self._set_reading()
         for sink in self._lanes.running:
             sink.set_backpressure(is_paused=False)
 
@@ -223,11 +239,8 @@ class SocketConnection(asyncio.Protocol):
 
 def _make_protocol(max_bytes: int) -> "ServerProtocol":
     """The protocol of a socket. Its library is loaded with the first one: it takes 0.1 s, and most callers send none."""
-    from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
     from websockets.server import ServerProtocol
 
-    # Small windows: each socket keeps two of them as long as it is open.
-    deflate = ServerPerMessageDeflateFactory(
-        server_max_window_bits=12, client_max_window_bits=12, compress_settings={"memLevel": 5}
-    )
-    return ServerProtocol(extensions=[deflate], max_size=max_bytes)
+    from router.edge.websocket.deflate import LateDeflateFactory
+
+    return ServerProtocol(extensions=[LateDeflateFactory()], max_size=max_bytes)

@@ -1,56 +1,120 @@
-"""What a caller sends on a WebSocket: frames to messages, and the bounds of both."""
+"""What a caller sends on a WebSocket: frames to messages, and the bounds of both.
+
+Messages are taken one at a time, in their order. Light ones are read on the loop, some of them in each of its turns; a heavy
+one is unpacked and read in a thread, and nothing more is read from the caller meanwhile.
+"""
 
 import asyncio
+import zlib
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from msgspec import Struct
 
 from router.contract.limits import Limits
 from router.edge.http.deadline import DeadlineTimer
+from router.telemetry.tasks import run_beside, spawn
 
 if TYPE_CHECKING:
     from websockets.server import ServerProtocol
 
+    from router.edge.websocket.deflate import LateDeflate
+
 _MAX_STRAY_FRAMES = 4_096
 """Frames without one message that is served: pieces of one, pings, nonsense."""
+_MAX_STRAY_BYTES = 64 << 20
+"""The same in bytes, counted after they are unpacked."""
 _SLICE_BYTES = 16_384
 """A read is taken in slices, so that a flood of tiny frames is noticed before all of it is worked through."""
-_UNSUPPORTED, _INVALID_TEXT, _POLICY = 1003, 1007, 1008
+_HEAVY_BYTES = 1 << 17
+_MAX_FRAMES_OF_A_TURN = 256
+_MAX_BYTES_OF_A_TURN = 1 << 18
+_PROTOCOL_ERROR, _UNSUPPORTED, _INVALID_TEXT, _POLICY, _TOO_LARGE = 1002, 1003, 1007, 1008, 1009
+
+_M = TypeVar("_M")
 
 
-class Incoming:
-    """Reads the messages of one socket. `receive` takes each, and says whether it is served; `flush` sends a close."""
+class _Broken(Struct, frozen=True):
+    """A message that ends its socket, with a code and a reason."""
+
+    code: int
+    reason: str
+
+
+class Incoming(Generic[_M]):
+    """Reads the messages of one socket.
+
+    `read` makes something of the bytes of one, in a thread too; `receive` takes that, and returns whether it is served. `flush`
+    is called when something was done on a later turn of the loop.
+    """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         limits: Callable[[], Limits],
-        receive: Callable[[bytes], bool],
+        read: Callable[[bytes], _M],
+        receive: Callable[[_M], bool],
         flush: Callable[[], object],
     ) -> None:
-        self._loop, self._limits, self._receive, self._flush = loop, limits, receive, flush
+        self._loop, self._limits, self._read, self._receive, self._flush = loop, limits, read, receive, flush
+        self._pieces: deque[bytes] = deque()
+        self._events: deque[object] = deque()
         self._fragments: list[bytes] = []
-        self._stray_frames = 0
+        self._is_packed = False
+        self._stray_frames = self._stray_bytes = 0
+        self._frames_left = self._bytes_left = 0
         self._began: float | None = None
         """When the message began that is not here yet."""
         self._bytes = 0
         self._timer = DeadlineTimer(loop)
+        self._is_closed = False
+        self.is_busy = False
+        """Whether it goes on by itself later: nothing more should be read from the caller until then."""
 
     def take(self, protocol: "ServerProtocol", data: bytes) -> None:
         """Take what was read. Where it breaks a rule, the protocol is told to close."""
-        for begin in range(0, len(data), _SLICE_BYTES):
-            piece = data[begin : begin + _SLICE_BYTES]
-            protocol.receive_data(piece)
-            events = protocol.events_received()
-            for event in events:
-                self._take_event(protocol, event)
-            if protocol.state.name != "OPEN":
-                return
-            self._watch(protocol, len(piece), is_partial=bool(self._fragments) or not events)
+        self._pieces.extend(data[begin : begin + _SLICE_BYTES] for begin in range(0, len(data), _SLICE_BYTES))
+        if not self.is_busy:
+            self._run(protocol)
 
     def close(self) -> None:
         """Nothing more is read."""
+        self._is_closed = True
         self._timer.cancel()
-        self._fragments.clear()
+        for held in (self._pieces, self._events, self._fragments):
+            held.clear()
+
+    def _run(self, protocol: "ServerProtocol") -> None:
+        """Take what is here, as far as one turn of the loop may."""
+        self._frames_left, self._bytes_left = _MAX_FRAMES_OF_A_TURN, _MAX_BYTES_OF_A_TURN
+        while not self._is_closed and (self._events or self._pieces):
+            if not self._events:
+                self._parse(protocol, self._pieces.popleft())
+                continue
+            if self._frames_left <= 0 or self._bytes_left <= 0:
+                self.is_busy = True
+                self._loop.call_soon(self._go_on, protocol)
+                return
+            self._frames_left -= 1
+            self._take_event(protocol, self._events.popleft())
+            if self.is_busy:
+                return
+            if protocol.state.name != "OPEN":
+                self._pieces.clear()  # what the library has not had; the rest of its events is for nobody
+
+    def _go_on(self, protocol: "ServerProtocol") -> None:
+        self.is_busy = False
+        self._run(protocol)
+        if not self._is_closed:
+            self._flush()
+
+    def _parse(self, protocol: "ServerProtocol", piece: bytes) -> None:
+        protocol.receive_data(piece)
+        events = protocol.events_received()
+        self._events.extend(events)
+        if protocol.state.name == "OPEN":
+            self._watch(protocol, len(piece), is_partial=not events or protocol.current_size is not None)
 
     def _take_event(self, protocol: "ServerProtocol", event: object) -> None:
         from websockets.frames import Frame, Opcode  # loaded by now
@@ -63,6 +127,8 @@ class Incoming:
         elif event.opcode is Opcode.BINARY:
             protocol.fail(_UNSUPPORTED, "send text frames")
         elif event.opcode is Opcode.TEXT or event.opcode is Opcode.CONT:
+            if event.opcode is Opcode.TEXT:
+                self._is_packed = bool(protocol.extensions) and _deflate_of(protocol).are_packed.popleft()
             self._fragments.append(bytes(event.data))
             if not event.fin:
                 self._count_stray(protocol)
@@ -72,18 +138,56 @@ class Incoming:
             self._count_stray(protocol)
 
     def _take_message(self, protocol: "ServerProtocol") -> None:
-        message = b"".join(self._fragments)
+        message, is_whole = b"".join(self._fragments), True
         self._fragments.clear()
-        if not _is_text(message):
-            protocol.fail(_INVALID_TEXT, "not UTF-8")
-        elif self._receive(message):
-            self._stray_frames = 0
+        if self._is_packed:
+            try:
+                message, is_whole = _deflate_of(protocol).unpacker.begin(message)
+            except zlib.error:
+                protocol.fail(_PROTOCOL_ERROR, "decompression failed")
+                return
+        if is_whole and len(message) <= _HEAVY_BYTES:
+            self._bytes_left -= len(message)
+            self._deliver(protocol, self._prepare(message), len(message))
         else:
-            self._count_stray(protocol)
+            self.is_busy = True
+            spawn(self._take_heavy(protocol, message, is_whole=is_whole), name="websocket message", loop=self._loop)
 
-    def _count_stray(self, protocol: "ServerProtocol") -> None:
+    async def _take_heavy(self, protocol: "ServerProtocol", message: bytes, *, is_whole: bool) -> None:
+        def prepare() -> tuple[_M | _Broken, int]:
+            whole = message if is_whole else self._unpack(protocol, message)
+            return (whole, 0) if isinstance(whole, _Broken) else (self._prepare(whole), len(whole))
+
+        found, size = await run_beside(prepare)
+        if not self._is_closed:
+            self._deliver(protocol, found, size)
+        self._go_on(protocol)
+
+    def _unpack(self, protocol: "ServerProtocol", begun: bytes) -> bytes | _Broken:
+        from router.edge.websocket.deflate import TooLarge  # with the library, which is loaded by now
+
+        try:
+            return _deflate_of(protocol).unpacker.finish(begun, self._limits().max_body_bytes)
+        except TooLarge:
+            return _Broken(_TOO_LARGE, "the message is too large")
+        except zlib.error:
+            return _Broken(_PROTOCOL_ERROR, "decompression failed")
+
+    def _prepare(self, message: bytes) -> _M | _Broken:
+        return self._read(message) if _is_text(message) else _Broken(_INVALID_TEXT, "not UTF-8")
+
+    def _deliver(self, protocol: "ServerProtocol", found: _M | _Broken, size: int) -> None:
+        if isinstance(found, _Broken):
+            protocol.fail(found.code, found.reason)
+        elif self._receive(found):
+            self._stray_frames = self._stray_bytes = 0
+        else:
+            self._count_stray(protocol, size)
+
+    def _count_stray(self, protocol: "ServerProtocol", size: int = 0) -> None:
         self._stray_frames += 1
-        if self._stray_frames > _MAX_STRAY_FRAMES:
+        self._stray_bytes += size
+        if self._stray_frames > _MAX_STRAY_FRAMES or self._stray_bytes > _MAX_STRAY_BYTES:
             protocol.fail(_POLICY, "too many frames without a message that is served")
 
     def _watch(self, protocol: "ServerProtocol", size: int, *, is_partial: bool) -> None:
@@ -103,14 +207,21 @@ class Incoming:
     def _check(self, protocol: "ServerProtocol") -> None:
         """A message that comes too slowly is refused; one that comes at a fair pace may take its time."""
         waited = self._loop.time() - (self._began or 0.0)
-        if self._bytes < self._limits().min_body_bytes_per_second * waited:
+        if not self.is_busy and self._bytes < self._limits().min_body_bytes_per_second * waited:
             protocol.fail(_POLICY, "the message did not arrive in time")
             self._flush()
         else:
             self._wait(protocol)
 
 
+def _deflate_of(protocol: "ServerProtocol") -> "LateDeflate":
+    (deflate,) = protocol.extensions
+    return deflate  # type: ignore[return-value]  # the one that `connection` offers
+
+
 def _is_text(message: bytes) -> bool:
+    if message.isascii():
+        return True
     try:
         message.decode()
     except UnicodeDecodeError:

@@ -1,54 +1,141 @@
 """What a response had said when it was interrupted: the conversation goes on from there."""
 
+import msgspec
+from msgspec import Struct
+
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_object, as_text
-from router.dialects.sse import Frame, split_frames
+from router.dialects.sse import Frame
+
+_KINDS = ("response.created", "response.in_progress", "response.queued")
+_BEGINS = tuple(f'{{"type":{blank}"{kind}"'.encode() for kind in _KINDS for blank in ("", " "))
+_DELTA, _DONE = "response.output_text.delta", "response.output_item.done"
+_TELLS = tuple(f'{{"type":{blank}"{kind}"'.encode() for kind in (_DELTA, _DONE) for blank in ("", " "))
+_IS_TYPED = (b'{"type":', b'{"type": ')
+_UNREAD_BYTES = 1 << 17
+"""So much is kept as it came: to read each event when it comes would cost more than all else that is done for it."""
+_MAX_TEXT = 1 << 20
+"""Letters and bytes. No model writes as much in one answer; one that does is not gone on from."""
 
 
-def said_so_far(stream: bytes) -> JsonObject | None:
-    """The response as far as it came: its finished messages, and the words of the one that was being written.
+class _Delta(Struct, frozen=True):
+    output_index: int
+    delta: str
+    item_id: str = ""
 
-    A call is left out, since nobody will answer it: no target takes a conversation that goes on after an open call. None where
-    the response had not begun.
+
+_READ_DELTA = msgspec.json.Decoder(_Delta)
+
+
+class Said:
+    """Takes the events of one response, and keeps of them what an interrupt needs: its messages. Bounded.
+
+    A call is left out, since nobody will answer it: no target takes a conversation that goes on after an open call.
     """
-    frames = split_frames(stream)
-    response = next((begun for frame in frames if as_text((begun := as_object(frame.json().get("response"))).get("id"))), None)
-    if response is None:
-        return None
-    items: dict[int, JsonObject] = {}
-    for frame in frames:
-        index = frame.json().get("output_index")
-        if isinstance(index, int):
-            items[index] = _grow(items.get(index, {}), frame)
-    output: list[Json] = [item for _, item in sorted(items.items()) if item.get("type") == "message"]
-    return {**response, "output": output}
 
+    __slots__ = ("_items", "_last", "_response", "_size", "_texts", "_unread", "_unread_bytes", "is_too_long")
 
-def _grow(item: JsonObject, frame: Frame) -> JsonObject:
-    """An item with what one more event says of it."""
-    event = frame.json()
-    if frame.kind == "response.output_item.done":
-        return as_object(event.get("item"))
-    if frame.kind != "response.output_text.delta":
-        return item
-    content = item.get("content")
-    before = as_text(as_object(content[0]).get("text")) if isinstance(content, list) and content else ""
-    part: JsonObject = {
-        "type": "output_text",
-        "text": before + as_text(event.get("delta")),
-        "annotations": [],
-        "logprobs": [],
-    }
-    return {
-        "type": "message",
-        "id": as_text(event.get("item_id")),
-        "role": "assistant",
-        "status": "incomplete",
-        "content": [part],
-    }
+    def __init__(self) -> None:
+        self._response: JsonObject | None = None
+        self._unread: list[bytes] = []
+        self._unread_bytes = self._size = 0
+        self._items: dict[int, JsonObject] = {}
+        self._texts: dict[int, list[str]] = {}
+        self._last = b""
+        self.is_too_long = False
+        """Whether it said more than is kept: then nothing of it is."""
 
+    @property
+    def response_id(self) -> str:
+        """The id of the response that is being written; empty before its first event."""
+        return as_text(self._response.get("id")) if self._response is not None else ""
 
-def last_number(stream: bytes) -> int:
-    """The number of the last event in a stream."""
-    numbers = [frame.json().get("sequence_number") for frame in split_frames(stream)]
-    return max((number for number in numbers if isinstance(number, int)), default=0)
+    def add(self, event: bytes) -> None:
+        """Take the JSON of one event."""
+        self._last = event
+        if self.is_too_long:
+            return
+        if event.startswith(_TELLS) or not event.startswith(_IS_TYPED):
+            if len(event) > _MAX_TEXT:
+                self._forget()
+                return
+            self._unread.append(event)
+            self._unread_bytes += len(event)
+            if self._unread_bytes > _UNREAD_BYTES or self._response is None:
+                self._read()
+        elif self._response is None and event.startswith(_BEGINS):
+            self._begin(Frame("", event).json())
+
+    def so_far(self) -> JsonObject | None:
+        """The response as far as it came: its finished messages, and the words of the one that was being written.
+
+        None where it had not begun.
+        """
+        self._read()
+        if self._response is None:
+            return None
+        output: list[Json] = [self._item(index) for index in sorted({*self._items, *self._texts})]
+        return {**self._response, "output": [item for item in output if as_object(item).get("type") == "message"]}
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last event."""
+        number = Frame("", self._last).json().get("sequence_number")
+        return number if isinstance(number, int) else 0
+
+    def _begin(self, event: JsonObject) -> None:
+        response = as_object(event.get("response"))
+        if self._response is None and as_text(response.get("id")):
+            self._response = response
+
+    def _read(self) -> None:
+        """Make words of the events that were kept as they came."""
+        unread, self._unread, self._unread_bytes = self._unread, [], 0
+        for event in unread:
+            if event.startswith(_TELLS[:2]):
+                self._read_delta(event)
+            else:
+                self._read_other(Frame("", event))
+        if self._size > _MAX_TEXT:
+            self._forget()
+
+    def _forget(self) -> None:
+        self.is_too_long = True
+        for held in (self._unread, self._items, self._texts):
+            held.clear()
+
+    def _read_delta(self, event: bytes) -> None:
+        try:
+            found = _READ_DELTA.decode(event)
+        except (ValueError, RecursionError):
+            return
+        if not self._texts.get(found.output_index):
+            self._items.setdefault(found.output_index, {"id": found.item_id})
+        self._texts.setdefault(found.output_index, []).append(found.delta)
+        self._size += len(found.delta)
+
+    def _read_other(self, frame: Frame) -> None:
+        """An event whose type does not come first, or an item that is done."""
+        event, kind = frame.json(), frame.kind
+        self._begin(event)
+        index, delta = event.get("output_index"), event.get("delta")
+        if not isinstance(index, int):
+            return
+        if kind == _DONE:
+            self._items[index] = as_object(event.get("item"))
+            self._texts.pop(index, None)
+            self._size += len(frame.data)
+        elif kind == _DELTA and isinstance(delta, str):
+            self._items.setdefault(index, {"id": as_text(event.get("item_id"))})
+            self._texts.setdefault(index, []).append(delta)
+            self._size += len(delta)
+
+    def _item(self, index: int) -> JsonObject:
+        item, texts = self._items.get(index, {}), self._texts.get(index)
+        if texts is None:
+            return item
+        text = "".join(texts)
+        self._texts[index] = [text]
+        part: JsonObject = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        head: JsonObject = {"type": "message", "id": as_text(item.get("id")), "role": "assistant", "status": "incomplete"}
+        return {**head, "content": [part]}

@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping
 import orjson
 from msgspec import Struct, field
 
-from router.contract.caller import Caller
-from router.contract.errors import Interrupted, TandemError, TooManyLanes, Unavailable
+from router.contract.errors import InternalFault, Interrupted, TandemError, TooDeep, TooManyLanes, Unavailable
 from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.contract.facts import AttemptOpened, Read
 from router.contract.request import JsonObject
-from router.edge.admission import Admission
+from router.edge.admission import Admission, report_fault
 from router.edge.routes import Route, new_request_id
-from router.edge.websocket.messages import Create, Steer, headers_of, read_message, refusal_frame
+from router.edge.websocket.messages import Create, Message, Steer, headers_of, read_message, refusal_frame
 from router.edge.websocket.sink import Frames, FrameSink
 from router.responses.keep import record_response
 from router.stores.memory.socket_responses import SocketResponses
@@ -57,12 +56,11 @@ class Lanes:
         admission: Admission,
         route: Route,
         handshake: Mapping[str, str],
-        caller: Caller,
         responses: SocketResponses,
         on_idle: Callable[[], None],
     ) -> None:
         self._socket, self._admission, self._route = socket, admission, route
-        self._handshake, self._caller, self._responses = handshake, caller, responses
+        self._handshake, self._responses = handshake, responses
         self._on_idle = on_idle
         self._loop = asyncio.get_running_loop()
         self._lanes: dict[str, _Lane] = {}
@@ -79,18 +77,30 @@ class Lanes:
         """Whether nothing runs and nothing waits."""
         return not self._waiting and not self._running
 
-    def receive(self, raw: bytes) -> bool:
-        """Take one message. Whether it was understood, and not refused at once."""
-        lane = ""
+    def read(self, raw: bytes) -> Message:
+        """Make something of a message: what it asks for, or why it is refused. Pure: a heavy one is read in a thread."""
         try:
-            message = read_message(raw)
+            return read_message(raw)
+        except TandemError as error:
+            return error
+        except Exception as error:  # noqa: BLE001  the edge: one odd message must not cost all lanes of its socket
+            return report_and_excuse(error)
+
+    def receive(self, message: Message) -> bool:
+        """Take one message. Whether it was understood, and not refused at once."""
+        lane = message.lane if isinstance(message, Create) else ""
+        try:
+            if isinstance(message, TandemError):
+                raise message
             if isinstance(message, Steer):
                 self._steer(message)
             else:
-                lane = message.lane
                 self._enqueue(message)
         except TandemError as error:
             self._socket.send([refusal_frame(error, new_request_id(), lane)])
+            return False
+        except Exception as error:  # noqa: BLE001  as above
+            self._socket.send([refusal_frame(report_and_excuse(error), new_request_id(), lane)])
             return False
         self._advance()
         return True
@@ -103,7 +113,9 @@ class Lanes:
             running = lane.running
             if running is not None and running.exchange is not None and not running.sink.is_over:
                 running.exchange.cancel(CancelReason.CALLER_LEFT)
+                running.sink.close()
         self._waiting = self._waiting_bytes = 0
+        self._responses.clear()
 
     def _enqueue(self, create: Create) -> None:
         lane = self._lanes.get(create.lane)
@@ -154,18 +166,30 @@ class Lanes:
         elif not steer.is_valid:
             self._refuse_steer(steer, "invalid_input", "input: must be a text, or a list of messages of the user")
         elif not lane.running.sink.is_over:
-            self._accept(steer)
-            before = lane.running.create
-            self._interrupt(lane.running, "steered")
-            self._wait(lane, before.steered(steer), is_next=True)
+            self._redirect(lane, steer, lane.running.create, lane.running)
         elif lane.waiting and lane.waiting[0].steers == steer.previous:
-            self._accept(steer)
-            self._wait(lane, self._take_next(lane).steered(steer), is_next=True)
+            self._redirect(lane, steer, lane.waiting[0], None)
         else:
             self._refuse_steer(steer, *_COMPLETED)
 
+    def _redirect(self, lane: _Lane, steer: Steer, before: Create, running: _Running | None) -> None:
+        """Go on with what the person says: after the response that is being written, or together with what waits for that."""
+        try:
+            successor = before.steered(steer)
+        except TooDeep as error:  # found out before anything is ended for it
+            self._refuse_steer(steer, "invalid_input", f"input: {error.message}")
+            return
+        self._accept(steer)
+        if running is not None:
+            self._interrupt(running, "steered")
+        else:
+            self._take_next(lane)
+        self._wait(lane, successor, is_next=True)
+
     def _lane_of(self, response_id: str) -> _Lane | None:
-        """The lane on which a response is being written."""
+        """The lane on which a response is being written. One that has said nothing yet has no id, and cannot be named."""
+        if not response_id:
+            return None
         lanes = (lane for lane in self._lanes.values() if lane.running is not None)
         return next((lane for lane in lanes if lane.running and lane.running.sink.response_id == response_id), None)
 
@@ -182,17 +206,24 @@ class Lanes:
             "error": {"type": "invalid_request_error", "code": code, "message": message},
             "steer": {"previous_response_id": steer.previous, "input": steer.input},
         }
-        self._socket.send([orjson.dumps(told)])
+        try:
+            frame = orjson.dumps(told)
+        except orjson.JSONEncodeError:  # words that are nested too deeply to be sent back
+            frame = orjson.dumps({**told, "steer": {"previous_response_id": steer.previous}})
+        self._socket.send([frame])
 
     def _interrupt(self, running: _Running, reason: str) -> str:
-        """Stop a request, and keep what it said so far. The id to go on from; empty where it said nothing yet."""
+        """Stop a request, and keep what it said so far. The id to go on from; empty where it said nothing yet.
+
+        One that said more than can be kept is not found again: its client hears of that, and sends the whole conversation.
+        """
         exchange = running.exchange
         assert exchange is not None
         response = running.sink.cut(reason)
         read, opened = exchange.last(Read), exchange.last(AttemptOpened)
         if response is None:
             self._supersede(running.create)
-        elif read is not None and opened is not None:
+        elif read is not None and opened is not None and not running.sink.is_forgotten:
             self._responses.keep(record_response(read.view, opened.target, time.time(), response), for_long=False)
         exchange.cancel(CancelReason.INTERRUPTED)
         return str(response["id"]) if response is not None else ""
@@ -212,8 +243,9 @@ class Lanes:
             return
         self._running += 1
         lane.running = running = _Running(create, FrameSink(self._socket, request_id, create.lane))
-        route, headers = self._route, headers_of(self._handshake, create.body)
-        arrival = Arrival(request_id, route.dialect, route.operation, headers, create.raw, self._caller, self._responses)
+        route, headers = self._route, headers_of(self._handshake, create.metadata)
+        caller = self._admission.identify(headers, route.dialect)  # the metadata of a request may bring another key
+        arrival = Arrival(request_id, route.dialect, route.operation, headers, create.raw, caller, self._responses)
         running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
         if task is None:
             self._loop.call_soon(self._ended, lane)
@@ -223,9 +255,17 @@ class Lanes:
     def _ended(self, lane: _Lane) -> None:
         self._admission.release()
         self._running -= 1
-        lane.running = None
+        running, lane.running = lane.running, None
+        if running is not None and running.exchange is not None:
+            running.exchange.let_go()
         if self._is_closed:
             return
         self._advance()
         if self.is_idle:
             self._on_idle()
+
+
+def report_and_excuse(error: Exception) -> InternalFault:
+    """Log a defect of ours, and say no more of it than that there was one."""
+    report_fault(error, new_request_id())
+    return InternalFault("Tandem had an internal error")

@@ -3,56 +3,57 @@
 import re
 from collections.abc import Mapping
 
+import msgspec
 import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.contract.errors import BadRequest, InvalidStreamId, TandemError
+from router.contract.errors import BadRequest, InvalidStreamId, TandemError, TooDeep
 from router.contract.relay import Headers
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_object, as_text
 from router.dialects.refusals import failure_words, refusal_headers
-from router.dialects.splice import replace_fields
 
 BUSY = "x-tandem-busy"
 """What to do with a request on a lane that is busy: `interrupt`, or wait."""
 _CREATE, _STEER = "response.create", "response.steer"
 _STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}").fullmatch
 _NOT_SENT_ON: JsonObject = {"type": None, "stream_id": None, "stream": True}
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CARRIED = "x-"
 _NOT_CARRIED = frozenset({"connection", "upgrade", "host", "content-length", "transfer-encoding", "expect", "te", "trailer"})
 
 
 class Create(Struct, frozen=True):
-    """A request for a response, as it would be posted: with `stream: true`, and without what only a socket knows."""
+    """A request for a response, as it would be posted: with `stream: true`, and without what only a socket knows.
+
+    Only what a socket needs of it is read: the rest of a large request is read once, on its road.
+    """
 
     lane: str
     raw: bytes
-    body: JsonObject
+    metadata: JsonObject
+    """Its `client_metadata`."""
+    previous: str
+    """The response that it goes on from; empty for none."""
     interrupts: bool
     steers: str = ""
     """The response that was ended for it by the person's new words."""
 
-    @property
-    def previous(self) -> str:
-        """The response that it goes on from; empty for none."""
-        return as_text(self.body.get("previous_response_id"))
-
     def after(self, response_id: str) -> "Create":
         """The same, going on from another response."""
-        return self._changed({"previous_response_id": response_id})
+        return replace(self, raw=_changed(self.raw, {"previous_response_id": response_id}), previous=response_id)
 
     def steered(self, steer: "Steer") -> "Create":
         """What follows when the person says something meanwhile: the same settings, with the new words as all of the input.
 
-        Said twice before it began, both count.
+        Said twice before it began, both count. Raises `TooDeep`.
         """
-        words = [*_messages(self.body.get("input")), *_messages(steer.input)] if self.steers else steer.input
-        changed = self._changed({"input": words, "previous_response_id": steer.previous})
-        return replace(changed, interrupts=False, steers=steer.previous)
-
-    def _changed(self, changes: JsonObject) -> "Create":
-        return replace(self, raw=replace_fields(self.raw, self.body, changes), body={**self.body, **changes})
+        words = steer.input
+        if self.steers:
+            words = [*_messages(orjson.loads(bytes(_MEMBERS.decode(self.raw)["input"]))), *_messages(steer.input)]
+        raw = _changed(self.raw, {"input": words, "previous_response_id": steer.previous})
+        return replace(self, raw=raw, previous=steer.previous, interrupts=False, steers=steer.previous)
 
 
 class Steer(Struct, frozen=True):
@@ -69,6 +70,10 @@ class Steer(Struct, frozen=True):
         return isinstance(self.input, str) and bool(self.input)
 
 
+Message = Create | Steer | TandemError
+"""What a caller sent, or why that is refused."""
+
+
 def _messages(words: Json) -> list[Json]:
     return words if isinstance(words, list) else [{"type": "message", "role": "user", "content": words}]
 
@@ -76,38 +81,60 @@ def _messages(words: Json) -> list[Json]:
 def read_message(raw: bytes) -> Create | Steer:
     """What one message asks for. Raises `BadRequest`."""
     try:
-        message = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
+        members = _MEMBERS.decode(raw)
+    except msgspec.ValidationError as error:
+        raise BadRequest("the message must be a JSON object with a type") from error
+    except msgspec.DecodeError as error:
         raise BadRequest("the message is not valid JSON") from error
-    if not isinstance(message, dict):
-        raise BadRequest("the message must be a JSON object with a type")
-    match message.get("type"):
+    except RecursionError as error:
+        raise TooDeep("the message is nested too deeply") from error
+    match _read(members, "type"):
         case "response.create":
-            return _read_create(raw, message)
+            return _read_create(raw, members)
         case "response.steer":
-            return Steer(as_text(message.get("previous_response_id")), message.get("input"))
+            return Steer(as_text(_read(members, "previous_response_id")), _read(members, "input"))
         case kind:
             raise BadRequest(f"type: {str(kind)[:60]!r} is not known here. Send {_CREATE} or {_STEER}", param="type")
 
 
-def _read_create(raw: bytes, message: JsonObject) -> Create:
-    lane = message.get("stream_id", "")
-    if "stream_id" in message and not (isinstance(lane, str) and _STREAM_ID(lane)):
+def _read(members: Mapping[str, msgspec.Raw], name: str) -> Json:
+    try:
+        return orjson.loads(bytes(members[name])) if name in members else None
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"{name}: not valid JSON", param=name) from error
+
+
+def _read_create(raw: bytes, members: Mapping[str, msgspec.Raw]) -> Create:
+    lane = _read(members, "stream_id") if "stream_id" in members else ""
+    if "stream_id" in members and not (isinstance(lane, str) and _STREAM_ID(lane)):
         raise InvalidStreamId("stream_id: 1 to 256 letters, digits, dots, dashes or underscores", param="stream_id")
-    if message.get("background"):
+    if _read(members, "background"):
         raise BadRequest("background: is not possible on a socket", param="background")
-    changes = {**_NOT_SENT_ON, "generate": None} if message.get("generate") is not False else _NOT_SENT_ON
-    body = {key: value for key, value in {**message, **changes}.items() if value is not None or key not in changes}
-    interrupts = as_object(message.get("client_metadata")).get(BUSY) == "interrupt"
-    return Create(str(lane), replace_fields(raw, message, changes), body, interrupts)
+    generate = _read(members, "generate")
+    if generate is not None and not isinstance(generate, bool):
+        raise BadRequest("generate: must be true or false", param="generate")
+    changes = {**_NOT_SENT_ON, "generate": None} if generate is not False else _NOT_SENT_ON
+    metadata = as_object(_read(members, "client_metadata"))
+    previous = as_text(_read(members, "previous_response_id"))
+    return Create(str(lane), _changed(raw, changes), metadata, previous, metadata.get(BUSY) == "interrupt")
 
 
-def headers_of(handshake: Mapping[str, str], body: JsonObject) -> dict[str, str]:
+def _changed(raw: bytes, changes: JsonObject) -> bytes:
+    """A JSON object with some fields changed (None takes one out), and all others as they were written. Raises `TooDeep`."""
+    members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items() if name not in changes}
+    try:
+        members |= {name: orjson.dumps(value) for name, value in changes.items() if value is not None}
+    except orjson.JSONEncodeError as error:
+        raise TooDeep("nested too deeply") from error
+    return b"{%b}" % b",".join([orjson.dumps(name) + b":" + value for name, value in members.items()])
+
+
+def headers_of(handshake: Mapping[str, str], metadata: JsonObject) -> dict[str, str]:
     """The headers that a request would have had: those of the handshake, and those that its metadata carries."""
     headers = {
         name: value for name, value in handshake.items() if name not in _NOT_CARRIED and not name.startswith("sec-websocket")
     }
-    for name, value in as_object(body.get("client_metadata")).items():
+    for name, value in metadata.items():
         if name.lower().startswith(_CARRIED) and name.lower() != BUSY and isinstance(value, str) and value.isprintable():
             headers[name.lower()] = value
     headers["content-type"] = "application/json"

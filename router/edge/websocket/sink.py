@@ -4,15 +4,16 @@ import re
 from typing import Protocol
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 
 from router.contract.errors import TandemError
 from router.contract.relay import Flow, Headers
 from router.contract.request import JsonObject
-from router.dialects.fields import as_object, as_text
+from router.dialects.fields import as_object
+from router.dialects.headers import QUEUED
 from router.dialects.queued import DECISION, WAITING
 from router.dialects.sse import split_frames
-from router.edge.websocket.interrupted import last_number, said_so_far
+from router.edge.websocket.interrupted import Said
 from router.edge.websocket.messages import decision_frame, error_frame, refusal_frame
 
 _EVENT = re.compile(rb"(?:event: [^\n]*\n)?data: ([^\n]*)").fullmatch
@@ -20,7 +21,6 @@ _ONE_EVENT = re.compile(rb"(?:event: [^\r\n]*\n)?data: (\{[^\r\n]*)\n\n").fullma
 _IS_FAILED = (b'{"type":"response.failed"', b'{"type": "response.failed"')
 _TELLS_FAILURE = (b'{"type":"error"', b'{"type": "error"', *_IS_FAILED)
 _CARRIED_STATE = "x-codex-turn-state"
-_MAX_KEPT_BYTES = 8 << 20
 
 
 class Frames(Protocol):
@@ -44,8 +44,11 @@ class FrameSink(Struct, eq=False):
     _streams: bool = True
     _flow: Flow | None = None
     _rest: bytes = b""
+    _said: Said = field(default_factory=Said)
     _pieces: list[bytes] = []
-    _kept_bytes: int = 0
+    """An answer that comes whole, in pieces."""
+    _waits: bool = False
+    """Whether its request waits for a target: only then are comments in the stream our own, and not that target's."""
     _has_told: bool = False
     """Whether the stream itself said that it failed."""
     has_started: bool = False
@@ -60,6 +63,7 @@ class FrameSink(Struct, eq=False):
         self.has_started = True
         self._status, self._headers = status, headers
         self._streams = status == 200 and any(name == "content-type" and "event-stream" in value for name, value in headers)
+        self._waits = QUEUED in headers
         if self._streams:
             frames = [decision_frame(headers, self.lane)]
             if carried := {name: value for name, value in headers if name == _CARRIED_STATE}:
@@ -69,15 +73,13 @@ class FrameSink(Struct, eq=False):
     def write(self, data: bytes) -> None:
         if self.is_over:
             return
-        self._kept_bytes += len(data)
-        if self._kept_bytes <= _MAX_KEPT_BYTES:
+        if not self._streams:
             self._pieces.append(data)
-        if self._streams:
-            # Nearly every read of a target is one event, whole.
-            if not self._rest and (found := _ONE_EVENT(data)) is not None:
-                self._socket.send([self._as_frame(found[1])])
-            elif frames := self._read_frames(data):
-                self._socket.send(frames)
+        # Nearly every read of a target is one event, whole.
+        elif not self._rest and (found := _ONE_EVENT(data)) is not None:
+            self._socket.send([self._as_frame(found[1])])
+        elif frames := self._read_frames(data):
+            self._socket.send(frames)
 
     def end(self) -> None:
         if not self.is_over and not self._streams:
@@ -88,6 +90,11 @@ class FrameSink(Struct, eq=False):
         if not self.is_over and not self._has_told:
             self._socket.send([refusal_frame(error, self._request_id, self.lane)])
         self.is_over, self._flow = True, None
+
+    def close(self) -> None:
+        """The caller left: let go of what was kept for it, and of the target."""
+        self.is_over, self._flow, self._said, self._rest = True, None, Said(), b""
+        self._pieces.clear()
 
     def set_backpressure(self, *, is_paused: bool) -> None:
         """Pause the target while the caller reads more slowly than it writes."""
@@ -100,14 +107,13 @@ class FrameSink(Struct, eq=False):
     def cut(self, reason: str) -> JsonObject | None:
         """End the response here, and say so. What was said of it so far; None where it had not begun."""
         self.is_over, self._flow = True, None
-        stream = b"".join(self._pieces) if self._streams else b""
-        response = said_so_far(stream)
+        response = self._said.so_far()
         if response is not None:
             response |= {"status": "incomplete", "incomplete_details": {"reason": reason}}
             told: JsonObject = {
                 "type": "response.incomplete",
                 "response": response,
-                "sequence_number": last_number(stream) + 1,
+                "sequence_number": self._said.last_number + 1,
             }
             self._socket.send([self._in_lane(orjson.dumps(told))])
         return response
@@ -115,10 +121,12 @@ class FrameSink(Struct, eq=False):
     @property
     def response_id(self) -> str:
         """The id of the response that is being written; empty before its first event."""
-        head = b"".join([piece for piece in self._pieces if not piece.startswith(b":")][:8])
-        return next(
-            (found for frame in split_frames(head) if (found := as_text(as_object(frame.json().get("response")).get("id")))), ""
-        )
+        return self._said.response_id
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether it said more than is kept, so that nothing can go on from it."""
+        return self._said.is_too_long
 
     def _read_frames(self, data: bytes) -> list[bytes]:
         """The JSON of each event that is whole."""
@@ -144,14 +152,17 @@ class FrameSink(Struct, eq=False):
     def _read_comment(self, block: bytes) -> list[bytes]:
         """What a comment of our own says to somebody who waited: how long yet, or who serves. Others are for HTTP alone."""
         said = block.removeprefix(b": ")
-        if said.startswith(WAITING):
+        if self._waits and said.startswith(WAITING):
             return [self._in_lane(orjson.dumps({"type": "tandem.queued", "message": said.decode("utf-8", "replace")}))]
-        if not said.startswith(DECISION):
+        if not (self._waits and said.startswith(DECISION)):
             return [self._as_frame(frame.data) for frame in split_frames(block) if frame.data.startswith(b"{")]
-        told = as_object(orjson.loads(said.removeprefix(DECISION)))
-        return [self._in_lane(orjson.dumps({"type": "tandem.decision", **told}))]
+        self._waits = False
+        return [self._in_lane(orjson.dumps({"type": "tandem.decision", **_read(said.removeprefix(DECISION))}))]
 
     def _as_frame(self, event: bytes) -> bytes:
+        if not event.isascii():
+            event = _as_text(event)
+        self._said.add(event)
         if event.startswith(_TELLS_FAILURE):
             self._has_told = True
             if not event.startswith(_IS_FAILED):
@@ -159,11 +170,14 @@ class FrameSink(Struct, eq=False):
         return self._in_lane(event) if self.lane else event
 
     def _in_lane(self, event: bytes) -> bytes:
-        return b'{"stream_id":"%b",%b' % (self.lane.encode(), event[1:]) if self.lane else event
+        if not self.lane:
+            return event
+        rest = event[1:].lstrip()
+        return b'{"stream_id":"%b"%b%b' % (self.lane.encode(), b"" if rest.startswith(b"}") else b",", rest)
 
     def _error_of(self, event: bytes) -> bytes:
         """An error that came as an event, which has no status there and all its fields at the top."""
-        told = as_object(orjson.loads(event))
+        told = _read(event)
         error = as_object(told.get("error")) or {
             name: value for name, value in told.items() if name in ("code", "message", "param")
         }
@@ -171,11 +185,27 @@ class FrameSink(Struct, eq=False):
         return error_frame(status if isinstance(status, int) else 502, {"type": "server_error", **error}, {}, self.lane)
 
     def _whole(self) -> bytes:
-        try:
-            body = as_object(orjson.loads(b"".join(self._pieces)))
-        except orjson.JSONDecodeError:
-            body = {}
+        body = _read(b"".join(self._pieces))
         if self._status == 200 and body.get("object") == "response":
             return self._in_lane(orjson.dumps({"type": "response.completed", "response": body, "sequence_number": 0}))
         error = as_object(body.get("error")) or {"type": "server_error", "code": None, "message": "the target gave no answer"}
         return error_frame(self._status if self._status != 200 else 502, error, dict(self._headers), self.lane)
+
+
+def _read(data: bytes) -> JsonObject:
+    """An object that can also be written; empty where it is none."""
+    try:
+        found = as_object(orjson.loads(data))
+        orjson.dumps([[found]])  # as deep as a frame holds it
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return {}
+    return found
+
+
+def _as_text(event: bytes) -> bytes:
+    """An event as UTF-8, which a text frame must be: what a target wrote otherwise is replaced."""
+    try:
+        event.decode()
+    except UnicodeDecodeError:
+        return event.decode("utf-8", "replace").encode()
+    return event

@@ -33,24 +33,29 @@ class SocketResponses:
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
         """A response of this socket or, by its caller, of any."""
         own = self._own.get(response_id)
-        if own is None:
+        if own is None or own.caller != caller:
             return await self._shared.find(response_id, caller)
         self._own.move_to_end(response_id)
         return own
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
         """Delete it here and everywhere."""
-        was_own = self._drop(response_id)
+        own = self._own.get(response_id)
+        was_own = own is not None and own.caller == caller and self._drop(response_id)
         return await self._shared.forget(response_id, caller) or was_own
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
         """On a socket nobody else is asked for a response that is not here: a client sends its whole history then."""
         return True
 
-    async def close(self) -> None:
-        """Forget all of them."""
+    def clear(self) -> None:
+        """Forget all of this socket's own."""
         self._own.clear()
         self._bytes = 0
+
+    async def close(self) -> None:
+        """Forget all of them."""
+        self.clear()
 
     def _drop(self, response_id: str) -> bool:
         dropped = self._own.pop(response_id, None)

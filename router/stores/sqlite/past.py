@@ -64,8 +64,8 @@ _SUMS = f"""
     SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum({_IS_TURN}), count(*), sum(input_tokens),
         sum(output_tokens), sum(cost_usd), sum({_UNPRICED}), sum(duration_ms) / 1000,
         sum(ttft_ms) / 1000, count(ttft_ms), sum(outcome IN ('{Outcome.ABANDONED}', '{Outcome.INTERRUPTED}')),
-        sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}')
-    FROM entries WHERE at >= ? AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3
+        sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}'), caller
+    FROM entries WHERE at >= ? AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3, caller
 """  # noqa: S608  fixed names
 
 
@@ -127,7 +127,7 @@ class SessionSums(NamedTuple):
 
 
 class CallSums(NamedTuple):
-    """The calls of one day, client and tier. Without a tier they were refused, or failed before any was chosen."""
+    """The calls of one day, client, tier and caller. Without a tier they were refused, or failed before any was chosen."""
 
     day: str
     client: str | None
@@ -145,6 +145,7 @@ class CallSums(NamedTuple):
     interrupted: int
     failed: int
     refused: int
+    caller: str
 
 
 class ExpectedSums(NamedTuple):
@@ -228,7 +229,7 @@ def read_sessions(path: Path, since: float, most: int) -> list[SessionSums]:
 
 
 def read_sums(path: Path, since: float) -> Sums:
-    """Everything, by day, client and tier. Raises `StoreUnusable`."""
+    """Everything, by day, client, tier and caller. Raises `StoreUnusable`."""
     queries = (_SUMS, _EXPECTED, _WAYS.format(sessions="IS NOT NULL"), _ASKED_FOR)
     calls, expected, ways, ((asked_for,),) = _read_beside(path, queries, (since,))
     with _open(path) as database:

@@ -2,14 +2,13 @@
 
 import asyncio
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from router.contract.errors import UpstreamCut, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from router.contract.relay import Headers, PreparedRequest, Sink, UpstreamCall, UpstreamRequest
-from router.contract.request import Json
-from router.dialects.fields import as_list, as_text
 from router.telemetry.tasks import run_beside, spawn
 from router.upstream.connection import CannotConnect
+from router.upstream.websocket.answer import Answer
 from router.upstream.websocket.frames import (
     COMPLETED,
     ERROR,
@@ -20,14 +19,12 @@ from router.upstream.websocket.frames import (
     as_error_event,
     as_event,
     kind_of,
-    read,
     read_refusal,
-    read_response,
     whole_answer,
 )
 from router.upstream.websocket.increment import Ask, read_message
 from router.upstream.websocket.pool import SocketKey, SocketPool
-from router.upstream.websocket.socket import UpstreamSocket
+from router.upstream.websocket.socket import TOO_LARGE, UpstreamSocket
 
 _HEAVY_BYTES = 1 << 19
 """Larger bodies are read in a thread."""
@@ -57,6 +54,10 @@ class PreparedSocketCall:
         return call
 
 
+def _not_asked() -> Answer:
+    return Answer(())
+
+
 class SocketCall(Struct, eq=False):
     """Owns one session's socket for one request. Until the first event has come, HTTP may still take over.
 
@@ -74,12 +75,10 @@ class SocketCall(Struct, eq=False):
     _http: UpstreamCall | None = None
     _timer: asyncio.TimerHandle | None = None
     _waiting_since: float = 0.0
-    _early: list[bytes] = []
-    """Events that came before the first one of the response: they do not yet say that there will be one."""
-    _answered: list[Json] = []
+    _answer: Answer = field(default_factory=_not_asked)
+    _sent_bytes: int = 0
     _is_warm: bool = False
     """Whether its socket has served before, so that the target may have closed it just now."""
-    _has_begun: bool = False
     _was_sent_again: bool = False
     _is_paused: bool = False
     _is_over: bool = False
@@ -118,14 +117,15 @@ class SocketCall(Struct, eq=False):
         self._ask, self._is_warm = ask, is_warm
         if self._is_over:
             self._pool.give_back(self._key, socket)
-        elif not ask.may_go or not socket.is_usable:
+        elif not ask.may_go or not socket.is_usable or not self._pool.takes(self._key, len(text)):
             self._socket = socket
             self._go_over_http()
         else:
             self._send(socket, text)
 
     def _send(self, socket: UpstreamSocket, text: bytes) -> None:
-        self._socket = socket
+        self._socket, self._sent_bytes = socket, len(text)
+        self._answer = Answer(socket.past_ids)
         socket.baseline = None  # until this one is answered
         socket.send(self, text)
         if self._is_paused:
@@ -138,31 +138,44 @@ class SocketCall(Struct, eq=False):
 
     def received(self, text: bytes) -> None:
         """Pass one message on, as the event that it would be over HTTP."""
-        kind, socket = kind_of(text), self._socket
+        kind, socket, answer = kind_of(text), self._socket, self._answer
         assert socket is not None
-        self._waiting_since = socket.loop.time()
         if kind == ERROR:
             self._take_error(text, socket)
-        elif self._has_begun or kind.startswith(_OF_THE_RESPONSE):
+        elif kind.startswith(_OF_THE_RESPONSE):
+            self._waiting_since = socket.loop.time()  # by nothing else: a target that only sends news would never be late
+            if answer.belongs(kind, text):
+                self._take_event(kind, text, socket)
+            else:
+                self._distrust(socket)
+        elif kind and answer.has_begun:
             self._take_event(kind, text, socket)
         elif kind:
-            self._early.append(as_event(kind, text))
+            answer.hold(as_event(kind, text))
+
+    def _distrust(self, socket: UpstreamSocket) -> None:
+        """What came is of another answer, or cannot be read. Nothing of this one has reached the caller: the same over HTTP."""
+        self._socket = None
+        socket.close()
+        if self._answer.has_begun:
+            self._fail(UpstreamCut, "mixed up its answers, or sent one that cannot be read")
+        else:
+            self._go_over_http()
 
     def _take_event(self, kind: str, text: bytes, socket: UpstreamSocket) -> None:
         assert self._ask is not None
         is_streaming = self._ask.is_streaming
-        if not self._has_begun:
-            self._has_begun = True
+        if not self._answer.has_begun:
+            self._answer.has_begun = True
             if is_streaming:
                 self._sink.start(200, (_EVENTS, *socket.answer_headers))
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = socket.loop.call_later(self._limit(), self._check)
         if kind == ITEM_DONE:
-            self._answered.append(read(text).get("item"))
-        if is_streaming and kind:
-            self._sink.write(b"".join([*self._early, as_event(kind, text)]))
-            self._early.clear()
+            self._answer.add_item(text)
+        if is_streaming:
+            self._sink.write(b"".join([*self._answer.release_early(), as_event(kind, text)]))
         if kind in TERMINAL and not self._is_over:
             self._finish(kind, text, socket)
 
@@ -171,33 +184,41 @@ class SocketCall(Struct, eq=False):
         ask = self._ask
         assert ask is not None
         self._end()
-        response = read_response(text)
-        if kind == COMPLETED:
-            socket.baseline = ask.remember(as_text(response.get("id")), self._answered or as_list(response.get("output")))
+        answer = self._answer
+        if answer.response_id:
+            socket.past_ids.append(answer.response_id)
+        if kind == COMPLETED and (items := answer.find_items(text)) is not None:
+            socket.baseline = ask.remember(answer.response_id, items)
         if self._is_paused:
             socket.resume()
         self._pool.give_back(self._key, socket)
         if not ask.is_streaming:
-            answer = whole_answer(kind, response)
-            self._sink.start(answer.status, (*answer.headers, *socket.answer_headers))
-            self._sink.write(answer.body)
+            whole = whole_answer(kind, text)
+            self._sink.start(whole.status, (*whole.headers, *socket.answer_headers))
+            self._sink.write(whole.body)
         self._sink.end()
 
     def _take_error(self, text: bytes, socket: UpstreamSocket) -> None:
         """A refusal, as long as nothing of an answer has come; then the end of the answer."""
         refusal = read_refusal(text)
-        if not self._has_begun and not self._was_sent_again and self._may_send_again(refusal.code):
+        if not self._answer.has_begun and not self._was_sent_again and self._may_send_again(refusal.code):
             self._was_sent_again = True
             self._send_again(socket, refusal.code)
             return
-        if self._has_begun or refusal.status >= 500 or refusal.code == TOO_OLD:
+        if not self._answer.has_begun and refusal.code == TOO_OLD:
+            self._socket = None
+            socket.close()
+            self._pool.leave_alone(self._key, "every socket is called too old")
+            self._go_over_http()
+            return
+        if self._answer.has_begun or refusal.status >= 500:
             self._end()
             self._pool.release(self._key)
             socket.close()
         else:
             self._end()
             self._pool.give_back(self._key, socket)
-        if self._has_begun and self._ask is not None and self._ask.is_streaming:
+        if self._answer.has_begun and self._ask is not None and self._ask.is_streaming:
             self._sink.write(as_error_event(text))
         else:
             self._sink.start(refusal.status, refusal.headers)
@@ -210,7 +231,6 @@ class SocketCall(Struct, eq=False):
 
     def _send_again(self, socket: UpstreamSocket, code: str) -> None:
         assert self._ask is not None
-        self._early.clear()
         if code == TOO_OLD:
             self._socket = None
             socket.close()
@@ -218,14 +238,16 @@ class SocketCall(Struct, eq=False):
         else:
             self._send(socket, self._ask.whole())
 
-    def lost(self) -> None:
+    def lost(self, code: int | None = None) -> None:
         """The socket is gone. Nothing of an answer has come: the same over HTTP."""
         self._socket = None
-        if self._has_begun:
+        if self._answer.has_begun:
             self._fail(UpstreamCut, "closed the connection in the middle of its answer")
             return
-        if not self._is_warm:
-            self._pool.leave_alone(self._key, "closed without an answer")
+        if code == TOO_LARGE:
+            self._pool.note_too_large(self._key, self._sent_bytes)
+        elif not self._is_warm:
+            self._pool.note_lost(self._key, "closed without an answer")
         self._go_over_http()
 
     # What the sink, or whoever asked, tells the call.
@@ -285,7 +307,7 @@ class SocketCall(Struct, eq=False):
 
     def _limit(self) -> float:
         timeouts = self._prepared.request.timeouts
-        return timeouts.stall_seconds if self._has_begun else timeouts.first_byte_seconds
+        return timeouts.stall_seconds if self._answer.has_begun else timeouts.first_byte_seconds
 
     def _check(self) -> None:
         """One timer for all waits: it checks how long no message has come, and sleeps for the rest."""
@@ -294,5 +316,9 @@ class SocketCall(Struct, eq=False):
         if silent < limit - 0.001:
             self._timer = loop.call_later(limit - silent, self._check)
             return
-        what = f"sent nothing for {limit:g} s in mid-answer" if self._has_begun else f"did not begin to answer in {limit:g} s"
+        what = (
+            f"sent nothing for {limit:g} s in mid-answer"
+            if self._answer.has_begun
+            else f"did not begin to answer in {limit:g} s"
+        )
         self._fail(UpstreamTimeout, what)

@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import orjson
 from msgspec import Struct
 
@@ -13,11 +14,18 @@ from router.dialects.fields import as_object, as_text
 ERROR, ITEM_DONE, COMPLETED = "error", "response.output_item.done", "response.completed"
 FAILED = "response.failed"
 TERMINAL = frozenset({COMPLETED, "response.incomplete", FAILED})
+HEADS = TERMINAL | {"response.created", "response.queued", "response.in_progress"}
+"""The messages that say which response they are about."""
 FORGOTTEN, TOO_OLD = "previous_response_not_found", "websocket_connection_limit_reached"
 _KIND = re.compile(rb'\{\s*"type"\s*:\s*"([\w.-]+)"').match
 _IS_NAME = re.compile(r"[\w.-]+").fullmatch
 _IS_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+").fullmatch
+_IS_STATUS = re.compile(r"[45][0-9]{2}").fullmatch
 _JSON = ("content-type", "application/json")
+_ERROR_FIELDS = ("code", "message", "param", "headers")
+_MAX_ERROR_BYTES = 1 << 20
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+_UNREADABLE = (ValueError, RecursionError)
 _NOT_ITS_OWN = frozenset({"content-length", "content-type", "transfer-encoding", "content-encoding", "connection"})
 
 
@@ -30,13 +38,44 @@ class WholeAnswer(Struct, frozen=True):
     code: str
 
 
+class _Typed(Struct, frozen=True):
+    type: str
+
+
+class _Named(Struct, frozen=True):
+    id: str = ""
+
+
+class _About(Struct, frozen=True):
+    response: _Named = _Named()
+
+
+class _Whole(Struct, frozen=True):
+    response: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+# These pass over all else in a message without reading it, however large it is.
+_TYPE, _ID, _RESPONSE = msgspec.json.Decoder(_Typed), msgspec.json.Decoder(_About), msgspec.json.Decoder(_Whole)
+
+
 def kind_of(text: bytes) -> str:
     """The type of a message; empty where it is none that we could pass on."""
     found = _KIND(text)
     if found is not None:
         return found[1].decode("ascii", "replace")
-    kind = as_text(read(text).get("type"))
+    try:
+        kind = _TYPE.decode(text).type
+    except _UNREADABLE:
+        return ""
     return kind if _IS_NAME(kind) else ""
+
+
+def read_id(text: bytes) -> str | None:
+    """The id of the response that a message is about; empty where it has none, and None where the message is not valid."""
+    try:
+        return _ID.decode(text).response.id
+    except _UNREADABLE:
+        return None
 
 
 def read(text: bytes) -> JsonObject:
@@ -48,24 +87,47 @@ def read(text: bytes) -> JsonObject:
 
 
 def as_event(kind: str, text: bytes) -> bytes:
-    """A message as a server-sent event, which has its data in one line."""
+    """A message as a server-sent event, which has its data in one line. Within JSON a line break is a blank like any other."""
     if b"\n" in text or b"\r" in text:
-        text = orjson.dumps(read(text))
+        text = text.translate(_ONE_LINE)
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), text)
+
+
+def _read_error(frame: JsonObject) -> JsonObject:
+    """The error of a frame: an object of its own, or the frame's own fields, or nothing but a text."""
+    error = frame.get("error")
+    if isinstance(error, str):
+        error = {"message": error}
+    return dict(as_object(error)) or {name: frame[name] for name in _ERROR_FIELDS if name in frame}
+
+
+def _read_status(frame: JsonObject, error: JsonObject) -> int:
+    for told in (frame, error):
+        for name in ("status", "status_code"):
+            status = str(told.get(name))
+            if _IS_STATUS(status):
+                return int(status)
+    return status_of(error)
 
 
 def read_refusal(text: bytes) -> WholeAnswer:
     """An error frame as the refusal that it stands for. Its headers are at the top or in the error itself."""
-    frame = read(text)
-    error = dict(as_object(frame.get("error")))
+    frame = read(text) if len(text) <= _MAX_ERROR_BYTES else {}
+    error = _read_error(frame)
     told = {**as_object(error.pop("headers", None)), **as_object(frame.get("headers"))}
-    status = frame.get("status")
     return WholeAnswer(
-        status if isinstance(status, int) and 400 <= status < 600 else status_of(error),
+        _read_status(frame, error),
         (_JSON, *_read_headers(told)),
-        orjson.dumps({"error": error}),
+        _write({"error": error}),
         as_text(error.get("code")),
     )
+
+
+def _write(error: JsonObject) -> bytes:
+    try:
+        return orjson.dumps(error)
+    except orjson.JSONEncodeError:  # nested so deeply that it can be read, and not written
+        return b'{"error":{}}'
 
 
 def _read_headers(told: JsonObject) -> Headers:
@@ -77,9 +139,9 @@ def _read_headers(told: JsonObject) -> Headers:
 
 def as_error_event(text: bytes) -> bytes:
     """An error frame in the middle of an answer: over HTTP its fields are at the top."""
-    error = as_object(read(text).get("error"))
+    error = _read_error(read(text) if len(text) <= _MAX_ERROR_BYTES else {})
     told = {name: error.get(name) for name in ("code", "message", "param")}
-    return as_event(ERROR, orjson.dumps({"type": ERROR, **told}))
+    return as_event(ERROR, _write({"type": ERROR, **told}))
 
 
 def read_response(text: bytes) -> JsonObject:
@@ -87,9 +149,9 @@ def read_response(text: bytes) -> JsonObject:
     return as_object(read(text).get("response"))
 
 
-def whole_answer(kind: str, response: JsonObject) -> WholeAnswer:
+def whole_answer(kind: str, text: bytes) -> WholeAnswer:
     """What a caller gets that does not stream: the response in one piece, or the refusal that a failed one stands for."""
     if kind != FAILED:
-        return WholeAnswer(200, (_JSON,), orjson.dumps(response), "")
-    error = as_object(response.get("error"))
-    return WholeAnswer(status_of(error), (_JSON,), orjson.dumps({"error": error}), as_text(error.get("code")))
+        return WholeAnswer(200, (_JSON,), bytes(_RESPONSE.decode(text).response), "")
+    error = as_object(read_response(text).get("error"))
+    return WholeAnswer(status_of(error), (_JSON,), _write({"error": error}), as_text(error.get("code")))

@@ -1,7 +1,7 @@
 """The sockets of all sessions: which are idle and good, how many there may be, and which targets take none."""
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from contextlib import suppress
 
 from router.contract.relay import Headers, Tls, UpstreamRequest
@@ -10,7 +10,7 @@ from router.telemetry.tasks import spawn
 from router.upstream.address import read_address
 from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
-from router.upstream.websocket.socket import UpgradeRefused, UpstreamSocket, open_socket
+from router.upstream.websocket.socket import ClosedEarly, UpgradeRefused, UpstreamSocket, open_socket
 
 _MAX_SOCKETS = 256
 _MAX_AGE_SECONDS = 55 * 60.0
@@ -24,7 +24,10 @@ _OF_ONE_REQUEST = frozenset({"x-client-request-id"})
 _OF_A_BODY = frozenset({"content-type", "accept"})
 _SPEAKS_SOCKETS = "responses_websockets="
 """With this in `openai-beta` a caller says that it speaks over a socket itself."""
-_ABOUT_A_KEY = (401, 403)
+_ABOUT_ONE_REQUEST = (400, 401, 403, 408, 413, 414, 429, 431)
+"""Refusals of a handshake that say nothing of sockets: they are about one caller's key, limits or headers."""
+_MOST_LOST = 3
+"""So many fresh sockets in a row that were lost without an answer say that a target takes none. One may be a session's own."""
 
 SocketKey = tuple[str, str, Tls | None, Headers, str]
 """What two requests must share to go over one socket: target, address, TLS, headers with the key, and session."""
@@ -39,6 +42,8 @@ class SocketPool:
         self._claimed: set[SocketKey] = set()
         self._ahead: dict[SocketKey, asyncio.Task[None]] = {}
         self._left_alone: dict[tuple[str, str], float] = {}
+        self._lost: Counter[tuple[str, str]] = Counter()
+        self._too_large: dict[tuple[str, str], int] = {}
         self._is_looking = False
 
     def key_of(self, request: UpstreamRequest, headers: Headers, session: str) -> SocketKey:
@@ -80,15 +85,31 @@ class SocketPool:
         try:
             return await open_socket(self._dialer, read_address(url), tls, told, within_seconds)
         except CannotConnect as error:
-            # A key that is rejected says nothing of sockets, and may be one caller's own.
-            if not (isinstance(error, UpgradeRefused) and error.status in _ABOUT_A_KEY):
+            if isinstance(error, ClosedEarly):
+                self.note_lost(key, str(error))
+            elif not (isinstance(error, UpgradeRefused) and error.status in _ABOUT_ONE_REQUEST):
                 self.leave_alone(key, str(error))
             raise
 
     def leave_alone(self, key: SocketKey, reason: str) -> None:
         """Send nothing more over sockets to a target for some minutes."""
         self._left_alone[key[:2]] = _now() + _LEFT_ALONE_SECONDS
+        self._lost.pop(key[:2], None)
         events.socket_refused(target=key[0], reason=reason, seconds=_LEFT_ALONE_SECONDS)
+
+    def note_lost(self, key: SocketKey, reason: str) -> None:
+        """A fresh socket was lost without an answer. After some in a row its target is left alone."""
+        self._lost[key[:2]] += 1
+        if self._lost[key[:2]] >= _MOST_LOST:
+            self.leave_alone(key, reason)
+
+    def note_too_large(self, key: SocketKey, size: int) -> None:
+        """A target closed a socket for the size of a message: as much goes over HTTP from now on."""
+        self._too_large[key[:2]] = min(size, self._too_large.get(key[:2], size))
+
+    def takes(self, key: SocketKey, size: int) -> bool:
+        """Whether a message of this size may go over a socket."""
+        return size < self._too_large.get(key[:2], size + 1)
 
     def _is_left_alone(self, key: SocketKey) -> bool:
         return self._left_alone.get(key[:2], 0.0) > _now()
@@ -96,6 +117,7 @@ class SocketPool:
     def give_back(self, key: SocketKey, socket: UpstreamSocket) -> None:
         """Keep a socket for the session's next request."""
         self._claimed.discard(key)
+        self._lost.pop(key[:2], None)
         socket.release()
         if key in self._idle or not socket.is_usable:
             socket.close()

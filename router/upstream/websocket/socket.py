@@ -5,6 +5,7 @@ first socket, in a thread: that takes 0.1 s, and most targets speak HTTP.
 """
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast
 
 from router.contract.relay import Headers, Tls
@@ -21,12 +22,19 @@ if TYPE_CHECKING:
 
 _MAX_MESSAGE_BYTES = 64 << 20
 _MAX_FRAGMENTS = 4_096
+_MAX_CONTROL_FRAMES = 4_096
+"""Pings and such without a message among them: a target that sends nothing else is not worth its socket."""
+_MAX_UNREAD_BYTES = 1 << 16
+"""While a target leaves more than this unread, its pings are not answered: it would not read the answers either."""
+_MAX_PAST = 8
 _CLOSE_SECONDS = 1.0
+TOO_LARGE = 1009
+"""The close code of a target for which a message was too large."""
 _CONTINUED, _TEXT, _BINARY, _CLOSE = 0, 1, 2, 8
 _STEADY_HEADERS = frozenset({"x-reasoning-included"})
 """Headers of the handshake that hold for every answer. Others, such as limits, are of that moment."""
 _OF_A_RESPONSE = ("response.", ERROR)
-_SWITCHED = b"HTTP/1.1 101"
+_STATUS_LINE, _SWITCHED = b"HTTP/1.1 ", b"HTTP/1.1 101"
 
 
 class UpgradeRefused(CannotConnect):
@@ -37,6 +45,10 @@ class UpgradeRefused(CannotConnect):
         self.status = status
 
 
+class ClosedEarly(CannotConnect):
+    """A target closed the connection before it had answered the handshake."""
+
+
 class Owner(Protocol):
     """Whoever has a request under way on a socket."""
 
@@ -44,8 +56,8 @@ class Owner(Protocol):
         """A message has come."""
         ...
 
-    def lost(self) -> None:
-        """The socket is gone, or what came on it is none of the protocol's. It hears nothing more."""
+    def lost(self, code: int | None = None) -> None:
+        """The socket is gone, or what came on it breaks the protocol. With the code of the close frame, where one came."""
         ...
 
 
@@ -56,7 +68,10 @@ class UpstreamSocket(asyncio.Protocol):
         self._protocol, self._headers = protocol, headers
         self._transport: asyncio.Transport | None = None
         self._owner: Owner | None = None
+        self._first = b""
+        """The first bytes of its answer to the handshake, until they say what it is."""
         self._fragments: list[bytes] = []
+        self._control_frames = 0
         self._closing: asyncio.TimerHandle | None = None
         self._is_silent = False
         self.loop = asyncio.get_running_loop()
@@ -67,6 +82,8 @@ class UpstreamSocket(asyncio.Protocol):
         """What the handshake said for all answers."""
         self.baseline: Baseline | None = None
         """What its next request may go on from."""
+        self.past_ids: deque[str] = deque(maxlen=_MAX_PAST)
+        """The last responses that it had."""
 
     @property
     def is_usable(self) -> bool:
@@ -83,11 +100,10 @@ class UpstreamSocket(asyncio.Protocol):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        if not self.opened.done() and len(data) >= len(_SWITCHED) and not data.startswith(_SWITCHED):
-            # Without the body of the refusal, for which the library would wait.
-            status = data[9:12]
-            self._refuse(UpgradeRefused(int(status)) if status.isdigit() else CannotConnect("its answer is not HTTP/1.1"))
-            return
+        if len(self._first) < len(_SWITCHED):
+            self._first += data[: len(_SWITCHED) - len(self._first)]
+            if not _SWITCHED.startswith(self._first) and self._is_refusal():
+                return
         self._is_silent = False
         self._protocol.receive_data(data)
         for event in self._protocol.events_received():
@@ -95,11 +111,26 @@ class UpstreamSocket(asyncio.Protocol):
                 self._take(cast("Frame", event))
             else:
                 self._open(cast("Response", event))
-        self._flush()
+        if self._protocol.state.name == "OPEN" and self._unread_bytes > _MAX_UNREAD_BYTES:
+            self._protocol.data_to_send()
+        else:
+            self._flush()
         if self._protocol.parser_exc is not None:
             self._lose()
         elif self._protocol.handshake_exc is not None:
             self._refuse(CannotConnect("its answer to the handshake is not valid"))
+
+    def _is_refusal(self) -> bool:
+        """Refuse what is no switch to a WebSocket, without the body of the refusal, for which the library would wait."""
+        if len(self._first) < len(_SWITCHED) and _STATUS_LINE.startswith(self._first[: len(_STATUS_LINE)]):
+            return False
+        status = self._first[9:12]
+        self._refuse(UpgradeRefused(int(status)) if status.isdigit() else CannotConnect("its answer is not HTTP/1.1"))
+        return True
+
+    @property
+    def _unread_bytes(self) -> int:
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def _open(self, response: "Response") -> None:
         if self._protocol.handshake_exc is not None:
@@ -112,8 +143,11 @@ class UpstreamSocket(asyncio.Protocol):
     def _take(self, frame: "Frame") -> None:
         """Take a frame. Pings were answered by the library."""
         if frame.opcode in (_TEXT, _CONTINUED):
+            self._control_frames = 0
             self._take_text(frame)
-        elif frame.opcode in (_BINARY, _CLOSE):
+            return
+        self._control_frames += 1
+        if frame.opcode in (_BINARY, _CLOSE) or self._control_frames > _MAX_CONTROL_FRAMES:
             self._lose()
 
     def _refuse(self, error: CannotConnect) -> None:
@@ -129,7 +163,9 @@ class UpstreamSocket(asyncio.Protocol):
             return
         text = b"".join(self._fragments)
         self._fragments.clear()
-        if self._owner is not None:
+        if not is_text(text):
+            self._lose()
+        elif self._owner is not None:
             self._owner.received(text)
         elif kind_of(text).startswith(_OF_A_RESPONSE):
             self.abort()  # nobody asked for it: the socket is too old, or cannot be trusted
@@ -192,7 +228,7 @@ class UpstreamSocket(asyncio.Protocol):
         if self._closing is not None:
             self._closing.cancel()
         if not self.opened.done():
-            self.opened.set_exception(CannotConnect("closed in the middle of the handshake"))
+            self.opened.set_exception(ClosedEarly("closed in the middle of the handshake"))
         self._lose()
 
     def _lose(self) -> None:
@@ -200,13 +236,25 @@ class UpstreamSocket(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
         if owner is not None:
-            owner.lost()
+            close = self._protocol.close_rcvd
+            owner.lost(None if close is None else close.code)
 
     def _flush(self) -> None:
         pieces = self._protocol.data_to_send()
         transport = self._transport
         if pieces and transport is not None and not transport.is_closing():
             transport.write(b"".join(pieces))
+
+
+def is_text(message: bytes) -> bool:
+    """Whether a message is UTF-8, as a text frame must be."""
+    if message.isascii():
+        return True
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 async def open_socket(

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from router.cli import main
+from router.contract.caller import Caller
 from router.contract.words import Outcome, Tier, TurnKind
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
@@ -64,6 +65,21 @@ def test_json_holds_the_same(ledger, capsys):
     assert stats["estimates"]["as_it_was"]["redo_seconds"] == pytest.approx(0.15 * (2 * 120 + 40))
     assert stats["estimates"]["all_fast"]["redo_seconds"] == pytest.approx(0.15 * (3 * 120 + 80))
     assert stats["regrets"]["interrupted"] == 1
+
+
+def test_by_caller_is_one_table(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED)
+    callers = ("local", "key-1", "key-1")
+    write_ledger(
+        here / "test.db", *(turn(str(number), Tier.FAST, 1.0, 0.5, caller=Caller(who)) for number, who in enumerate(callers))
+    )
+
+    assert main(["stats", "--by", "caller"]) == 0
+
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert {name: row[0] for name, row in rows.items() if name != "caller"} == {"local": "1", "key-1": "2"}
+    assert main(["stats", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["by_caller"]["key-1"]["cost_usd"] == 1.0
 
 
 def test_markdown_is_several_tables(ledger, capsys):

@@ -270,6 +270,35 @@ def test_a_pinned_tier_that_asked_to_be_left_alone_is_refused_with_its_own_wait(
     assert caught.value.retry_after_seconds == 41.2
 
 
+def probed(target, seconds):
+    return closed(target, seconds)._replace(may_probe=True)
+
+
+def test_where_every_target_is_closed_one_that_may_be_probed_is_asked():
+    decision = run(lean(0), signals=make_signals(closed(SPARK, 9), probed(SAGE, 800.0)))
+
+    assert (decision.targets, decision.spill) == (("sage",), ())
+    assert decision.because.endswith("sage asked to be left alone for another 800 s, and nothing else can serve this")
+
+
+def test_a_pinned_tier_that_is_closed_is_probed_though_the_other_tier_is_open():
+    pinned = Says("a", (Insist("x-tandem-tier asks for deep", Rank.HEADER, tier=Tier.DEEP),))
+
+    assert run(pinned, signals=make_signals(stand(SPARK), probed(SAGE, 800.0))).targets == ("sage",)
+
+
+def test_a_closed_target_is_not_probed_while_another_can_serve():
+    assert run(lean(6), signals=make_signals(stand(SPARK), probed(SAGE, 800.0))).targets == ("spark",)
+
+
+def test_without_spilling_over_a_closed_tier_is_probed_and_the_other_is_not_asked():
+    signals = make_signals(stand(SPARK), probed(SAGE, 800.0))
+
+    decision = run(lean(6), signals=signals, spill_over=False)
+
+    assert (decision.targets, decision.spill) == (("sage",), ())
+
+
 def test_a_running_turn_yields_to_the_other_tier_when_its_own_asked_to_be_left_alone():
     running = Says("a", (Insist("this turn runs on deep", Rank.RUNNING_TURN, tier=Tier.DEEP, yields=True),))
 

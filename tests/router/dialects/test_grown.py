@@ -191,12 +191,31 @@ def test_nesting_has_the_same_limit_as_in_a_new_body():
         item = b'{"role": "user", "content": ' + b"[" * levels + b"]" * levels + b"}"
         return body_of(messages(*range(20)))[:-1].replace(b'], "tools"', b", " + item + b'], "tools"') + b"}"
 
-    for levels in range(1018, 1026):
+    for levels in (10, 500, 800, 1022, 1100):
         grown.clear()
         expected = outcome(deep(levels))
         parse(body_of(messages(*range(20))))
         assert type(outcome(deep(levels))) is type(expected)
-        assert isinstance(expected, dict) == (levels <= 1021)
+        assert isinstance(expected, dict) == (levels <= 800)
+
+
+def test_a_message_that_begins_with_itself_lets_no_invalid_body_pass():
+    start = '{"model":"auto","messages":[' + ",".join(json.dumps(each) for each in messages(*range(4))) + ","
+    twisted = '{"a":[1,' * 12 + "{}" + "]}" * 12 + " " * 64
+    parse((start + twisted + ',{"role":"user","content":"last"}],"stream":true}').encode())
+
+    for depth in range(14):
+        cut_off = start + '{"a":[1,' * depth + '{"a":[1' + ',{"role":"user","content":"more"}],"stream":true}'
+        with pytest.raises(BadRequest):
+            parse_request(cut_off.encode(), Dialect.CHAT)
+
+
+@pytest.mark.parametrize("blanks", ["", " ", "\n\t ", " " * 64])
+@pytest.mark.parametrize("item", ['{"a":[1,{"a":[1,{"a":[1]}]}]}', "[[[[[[]]]]]]", '"aaaaaaaa"', "1", '{"content":",,,,"}'])
+def test_messages_of_any_shape_with_blanks_around_them_grow_as_the_whole_says(item, blanks):
+    known = ",".join([f"{blanks}{item}{blanks}"] * 5)
+    for more in range(3):
+        parse(('{"model":"auto","messages":[' + known + f",{item}{blanks}" * more + '],"stream":true}').encode())
 
 
 def test_a_model_that_was_proven_to_be_there_once_stays_so():

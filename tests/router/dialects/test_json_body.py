@@ -5,6 +5,7 @@ import pytest
 
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
 from router.contract.words import Dialect
+from router.dialects import json_body
 from router.dialects.json_body import locate, parse_body, parse_request
 from tests.tools.work import cost_ratio
 
@@ -81,6 +82,7 @@ def test_a_path_too_far_in_is_not_searched_for():
 
 
 PAD = "x" * 20_000
+LONG_LIST = json.dumps([{"role": "user", "content": f"{number} {'y' * 5_000}"} for number in range(6)])
 
 
 @pytest.mark.parametrize(
@@ -92,11 +94,24 @@ PAD = "x" * 20_000
         ('{ "stream" : true , "model" : "a" , "stream" : false }', "stream"),
         ('{"model":"a","mess\\u0061ges":[1],"messages":[2]}', "messages"),
         ('{"tools":[1],"model":"a","tools":[2]}', "tools"),
+        ('{"model":"a","max_tokens":10,"messages":[],"max_tokens":1}', "max_tokens"),
+        (f'{{"model":"a","max_tokens":1e5,"messages":["{PAD}"],"max_tokens":1}}', "max_tokens"),
         (f'{{"model":"a","messages":["{PAD}"],"messages":["{PAD}y"]}}', "messages"),
         (f'{{"model": "a", "messages": ["{PAD}"], "messages": ["{PAD}y"]}}', "messages"),
         (f'{{"model":"a","max_tokens":5,"messages":["{PAD}"],"max_tokens":99}}', "max_tokens"),
         (f'{{"messages":["{PAD}"],"model":"a","stream":true,"stream":false}}', "stream"),
         (f'{{"model":"a","input":"short","tools":[],"input":["{PAD}"],"tools":[1]}}', "input"),
+        (f'{{"model":"a","messages" :[1],"pad":"{PAD}","messages":[2]}}', "messages"),
+        (f'{{"model":"a","messages":\n[1],"pad":"{PAD}","messages":[2]}}', "messages"),
+        (f'{{"model":"a","messages":  [1],"pad":"{PAD}","messages":[2]}}', "messages"),
+        (f'{{"model":"a","m\\u0065ssages":[1],"pad":"{PAD}","messages":[2]}}', "messages"),
+        (f'{{"model":"a","messages":"x","pad":"{PAD}","messages":[2]}}', "messages"),
+        (f'{{"model":"a","messages":[2],"pad":"{PAD}","messages":"x","pod":"{PAD}"}}', "messages"),
+        (f'{{"model":"a","pad":"{PAD}","stream":true,"messages":["{PAD}"],"stream":false,"end":"{PAD}"}}', "stream"),
+        (f'{{"model":"a","pad":"{PAD}","max_tokens":1,"messages":{LONG_LIST},"max_tokens":9,"end":"{PAD}"}}', "max_tokens"),
+        (f'{{"model":"a","messages":{LONG_LIST},"tools":[1],"pad":"{PAD}","t\\u006fols":[2],"end":"{PAD}"}}', "tools"),
+        (f'{{"model":"a","messages":{LONG_LIST},"messages" : {LONG_LIST}}}', "messages"),
+        (f'{{"model":"a","pad":"{PAD}","metadata":{{}},"messages":{LONG_LIST},"metadata":{{"a":1}}}}', "metadata"),
     ],
 )
 def test_a_field_that_matters_is_refused_when_it_comes_twice(raw, name):
@@ -114,8 +129,26 @@ def test_a_field_that_matters_is_refused_when_it_comes_twice(raw, name):
         '{"model":"a","messages":["caf\\u00e9"],"stream":true}',
         f'{{"model":"a","input":[{{"type":"custom_tool_call","input":"{PAD}"}}],"stream":true,"tools":[{{"stream":1}}]}}',
         f'{{"model":"a","messages":[{{"messages":["{PAD}"]}}]}}',
+        f'{{"model":"a","tools":[{{"messages":[{{"stream":1}}]}}],"messages":{LONG_LIST},"stream":true}}',
+        f'{{"model":"a","messages":{LONG_LIST},"stream":true}}',
+        f'{{ "model" : "a", "messages" : {LONG_LIST}, "stream" : true }}',
         "{}",
     ],
 )
 def test_a_field_that_comes_again_inside_another_is_fine(raw):
     assert parse_request(raw.encode(), Dialect.CHAT)[0] == json.loads(raw)
+
+
+@pytest.mark.parametrize("value", ["[]", "1", '{"role":"user","content":"y"}'])
+def test_a_body_of_millions_of_values_is_refused_before_it_is_parsed(value, monkeypatch):
+    crowded = '{"model":"a","messages":[' + ",".join([value] * 1_300_000) + "]}"
+    monkeypatch.setattr(json_body, "parse_grown", None)
+
+    with pytest.raises(BadRequest, match="too many values"):
+        parse_request(crowded.encode(), Dialect.CHAT)
+
+
+def test_a_large_body_of_few_values_is_parsed():
+    raw = json.dumps({"model": "a", "messages": [{"role": "user", "content": "x" * (4 << 20)}]}).encode()
+
+    assert parse_request(raw, Dialect.CHAT)[0] == json.loads(raw)

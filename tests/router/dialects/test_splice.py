@@ -241,5 +241,6 @@ def test_a_repeated_key_is_found_and_no_other(members, gap):
     assert found is None or names.count(found) > 1
 
 
-def test_an_object_that_is_nested_too_deeply_to_be_walked_is_left_to_others():
-    assert find_repeated(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}") is None
+def test_an_object_that_is_nested_too_deeply_to_be_walked_is_not_called_free_of_repeats():
+    with pytest.raises((ValueError, RecursionError)):
+        find_repeated(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}")

@@ -104,7 +104,9 @@ class Watcher:
         decision = fact.decision
         assert decision.targets or decision.spill
         first = (decision.targets or decision.spill)[0]
-        assert statuses[first].closed_seconds == 0
+        if statuses[first].closed_seconds:
+            assert statuses[first].may_probe, "a call to a target that asked to be left alone"
+            assert all(statuses[name].closed_seconds for name in (*decision.targets, *decision.spill))
 
 
 async def play(plays, arrivals):
@@ -163,6 +165,40 @@ def test_in_any_history_every_request_ends_in_time_and_nothing_is_retried_after_
         assert all(live.budget.under_way(target.name) == 0 for target in TARGETS)
 
     run()
+
+
+@jumping_clock
+async def test_refusals_that_blame_the_request_do_not_overdraw_the_budget_of_second_attempts():
+    _, walks = await play(
+        ([(0.0, answers({"error": {}}, 401))], [(0.0, answers({"error": {}}, 401))], [(0.0, answers({"error": {}}, 400))]),
+        [(0.0, False, None)] * 4,
+    )
+
+    assert [walk.sink.status for walk in walks] == [400] * 4
+
+
+@jumping_clock
+async def test_where_all_targets_are_closed_by_a_wrong_time_one_request_a_minute_finds_out():
+    is_wrong = True
+
+    def errs(sink):
+        (busy(429, 86_400) if is_wrong else speaks)(sink)
+
+    reached = [reach(target, errs) for target in TARGETS]
+    house = make_house(*reached, deadline_seconds=DEADLINE_SECONDS)
+    seen = []
+    for minute in range(4):
+        is_wrong = minute < 3
+        calls = sum(len(each.adapter.opened) for each in reached)
+        walks = [Walk(house, name=f"req_{minute}_{number}") for number in range(5)]
+        for walk in walks:
+            await over(walk)
+        probed = sum(len(each.adapter.opened) for each in reached) - calls
+        seen.append((probed, sorted(walk.sink.status for walk in walks)))
+        await asyncio.sleep(60.5)
+
+    assert [calls for calls, _ in seen[1:3]] == [len(TARGETS)] * 2, "more than one request was sent"
+    assert seen[3][1] == [200, 429, 429, 429, 429]
 
 
 @settings(max_examples=40)

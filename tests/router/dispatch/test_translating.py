@@ -115,6 +115,18 @@ async def test_an_answer_larger_than_allowed_ends_the_attempt():
     assert isinstance(await outcome(relay), UpstreamMalformed)
 
 
+async def test_a_stream_larger_than_allowed_ends_with_an_error_in_it():
+    caller = Caller()
+    sink, relay = bridged(caller, max_bytes=2_000)
+    sink.start(200, EVENTS)
+    for _ in range(60):
+        sink.write(frame({"choices": [{"delta": {"content": "word " * 10}}]}))
+
+    assert isinstance(await outcome(relay), UpstreamMalformed)
+    assert b"response.failed" in caller.written
+    assert b"response.completed" not in caller.written
+
+
 async def test_the_targets_usage_is_known_though_the_caller_did_not_ask():
     caller = Caller()
     sink, relay = bridged(caller)

@@ -284,7 +284,7 @@ async def test_only_create_calls_over_http_have_keys(more):
 async def test_a_key_that_is_none_is_refused_with_words(key):
     road = Road()
 
-    with pytest.raises(BadRequest, match="idempotency-key: send 1 to 255 printable ASCII characters"):
+    with pytest.raises(BadRequest, match="idempotency-key: send it once, with 1 to 255 printable ASCII characters"):
         await road.ask(key)
 
     assert road.calls == 0

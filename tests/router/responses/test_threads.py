@@ -149,10 +149,9 @@ async def test_a_message_that_is_nested_too_deeply_to_be_rewritten_is_refused_in
     deep = b'[{"type":"tool_result","content":' * 480 + b'"x"' + b"}]" * 480
     raw = b'{"model":"auto","max_tokens":9,"thread":{"type":"continue","previous_message_id":"msg_1"},"messages":%b}'
     raw %= b'[{"role":"user","content":%b}]' % deep
-    view = read_request(Arrival("req_test", Dialect.MESSAGES, Operation.CREATE, BETA, raw))
 
     with pytest.raises(TooDeep):
-        await resume_thread(view, await held(SAID))
+        await resume_thread(read_request(Arrival("req_test", Dialect.MESSAGES, Operation.CREATE, BETA, raw)), await held(SAID))
 
 
 async def test_what_a_thread_was_created_with_may_be_repeated_but_not_changed():

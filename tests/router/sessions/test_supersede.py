@@ -21,12 +21,14 @@ class Desk:
         self._take_place = Superseding(self.running).handlers()[Decided]
         self._clock = 0.0
 
-    def begin(self, key=None, session="s", caller="ann", dialect=Dialect.CHAT, is_guessed=False, began=None):
+    def begin(self, key=None, session="s", caller="ann", dialect=Dialect.CHAT, is_guessed=False, began=None, headers=None):
         self._clock += 1
         exchange = make_exchange()
         exchange.began = self._clock if began is None else began
         body = {"prompt": "def f("} if dialect is Dialect.COMPLETIONS else ask().body
-        view = replace(make_view(body, dialect), overrides=Overrides(supersede=key), caller=Caller(caller))
+        view = replace(
+            make_view(body, dialect), overrides=Overrides(supersede=key), caller=Caller(caller), headers=headers or {}
+        )
         turn = Turn(TurnKind.ASK, session, "unknown", is_guessed=is_guessed)
         self.running.add(exchange)
         decided = make_decided(view, make_decision(turn=turn))
@@ -59,11 +61,19 @@ def test_without_a_key_nothing_is_superseded_but_completions_of_a_named_session(
     assert [exchange.cancelled for exchange in typed] == [CancelReason.SUPERSEDED, None]
 
 
-def test_with_a_key_the_name_of_a_guessed_session_does_not_count():
+def test_without_a_session_that_the_client_named_nothing_is_superseded():
     desk = Desk()
-    first, second = desk.begin("lint", session="a", is_guessed=True), desk.begin("lint", session="b", is_guessed=True)
+    exchanges = [desk.begin("lint", is_guessed=True), desk.begin("lint", is_guessed=True), desk.begin("lint", session="")]
 
-    assert (first.cancelled, second.cancelled) == (CancelReason.SUPERSEDED, None)
+    assert [exchange.cancelled for exchange in exchanges] == [None] * 3
+
+
+def test_another_credential_is_left_alone_whatever_session_it_names():
+    desk = Desk()
+    first, second = (desk.begin("lint", headers={"authorization": f"Bearer {key}"}) for key in "ab")
+    third = desk.begin("lint", headers={"authorization": "Bearer b"})
+
+    assert [each.cancelled for each in (first, second, third)] == [None, CancelReason.SUPERSEDED, None]
 
 
 def test_what_came_earlier_and_was_decided_later_gives_way():

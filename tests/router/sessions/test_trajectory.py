@@ -254,3 +254,12 @@ def test_on_recorded_turns_the_counts_are_those_of_their_rows(shared):
             last = turn.trajectories[-1]
             assert (last.calls, last.edits) == (len(calls), len(edits))
             assert last.unevenness == pytest.approx(statistics.pstdev(said) / (statistics.mean(said) + 50))
+
+
+@pytest.mark.parametrize("levels", [200, 300, 900])
+def test_arguments_of_any_depth_are_read(levels):
+    nested: dict = {}
+    for _ in range(levels):
+        nested = {"x": nested}
+
+    assert loop(("shell", nested, "Process exited with code 2")).failures == 1

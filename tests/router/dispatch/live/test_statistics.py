@@ -207,6 +207,27 @@ def test_a_target_that_serves_before_the_time_it_named_is_open_again():
     assert status(live, 903.0).closed_seconds == 0
 
 
+def test_a_closed_target_may_be_probed_once_a_minute():
+    live = LiveStatistics()
+    Call(live).end(100.0, error=busy(7_200))
+
+    assert not status(live, 159.0).may_probe
+    assert status(live, 160.0).may_probe
+    live.check_closed([SPARK], 160.0)
+    assert not status(live, 160.1).may_probe
+    with pytest.raises(TiersBusy):
+        live.check_closed([SPARK], 160.1)
+    assert status(live, 220.0).may_probe
+
+
+def test_a_refusal_that_blames_the_request_proves_that_the_target_answers():
+    live = LiveStatistics()
+    Call(live, target=SAGE).end(99.0, error=GONE)
+    Call(live).end(100.0, error=busy(None, 400))
+
+    assert live.allowance([SPARK], "sage", 100.1).standing("spark") is Standing.PROVEN
+
+
 def test_what_a_target_says_last_counts():
     live = LiveStatistics()
     one, other = Call(live), Call(live)

@@ -23,7 +23,9 @@ class Call:
         self.road, self.transport, self.loop = road, Transport(), asyncio.get_running_loop()
         config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, date_header=False, ws="none")
         config.load()
-        self.connection = ControlConnection(Admission(road), 4.0, config=config, server_state=ServerState(), app_state={})
+        self.connection = ControlConnection(
+            Admission(road), 4.0, asyncio.Protocol, config=config, server_state=ServerState(), app_state={}
+        )
         self.connection.connection_made(self.transport)
 
     async def send(self, data: bytes) -> bytes:
@@ -88,7 +90,7 @@ async def test_the_first_head_has_the_time_that_was_left_and_the_next_the_full_o
     await call.loop.advance(3.9)
     early = call.transport.written
     await call.send(b"TP/1.1\r\nhost: localhost\r\n\r\n")
-    await call.send(b"GET")
+    await call.send(b"PUT")
     await call.loop.advance(9)
     within = call.transport.has_eof
     await call.loop.advance(1.1)

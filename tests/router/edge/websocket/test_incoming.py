@@ -2,10 +2,13 @@
 
 import asyncio
 import struct
+import threading
+import zlib
 
 import pytest
 from websockets.server import ServerProtocol
 
+from router.edge.websocket.deflate import LateDeflateFactory
 from router.edge.websocket.incoming import Incoming
 from tests.tools.edge import FakeRoad, wait_for_ever
 
@@ -17,20 +20,29 @@ PING, CLOSE = b"\x89\x80\0\0\0\0", b"\x88\x82\0\0\0\0\x03\xe8"
 
 
 def text(data: bytes, *, head: int = 0x81) -> bytes:
-    size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + struct.pack(">H", len(data))
+    if len(data) < 126:
+        size = bytes([0x80 | len(data)])
+    else:
+        size = b"\xfe" + struct.pack(">H", len(data)) if len(data) < 65_536 else b"\xff" + struct.pack(">Q", len(data))
     return bytes([head]) + size + b"\0\0\0\0" + data
 
 
 class Reader:
     """An `Incoming` after its handshake."""
 
-    def __init__(self, *, understands: bool = True, **limits) -> None:
+    def __init__(self, *, understands: bool = True, packs: bool = False, **limits) -> None:
         self.messages: list[bytes] = []
         self.flushed = asyncio.Event()
-        self.protocol = ServerProtocol(max_size=1 << 20)
+        self.protocol = ServerProtocol(extensions=[LateDeflateFactory()], max_size=20 << 20)
         road, self.understands = FakeRoad(wait_for_ever, **limits), understands
-        self.incoming = Incoming(asyncio.get_running_loop(), lambda: road.plan.limits, self.receive, self.flushed.set)
-        self.take(HANDSHAKE)
+        self.read_in: list[str] = []
+        loop = asyncio.get_running_loop()
+        self.incoming = Incoming(loop, lambda: road.plan.limits, self.read, self.receive, self.flushed.set)
+        self.take(HANDSHAKE if not packs else HANDSHAKE[:-2] + b"sec-websocket-extensions: permessage-deflate\r\n\r\n")
+
+    def read(self, message: bytes) -> bytes:
+        self.read_in.append(threading.current_thread().name)
+        return message
 
     def receive(self, message: bytes) -> bool:
         self.messages.append(message)
@@ -38,6 +50,12 @@ class Reader:
 
     def take(self, data: bytes) -> None:
         self.incoming.take(self.protocol, data)
+
+    async def settle(self) -> None:
+        """Wait until all that came is worked through."""
+        async with asyncio.timeout(20):
+            while self.incoming.is_busy:  # noqa: ASYNC110  it works in a thread
+                await asyncio.sleep(0)
 
     @property
     def close_code(self) -> int | None:
@@ -59,6 +77,7 @@ async def test_a_message_is_handed_on_whole_however_it_comes():
 async def test_a_flood_of_frames_without_a_message_that_is_served_ends_the_socket(frame):
     reader = Reader(understands=False)
     reader.take(frame * 100_000)
+    await reader.settle()
 
     assert reader.close_code == 1008
     assert len(reader.messages) < 5_000
@@ -68,6 +87,7 @@ async def test_a_flood_of_frames_without_a_message_that_is_served_ends_the_socke
 async def test_a_million_pieces_of_one_byte_end_the_socket_before_they_are_all_read():
     reader = Reader()
     reader.take(text(b"x", head=0x01) + text(b"x", head=0x00) * 1_000_000)
+    await reader.settle()
 
     assert reader.close_code == 1008
     assert reader.messages == []
@@ -112,3 +132,102 @@ async def test_nothing_is_done_for_what_comes_together_with_a_close_or_after_it(
     assert reader.messages == []
     assert reader.close_code == 1000
     reader.incoming.close()
+
+
+class Packer:
+    """A client that packs what it sends."""
+
+    def __init__(self) -> None:
+        self._packer = zlib.compressobj(9, zlib.DEFLATED, -12)
+
+    def __call__(self, data: bytes) -> bytes:
+        return text((self._packer.compress(data) + self._packer.flush(zlib.Z_SYNC_FLUSH))[:-4], head=0xC1)
+
+
+async def test_packed_messages_of_every_size_come_whole_and_in_their_order():
+    reader, packed = Reader(packs=True, max_body_bytes=2 << 20), Packer()
+    sent = [b"x" * size for size in (0, 1, 65_535, 65_536, 65_537, 200_000, 3, 1_500_000, 7)]
+    reader.take(b"".join(map(packed, sent)) + text(b"plain"))
+    await reader.settle()
+
+    assert reader.messages == [*sent, b"plain"]
+    assert reader.close_code is None
+    reader.incoming.close()
+
+
+async def test_a_packed_message_in_pieces_with_a_ping_between_is_one():
+    reader, frame = Reader(packs=True), Packer()(b"some words that are packed")
+    data = frame[6:]
+    reader.take(text(data[:5], head=0x41) + PING + text(data[5:], head=0x80))
+
+    assert reader.messages == [b"some words that are packed"]
+    reader.incoming.close()
+
+
+async def test_heavy_messages_are_read_in_a_thread_and_light_ones_on_the_loop():
+    reader, packed = Reader(packs=True, max_body_bytes=2 << 20), Packer()
+    reader.take(text(b"a") + text(b"b" * 200_000) + packed(b"c" * 200_000) + packed(b"d"))
+    await reader.settle()
+
+    here = threading.current_thread().name
+    assert [name == here for name in reader.read_in] == [True, False, False, True]
+    assert [len(message) for message in reader.messages] == [1, 200_000, 200_000, 1]
+    reader.incoming.close()
+
+
+async def test_messages_that_are_refused_count_by_what_they_unpack_to():
+    reader, packed = Reader(packs=True, understands=False, max_body_bytes=20 << 20), Packer()
+    reader.take(b"".join(packed(b" " * (19 << 20)) for _ in range(40)))
+    await reader.settle()
+
+    assert reader.close_code == 1008
+    assert len(reader.messages) == 4
+    reader.incoming.close()
+
+
+async def test_a_message_that_unpacks_to_too_much_ends_the_socket():
+    reader = Reader(packs=True, max_body_bytes=1 << 20)
+    reader.take(Packer()(b" " * (2 << 20)))
+    await reader.settle()
+
+    assert (reader.close_code, reader.messages) == (1009, [])
+    reader.incoming.close()
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 40, b"\x06" * 200])
+async def test_what_cannot_be_unpacked_ends_the_socket(data):
+    reader = Reader(packs=True)
+    reader.take(text(data, head=0xC1))
+    await reader.settle()
+
+    assert reader.close_code == 1002
+    reader.incoming.close()
+
+
+async def test_a_message_that_is_marked_as_packed_without_leave_ends_the_socket():
+    reader = Reader()
+    reader.take(Packer()(b"x"))
+
+    assert reader.close_code == 1002
+    reader.incoming.close()
+
+
+async def test_many_light_messages_leave_others_their_turns():
+    reader, turns = Reader(), 0
+    reader.take(text(b"x") * 4_000)
+    while reader.incoming.is_busy:
+        turns += 1
+        await asyncio.sleep(0)
+
+    assert len(reader.messages) == 4_000
+    assert turns >= 10
+    reader.incoming.close()
+
+
+async def test_a_socket_that_is_closed_while_a_heavy_message_is_read_hears_nothing_of_it():
+    reader = Reader()
+    reader.take(text(b"b" * 200_000) + text(b"c"))
+    reader.incoming.close()
+    await reader.settle()
+
+    assert reader.messages == []

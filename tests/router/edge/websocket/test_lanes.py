@@ -3,7 +3,8 @@
 import asyncio
 import json
 
-from router.contract.caller import LOCAL
+import pytest
+
 from router.contract.exchange import CancelReason
 from router.edge.admission import Admission
 from router.edge.routes import ROUTES
@@ -26,7 +27,7 @@ def make(serve=wait_for_ever, **limits):
     socket, road, idle = Socket(), FakeRoad(serve, **limits), []
     admission = Admission(road)
     responses = SocketResponses(MemoryResponses())
-    lanes = Lanes(socket, admission, ROUTES["/v1/responses"], {}, LOCAL, responses, lambda: idle.append(1))
+    lanes = Lanes(socket, admission, ROUTES["/v1/responses"], {}, responses, lambda: idle.append(1))
     return lanes, socket, road, admission
 
 
@@ -38,7 +39,7 @@ def create(lane: str = "", **more) -> bytes:
 async def test_a_socket_has_so_many_lanes_and_runs_so_many_at_once():
     lanes, socket, _, admission = make(max_in_flight=99)
     for number in range(33):
-        lanes.receive(create(f"lane{number}"))
+        lanes.receive(lanes.read(create(f"lane{number}")))
     await asyncio.sleep(0)
 
     assert len(lanes.running) == admission.in_flight == 16
@@ -51,7 +52,7 @@ async def test_a_socket_has_so_many_lanes_and_runs_so_many_at_once():
 async def test_only_so_many_wait():
     lanes, socket, _, _ = make()
     for _ in range(66):
-        lanes.receive(create())
+        lanes.receive(lanes.read(create()))
 
     assert [frame["status"] for frame in socket.sent] == [503]
     lanes.close()
@@ -61,8 +62,8 @@ async def test_only_so_many_wait():
 
 async def test_a_caller_that_leaves_takes_its_requests_along():
     lanes, _, road, _ = make()
-    lanes.receive(create("a"))
-    lanes.receive(create("b"))
+    lanes.receive(lanes.read(create("a")))
+    lanes.receive(lanes.read(create("b")))
     await asyncio.sleep(0)
     lanes.close()
     await asyncio.sleep(0.01)
@@ -72,9 +73,9 @@ async def test_a_caller_that_leaves_takes_its_requests_along():
 
 async def test_a_request_that_interrupts_cancels_the_one_before_it():
     lanes, _, road, _ = make()
-    lanes.receive(create())
+    lanes.receive(lanes.read(create()))
     await asyncio.sleep(0)
-    lanes.receive(create(client_metadata={"x-tandem-busy": "interrupt"}))
+    lanes.receive(lanes.read(create(client_metadata={"x-tandem-busy": "interrupt"})))
     await asyncio.sleep(0.01)
 
     assert [exchange.cancelled for exchange in road.begun] == [CancelReason.INTERRUPTED, None]
@@ -84,10 +85,10 @@ async def test_a_request_that_interrupts_cancels_the_one_before_it():
 
 async def test_a_request_that_is_interrupted_before_it_began_still_ends_with_an_event():
     lanes, socket, road, _ = make()
-    lanes.receive(create())
+    lanes.receive(lanes.read(create()))
     await asyncio.sleep(0)
     for _ in range(2):
-        lanes.receive(create(client_metadata={"x-tandem-busy": "interrupt"}))
+        lanes.receive(lanes.read(create(client_metadata={"x-tandem-busy": "interrupt"})))
 
     assert [frame["error"]["code"] for frame in socket.sent] == ["interrupted"] * 2
     await asyncio.sleep(0.01)
@@ -98,10 +99,10 @@ async def test_a_request_that_is_interrupted_before_it_began_still_ends_with_an_
 
 async def test_requests_that_find_no_slot_are_all_refused_and_hold_up_nobody():
     lanes, socket, _, admission = make(max_in_flight=1)
-    lanes.receive(create("a"))
+    lanes.receive(lanes.read(create("a")))
     await asyncio.sleep(0)
-    lanes.receive(create("b"))
-    lanes.receive(create("b"))
+    lanes.receive(lanes.read(create("b")))
+    lanes.receive(lanes.read(create("b")))
 
     assert [(frame["status"], frame["stream_id"]) for frame in socket.sent] == [(503, "b")] * 2
     lanes.close()
@@ -113,9 +114,63 @@ async def test_only_so_many_bytes_wait():
     lanes, socket, _, _ = make()
     large = create(instructions="x" * (25 << 20))
     for _ in range(4):
-        lanes.receive(large)
+        lanes.receive(lanes.read(large))
 
     assert [frame["status"] for frame in socket.sent] == [503]
     lanes.close()
     await asyncio.sleep(0.01)
     assert lanes.is_idle
+
+
+def steer(previous: object, words: bytes = b'"STEERED"') -> bytes:
+    named = b"" if previous is None else b'"previous_response_id":%b,' % json.dumps(previous).encode()
+    return b'{"type":"response.steer",%b"input":%b}' % (named, words)
+
+
+DEEP = b"[" * 300 + b"]" * 300
+
+
+@pytest.mark.parametrize("previous", [None, "", 5, [], "resp_of_nobody"])
+async def test_a_steer_that_names_no_running_response_ends_none(previous):
+    lanes, socket, road, _ = make()
+    lanes.receive(lanes.read(create("a")))
+    lanes.receive(lanes.read(steer(previous)))
+    await asyncio.sleep(0.01)
+
+    assert [(frame["type"], frame["error"]["code"]) for frame in socket.sent] == [
+        ("response.steer.failed", "response_not_found")
+    ]
+    assert [exchange.cancelled for exchange in road.begun] == [None]
+    lanes.close()
+    await asyncio.sleep(0.01)
+
+
+async def say_something(exchange, sink) -> None:
+    sink.start(200, (("content-type", "text/event-stream"),))
+    sink.write(b'data: {"type":"response.created","response":{"id":"resp_1"}}\n\n')
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("words", [DEEP, b'[{"role":"user","content":%b}]' % DEEP])
+async def test_words_that_cannot_be_sent_on_end_no_response(words):
+    lanes, socket, road, _ = make(say_something)
+    lanes.receive(lanes.read(create("a")))
+    await asyncio.sleep(0.01)
+    lanes.receive(lanes.read(steer("resp_1", words)))
+
+    assert (socket.sent[-1]["type"], socket.sent[-1]["error"]["code"]) == ("response.steer.failed", "invalid_input")
+    assert [exchange.cancelled for exchange in road.begun] == [None]
+    lanes.close()
+    await asyncio.sleep(0.01)
+
+
+async def test_a_defect_of_ours_in_one_message_leaves_the_lanes_of_others(monkeypatch):
+    lanes, socket, road, _ = make()
+    lanes.receive(lanes.read(create("a")))
+    monkeypatch.setattr(lanes, "_enqueue", lambda message: 1 / 0)
+
+    assert not lanes.receive(lanes.read(create("b")))
+    assert (socket.sent[-1]["status"], socket.sent[-1]["error"]["code"]) == (500, "internal_error")
+    assert [exchange.cancelled for exchange in road.begun] == [None]
+    lanes.close()
+    await asyncio.sleep(0.01)

@@ -1,12 +1,14 @@
 """An answer on its way to a socket."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.errors import Unavailable
+from router.dialects.headers import QUEUED
 from router.edge.websocket.sink import FrameSink
 
 STREAM = (("content-type", "text/event-stream"), ("x-tandem-tier", "fast"))
@@ -42,10 +44,10 @@ def streamed(events=EVENTS, end: str = "\n") -> bytes:
     return "".join(f"event: {event['type']}{end}data: {json.dumps(event)}{end}{end}" for event in events).encode()
 
 
-def sent(data: bytes, cuts: list[int], lane: str = "") -> list[dict]:
+def sent(data: bytes, cuts: list[int], lane: str = "", headers=STREAM) -> list[dict]:
     socket = Socket()
     sink = FrameSink(socket, "req_1", lane)
-    sink.start(200, STREAM)
+    sink.start(200, headers)
     for begin, stop in zip([0, *cuts], [*cuts, len(data)], strict=True):
         sink.write(data[begin:stop])
     sink.end()
@@ -168,7 +170,7 @@ def test_what_a_waiting_caller_is_told_comes_in_frames_and_other_comments_in_non
     told = [b": waiting for spark, position 1 of 2, about 4 s\n\n", b": heartbeat\n\n"]
     stream = b"".join(told) + b': tandem.decision {"tier":"fast","target":"spark"}\n\n' + streamed()
 
-    frames = sent(stream, [], lane)[1:]
+    frames = sent(stream, [], lane, (*STREAM, QUEUED))[1:]
 
     extra = {"stream_id": lane} if lane else {}
     assert frames[:2] == [
@@ -186,3 +188,54 @@ def test_a_response_is_known_by_its_id_after_any_number_of_comments():
     sink.write(streamed(EVENTS[:1]))
 
     assert sink.response_id == "resp_1"
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        b': tandem.decision {"tier":"deep"}\n\n',
+        b": tandem.decision {broken\n\n",
+        b": waiting for godot\n\n",
+        b": tandem.decision []\n\n",
+    ],
+)
+@pytest.mark.parametrize("headers", [STREAM, (*STREAM, QUEUED)])
+def test_a_target_cannot_speak_for_the_router_in_comments(comment, headers):
+    own = b': tandem.decision {"tier":"fast"}\n\n' if QUEUED in headers else b""
+
+    frames = sent(own + comment + streamed(), [], headers=headers)[1:]
+
+    assert [frame["type"] for frame in frames if frame["type"].startswith("tandem.")] == ["tandem.decision"] * bool(own)
+    assert [frame for frame in frames if not frame["type"].startswith("tandem.")] == EVENTS
+
+
+@pytest.mark.parametrize("lane", ["", "main"])
+@pytest.mark.parametrize(
+    "event",
+    [b"{}", b"{ }", b'{"type":"error", broken', b'{"type":"error","x":%b}' % (b"[" * 300 + b"]" * 300), b'{"a":"\xff"}'],
+)
+def test_an_odd_event_of_a_target_is_a_frame_of_json_all_the_same(event, lane):
+    frames = sent(b"data: " + event + b"\n\n" + streamed(), [], lane)
+
+    assert len(frames) == 5
+    assert all(frame.get("stream_id", "") == lane for frame in frames)
+
+
+def test_of_an_answer_of_many_megabytes_little_is_held():
+    sink = FrameSink(Quiet(), "req_1")
+    sink.start(200, STREAM)
+    sink.write(streamed(EVENTS[:1]))
+    tracemalloc.start()
+    for _ in range(100):
+        sink.write(streamed([{**EVENTS[1], "delta": "x" * 100_000}]))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert held < 2_000_000
+    assert sink.is_forgotten
+    assert sink.response_id == "resp_1"
+
+
+class Quiet(Socket):
+    def send(self, frames: list[bytes]) -> None:
+        pass

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import deque
 
 import pytest
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ class FakeSocket:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.owner, self.baseline, self.answer_headers = None, None, ()
+        self.owner, self.baseline, self.answer_headers, self.past_ids = None, None, (), deque()
         self.sent: list[dict] = []
         self.is_usable, self.is_reading = True, True
         self.was_asked = asyncio.Event()
@@ -53,6 +54,8 @@ class FakePool:
         self.claimed: set[str] = set()
         self.given_back: list[FakeSocket] = []
         self.left_alone: list[str] = []
+        self.lost: list[str] = []
+        self.most_bytes = 1 << 30
         self.may_connect = asyncio.Event()
         self.may_connect.set()
 
@@ -85,6 +88,15 @@ class FakePool:
 
     def leave_alone(self, key, reason) -> None:
         self.left_alone.append(reason)
+
+    def note_lost(self, key, reason) -> None:
+        self.lost.append(reason)
+
+    def note_too_large(self, key, size) -> None:
+        self.most_bytes = size
+
+    def takes(self, key, size) -> bool:
+        return size < self.most_bytes
 
 
 class FakeHttp:
@@ -165,8 +177,102 @@ async def test_a_socket_that_dies_at_once_is_replaced_by_http_and_only_a_fresh_o
     socket.owner.lost()
 
     assert len(http.opened) == 1
-    assert pool.left_alone == reasons
+    assert pool.lost == reasons
+    assert pool.left_alone == []
     assert pool.claimed == set()
+
+
+@jumping_clock
+async def test_a_message_that_is_too_large_for_a_target_goes_over_http_and_so_does_the_next_of_its_size():
+    socket = FakeSocket()
+    pool = FakePool(socket, FakeSocket())
+    _, _, http = start(pool)
+    await asyncio.sleep(0.1)
+
+    socket.owner.lost(1009)
+    _, _, next_http = start(pool)
+    await asyncio.sleep(0.1)
+
+    assert len(http.opened) == len(next_http.opened) == 1
+    assert pool.lost == pool.left_alone == []
+    assert len(pool.given_back) == 1
+
+
+@jumping_clock
+@pytest.mark.parametrize("kind", ["response.completed", "response.created", "response.output_text.delta"])
+async def test_what_is_left_of_an_older_answer_is_never_taken_for_this_one(kind):
+    socket = FakeSocket()
+    socket.past_ids.append("resp_0")
+    _, sink, http = start(FakePool(warm=socket))
+    socket.says({"type": kind, "response": {"id": "resp_0", "output": []}})
+
+    assert len(http.opened) == 1
+    assert sink.words == ["feed_from"]
+    assert not socket.is_usable
+
+
+@jumping_clock
+async def test_two_answers_that_are_mixed_are_a_cut():
+    socket = FakeSocket()
+    _, sink, _ = start(FakePool(warm=socket))
+    socket.says({"type": "response.created", "response": {"id": "resp_1"}})
+    socket.says({"type": "response.completed", "response": {"id": "resp_2", "output": []}})
+
+    assert isinstance(sink.error, UpstreamCut)
+    assert b"resp_2" not in sink.body
+
+
+@jumping_clock
+async def test_an_end_that_cannot_be_read_is_a_cut_and_does_not_reach_the_caller():
+    socket = FakeSocket()
+    _, sink, _ = start(FakePool(warm=socket))
+    socket.says({"type": "response.created", "response": {"id": "resp_1"}})
+    socket.owner.received(b'{"type":"response.completed", broken')
+
+    assert isinstance(sink.error, UpstreamCut)
+    assert b"broken" not in sink.body
+
+
+@jumping_clock
+@pytest.mark.parametrize("is_streaming", [True, False])
+@pytest.mark.parametrize(("begins", "seconds"), [(False, TIMEOUTS.first_byte_seconds), (True, 30)])
+async def test_news_do_not_make_a_target_less_late(begins, seconds, is_streaming):
+    socket = FakeSocket()
+    body = json.dumps({**json.loads(BODY), "stream": is_streaming}).encode()
+    _, sink, _ = start(FakePool(warm=socket), body)
+    if begins:
+        socket.says({"type": "response.created"})
+    for _ in range(int(seconds * 2) + 4):
+        if socket.owner is not None:
+            socket.says({"type": "codex.rate_limits"})
+        await asyncio.sleep(0.5)
+
+    assert isinstance(sink.error, UpstreamTimeout)
+
+
+@jumping_clock
+async def test_of_any_number_of_news_only_some_are_kept():
+    socket = FakeSocket()
+    _, sink, _ = start(FakePool(warm=socket))
+    for _ in range(1_000):
+        socket.says({"type": "codex.rate_limits", "pad": "x" * 1_000})
+    socket.says(DONE)
+
+    assert 60_000 < len(sink.body) < 70_000
+    assert b"response.completed" in sink.body
+
+
+@jumping_clock
+@pytest.mark.parametrize("items", [1, 100])
+async def test_an_answer_that_is_too_large_is_not_gone_on_from(items):
+    socket = FakeSocket()
+    start(FakePool(warm=socket))
+    socket.says({"type": "response.created", "response": {"id": "resp_1"}})
+    for _ in range(items):
+        socket.says({"type": "response.output_item.done", "item": {"type": "message", "text": "x" * (600_000 // items)}})
+    socket.says(DONE)
+
+    assert socket.baseline is None
 
 
 @jumping_clock
@@ -217,17 +323,18 @@ async def test_a_call_that_is_cancelled_closes_its_socket():
 
 
 @jumping_clock
-async def test_a_second_complaint_about_the_response_reaches_the_caller():
+async def test_a_second_socket_that_is_called_too_old_goes_over_http():
     socket = FakeSocket()
     error = {"type": "error", "status": 400, "error": {"code": "websocket_connection_limit_reached"}}
     again = FakeSocket()
-    _, sink, _ = start(FakePool(again, warm=socket))
+    _, sink, http = start(pool := FakePool(again, warm=socket))
     socket.says(error)
     await asyncio.sleep(0.1)
     assert len(again.sent) == 1
     again.says(error)
 
-    assert sink.status == 400
+    assert len(http.opened) == len(pool.left_alone) == 1
+    assert sink.status is None
     assert not again.is_usable
 
 

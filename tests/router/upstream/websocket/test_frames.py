@@ -32,7 +32,8 @@ def test_a_message_becomes_an_event_with_the_same_bytes():
 def test_a_message_of_several_lines_becomes_an_event_of_one():
     event = as_event("x", b'{\n  "type": "x",\r\n  "a": 1\n}')
 
-    assert event == b'event: x\ndata: {"type":"x","a":1}\n\n'
+    assert event.count(b"\n") == 3
+    assert json.loads(event.removeprefix(b"event: x\ndata: ")) == {"type": "x", "a": 1}
 
 
 def test_an_error_becomes_the_refusal_that_it_stands_for():
@@ -47,7 +48,7 @@ def test_an_error_becomes_the_refusal_that_it_stands_for():
     assert refusal.code == "rate_limit_exceeded"
 
 
-@pytest.mark.parametrize("status", [None, 200, 99, "429", 700])
+@pytest.mark.parametrize("status", [None, 200, 99, "4290", "x", True, 700])
 def test_an_error_without_a_status_is_the_targets_own(status):
     assert read_refusal(json.dumps({"type": "error", "status": status}).encode()).status == 502
     named = {"type": "error", "status": status, "error": {"code": "rate_limit_exceeded"}}
@@ -78,8 +79,9 @@ def test_an_error_in_mid_answer_has_its_fields_at_the_top():
 
 
 def test_a_caller_that_does_not_stream_gets_the_response_or_the_refusal_that_a_failed_one_stands_for():
-    whole = whole_answer("response.completed", {"id": "resp_1", "output": []})
-    failed = whole_answer("response.failed", {"error": {"code": "rate_limit_exceeded", "message": "slow down"}})
+    error = {"code": "rate_limit_exceeded", "message": "slow down"}
+    whole = whole_answer("response.completed", b'{"type":"response.completed","response":{"id":"resp_1","output":[]}}')
+    failed = whole_answer("response.failed", json.dumps({"type": "response.failed", "response": {"error": error}}).encode())
 
     assert (whole.status, json.loads(whole.body)) == (200, {"id": "resp_1", "output": []})
     assert (failed.status, json.loads(failed.body)["error"]["message"]) == (429, "slow down")
@@ -87,3 +89,35 @@ def test_a_caller_that_does_not_stream_gets_the_response_or_the_refusal_that_a_f
 
 def test_the_response_of_a_message_that_has_none_is_empty():
     assert read_response(b'{"type":"response.completed"}') == {}
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"status_code": 429, "error": {"code": "x", "message": "later"}, "headers": {"retry-after": "60"}},
+        {"status": "429", "error": {"message": "later"}, "headers": {"retry-after": 60}},
+        {"error": {"status_code": 429, "message": "later", "headers": {"retry-after": "60"}}},
+        {"code": "rate_limit_exceeded", "message": "later", "headers": {"retry-after": "60"}},
+        {"status_code": 429, "error": "later", "headers": {"retry-after": "60"}},
+        {"code": 429, "message": "later", "headers": {"retry-after": "60"}},
+    ],
+)
+def test_an_error_may_have_its_status_and_its_words_in_other_places(frame):
+    refusal = read_refusal(json.dumps({"type": "error", **frame}).encode())
+
+    assert refusal.status == 429
+    assert dict(refusal.headers)["retry-after"] == "60"
+    assert json.loads(refusal.body)["error"]["message"] == "later"
+
+
+def test_a_flat_error_in_mid_answer_keeps_its_reason():
+    event = as_error_event(b'{"type":"error","code":"rate_limit_exceeded","message":"try again in 7s."}')
+
+    told = json.loads(event.partition(b"data: ")[2])
+    assert (told["code"], told["message"]) == ("rate_limit_exceeded", "try again in 7s.")
+
+
+@pytest.mark.parametrize("deep", [b"[" * 300 + b"]" * 300, b"[" * 100_000])
+def test_an_error_of_any_depth_is_a_refusal(deep):
+    assert read_refusal(b'{"type":"error","error":{"code":"rate_limit_exceeded","x":%b}}' % deep).status in (429, 502)
+    assert as_error_event(b'{"type":"error","message":%b}' % deep).startswith(b"event: error")

@@ -141,6 +141,29 @@ async def test_a_target_that_is_left_alone_gets_no_claims_for_five_minutes():
     assert pool.claim(key)
 
 
+@jumping_clock
+async def test_a_target_is_left_alone_after_three_lost_sockets_in_a_row():
+    pool = SocketPool(Dialer())
+    keys = [pool.key_of(REQUEST, (), f"s-{number}") for number in range(4)]
+    for key in keys[:2]:
+        pool.note_lost(key, "gone")
+    assert pool.claim(keys[3])
+
+    pool.note_lost(keys[2], "gone")
+
+    assert not pool.claim(keys[0])
+
+
+@jumping_clock
+async def test_a_message_as_large_as_one_that_was_refused_for_its_size_is_not_sent_again():
+    pool = SocketPool(Dialer())
+    key, other = pool.key_of(REQUEST, (), "s-1"), pool.key_of(replace(REQUEST, target="sage"), (), "s-1")
+    pool.note_too_large(key, 1_000)
+
+    assert [pool.takes(key, size) for size in (999, 1_000, 5_000)] == [True, False, False]
+    assert pool.takes(other, 5_000)
+
+
 @pytest.fixture
 async def target():
     server = SocketUpstream()
@@ -149,7 +172,9 @@ async def target():
     await server.stop()
 
 
-@pytest.mark.parametrize(("status", "is_left_alone"), [(426, True), (404, True), (401, False), (403, False)])
+@pytest.mark.parametrize(
+    ("status", "is_left_alone"), [(426, True), (404, True), (401, False), (403, False), (429, False), (431, False)]
+)
 async def test_a_rejected_key_does_not_close_the_way_to_others(target, status, is_left_alone):
     target.upgrade_status = status
     pool = SocketPool(Dialer())

@@ -12,7 +12,7 @@ from router.contract.relay import Tls
 from router.upstream.address import read_address
 from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
-from router.upstream.websocket.socket import UpgradeRefused, open_socket
+from router.upstream.websocket.socket import UpgradeRefused, UpstreamSocket, open_socket
 from tests.tools.socket_upstream import SocketUpstream
 
 
@@ -27,8 +27,8 @@ class Owner:
         self.texts.append(text)
         self.told.set()
 
-    def lost(self) -> None:
-        self.was_lost = True
+    def lost(self, code=None) -> None:
+        self.was_lost, self.code = True, code
         self.told.set()
 
 
@@ -173,7 +173,85 @@ async def vanish(connection, seen):
     connection.transport.abort()
 
 
-@pytest.mark.parametrize("script", [send_binary, close_with_a_word, send_garbage, vanish])
+async def send_broken_text(connection, seen):
+    connection.transport.write(b"\x81\x03\xffab")
+    await asyncio.sleep(1)
+
+
+async def ping_without_end(connection, seen):
+    connection.transport.write(b"\x89\x00" * 5_000)
+    await asyncio.sleep(1)
+
+
+async def close_for_the_size(connection, seen):
+    await connection.close(1009, "too big")
+
+
+async def test_who_has_a_request_on_a_socket_hears_with_which_code_it_was_closed(target):
+    assert (await play(target, close_for_the_size)).code == 1009
+
+
+@pytest.mark.parametrize("size", [1, 5, 12, 13, 16, 33, 60])
+async def test_an_answer_to_the_handshake_may_come_in_pieces(target, monkeypatch, size):
+    received = UpstreamSocket.data_received
+
+    def in_pieces(self, data):
+        for begin in range(0, len(data), size):
+            received(self, data[begin : begin + size])
+
+    monkeypatch.setattr(UpstreamSocket, "data_received", in_pieces)
+    socket = await connect(target)
+
+    assert socket.is_usable
+    socket.close()
+
+
+@pytest.mark.parametrize("size", [1, 5, 11])
+async def test_a_refusal_of_the_handshake_may_come_in_pieces(target, monkeypatch, size):
+    received = UpstreamSocket.data_received
+    monkeypatch.setattr(
+        UpstreamSocket,
+        "data_received",
+        lambda self, data: [received(self, data[begin : begin + size]) for begin in range(0, len(data), size)],
+    )
+    target.upgrade_status = 404
+
+    with pytest.raises(UpgradeRefused) as caught:
+        await connect(target)
+    assert caught.value.status == 404
+
+
+async def test_pings_of_a_target_that_reads_nothing_are_not_answered_for_ever(target):
+    socket = await connect(target)
+    unread = 0
+
+    class Unread(asyncio.Transport):
+        def write(self, data):
+            nonlocal unread
+            unread += len(data)
+
+        def get_write_buffer_size(self):
+            return unread
+
+        def is_closing(self):
+            return False
+
+        def close(self):
+            pass
+
+        def abort(self):
+            pass
+
+    transport, socket._transport = socket._transport, Unread()
+    for _ in range(500):
+        socket.data_received(b"\x89\x7d" + b"x" * 125 + b'\x81\x0c{"type":"x"}')
+
+    assert unread < 80_000
+    socket._transport = transport
+    socket.close()
+
+
+@pytest.mark.parametrize("script", [send_binary, close_with_a_word, send_garbage, vanish, send_broken_text, ping_without_end])
 async def test_what_is_none_of_the_protocols_ends_the_socket_for_its_owner(target, script):
     owner = await play(target, script)
 

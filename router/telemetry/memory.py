@@ -1,0 +1,27 @@
+"""Memory that is free in this process, given back to the system. The C library keeps it otherwise, however much it is."""
+
+import asyncio
+import ctypes
+from contextlib import suppress
+
+_LATER_SECONDS = 2.0
+_waiting: set[asyncio.AbstractEventLoop] = set()
+"""The loops on which it is about to be done: once is enough for all who ask meanwhile."""
+
+
+def give_back_later(loop: asyncio.AbstractEventLoop) -> None:
+    """Give memory back in a moment, in a thread. To be called when much of it became free at once, which is seldom."""
+    if loop not in _waiting:
+        _waiting.add(loop)
+        loop.call_later(_LATER_SECONDS, _start, loop)
+
+
+def _start(loop: asyncio.AbstractEventLoop) -> None:
+    _waiting.discard(loop)
+    loop.run_in_executor(None, give_back)
+
+
+def give_back() -> None:
+    """Give back what is free now. Only one C library knows how to; elsewhere nothing is done."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,0 +1,28 @@
+"""Memory that is given back."""
+
+import asyncio
+import threading
+
+from router.telemetry import memory
+from router.telemetry.memory import give_back, give_back_later
+from tests.tools.loop_clock import jumping_clock
+
+
+@jumping_clock
+async def test_however_many_ask_it_is_done_once_and_in_a_thread(monkeypatch):
+    done: list[str] = []
+    monkeypatch.setattr(memory, "give_back", lambda: done.append(threading.current_thread().name))
+    loop = asyncio.get_running_loop()
+    for _ in range(200):
+        give_back_later(loop)
+    await asyncio.sleep(3)
+    give_back_later(loop)
+    await asyncio.sleep(3)
+    await loop.shutdown_default_executor()
+
+    assert len(done) == 2
+    assert threading.current_thread().name not in done
+
+
+def test_it_can_be_done_at_any_time():
+    give_back()
