@@ -154,7 +154,7 @@ def test_a_history_of_one_session_is_said_to_be_that(config, capsys):
     assert "40 turns are known to be quick or long, but all in one session" in capsys.readouterr().err
 
 
-def test_tune_ends_at_the_turn_at_which_it_is_interrupted(config, monkeypatch):
+def test_tune_ends_at_the_turn_at_which_it_is_interrupted(config, monkeypatch, heard_signals):
     cases, given = PastFiles.cases, []
 
     def interrupt_after_the_third(self, name):
