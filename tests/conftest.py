@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import textwrap
 from collections.abc import Callable
@@ -47,6 +48,12 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):  # a worker's failures are announced where they arrive
         config.pluginmanager.register(Announcer(terminal))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_state(tmp_path_factory):
+    """What routers of tests remember about themselves stays out of the person's own folder."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture(scope="session", autouse=True)

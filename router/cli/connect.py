@@ -9,7 +9,7 @@ from router.cli.common import add_config_argument, command_name, load_or_report,
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm
 from router.config.faults import close_to
-from router.config.load import NoHome
+from router.config.folders import NoHome
 from router.connect.change import CannotConnect, Change, connect, pieces, plan_connection, plan_undo, undo
 from router.connect.pointing import where_it_points
 from router.connect.recipe import Facts, Recipe, known_clients, load_recipe

@@ -23,6 +23,7 @@ from router.cli.common import (
     whole_number_between,
 )
 from router.cli.large_pages import use_large_pages
+from router.cli.routers import note_router
 from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
 from router.contract.words import Dialect, Operation
@@ -127,6 +128,8 @@ def _serve(
                 url=url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
             )
             built.warm()
+            if has_ledger and loaded.ledger_path is not None:
+                note_router(url, loaded.ledger_path.absolute())
             if has_ledger:
                 spawn(built.keep_learning(), name="learn")
             for warning in warnings:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from router.config.env_file import NAME as ENV_FILE
 from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_env_file
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
+from router.config.folders import NoHome, state_folder, user_folder
 from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, TargetSettings
 from router.config.salvage import path_of, salvage_targets
 from router.config.second_opinion import check_asked, salvage_asked, say_who_is_asked, warn_of_slowness
@@ -101,29 +102,6 @@ class _PlainLoader(yaml.SafeLoader):
                     raise yaml.MarkedYAMLError(problem=f'duplicate key "{key.value}"', problem_mark=key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
-
-
-def user_folder() -> Path:
-    """The user's config folder. Raises `NoHome`."""
-    return _below_home("XDG_CONFIG_HOME", ".config") / "tandem"
-
-
-def state_folder() -> Path:
-    """The user's folder for what a program remembers. Raises `NoHome`."""
-    return _below_home("XDG_STATE_HOME", ".local/state") / "tandem"
-
-
-class NoHome(Exception):
-    """Nobody says where the user's folders are."""
-
-
-def _below_home(variable: str, usual: str) -> Path:
-    if named := os.environ.get(variable):
-        return Path(named)
-    try:
-        return Path.home() / usual
-    except RuntimeError as error:
-        raise NoHome(variable) from error
 
 
 def _expand(path: str) -> Path:

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from router.cli.address import url_of
 from router.cli.common import say
-from router.config.load import LoadedConfig, state_folder
+from router.config.folders import state_folder
+from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS
 from router.connect import KEY
 from router.connect.recipe import Facts
@@ -37,8 +38,6 @@ def read_facts(loaded: LoadedConfig, url: str | None) -> Facts | None:
     catalogue = (_ask(address) if url else None) or _own_catalogue(loaded)
     windows = {str(model["slug"]): str(model["context_window"]) for model in catalogue["models"]}
     status = [*_own_command(), "statusline", "--url", address]
-    if loaded.ledger_path is not None:
-        status += ["--ledger", str(loaded.ledger_path.resolve())]
     return {
         "url": address,
         "base": f"{address}/v1",
