@@ -22,6 +22,7 @@ from router.cli.common import (
     say,
     whole_number_between,
 )
+from router.cli.handles import allow_handles
 from router.cli.large_pages import use_large_pages
 from router.cli.routers import note_router
 from router.config.load import LoadedConfig
@@ -152,6 +153,7 @@ def _serve(
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER, 20, 50)
         use_large_pages()
+        allow_handles(loaded.config.limits.max_in_flight, loaded.config.limits.max_sockets)
         try:
             await server.serve(sockets=[listener])
         except asyncio.CancelledError:
