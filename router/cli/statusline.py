@@ -98,5 +98,6 @@ def describe(rows: list[tuple[str, str, str]]) -> str:
     if asks and asks[-1][1] == tier:
         because = asks[-1][2]
     because = (because or "").removeprefix("looks like a ").removeprefix("looks like ")
+    because = "".join(letter if letter.isprintable() else "?" for letter in str(because))
     because = because if len(because) <= _MAX_CHARS else because[: _MAX_CHARS - 1].rstrip(" ,;:") + "…"
     return " · ".join(part for part in (tier, because, f"turn {len(asks)}" if asks else "") if part)

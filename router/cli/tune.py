@@ -2,15 +2,18 @@
 
 import argparse
 import asyncio
+from collections import Counter
 from pathlib import Path
 
 from router.cli.common import add_config_argument, command_name, free_backup, load_or_report, print_json, say
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.config.edit import CannotEdit, set_values
 from router.config.load import ConfigError, LoadedConfig, check_config, find_config
+from router.contract.decision import ESTIMATE
 from router.contract.request import JsonObject
 from router.lab.replay import choose_again, quiet
 from router.lab.tune import Change, Fit, Sample, Tuning, as_sample, say_what_lacks, tune
+from router.screen.figures import plural
 from router.telemetry import events
 from router.wiring import build_house, known_names
 
@@ -61,13 +64,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
     built = build_house(loaded, with_ledger=False)
-    house, samples, outdated = quiet(built.house), [], 0
+    house, samples, skipped = quiet(built.house), [], Counter[str]()
     with asyncio.Runner() as runner:
         try:
             # One run for each turn: inside a run, Ctrl-C is heard only where something waits, and reading a log never does.
             for case in history.cases("tuning"):
                 if case.arrival is None and case.kept is not None and case.kept.weights != loaded.weights_fingerprint:
-                    outdated += 1  # what the words said then was said by other weights
+                    # What the words said then was said by other weights, and there are none to read again.
+                    was_asked_for = case.kept.decided_by != ESTIMATE
+                    skipped["a tier was asked for" if was_asked_for else "recorded without text"] += 1
                     continue
                 choice = runner.run(choose_again(house, case))
                 sample = as_sample(case, choice) if choice is not None else None
@@ -75,8 +80,9 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
                     samples.append(sample)
         finally:
             runner.run(built.close())
-    if outdated:
-        say(f"skipped {outdated} turns of the ledger that were scored with other weights and recorded without text")
+    if skipped:
+        reasons = ", ".join(f"{count}: {reason}" for reason, count in sorted(skipped.items()))
+        say(f"skipped {plural(skipped.total(), 'turn')} of the ledger that were scored with other weights ({reasons})")
     return samples
 
 

@@ -35,9 +35,12 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     try:
         print_explanation(decision)
+        print("\n".join(write_cost(decision)))
     except KeyError as error:
         say(f"the decision of {turn.id} has no {error}: it was written by another version\n  hint: --json prints it unchanged")
         return 1
-    print("\n".join(write_cost(decision)))
+    except (TypeError, ValueError, AttributeError, ArithmeticError):
+        say(f"the decision of {turn.id} cannot be read: somebody changed it\n  hint: --json prints it unchanged")
+        return 1
     print(f"request     {turn.id}, served by {turn.target or 'no target'}")
     return 0

@@ -4,7 +4,9 @@ import argparse
 
 from router.cli.common import add_config_argument, say
 from router.cli.past.looking import find_ledger, find_recorded_turn
+from router.cli.tables import style_here
 from router.contract.words import Tier
+from router.screen.text import clean
 from router.stores.sqlite.files import StoreUnusable
 from router.stores.sqlite.turns import find_beginning, mark_misjudged, unmark_misjudged
 
@@ -60,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     if migrated is not None:
         say(f"{migrated.file} was migrated to schema {migrated.version}: the older file is kept as {migrated.copy.name}")
-    why = f"It went to {turn.tier} because: {turn.because}" if turn.tier else "No tier served it."
+    why = f"It went to {turn.tier} because: {clean(turn.because or '', style_here())}" if turn.tier else "No tier served it."
     print(f"marked {turn.id}: should have gone to {should_be}. {why}")
     say("tandem tune gives it ten times the weight")
     return 0

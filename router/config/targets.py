@@ -158,9 +158,9 @@ class TargetChecker:
                 self._add(block, name, "contains a variable, which is not replaced here", hint)
         if url and (ending := next((path for path in _CALLS if url.rstrip("/").endswith(path)), "")):
             right = url.rstrip("/").removesuffix(ending)
-            right = right.removesuffix("/v1") if adapter.speaks == frozenset({Dialect.MESSAGES}) else right
+            right = right.removesuffix("/v1") if DEFAULT_DIALECT not in adapter.speaks else right
             self._add(block, "base_url", f"ends in {ending}, the path of a call, which Tandem adds itself", f"use {right}")
-        if url and adapter.speaks == frozenset({Dialect.MESSAGES}) and urlsplit(url).hostname == "api.openai.com":
+        if url and DEFAULT_DIALECT not in adapter.speaks and urlsplit(url).hostname == "api.openai.com":
             self._add(block, "adapter", "api.openai.com does not speak Messages", "set adapter: openai_http")
 
     def _check_dialect(self, block: TargetBlock, adapter: KnownAdapter) -> Dialect | None:

@@ -11,8 +11,9 @@ from router.cli.common import add_config_argument, known_names, say, say_faults,
 from router.cli.past.since import add_since_argument
 from router.cli.routers import find_router
 from router.config.load import ConfigError, find_config, load_ledger_path
+from router.screen.figures import plural
 from router.stores.sqlite.files import StoreUnusable
-from router.stores.sqlite.past import wait_for_writer
+from router.stores.sqlite.past import count_passed_over, wait_for_writer
 from router.stores.sqlite.turns import RecordedTurn, find_turn, find_undecided
 
 Found = TypeVar("Found")
@@ -74,7 +75,10 @@ def look(path: Path, read: Callable[[Path], Found]) -> Found:
     """What a ledger tells. Raises `Ended` after saying why it tells nothing."""
     try:
         wait_for_writer(path)
-        return read(path)
+        found = read(path)
+        if passed_over := count_passed_over(path):
+            say(f"left out {plural(passed_over, 'row')} of {path} that no router wrote: somebody changed them")
+        return found
     except StoreUnusable as error:
         say(str(error))
         raise Ended(1) from error

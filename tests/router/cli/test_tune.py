@@ -179,7 +179,20 @@ def test_turns_that_other_weights_read_are_passed_over_and_counted(tmp_path, mon
 
     assert main(["tune", "--ledger"]) == 0
 
-    assert "skipped 2 turns of the ledger that were scored with other weights" in capsys.readouterr().err
+    said = "skipped 2 turns of the ledger that were scored with other weights (2: recorded without text)"
+    assert said in capsys.readouterr().err
+
+
+def test_turns_for_which_a_tier_was_asked_for_are_not_said_to_lack_their_text(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    record_turns(tmp_path, "fix the typo", "rename it to b")
+    with closing(sqlite3.connect(tmp_path / "test.db")) as database, database:
+        database.execute("UPDATE entries SET decision = json_set(decision, '$.weights', 'others', '$.decided_by', 'override')")
+
+    assert main(["tune", "--ledger"]) == 0
+
+    assert "(2: a tier was asked for)" in capsys.readouterr().err
 
 
 def test_tune_with_little_history_says_so_and_changes_nothing(home, capsys):

@@ -145,6 +145,18 @@ def test_a_row_of_an_older_tandem_is_expected_by_its_estimates(tmp_path):
     (row,) = read_sums(path, 0).expected
 
     assert (row.turns, row.fast_seconds, row.deep_seconds, row.asked_for) == (1, 3.0, 9.0, 1)
+    assert row.priced == 0
+
+
+def test_a_row_of_an_older_tandem_keeps_its_money(tmp_path):
+    fast, deep = '{"seconds": 5.0, "redo_seconds": 2.0, "money_usd": 0.09}', '{"seconds": 9.0, "money_usd": 0.1}'
+    old = f'{{"decided_by": "estimate", "estimates": {{"fast": {fast}, "deep": {deep}}}}}'
+    path = write_ledger(tmp_path / "l.db", call("1", decision=old, score=0.5, cost_usd=0.04), version=1)
+
+    (row,) = read_sums(path, 0).expected
+
+    assert row.priced == 1
+    assert (row.fast_usd, row.deep_usd, row.redo_usd) == pytest.approx((0.04, 0.1, 0.05))
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

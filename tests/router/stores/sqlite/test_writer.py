@@ -184,15 +184,22 @@ async def test_of_several_rows_for_a_key_the_last_is_written(opened):
 
 async def test_a_row_that_is_replaced_while_it_is_being_written_is_written_again(opened):
     one = opened()
-    for size in range(3_000):
-        one.set("a", size)
-        if size % 50 == 0:
-            await one.writer.run(lambda _: None)
-            one.set("a", -size)
+    is_held, go = threading.Event(), threading.Event()
 
+    def hold() -> None:
+        is_held.set()
+        go.wait(30)
+
+    await one.writer.run(lambda database: database.create_function("hold", 0, hold))
+    held = "INSERT OR REPLACE INTO things (name, size) SELECT ?, ? WHERE hold() IS NULL"
+
+    one.writer.put(held, "a", ("a", 1), 10)
+    await until(is_held.is_set)
+    one.writer.put(held, "a", ("a", 2), 10)
+    go.set()
     await one.close()
 
-    assert one.read_file() == {"a": 2_999}
+    assert one.read_file() == {"a": 2}
     assert one.writer.find_waiting("a") is None
 
 
