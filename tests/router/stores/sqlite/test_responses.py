@@ -7,6 +7,7 @@ import pytest
 
 from router.stores.sqlite.files import StoreUnusable
 from tests.tools.kept import ANN, make_response, open_responses, remove_database
+from tests.tools.waiting import until
 
 DAY = 86_400.0
 
@@ -49,7 +50,7 @@ async def test_after_thirty_days_a_response_is_not_found_and_is_deleted(opened, 
     assert await later.find("resp_2", ANN) is not None
 
     with closing(sqlite3.connect(tmp_path / "responses.db")) as database:
-        assert database.execute("SELECT id FROM transcripts").fetchall() == [("resp_2",)]
+        await until(lambda: database.execute("SELECT id FROM transcripts").fetchall() == [("resp_2",)])
 
 
 async def test_a_file_that_was_moved_away_is_made_anew(opened, tmp_path):
