@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -49,8 +51,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _own_state(tmp_path_factory):
+    """What routers of tests remember about themselves stays out of the person's own folder."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _quiet_logs():
     events.set_up_logging(as_json=True)
+
+
+@pytest.fixture
+def heard_signals():
+    """Signals as a terminal gives them to a program: `nohup` ignores SIGHUP, a script's `&` SIGINT, and both are inherited."""
+    usual = {signal.SIGHUP: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -69,12 +87,12 @@ def pytest_asyncio_loop_factories(config, item):
     """The loop that users have: uvloop where it is installed. Whole requests are walked on asyncio's own loop too."""
     loops = {"asyncio": asyncio.new_event_loop}
     try:
-        import uvloop
+        from tests.tools.closing_loop import ClosingLoop
     except ImportError:
         return loops
     if "walk" in item.path.parts:
-        return {"uvloop": uvloop.new_event_loop, **loops}
-    return {"uvloop": uvloop.new_event_loop}
+        return {"uvloop": ClosingLoop, **loops}
+    return {"uvloop": ClosingLoop}
 
 
 @pytest.fixture
@@ -148,7 +166,7 @@ def running_in_thread(tmp_path_factory):
     from tests.tools.http import read_reply
 
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
+    thread = threading.Thread(target=loop.run_forever, daemon=True)  # whatever fails here must not keep the worker alive
     thread.start()
     stack = contextlib.AsyncExitStack()
 

@@ -12,7 +12,7 @@ from router.cli.setup.codex import ask_codex
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm, offer
 from router.config.faults import close_to
-from router.config.load import NoHome
+from router.config.folders import NoHome
 from router.connect.change import (
     CannotConnect,
     Change,

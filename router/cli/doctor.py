@@ -2,6 +2,8 @@
 
 import argparse
 
+from pydantic import ValidationError
+
 from router.cli.common import add_config_argument, add_timeout_argument, init_command, print_json, say
 from router.cli.setup.findings import (
     GOOD,
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look at everything that a router needs, and say how to fix what is wrong. 0: nothing to fix."""
     loaded: LoadedConfig | None = None
+    server = ServerSettings()
     try:
         loaded = load_config(find_config(arguments.config), known_names())
         findings = [Finding("config", GOOD, f"{loaded.source} ({loaded.fingerprint})")]
@@ -48,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
             findings.append(Finding("config", NOTE, "no model is configured: simulated tiers answer", hint))
     except ConfigError as error:
         findings = [_tell_fault(error.source, fault) for fault in all_faults(error)]
-    server = loaded.config.server if loaded is not None else ServerSettings()
+        server = _salvage_server(error)
+    server = loaded.config.server if loaded is not None else server
     if arguments.verbose:  # how fast and how exact it could be: nothing that a newcomer must know
         findings += [look_at_python(), look_at_tokenizer()]
     findings.append(look_at_port(server.host, server.port))
@@ -64,6 +68,14 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         say_findings(findings)
     return _end(findings)
+
+
+def _salvage_server(error: ConfigError) -> ServerSettings:
+    """Where the router of a faulty config would listen, as far as the file says so."""
+    try:
+        return ServerSettings.model_validate(error.content.get("server") or {})
+    except ValidationError:
+        return ServerSettings()
 
 
 def _tell_fault(source: str, fault: Fault) -> Finding:

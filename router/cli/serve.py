@@ -22,7 +22,9 @@ from router.cli.common import (
     say,
     whole_number_between,
 )
+from router.cli.handles import allow_handles
 from router.cli.large_pages import use_large_pages
+from router.cli.routers import note_router
 from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
 from router.contract.words import Dialect, Operation
@@ -140,6 +142,8 @@ def _serve(
                 url=url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
             )
             built.warm()
+            if has_ledger and loaded.ledger_path is not None:
+                note_router(url, loaded.ledger_path.absolute())
             if has_ledger:
                 spawn(built.keep_learning(), name="learn")
             for warning in warnings:
@@ -163,6 +167,7 @@ def _serve(
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER, 20, 50)
         use_large_pages()
+        allow_handles(loaded.config.limits.max_in_flight, loaded.config.limits.max_sockets)
         try:
             await server.serve(sockets=[listener])
         except asyncio.CancelledError:

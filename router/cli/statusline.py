@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 from router.cli.address import is_listening, url_of
+from router.cli.routers import find_router
 
-EXAMPLES = ("statusline", "statusline --url http://127.0.0.1:4000 --ledger tandem.db")
+EXAMPLES = ("statusline", "statusline --url http://127.0.0.1:4000")
 _CLIENT = "claude-code"
 _NEWEST = 5_000
 """So many of the newest requests are looked through: the ledger has no index by session, and may hold years."""
@@ -31,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("--config", metavar="FILE", help="the config file, for what is not given here; reading it takes longer")
     parser.add_argument("--url", help="where the router is")
-    parser.add_argument("--ledger", metavar="FILE", help="where its ledger is")
+    parser.add_argument(
+        "--ledger", metavar="FILE", help="where its ledger is (default: where the router at that address keeps it)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,6 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     url, ledger = arguments.url, arguments.ledger
     if url is None:
         url, ledger = _look_up(arguments.config, ledger)
+    if ledger is None or not os.path.isfile(ledger):
+        router = find_router(url)
+        ledger = str(router.ledger) if router is not None else ledger
     print(f"tandem: {_say(url, ledger, _session_of(sys.stdin.read() if not sys.stdin.isatty() else ''))}")
     return 0
 
@@ -92,5 +98,6 @@ def describe(rows: list[tuple[str, str, str]]) -> str:
     if asks and asks[-1][1] == tier:
         because = asks[-1][2]
     because = (because or "").removeprefix("looks like a ").removeprefix("looks like ")
+    because = "".join(letter if letter.isprintable() else "?" for letter in str(because))
     because = because if len(because) <= _MAX_CHARS else because[: _MAX_CHARS - 1].rstrip(" ,;:") + "…"
     return " · ".join(part for part in (tier, because, f"turn {len(asks)}" if asks else "") if part)

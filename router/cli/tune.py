@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from router.cli.past.tuning import as_json, readable, taught_json, write_taught
 from router.cli.progress import Progress
 from router.config.edit import NewRule, add_rules, set_values
 from router.config.load import LoadedConfig
+from router.contract.decision import ESTIMATE
 from router.contract.personal import BadTable, load_personal, write_personal
 from router.lab.marks import Taught
 from router.lab.replay import choose_again, quiet
 from router.lab.tune import RESAMPLINGS, Fit, Sample, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
+from router.screen.figures import plural
 from router.telemetry import events
 from router.wiring import build_house
 
@@ -87,13 +90,15 @@ def _show(
 
 def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
     built = build_house(_without_table(loaded), with_ledger=False)
-    house, samples, outdated = quiet(built.house), [], 0
+    house, samples, skipped = quiet(built.house), [], Counter[str]()
     with asyncio.Runner() as runner:
         try:
             # One run for each turn: inside a run, Ctrl-C is heard only where something waits, and reading a log never does.
             for case in history.cases("tuning"):
                 if case.arrival is None and case.kept is not None and case.kept.weights != loaded.weights_fingerprint:
-                    outdated += 1  # what the words said then was said by other weights
+                    # What the words said then was said by other weights, and there are none to read again.
+                    was_asked_for = case.kept.decided_by != ESTIMATE
+                    skipped["a tier was asked for" if was_asked_for else "recorded without text"] += 1
                     continue
                 choice = runner.run(choose_again(house, case))
                 sample = as_sample(case, choice) if choice is not None else None
@@ -101,8 +106,9 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
                     samples.append(sample)
         finally:
             runner.run(built.close())
-    if outdated:
-        say(f"skipped {outdated} turns of the ledger that were scored with other weights and recorded without text")
+    if skipped:
+        reasons = ", ".join(f"{count}: {reason}" for reason, count in sorted(skipped.items()))
+        say(f"skipped {plural(skipped.total(), 'turn')} of the ledger that were scored with other weights ({reasons})")
     return samples
 
 

@@ -38,10 +38,13 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     try:
         print_explanation(_as_served(decision, turn))
+        print("\n".join(write_cost(decision)))
     except KeyError as error:
         say(f"the decision of {turn.id} has no {error}: it was written by another version\n  hint: --json prints it unchanged")
         return 1
-    print("\n".join(write_cost(decision)))
+    except (TypeError, ValueError, AttributeError, ArithmeticError):
+        say(f"the decision of {turn.id} cannot be read: somebody changed it\n  hint: --json prints it unchanged")
+        return 1
     print(f"request     {turn.id}, {_say_end(decision, turn)}")
     return 0
 

@@ -9,9 +9,11 @@ import yaml
 from router.cli.common import add_config_argument, say
 from router.cli.config_file import change_config
 from router.cli.past.looking import find_ledger, find_recorded_turn
+from router.cli.tables import style_here
 from router.config.edit import NewRule, add_rules
 from router.config.load import find_config
 from router.contract.words import Tier
+from router.screen.text import clean
 from router.stores.sqlite.files import StoreUnusable
 from router.stores.sqlite.turns import RecordedTurn, find_beginning, has_places, mark_misjudged, unmark_misjudged
 
@@ -80,7 +82,7 @@ def _mark(path: Path, turn: RecordedTurn, should_be: Tier) -> int:
         return 1
     if migrated is not None:
         say(f"{migrated.file} was migrated to schema {migrated.version}: the older file is kept as {migrated.copy.name}")
-    why = f"It went to {turn.tier} because: {turn.because}" if turn.tier else "No tier served it."
+    why = f"It went to {turn.tier} because: {clean(turn.because or '', style_here())}" if turn.tier else "No tier served it."
     print(f"marked {turn.id}: should have gone to {should_be}. {why}")
     if is_known:
         say("tandem tune --apply teaches Tandem turns like this one")

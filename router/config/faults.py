@@ -35,6 +35,22 @@ _WORDS = {
     "too_long": "must have at most {max_length} entries",
 }
 """The checker's kinds of error in words that a person can act on. Its own speak of Python: tuples, dictionaries, instances."""
+_WITH_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
+_UNITS = {
+    "ms": 0.001,
+    "s": 1,
+    "sec": 1,
+    "seconds": 1,
+    "min": 60,
+    "h": 3_600,
+    "k": 1_000,
+    "kb": 1_024,
+    "kib": 1_024,
+    "mb": 1 << 20,
+    "mib": 1 << 20,
+    "gb": 1 << 30,
+    "gib": 1 << 30,
+}
 _RULE = re.compile(r"(?:^|\.)rules\[(\d+)\]")
 
 
@@ -54,6 +70,17 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.problem}" + (f"\n  hint: {self.hint}" if self.hint else "")
+
+
+class ConfigError(Exception):
+    """The config cannot be used. Holds every fault that was found."""
+
+    def __init__(self, source: str, faults: list[Fault], content: Mapping[str, object] | None = None) -> None:
+        super().__init__(f"{source}: {len(faults)} problem{'s' if len(faults) != 1 else ''}")
+        self.source = source
+        self.faults = faults
+        self.content = content or {}
+        """What the file says, where it could be parsed: for those who look at more than this room knows."""
 
 
 KnownAdapter: TypeAlias = type[Adapter]
@@ -85,19 +112,52 @@ def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> F
     """A fault from one of pydantic's error records. `model` says which names a typo may have meant."""
     path = _write_path(entry["loc"], prefix)
     kind, seen = entry["type"], entry.get("input")
+    if fault := _explain_form(path, kind, entry["loc"], seen):
+        return fault
     if kind == "extra_forbidden":
         near = close_to(str(entry["loc"][-1]), _setting_names(model))
         known = _names_at(model, entry["loc"][:-1])
         return Fault(path, "no such setting", f"{near}known here: {', '.join(known)}" if known else near.strip())
     if kind == "missing":
         return Fault(path, "missing")
-    if kind == "too_short" and entry["loc"][-1] == "targets":
-        return Fault(path, "needs a target", "tandem init writes targets for the keys and local servers that it finds")
     if kind == "value_error":
         return Fault(path, entry["msg"].removeprefix("Value error, "))
     if seen is None:
         return Fault(path, "has no value", "give it one, or remove the line")
-    return Fault(path, _word(kind, entry) + _show(seen, path))
+    return Fault(path, _word(kind, entry) + _show(seen, path), _without_unit(path, seen))
+
+
+def _explain_form(path: str, kind: str, place: tuple[str | int, ...], seen: object) -> Fault | None:
+    """Mistakes in the form of a file that have one likely cause, which is named instead of what follows from it."""
+    last = place[-1] if place else ""
+    if place == ("tiers",) and (seen is None or kind == "missing"):
+        return Fault(path, "needs fast and deep", "tandem init writes both")
+    if place in (("tiers", "fast"), ("tiers", "deep")) and (seen is None or kind == "missing"):
+        return Fault(path, "missing", "one model may serve both tiers: list it under fast and under deep, by two names")
+    if kind == "extra_forbidden" and place[:1] == ("tiers",) and len(place) > 2 and last in ("fast", "deep"):
+        return Fault(path, "is indented too far", f"move {last} and its block to the left, below tiers")
+    if last == "targets" and (kind == "too_short" or seen is None):
+        return Fault(path, "needs a target", "tandem init writes targets for the keys and local servers that it finds")
+    if last == "targets" and isinstance(seen, dict):
+        return Fault(path, "must be a list of targets", 'begin each target with "- "')
+    if last == "[key]" and isinstance(seen, (bool, int, float)):
+        read = str(seen).lower() if isinstance(seen, bool) else str(seen)
+        hint = 'put the name in quotes, as in "yes"' if isinstance(seen, bool) else f'put the name in quotes, as in "{read}"'
+        return Fault(_write_path(place[:-2], ""), f"a name is read as {read} and not as text", hint)
+    return None
+
+
+def _without_unit(path: str, seen: object) -> str:
+    """How to write a number that has a unit: `10s`, `20MB`, `128k`."""
+    found = _WITH_UNIT.fullmatch(seen) if isinstance(seen, str) else None
+    factor = _UNITS.get((found[2] if found else "").lower())
+    if found is None or factor is None:
+        return ""
+    number = f"{float(found[1]) * factor:g}" if factor < 1_000 else f"{int(float(found[1]) * factor)}"
+    unit = next((name for name in ("seconds", "bytes", "tokens", "minutes") if path.endswith(f"_{name}")), "")
+    if unit == "minutes":
+        return "write the number of minutes alone"
+    return f"in {unit}, as a number alone: {number}" if unit else f"as a number alone: {number}"
 
 
 def _word(kind: str, entry: Any) -> str:

@@ -1,22 +1,24 @@
 """Finding, reading and checking `config.yaml`. All faults are reported at once, each with its path and what would be right."""
 
-import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from router.config.env_file import NAME as ENV_FILE
 from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_env_file
+from router.config.faults import ConfigError as ConfigError
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
 from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, TargetSettings
+from router.config.parsing import parse
+from router.config.reading import default_text as default_text
+from router.config.reading import expand, read_config
+from router.config.reading import find_config as find_config
 from router.config.replaced import find_replaced
 from router.config.salvage import path_of, salvage_targets
 from router.config.second_opinion import check_asked, salvage_asked, say_who_is_asked, warn_of_slowness
@@ -25,26 +27,13 @@ from router.contract.opinions import PolicyConfig
 from router.contract.secret import Secret
 from router.contract.words import Tier
 
+_RESERVE = "output_reserve_tokens"
+_LEAST_PRICE = 0.001
 _RULES = "rules"
 """The policy that follows `rules:`."""
-_MAX_BYTES = 1 << 20
-_MAX_BRACKETS = 5_000
-"""A parser's time grows with nesting; no config of a person's comes near this."""
-
 _REFERENCE = re.compile(r"\benv:([A-Za-z_][A-Za-z0-9_]*)")
 _MAX_FAULTS = 100
 """More are counted, and not looked at one by one: whoever has that many gave us another program's file."""
-
-
-class ConfigError(Exception):
-    """The config cannot be used. Holds every fault that was found."""
-
-    def __init__(self, source: str, faults: list[Fault], content: Mapping[str, object] | None = None) -> None:
-        super().__init__(f"{source}: {len(faults)} problem{'s' if len(faults) != 1 else ''}")
-        self.source = source
-        self.faults = faults
-        self.content = content or {}
-        """What the file says, where it could be parsed: for those who look at more than this room knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,77 +72,12 @@ class LoadedConfig:
     def store_path(self) -> Path | None:
         """Where responses are stored, if anywhere but in memory."""
         path = self.config.store.path
-        return self.folder / _expand(path) if path else None
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """YAML without anchors: a file of a few lines must not unfold to gigabytes."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(problem="anchors and aliases are not allowed")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    raise yaml.MarkedYAMLError(problem=f'duplicate key "{key.value}"', problem_mark=key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def user_folder() -> Path:
-    """The user's config folder. Raises `NoHome`."""
-    return _below_home("XDG_CONFIG_HOME", ".config") / "tandem"
-
-
-def state_folder() -> Path:
-    """The user's folder for what a program remembers. Raises `NoHome`."""
-    return _below_home("XDG_STATE_HOME", ".local/state") / "tandem"
-
-
-class NoHome(Exception):
-    """Nobody says where the user's folders are."""
-
-
-def _below_home(variable: str, usual: str) -> Path:
-    if named := os.environ.get(variable):
-        return Path(named)
-    try:
-        return Path.home() / usual
-    except RuntimeError as error:
-        raise NoHome(variable) from error
-
-
-def _expand(path: str) -> Path:
-    """A path with `~` as the user's home; as it is where nobody knows whose home is meant."""
-    return Path(os.path.expanduser(path))
-
-
-def find_config(explicit: str | None) -> Path | None:
-    """`--config`, `$TANDEM_CONFIG`, `./config.yaml`, the user's config folder; None for the default with simulated tiers."""
-    named = explicit or os.environ.get("TANDEM_CONFIG")
-    if named:
-        return _expand(named)
-    places = [Path("config.yaml")]
-    with contextlib.suppress(NoHome):
-        places.append(user_folder() / "config.yaml")
-    return next((path for path in places if path.is_file()), None)
-
-
-def default_text() -> str:
-    """The default `config.yaml`: inside the package when installed, beside it in a checkout."""
-    packaged = resources.files("router.config") / "default.yaml"
-    if packaged.is_file():
-        return packaged.read_text(encoding="utf-8")
-    return (Path(__file__).resolve().parents[2] / "config.yaml").read_text(encoding="utf-8")
+        return self.folder / expand(path) if path else None
 
 
 def load_config(path: Path | None, known: Known) -> LoadedConfig:
     """Read and check a config. Raises `ConfigError` with every fault."""
-    return check_config(*_read(path), known)
+    return check_config(*read_config(path), known)
 
 
 def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | None:
@@ -161,44 +85,22 @@ def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | No
 
     Raises `ConfigError`; only then is it asked what is known.
     """
-    text, source, folder = _read(path)
+    text, source, folder = read_config(path)
     try:
-        config = Config.model_validate(_parse(text, source))
+        config = Config.model_validate(parse(text, source))
     except ValidationError:
         return check_config(text, source, folder, known()).ledger_path  # which says all that is wrong
     return _ledger_path(config, folder)
 
 
-def _read(path: Path | None) -> tuple[str, str, Path]:
-    """The text of a config, what to call it, and the folder that its paths begin at."""
-    if path is None:
-        source = "the built-in default"
-        try:
-            return default_text(), source, state_folder()
-        except NoHome as error:
-            problem = Fault("home", "there is no home folder to keep the ledger in", f"set HOME or {error}, or use --config")
-            raise ConfigError(source, [problem]) from error
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(
-            str(path), [Fault("file", error.strerror or "cannot be read", "name another with --config")]
-        ) from error
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(str(path), [Fault("file", "is not UTF-8")]) from error
-    return text, str(path), path.resolve().parent
-
-
 def _ledger_path(config: Config, folder: Path) -> Path | None:
     path = config.ledger.path
-    return folder / _expand(path) if path else None
+    return folder / expand(path) if path else None
 
 
 def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedConfig:
     """Check the text of a config."""
-    content = _parse(text, source)
+    content = parse(text, source)
     faults: list[Fault] = []
     keys = _read_keys(text, folder, faults)
     try:
@@ -219,7 +121,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     _check_store(config.store.path, config.ledger.path, folder, faults)
     if faults:
         raise ConfigError(source, faults, content)
-    warnings = _warnings(config) + warn_of_slowness(config.second_opinion, targets)
+    warnings = _warnings(config) + _warn_of_windows(config, policies) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]
     if keys and is_open_to_others(folder):
         warnings.append(f"{folder / ENV_FILE}: other users of this machine may read it; chmod 600 {folder / ENV_FILE}")
@@ -242,25 +144,6 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     )
 
 
-def _parse(text: str, source: str) -> Mapping[str, object]:
-    if len(text) > _MAX_BYTES:
-        raise ConfigError(source, [Fault("file", f"is over {_MAX_BYTES} bytes")])
-    if text.count("[") + text.count("{") > _MAX_BRACKETS:
-        raise ConfigError(source, [Fault("file", f"has more than {_MAX_BRACKETS} brackets")])
-    try:
-        content = yaml.load(text, Loader=_PlainLoader)  # noqa: S506  a SafeLoader, with less
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "file"
-        raise ConfigError(source, [Fault(where, str(getattr(error, "problem", None) or "is not valid YAML"))]) from error
-    except RecursionError as error:
-        raise ConfigError(source, [Fault("file", "is nested too deeply")]) from error
-    if not isinstance(content, dict):
-        problem = 'must contain settings, as "name: value"' if text.strip() else "is empty"
-        raise ConfigError(source, [Fault("file", problem, "tandem init writes one")])
-    return cast("Mapping[str, object]", content)
-
-
 def _telling(entries: list[Any]) -> list[Any]:
     """Leave out what only follows from another fault: a list that is empty because its one entry is wrong."""
     places = [entry["loc"] for entry in entries]
@@ -278,8 +161,13 @@ def _read_keys(text: str, folder: Path, faults: list[Fault]) -> Mapping[str, str
     try:
         found = read_env_file(folder) if wanted else {}
     except EnvFileUnreadable as error:
-        faults.append(Fault(ENV_FILE, str(error), f"mend or remove {folder / ENV_FILE}"))
+        faults.append(Fault(ENV_FILE, str(error), f"fix or remove {folder / ENV_FILE}"))
         return {}
+    faults += [
+        Fault(ENV_FILE, f"{name}: its quote is not closed", f"close it in {folder / ENV_FILE}")
+        for name in sorted(wanted & found.keys())
+        if found[name][:1] in ("'", '"')
+    ]
     return {name: value for name, value in found.items() if name in wanted}
 
 
@@ -390,8 +278,23 @@ def _read_targets(config: Config) -> dict[str, TargetSettings]:
 
 
 def _check_store(store: str | None, ledger: str | None, folder: Path, faults: list[Fault]) -> None:
-    if store and ledger and (folder / _expand(store)).resolve() == (folder / _expand(ledger)).resolve():
+    if store and ledger and (folder / expand(store)).resolve() == (folder / expand(ledger)).resolve():
         faults.append(Fault("store.path", "is the same file as the ledger", "give it another name, such as responses.db"))
+
+
+def _warn_of_windows(config: Config, policies: Sequence[tuple[str, PolicyConfig]]) -> list[str]:
+    """Windows that nothing fits into, and prices in another unit: both are valid, and hardly ever meant."""
+    reserve = next((getattr(settings, _RESERVE, 0) for _, settings in policies if hasattr(settings, _RESERVE)), 0)
+    found = []
+    for tier, block in (("fast", config.tiers.fast), ("deep", config.tiers.deep)):
+        for index, settings in enumerate(block.targets):
+            path = f"tiers.{tier}.targets[{index}]"
+            if settings.window_tokens <= reserve:
+                left_free = f"{reserve} tokens are kept free for the answer (policies.window.{_RESERVE})"
+                found.append(f"{path}.window_tokens: no prompt fits into {settings.window_tokens}, since {left_free}")
+            if settings.price is not None and 0 < settings.price.output < _LEAST_PRICE:
+                found.append(f"{path}.price: is in USD per million tokens; {settings.price.output:g} looks like one per token")
+    return found
 
 
 def _warnings(config: Config) -> list[str]:

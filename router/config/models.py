@@ -299,8 +299,9 @@ class LimitsSettings(Settings):
     """More headers are refused."""
     max_header_bytes: int = Field(default=32_768, ge=1_024)
     """Larger headers are refused."""
-    max_in_flight: int = Field(default=256, ge=1)
-    """Requests at once; further ones are refused with 503 and `retry-after`."""
+    max_in_flight: int = Field(default=1_024, ge=1)
+    """Requests at once; further ones are refused with 503 and `retry-after`. One that waits takes about 23 KB and two file
+    handles, for which `tandem serve` raises its limit as far as the system allows."""
     max_sockets: int = Field(default=1_000, ge=0)
     """WebSockets open at once; a further one is refused with 426, on which clients go on over HTTP. 0: none."""
     max_response_bytes: int = Field(default=67_108_864, ge=1_024)

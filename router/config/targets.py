@@ -1,12 +1,15 @@
 """The targets of a config, checked and made ready to be built."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to, how_to_install, missing_extra
+from router.config.foreign import find_variable
 from router.config.model_facts import ModelFacts, read_facts
 from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, TargetSettings, fits_header
 from router.contract.relay import AdapterSettings, Endpoint, Tls
@@ -25,6 +28,9 @@ TYPICAL_SPEED = {
 
 
 _TRANSPORT = "upstream_transport"
+_VARIABLE = re.compile(r"\$\{?[A-Za-z_]|\{\{|os\.environ")
+_CALLS = ("/chat/completions", "/completions", "/responses", "/messages/count_tokens", "/messages", "/models", "/embeddings")
+"""The paths of calls, the longer first where one ends in another."""
 _FACTS = ("window_tokens", "price", "accepts")
 """What the table of models may say of a target, where its block does not."""
 
@@ -143,8 +149,19 @@ class TargetChecker:
         return adapter
 
     def _check_address(self, block: TargetBlock, adapter: KnownAdapter) -> None:
-        if adapter.needs_address and not block.settings.base_url:
+        url = block.settings.base_url
+        if adapter.needs_address and not url:
             self._add(block, "base_url", "missing", "for example https://api.example.com/v1")
+        for name, value in (("base_url", url), ("model", block.settings.model)):
+            if value and _VARIABLE.search(value):
+                hint = "write the value; only api_key takes env:NAME"
+                self._add(block, name, "contains a variable, which is not replaced here", hint)
+        if url and (ending := next((path for path in _CALLS if url.rstrip("/").endswith(path)), "")):
+            right = url.rstrip("/").removesuffix(ending)
+            right = right.removesuffix("/v1") if DEFAULT_DIALECT not in adapter.speaks else right
+            self._add(block, "base_url", f"ends in {ending}, the path of a call, which Tandem adds itself", f"use {right}")
+        if url and DEFAULT_DIALECT not in adapter.speaks and urlsplit(url).hostname == "api.openai.com":
+            self._add(block, "adapter", "api.openai.com does not speak Messages", "set adapter: openai_http")
 
     def _check_dialect(self, block: TargetBlock, adapter: KnownAdapter) -> Dialect | None:
         dialect = Dialect(block.settings.dialect) if block.settings.dialect else None
@@ -157,8 +174,12 @@ class TargetChecker:
         key = Secret(block.settings.api_key) if block.settings.api_key else None
         if key is not None and key.is_reference:
             key = Secret(key.source, self.keys.get(key.variable, ""))
+        if key is not None and self._finds_misplaced(block, key):
+            return key
         if key is not None and key.is_reference and not key.reveal():
-            problem = f"{key} is not set in the environment, nor in .env next to the config"
+            is_empty = os.environ.get(key.variable) is not None
+            where = "is set, but empty, and is not" if is_empty else "is not set in the environment, nor"
+            problem = f"{key} {where} in .env next to the config"
             if not any(fault.problem == problem for fault in self.faults):
                 hint = f"export {key.variable}=… before you start the router, or write {key.variable}=… into .env"
                 self._add(block, "api_key", problem, hint)
@@ -166,6 +187,20 @@ class TargetChecker:
             problem = "contains a line break, or a character that is not ASCII, and cannot be sent"
             self._add(block, "api_key", f"{key} {problem}", "copy the key again")
         return key
+
+    def _finds_misplaced(self, block: TargetBlock, key: Secret) -> bool:
+        """A key after `env:`, or a variable in the notation of another program, which would be sent as the key itself."""
+        if key.is_callers or (key.is_reference and (not key.is_misplaced or key.reveal())):
+            return False
+        variable = find_variable(key.source)
+        if variable and not Secret(f"env:{variable}").is_misplaced:
+            self._add(block, "api_key", "names a variable in a way that is not read here", f"write api_key: env:{variable}")
+        elif key.is_reference:
+            hint = "put the key into a variable, or into .env next to the config, and name that: env:OPENAI_API_KEY"
+            self._add(block, "api_key", f"{key}: env: takes the name of a variable, not the key", hint)
+        else:
+            return False
+        return True
 
     def _check_tls(self, block: TargetBlock, adapter: KnownAdapter) -> Tls | None:
         if block.settings.tls is None:

@@ -1,6 +1,7 @@
 """Secrets as references: read late, shown never."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -10,13 +11,17 @@ ENVIRONMENT = "env:"
 CALLER = "caller"
 UPSTREAM_KEY = "x-tandem-upstream-key"
 _withheld: dict[str, str] = {}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MIXED = re.compile(r"(?=.*[a-z])(?=.*[0-9]).{20,}")
+"""As keys look, and names of variables do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
     """A key: by reference (`env:NAME`), the caller's own (`caller`) or, against advice, literal.
 
-    Prints as its reference, or as `***`.
+    Prints as its reference, or as `***`. What follows `env:` is shown only where it can be a variable's name: people paste keys
+    there.
     """
 
     source: str
@@ -35,6 +40,12 @@ class Secret:
     def variable(self) -> str:
         """The environment variable that holds it; empty for a literal one."""
         return self.source.removeprefix(ENVIRONMENT) if self.is_reference else ""
+
+    @property
+    def is_misplaced(self) -> bool:
+        """Whether what follows `env:` looks like a key, or can be no variable's name."""
+        name = self.variable
+        return self.is_reference and (_VARIABLE.fullmatch(name) is None or _MIXED.fullmatch(name) is not None)
 
     def reveal(self) -> str:
         """The key itself, for the moment at which it goes into a header. Empty where only a request can tell it.
@@ -62,6 +73,8 @@ class Secret:
         return self.is_reference and bool(self.kept) and not self._read_environment()
 
     def __repr__(self) -> str:
+        if self.is_misplaced:
+            return f"{ENVIRONMENT}***"
         return self.source if self.is_reference or self.is_callers else "***"
 
     __str__ = __repr__

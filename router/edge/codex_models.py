@@ -12,7 +12,7 @@ from pathlib import Path
 
 import orjson
 
-from router.config.load import NoHome, state_folder
+from router.config.folders import NoHome, state_folder
 from router.contract.request import Json, JsonObject
 
 STORED = Path("connect", "codex", "models.json")

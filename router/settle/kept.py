@@ -131,7 +131,7 @@ def explain_row(values: tuple[object, ...]) -> JsonObject | None:
         if "v" not in plain:
             return plain
         return _explain(row, msgspec.convert(plain, KeptDecision, strict=False))
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None  # anybody may have written to the file
 
 

@@ -190,7 +190,10 @@ def tokens_uncounted(*, reason: str) -> None:
 
 
 def ledger_failed(*, reason: str, lost: int) -> None:
-    """Entries could not be written to the ledger. Said at once, then once a minute while it goes on."""
+    """Entries could not be written to the ledger, or were lost with its log (`LogGone`: somebody deleted `-wal` or `-shm`).
+
+    Said at once, then once a minute while it goes on.
+    """
     _log.error("ledger.failed", reason=reason, lost=lost)
 
 
@@ -202,6 +205,16 @@ def store_failed(*, reason: str, lost: int) -> None:
 def store_migrated(*, file: str, before: int, version: int, copy: str) -> None:
     """A file written by an older Tandem was migrated to the current schema. The old file is kept next to it, as `copy`."""
     _log.info("store.migrated", file=file, before=before, version=version, copy=copy)
+
+
+def rows_deleted(*, file: str, table: str, rows: int, kept_days: int) -> None:
+    """Rows older than `kept_days` were deleted from a file: from the ledger's by `ledger.keep_days`."""
+    _log.info("store.rows_deleted", file=file, table=table, rows=rows, kept_days=kept_days)
+
+
+def clock_leapt(*, file: str, days: int) -> None:
+    """The clock is more than a week ahead of the last run. Until a later start confirms it, nothing is deleted for its age."""
+    _log.warning("store.clock_leapt", file=file, days=days)
 
 
 def bridge_failed(*, target: str, error: Exception) -> None:

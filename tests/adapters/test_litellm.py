@@ -227,7 +227,7 @@ async def test_silence_ends_with_a_timeout_and_hangs_up(upstream, script, words)
 
     assert isinstance(basket.error, UpstreamTimeout)
     assert words in basket.error.message
-    await asyncio.wait_for(upstream.seen[0].left.wait(), 2)
+    await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
 
 @pytest.mark.parametrize("script", [silent, falls_silent])
@@ -239,7 +239,7 @@ async def test_cancelling_hangs_up_and_the_sink_hears_nothing_more(upstream, scr
 
     under_way.cancel()
 
-    await asyncio.wait_for(upstream.seen[0].left.wait(), 2)
+    await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
     assert (basket.body, basket.error, basket.over.is_set()) == (before, None, False)
 
 

@@ -325,7 +325,7 @@ async def test_a_probe_whose_caller_leaves_makes_room_for_the_next(set_up):
         await until(lambda: len(rig.fast.seen) > seen)
         meanwhile = await rig.ask()
         client.writer.transport.abort()
-        await asyncio.wait_for(rig.fast.seen[seen].left.wait(), 2)
+        await asyncio.wait_for(rig.fast.seen[seen].left.wait(), 30)
     rig.fast.scripts = [speak("chat", GOOD)]
     await until(lambda: not rig.tandem.house.state.running)
 
@@ -344,7 +344,7 @@ async def test_a_caller_that_leaves_during_a_second_attempt_gives_its_budget_bac
             await client.send(request_bytes(PATHS["chat"], ask_in("chat"), FAST))
             await until(lambda seen=seen: len(rig.fast.seen) == seen + 2)
             client.writer.transport.abort()
-            await asyncio.wait_for(rig.fast.seen[seen + 1].left.wait(), 2)
+            await asyncio.wait_for(rig.fast.seen[seen + 1].left.wait(), 30)
         rig.expect("ABANDONED", attempts=[("spark", 500), ("spark", None)])
 
 

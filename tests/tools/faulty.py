@@ -275,7 +275,7 @@ def one_target_each(base_url: str, key: str, requests: int) -> str:
     """A config with a target of each dialect, and so many names for each: `chat-7` is request 7, and goes to no other."""
     targets = "\n".join(
         f"      - {{name: {dialect}-target, adapter: {adapter}, dialect: {dialect}, base_url: '{url}', api_key: '{key}',"
-        " model: some-model, window_tokens: 400000, timeouts: {connect_seconds: 1, first_byte_seconds: 1, stall_seconds: 1}}"
+        " model: some-model, window_tokens: 400000, timeouts: {connect_seconds: 9, first_byte_seconds: 4, stall_seconds: 4}}"
         for dialect, adapter, url in (
             ("chat", "openai_http", base_url),
             ("responses", "openai_http", base_url),

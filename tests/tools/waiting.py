@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 
-async def until(is_so: Callable[[], object], seconds: float = 5.0) -> None:
+async def until(is_so: Callable[[], object], seconds: float = 30.0) -> None:
     """Return as soon as something is so; fail if it never is."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not is_so():

@@ -20,7 +20,7 @@ async def test_one_that_was_not_answered_yet_is_refused_and_its_target_let_go(st
     await upstream.arrived.wait()
     second = await call(tandem.port, "/v1/chat/completions", chat(), KEY)
     refused = await asyncio.wait_for(first, 5)
-    await asyncio.wait_for(upstream.seen[0].left.wait(), 1)
+    await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
     entries = await tandem.entries(2)
 
     assert (refused.status, refused.json["error"]["code"]) == (499, "superseded")

@@ -39,7 +39,7 @@ def write_explanation(decision: JsonObject) -> str:
         lines.append(f"drops       {', '.join(map(str, _list(lost)))} ({target})")
     for skipped in _list(decision["skipped"]):
         lines.append(f"skipped     {_object(skipped)['policy']}: {_object(skipped)['reason']}")
-    return "\n".join(lines)
+    return "\n".join("".join(letter if letter.isprintable() else "?" for letter in line) for line in lines)
 
 
 def print_explanation(decision: JsonObject) -> None:

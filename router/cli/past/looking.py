@@ -1,6 +1,7 @@
 """What the commands that look back share: which ledger, since when, in which form, and what to say where there is nothing."""
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -8,9 +9,11 @@ from typing import TypeVar
 from router.cli import Ended
 from router.cli.common import add_config_argument, known_names, say, say_faults, whole_number_between
 from router.cli.past.since import add_since_argument
+from router.cli.routers import find_router
 from router.config.load import ConfigError, find_config, load_ledger_path
+from router.screen.figures import plural
 from router.stores.sqlite.files import StoreUnusable
-from router.stores.sqlite.past import wait_for_writer
+from router.stores.sqlite.past import count_passed_over, wait_for_writer
 from router.stores.sqlite.turns import RecordedTurn, find_turn, find_undecided
 
 Found = TypeVar("Found")
@@ -33,23 +36,49 @@ def add_count_argument(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def find_ledger(arguments: argparse.Namespace) -> Path:
-    """The config's ledger. Raises `Ended` after saying why there is none."""
-    try:
-        path = load_ledger_path(find_config(arguments.config), known_names)
-    except ConfigError as error:
-        say_faults(error.source, error.faults)
-        raise Ended(2) from error
+    """The ledger to look at. Raises `Ended` after saying why there is none.
+
+    A config that was named, or is in this folder, comes first. Anywhere else a router that runs knows better than a config
+    which ledger is meant; and where the config's is not there yet, so does a router that ran.
+    """
+    is_named = bool(arguments.config or os.environ.get("TANDEM_CONFIG"))
+    path, problem = _find_configured(arguments.config)
+    has_file = path is not None and path.is_file()
+    if is_named or (has_file and Path("config.yaml").exists()):
+        router = None
+    else:
+        router = find_router()
+        if router is not None and has_file and not router.is_running():
+            router = None
+    if router is not None:
+        if router.ledger != path:
+            say(f"reading {router.ledger}, of the router at {router.url}")
+        return router.ledger
+    if problem is not None:
+        say_faults(problem.source, problem.faults)
+        raise Ended(2) from problem
     if path is None:
         say("no ledger is configured\n  hint: set ledger.path")
         raise Ended(1)
     return path
 
 
+def _find_configured(named: str | None) -> tuple[Path | None, ConfigError | None]:
+    """The ledger of the config, or what is wrong with the config."""
+    try:
+        return load_ledger_path(find_config(named), known_names), None
+    except ConfigError as error:
+        return None, error
+
+
 def look(path: Path, read: Callable[[Path], Found]) -> Found:
     """What a ledger tells. Raises `Ended` after saying why it tells nothing."""
     try:
         wait_for_writer(path)
-        return read(path)
+        found = read(path)
+        if passed_over := count_passed_over(path):
+            say(f"left out {plural(passed_over, 'row')} of {path} that no router wrote: somebody changed them")
+        return found
     except StoreUnusable as error:
         say(str(error))
         raise Ended(1) from error

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 from router.cli.address import url_of
 from router.cli.common import say
-from router.config.load import LoadedConfig, state_folder
+from router.config.folders import state_folder
+from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS
 from router.connect import KEY
 from router.connect.recipe import Facts
@@ -50,8 +51,6 @@ def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject
     behind = _models_behind(loaded) if is_ours else dict.fromkeys(TITLES, "")
     known = choose_entries(codex, behind) or StoredModels()()
     status = [*own_command(), "statusline", "--url", address]
-    if loaded.ledger_path is not None:
-        status += ["--ledger", str(loaded.ledger_path.resolve())]
     return {
         "url": address,
         "base": f"{address}/v1",

@@ -26,6 +26,7 @@ from router.edge.server import CannotListen, bind
 from router.screen.figures import duration
 from router.sense.exact import find_vocabulary
 from router.stores.sqlite.files import connect
+from router.stores.sqlite.migrate import LEDGER, foresee, say_room
 from router.telemetry.colour import GREEN, RED, YELLOW, paint
 from router.wiring import build_house, known_names
 
@@ -143,10 +144,22 @@ def look_at_ledger(path: Path | None) -> list[Finding]:
         hint = "set ledger.path to a file in a folder of yours, or start with --ledger off"
         return [Finding("ledger", MEND, f"{path}: {problem}", hint)]
     free = shutil.disk_usage(folder).free
+    if coming := foresee(path, LEDGER):
+        return [_tell_migration(path, *coming, free)]
     if free < _SCARCE_BYTES:
         state = MEND if free < _FEW_BYTES else NOTE
         return [Finding("ledger", state, f"{path}: {free >> 20} MB free", "make room on this disk, or set ledger.path")]
     return [Finding("ledger", GOOD, f"{path}, {free >> 30} GB free")]
+
+
+def _tell_migration(path: Path, before: int, needed: int, free: int) -> Finding:
+    if free < needed:
+        hint = "make room on this disk, or set ledger.path; until then the router serves without a record"
+        return Finding("ledger", MEND, f"{path}: {say_room(needed, free)}", hint)
+    versions = f"from schema {before} to {len(LEDGER)}"
+    return Finding(
+        "ledger", NOTE, f"{path}: the next start migrates it {versions}, after a copy of {-(-needed // 1_000_000)} MB"
+    )
 
 
 def _find_ledger_problem(path: Path, folder: Path) -> str:

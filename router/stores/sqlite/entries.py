@@ -1,7 +1,6 @@
 """The ledger on SQLite."""
 
 import sqlite3
-import time
 from collections.abc import Mapping
 
 from router.contract.caller import Caller
@@ -10,6 +9,7 @@ from router.contract.request import Json
 from router.stores.recent import Explain, RecentEntries, row_of
 from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import SqliteReader
+from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.rows import Row
 from router.stores.sqlite.writer import SqliteWriter
 
@@ -29,8 +29,10 @@ class SqliteEntries:
     """Keeps entries for so many days."""
 
     def __init__(self, writer: SqliteWriter, *, keep_days: int, explain: Explain, keeps_places: bool = True) -> None:
-        self._writer, self._keep_days, self._explain, self._keeps_places = writer, keep_days, explain, keeps_places
+        self._writer, self._explain, self._keeps_places = writer, explain, keeps_places
+        self._retention = Retention(writer.path.name, "entries", keep_days * 86_400.0)
         self._reader = SqliteReader(writer.path)
+        writer.watch(self._reader.rows)
         self._recent = RecentEntries()
         writer.attach(self, self._forget_old)
 
@@ -63,10 +65,13 @@ class SqliteEntries:
 
     def _forget_old(self, database: sqlite3.Connection) -> bool:
         """A few at a time: writers of other processes get their turn in between."""
-        oldest = time.time() - self._keep_days * 86_400
+        oldest = self._retention.find_limit(database)
         statement = "DELETE FROM entries WHERE sequence IN (SELECT sequence FROM entries WHERE at < ? LIMIT ?)"
-        if database.execute(statement, (oldest, _DELETED_AT_ONCE)).rowcount == _DELETED_AT_ONCE:
+        deleted = database.execute(statement, (oldest, _DELETED_AT_ONCE)).rowcount
+        self._retention.count(deleted)
+        if deleted == _DELETED_AT_ONCE:
             return True
+        self._retention.conclude()
         database.execute("DELETE FROM misjudged WHERE at < ?", (oldest,))
         database.execute("DELETE FROM places WHERE at < ?", (oldest,))
         forget_copies(self._writer.path, oldest)

@@ -1,9 +1,16 @@
-"""A database file that only its owner can read, made before SQLite sees it, and the two ways to open it."""
+"""A database file that only its owner can read, made before SQLite sees it, and the two ways to open it.
+
+Nothing in this process opens an existing database file except through SQLite: POSIX drops all locks that a process has on a
+file when it closes any handle to it, and the next program would then delete the log that SQLite writes to.
+"""
 
 import contextlib
+import errno
 import os
 import sqlite3
+import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
@@ -28,23 +35,59 @@ FAILURES = (sqlite3.Error, OSError, StoreUnusable)
 """How working with a file fails."""
 
 
-def create_private(path: Path) -> int:
-    """Make the file for its owner alone, where there is none. Answers its inode.
+class Inodes(NamedTuple):
+    """Which file is at a path, and which of its side files are next to it; 0 where there is none."""
 
-    One that is there is left as it is, since it may be another program's, or a link to one's: `prepare` looks, and then
-    makes it private.
+    file: int
+    log: int
+    log_index: int
+
+
+def create_private(path: Path) -> None:
+    """Make the file for its owner alone, where there is none.
+
+    One that is there is left as it is, and is not even opened. It may be another program's, or a link to one's: `prepare`
+    looks, and then makes it private.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, _PRIVATE))
-        return path.stat().st_ino
-    except (OSError, ValueError) as error:
+        real = path.resolve()
+        if not real.exists():
+            _create(real)
+        elif not real.is_file():
+            raise StoreUnwritable(path, os.strerror(errno.EISDIR) if real.is_dir() else "not a regular file")
+        elif not os.access(real, os.R_OK | os.W_OK):
+            raise StoreUnwritable(path, _say_why_closed(real))
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that go round in a circle
         raise StoreUnwritable(path, getattr(error, "strerror", None) or str(error)) from error
+
+
+def _say_why_closed(path: Path) -> str:
+    return os.strerror(errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES)
+
+
+def _create(path: Path) -> None:
+    """Make an empty file under another name and then link it: by the time SQLite can find it, nothing is left to be closed."""
+    handle, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # with the rights of its owner alone
+    os.close(handle)
+    try:
+        with contextlib.suppress(FileExistsError):  # somebody else was faster
+            os.link(fresh, path)
+    except OSError:  # no hard links on this file system
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE))
+    finally:
+        os.unlink(fresh)
+
+
+def side_files(path: Path) -> tuple[Path, Path]:
+    """What SQLite keeps next to a file in WAL mode: the log, and the log's index."""
+    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 
 
 def make_private(path: Path) -> None:
     """Take a file of ours from everybody but its owner, with what SQLite keeps next to it."""
-    for file in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+    for file in (path, *side_files(path)):
         with contextlib.suppress(FileNotFoundError):
             if file.stat().st_mode & 0o777 != _PRIVATE:
                 file.chmod(_PRIVATE)
@@ -58,11 +101,25 @@ def inode_of(path: Path) -> int:
         return 0
 
 
+def inodes_of(path: Path) -> Inodes:
+    """Which file is at a path, with its side files. While a connection is open, none of them may change."""
+    return Inodes(*(inode_of(file) for file in (path, *side_files(path.resolve()))))
+
+
 def connect(path: Path, timeout_seconds: float = WRITE_SECONDS) -> sqlite3.Connection:
     """A connection to an existing file: one that is gone must not be made again by someone who merely writes."""
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=timeout_seconds, isolation_level=None)
 
 
-def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS) -> sqlite3.Connection:
+def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_thread: bool = True) -> sqlite3.Connection:
     """A connection that cannot write. The file is not made either, nor are its tables."""
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=timeout_seconds)
+    address = f"{path.resolve().as_uri()}?mode=ro"
+    return sqlite3.connect(address, uri=True, timeout=timeout_seconds, check_same_thread=one_thread)
+
+
+def count_rows(database: sqlite3.Connection) -> int:
+    """The rows of all tables; 0 where they cannot be read."""
+    with contextlib.suppress(sqlite3.Error):
+        tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'").fetchall()
+        return sum(int(database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]) for (name,) in tables)  # noqa: S608
+    return 0

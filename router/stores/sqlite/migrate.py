@@ -1,21 +1,38 @@
 """Numbered migrations: applied forward, each in one transaction, and counted by `PRAGMA user_version`.
 
-A file that holds something is copied before its first migration, so that an older Tandem can go on with the copy.
+A file that holds something is copied before its first migration, so that an older Tandem can go on with the copy. The copy is
+written under another name and linked once it is whole: a process that is killed leaves no half of one under the name that the
+docs tell people to restore.
 """
 
 import contextlib
+import errno
+import glob
 import itertools
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-from router.stores.sqlite.files import StoreUnusable, connect, make_private
+from router.stores.sqlite.files import (
+    WRITE_SECONDS,
+    StoreUnusable,
+    StoreUnwritable,
+    connect,
+    connect_to_read,
+    make_private,
+)
 
 Migrations = tuple[str, ...]
 """The scripts of one kind of file: the n-th makes version n."""
+UPKEEP = "upkeep"
+"""A table that every kind of file may have, whatever its version: it says what is known of the clock (`retention`)."""
+_OTHERS_SECONDS = 60.0
+"""How long to wait for another process that migrates the same file: its copy may take a while."""
+_ROOM_BYTES = 1 << 20
 _LEADING = 4
 """How many columns tell a table of ours from another program's of the same name."""
 
@@ -57,7 +74,19 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
             database.execute("PRAGMA journal_mode = WAL")
             return _migrate(database, path, before, migrations) if before < len(migrations) else None
     except (sqlite3.Error, OSError) as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) == errno.ENOSPC:
+            raise StoreUnwritable(path, "the disk is full") from error
         raise StoreUnusable(f"{path.name} is not a usable database: {error}") from error
+
+
+def foresee(path: Path, migrations: Migrations) -> tuple[int, int] | None:
+    """The version of a file that the next start would migrate, and the bytes that this needs; None for a current one."""
+    try:
+        with contextlib.closing(connect_to_read(path)) as database:
+            before = _read_version(database)
+            return (before, copy_bytes(database)) if before < len(migrations) and _read_tables(database) else None
+    except (sqlite3.Error, OSError):
+        return None
 
 
 def read_columns(migrations: Migrations, table: str) -> tuple[str, ...]:
@@ -79,6 +108,7 @@ def _check_ours(database: sqlite3.Connection, path: Path, before: int, migration
     but our tables; to one that does, its owner may have added some.
     """
     found, ours = _read_tables(database), _tables_of(migrations[: max(before, 1)])
+    found.pop(UPKEEP, None)
     leading = {name: columns[:_LEADING] for name, columns in ours.items()}
     foreign = [name for name, first in leading.items() if name in found and found[name][: len(first)] != first]
     if before == 0:
@@ -108,11 +138,19 @@ def _read_columns(database: sqlite3.Connection, table: str) -> tuple[str, ...]:
 
 
 def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: Migrations) -> Migrated | None:
-    is_new = database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-    copy = None if is_new else _keep_copy(database, path, before + 1)
+    """Apply what is missing. Of several processes that come at once, one does it, and the others wait for it."""
+    database.execute(f"PRAGMA busy_timeout = {int(_OTHERS_SECONDS * 1_000)}")
+    copy = None
     try:
         for version, script in enumerate(migrations[before:], start=before + 1):
-            _apply(database, version, script)
+            with _locked(database):
+                if _read_version(database) >= version:
+                    continue  # another process was faster
+                if version == before + 1 and _read_tables(database):
+                    copy = _keep_copy(path, version)
+                for statement in _split(script):
+                    database.execute(statement)
+                database.execute(f"PRAGMA user_version = {version}")
     except BaseException:
         if copy is not None and _read_version(database) == before:
             copy.unlink(missing_ok=True)  # the file is as it was: a copy for each try would fill the disk
@@ -120,14 +158,12 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
     return Migrated(path.name, before, len(migrations), copy) if copy is not None else None
 
 
-def _apply(database: sqlite3.Connection, version: int, script: str) -> None:
-    """One migration, whole or not at all."""
+@contextlib.contextmanager
+def _locked(database: sqlite3.Connection) -> Iterator[None]:
+    """One transaction, whole or not at all, in which nobody else writes."""
     database.execute("BEGIN IMMEDIATE")
     try:
-        if _read_version(database) < version:  # another process may have been faster
-            for statement in _split(script):
-                database.execute(statement)
-            database.execute(f"PRAGMA user_version = {version}")
+        yield
         database.execute("COMMIT")
     except BaseException:
         if database.in_transaction:
@@ -147,36 +183,61 @@ def _split(script: str) -> Iterator[str]:
         yield statement
 
 
-def _keep_copy(database: sqlite3.Connection, path: Path, version: int) -> Path:
-    """Copy the whole file next to it, under a name that is still free. A copy that breaks off leaves nothing."""
-    copy = _reserve(path, f"{path.name}.before-{version}")
-    part = copy.with_name(f"{copy.name}.part")
+def copy_bytes(database: sqlite3.Connection) -> int:
+    """What a copy of a file takes, with a little room for its migration."""
+    pages, size = (int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "page_size"))
+    return pages * size + _ROOM_BYTES
+
+
+def _keep_copy(path: Path, version: int) -> Path:
+    """Copy the whole file next to it, while nobody else may write. It has its name only once it is whole.
+
+    Raises `StoreUnwritable` where there is too little room.
+    """
+    for left in path.parent.glob(f"{glob.escape(path.name)}.before-*.part"):
+        left.unlink(missing_ok=True)  # of a process that was killed: whoever copies has the file's lock
+    part = path.with_name(f"{path.name}.before-{version}.part")
     try:
+        with contextlib.closing(connect_to_read(path, WRITE_SECONDS)) as source:
+            _check_room(path, copy_bytes(source))
+            os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            with contextlib.closing(sqlite3.connect(part)) as target:
+                source.backup(target)
+        return _give_name(part, path.with_name(f"{path.name}.before-{version}"))
+    finally:
         part.unlink(missing_ok=True)
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        with contextlib.closing(sqlite3.connect(part)) as target:
-            database.backup(target)
-        part.replace(copy)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        copy.unlink(missing_ok=True)
-        raise
+
+
+def _check_room(path: Path, needed: int) -> None:
+    free = shutil.disk_usage(path.parent).free
+    if free < needed:
+        raise StoreUnwritable(path, say_room(needed, free))
+
+
+def say_room(needed: int, free: int) -> str:
+    """That a migration has too little room for its copy."""
+    return f"its migration first makes a copy, which needs {-(-needed // 1_000_000)} MB, and {free // 1_000_000} MB are free"
+
+
+def _give_name(part: Path, wanted: Path) -> Path:
+    """Link a whole copy under a name that is still free: an older copy is never written over."""
+    for number in itertools.count(1):
+        copy = wanted if number == 1 else wanted.with_name(f"{wanted.name}.{number}")
+        try:
+            os.link(part, copy)
+        except FileExistsError:
+            continue
+        except OSError:  # no hard links on this file system
+            if copy.exists():
+                continue
+            part.rename(copy)
+        break
     return copy
 
 
 def forget_copies(path: Path, oldest: float) -> None:
     """Delete copies that were made before a moment: what the file no longer holds must not stay in them."""
-    for copy in path.parent.glob(f"{path.name}.before-*"):
+    for copy in path.parent.glob(f"{glob.escape(path.name)}.before-*"):
         with contextlib.suppress(OSError):
             if copy.stat().st_mtime < oldest:
                 copy.unlink()
-
-
-def _reserve(path: Path, name: str) -> Path:
-    """Make an empty file where there was none: an older copy is never written over."""
-    for number in itertools.count(1):
-        copy = path.with_name(name if number == 1 else f"{name}.{number}")
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            break
-    return copy

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from router.contract.entry import COLUMNS, Line
 from router.contract.words import Outcome, Tier, TurnKind
 from router.stores.sqlite.files import StoreUnusable, connect_to_read
+from router.stores.sqlite.sound import count_unsound, see_sound_rows
 
 _LOCK_SECONDS = 5.0
 _WRITTEN_SECONDS = 0.3
@@ -75,6 +76,8 @@ def _projected(tier: Tier, place: int, old: str) -> str:
     return f"coalesce({new}, {old})"
 
 
+_OLD_USD = {tier: f"json_extract(decision, '$.estimates.{tier}.money_usd')" for tier in ("fast", "deep")}
+"""In rows of an older Tandem. That of fast has the chance of a redo on deep in it."""
 _FAST_REDO = "json_extract(decision, '$.estimates.fast.redo_seconds')"
 _MOST_EXPECTED = 10_000
 """A ratio over so many of the newest turns is as good as one over all of them, and JSON takes its time."""
@@ -85,9 +88,11 @@ _EXPECTED = f"""
         SELECT tier, score,
             {_projected(Tier.FAST, 2, f"json_extract(decision, '$.estimates.fast.seconds') - {_FAST_REDO}")} AS fast_seconds,
             {_projected(Tier.DEEP, 2, "json_extract(decision, '$.estimates.deep.seconds')")} AS deep_seconds,
-            json_extract(decision, '$.fast[4]') + json_extract(decision, '$.fast[5]') * score AS fast_usd,
-            json_extract(decision, '$.deep[4]') + json_extract(decision, '$.deep[5]') * score AS deep_usd,
-            json_extract(decision, '$.fast[6]') AND json_extract(decision, '$.deep[6]') AND cost_usd IS NOT NULL AS has_price
+            {_projected(Tier.FAST, 4, f"{_OLD_USD['fast']} - score * {_OLD_USD['deep']}")} AS fast_usd,
+            {_projected(Tier.DEEP, 4, _OLD_USD["deep"])} AS deep_usd,
+            cost_usd IS NOT NULL AND CASE WHEN json_type(decision, '$.fast') = 'array'
+                THEN json_extract(decision, '$.fast[6]') AND json_extract(decision, '$.deep[6]')
+                ELSE {_OLD_USD["fast"]} IS NOT NULL AND {_OLD_USD["deep"]} IS NOT NULL END AS has_price
         FROM entries WHERE at >= ? AND turn_kind IN {_BEGIN} AND tier IS NOT NULL AND score IS NOT NULL AND json_valid(decision)
         ORDER BY sequence DESC LIMIT {_MOST_EXPECTED}
     ) WHERE fast_seconds > 0 AND deep_seconds > 0 GROUP BY tier
@@ -182,6 +187,12 @@ def wait_for_writer(path: Path) -> None:
         time.sleep(_WRITTEN_SECONDS)
 
 
+def count_passed_over(path: Path) -> int:
+    """How many of the newest rows are no router's, and therefore left out. Raises `StoreUnusable`."""
+    with _open(path) as database:
+        return count_unsound(database)
+
+
 def read_newest(path: Path, since: float, turns: int) -> tuple[list[PastCall], Mapping[tuple[str, str], int]]:
     """The calls of at least the newest turns, oldest first, and how many turns each session had before them.
 
@@ -267,6 +278,7 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with contextlib.closing(connect_to_read(path, _LOCK_SECONDS)) as database:
             database.text_factory = lambda text: text.decode("utf-8", "replace")
+            see_sound_rows(database)
             yield database
     except sqlite3.Error as error:
         raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error

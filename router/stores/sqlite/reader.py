@@ -1,7 +1,10 @@
 """Keyed reads of a file that a writer writes to. In WAL mode they never wait for the writer."""
 
 import asyncio
+import contextlib
 import sqlite3
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,26 +13,39 @@ from router.stores.sqlite.files import READ_SECONDS, connect_to_read, inode_of
 
 
 class RowReader:
-    """Reads rows in the thread that made it its own by the first read."""
+    """Reads rows, one at a time. The file's writer may close its connection between two reads (`held_shut`)."""
 
     def __init__(self, path: Path, *, lock_seconds: float = READ_SECONDS) -> None:
         self._path, self._lock_seconds = path, lock_seconds
         self._database: sqlite3.Connection | None = None
         self._inode = 0
+        self._lock = threading.Lock()
 
     def find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
         """The first row; None where there is none, and where the file cannot be read: the writer says what is wrong with it."""
-        try:
-            row: tuple[Any, ...] | None = self._open().execute(statement, values).fetchone()
-        except UnicodeEncodeError:
-            return None  # half a surrogate pair: such a key cannot have been written
-        except sqlite3.Error:
-            self.close()
-            return None
-        return row
+        with self._lock:
+            try:
+                row: tuple[Any, ...] | None = self._open().execute(statement, values).fetchone()
+            except UnicodeEncodeError:
+                return None  # half a surrogate pair: such a key cannot have been written
+            except sqlite3.Error:
+                self._close()
+                return None
+            return row
 
     def close(self) -> None:
         """Let go of the file."""
+        with self._lock:
+            self._close()
+
+    @contextlib.contextmanager
+    def held_shut(self) -> Iterator[None]:
+        """Let go of the file, and do not open it again before the end of the block."""
+        with self._lock:
+            self._close()
+            yield
+
+    def _close(self) -> None:
         if self._database is not None:
             self._database.close()
             self._database = None
@@ -38,10 +54,10 @@ class RowReader:
         """A connection to the file that is there now."""
         inode = inode_of(self._path)
         if inode != self._inode:
-            self.close()
+            self._close()
         if self._database is None:
             self._inode = inode
-            self._database = connect_to_read(self._path, self._lock_seconds)
+            self._database = connect_to_read(self._path, self._lock_seconds, one_thread=False)
         return self._database
 
 
@@ -49,7 +65,7 @@ class SqliteReader:
     """Reads rows of any size off the loop, in a thread of its own, which begins with the first read."""
 
     def __init__(self, path: Path) -> None:
-        self._rows = RowReader(path)
+        self.rows = RowReader(path)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"read {path.name}")
         self._is_closed = False
 
@@ -57,11 +73,11 @@ class SqliteReader:
         """The same as `RowReader.find_row`, awaited."""
         if self._is_closed:
             return None
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._rows.find_row, statement, *values)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.rows.find_row, statement, *values)
 
     async def close(self) -> None:
         """Let go of the file."""
         if not self._is_closed:
             self._is_closed = True
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._rows.close)
+            await asyncio.get_running_loop().run_in_executor(self._thread, self.rows.close)
             self._thread.shutdown(wait=False)

@@ -12,6 +12,7 @@ from router.contract.caller import Caller
 from router.contract.stores import StoredResponse
 from router.stores.sqlite.files import FAILURES, StoreUnusable
 from router.stores.sqlite.reader import SqliteReader
+from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.rows import Row
 from router.stores.sqlite.writer import SqliteWriter
 
@@ -29,6 +30,8 @@ class SqliteResponses:
     def __init__(self, writer: SqliteWriter, *, clock: Callable[[], float] = time.time) -> None:
         self._writer, self._clock = writer, clock
         self._reader = SqliteReader(writer.path)
+        writer.watch(self._reader.rows)
+        self._retention = Retention(writer.path.name, "transcripts", _KEPT_SECONDS, clock=clock)
         writer.attach(self, self._forget_old)
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> None:
@@ -69,5 +72,7 @@ class SqliteResponses:
             return await self._reader.find_row(statement, *values)
 
     def _forget_old(self, database: sqlite3.Connection) -> bool:
-        database.execute("DELETE FROM transcripts WHERE at < ?", (self._clock() - _KEPT_SECONDS,))
+        oldest = self._retention.find_limit(database)
+        self._retention.count(database.execute("DELETE FROM transcripts WHERE at < ?", (oldest,)).rowcount)
+        self._retention.conclude()
         return False

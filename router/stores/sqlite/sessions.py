@@ -1,9 +1,9 @@
 """Session memory on disk, in the ledger's file."""
 
 import sqlite3
-import time
 
 from router.stores.sqlite.reader import RowReader
+from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.writer import SqliteWriter
 
 _KEPT_SECONDS = 30 * 86_400.0
@@ -17,7 +17,9 @@ class SqliteSessions:
 
     def __init__(self, writer: SqliteWriter) -> None:
         self._writer, self._reader = writer, RowReader(writer.path, lock_seconds=_LOCK_SECONDS)
-        writer.attach(self, _forget_old)
+        writer.watch(self._reader)
+        self._retention = Retention(writer.path.name, "sessions", _KEPT_SECONDS, warns=False)  # the entries of the same file do
+        writer.attach(self, self._forget_old)
 
     async def load(self, key: str) -> bytes | None:
         """What waits to be written, which is newer than the file; else one keyed read.
@@ -39,7 +41,8 @@ class SqliteSessions:
         self._reader.close()
         await self._writer.detach(self)
 
-
-def _forget_old(database: sqlite3.Connection) -> bool:
-    database.execute("DELETE FROM sessions WHERE at < ?", (time.time() - _KEPT_SECONDS,))
-    return False
+    def _forget_old(self, database: sqlite3.Connection) -> bool:
+        oldest = self._retention.find_limit(database)
+        self._retention.count(database.execute("DELETE FROM sessions WHERE at < ?", (oldest,)).rowcount)
+        self._retention.conclude()
+        return False

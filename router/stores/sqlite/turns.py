@@ -11,6 +11,7 @@ from router.contract.entry import COLUMNS
 from router.contract.words import Tier, TurnKind
 from router.stores.sqlite.files import StoreUnusable, connect
 from router.stores.sqlite.migrate import LEDGER, Migrated, prepare
+from router.stores.sqlite.sound import see_sound_rows
 
 _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 _COLUMNS = f"SELECT {', '.join((*COLUMNS, 'decision', 'attempts'))} FROM entries WHERE decision IS NOT NULL"  # noqa: S608  fixed names
@@ -121,6 +122,8 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
         raise StoreUnusable(f"{path}: there is no ledger yet")
     try:
         with contextlib.closing(connect(path)) as database:
+            database.text_factory = lambda text: text.decode("utf-8", "replace")
+            see_sound_rows(database)
             yield database
     except sqlite3.Error as error:
         raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error

@@ -1,8 +1,8 @@
 """The one way in which anything is written to SQLite: a thread for each file takes what is queued, in order, in batches.
 
 Stores that share a file share its writer. A file that is locked, or was moved away, delays what is queued; one row that
-SQLite refuses costs no other. What is lost is counted, and said through `on_failure(kind, lost)`: at once, then once a
-minute while it goes on (`alarm`), and at the end.
+SQLite refuses costs no other. A log that somebody deleted is noticed before the next row is written. What is lost is counted,
+and said through `on_failure(kind, lost)`: at once, then once a minute while it goes on (`alarm`), and at the end.
 """
 
 import asyncio
@@ -19,8 +19,18 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from router.stores.sqlite.alarm import OUTAGE, Alarm, OnFailure
-from router.stores.sqlite.files import FAILURES, WRITE_SECONDS, StoreUnusable, connect, create_private, inode_of
+from router.stores.sqlite.files import (
+    FAILURES,
+    WRITE_SECONDS,
+    Inodes,
+    StoreUnusable,
+    connect,
+    count_rows,
+    create_private,
+    inodes_of,
+)
 from router.stores.sqlite.migrate import Migrations, prepare
+from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.rows import Row, write_rows
 
 Result = TypeVar("Result")
@@ -37,6 +47,8 @@ _UPKEEP_SECONDS = 3_600.0
 _LAST_TRIES = 3
 """How often the last batch is tried when the writer closes."""
 _CLOSE_SECONDS = 10.0
+LOG_GONE = "LogGone"
+"""Why rows may be lost: somebody deleted the log (`-wal`) or its index (`-shm`) while the file was open."""
 
 
 class _Job(Generic[Result]):
@@ -95,7 +107,11 @@ class SqliteWriter:
         self._wake = threading.Event()
         self._is_closing = False
         self._database: sqlite3.Connection | None = None
-        self._inode = create_private(path)
+        self._inodes = Inodes(0, 0, 0)
+        self._readers: list[RowReader] = []
+        self._had = 0
+        """Rows that a connection saw whose log was deleted, until it is known how many of them are in the file."""
+        create_private(path)
         self.migrated = prepare(path, migrations)
         """What opening changed in an older file; None where nothing was to be done."""
         self._ended: Future[None] = Future()
@@ -107,6 +123,10 @@ class SqliteWriter:
     def attach(self, store: object, upkeep: Upkeep) -> None:
         """Count a store among those that write here, and delete what is too old for it now and then."""
         self._users[store] = upkeep
+
+    def watch(self, reader: RowReader) -> None:
+        """Count a reader among those that must let go of the file before it can be opened again after its log was deleted."""
+        self._readers.append(reader)
 
     async def detach(self, store: object) -> None:
         """Write what is left; with the last store, stop."""
@@ -263,16 +283,36 @@ class SqliteWriter:
                     self._next_upkeep[store] = now
 
     def _open(self) -> sqlite3.Connection:
-        """The writer's connection. A file that was moved away or replaced under it is made, or taken, anew."""
-        if self._database is not None and inode_of(self.path) != self._inode:
-            self._disconnect()
-            self._alarm.sound("FileNotFoundError", self.lost)
+        """The writer's connection. A file that was moved away or replaced under it is made, or taken, again."""
+        if self._database is not None and (found := inodes_of(self.path)) != self._inodes:
+            is_moved = found.file != self._inodes.file
+            self._had = 0 if is_moved else count_rows(self._database)
+            self._let_go()
+            if is_moved:
+                self._alarm.sound("FileNotFoundError", self.lost)
         if self._database is None:
-            self._inode = create_private(self.path)
+            create_private(self.path)
             prepare(self.path, self._migrations)
             self._database = connect(self.path, self._lock_seconds)
             self._database.execute("PRAGMA synchronous = NORMAL")
+            self._database.execute("SELECT 1 FROM sqlite_master").fetchone()  # the side files are there from the first read on
+            self._inodes = inodes_of(self.path)
+            if self._had:
+                self._count_lost(max(0, self._had - count_rows(self._database)))
+                self._had = 0
+                self._alarm.sound(LOG_GONE, self.lost)
         return self._database
+
+    def _let_go(self) -> None:
+        """Close every connection of this process. The last one to close writes what is in a deleted log into the file.
+
+        One that stayed open would keep the index of the deleted log, and SQLite gives that to whoever in this process opens the
+        file next.
+        """
+        with contextlib.ExitStack() as stack:
+            for reader in self._readers:
+                stack.enter_context(reader.held_shut())
+            self._disconnect()
 
     def _give_way(self, error: Exception) -> None:
         """The file cannot be used now: rows go on waiting, and whoever waits for a job hears of it."""

@@ -12,6 +12,7 @@ def folder(tmp_path, monkeypatch):
     """An empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home" / "state"))
     monkeypatch.delenv("TANDEM_CONFIG", raising=False)
     return tmp_path
 

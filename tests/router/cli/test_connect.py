@@ -120,7 +120,7 @@ def test_claude_code_gets_the_window_its_models_and_a_status_line(home):
     assert told["env"]["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:4000"
     assert int(told["env"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"]) > 100_000
     assert [option["model"] for option in told["modelPicker"]["options"]] == ["auto", "fast", "deep"]
-    assert "statusline --url http://127.0.0.1:4000 --ledger" in told["statusLine"]["command"]
+    assert told["statusLine"]["command"].endswith(" statusline --url http://127.0.0.1:4000")
 
 
 def test_a_second_run_says_so_and_an_undo_leaves_what_was(home, capsys):

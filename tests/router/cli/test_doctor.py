@@ -123,3 +123,11 @@ def test_a_config_that_is_not_there_is_told_by_its_path(here, capsys):
     assert main(["doctor", "--config", "nowhere.yaml"]) == 1
 
     assert "fix   config     nowhere.yaml: No such file or directory" in capsys.readouterr().out
+
+
+def test_the_port_of_a_faulty_config_is_the_one_that_is_looked_at(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED + "server: {port: 4001}\nnonsense: 1\n")
+
+    assert main(["doctor", "--no-calls"]) == 1
+
+    assert "127.0.0.1:4001" in capsys.readouterr().out

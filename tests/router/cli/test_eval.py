@@ -208,7 +208,7 @@ def test_a_folder_for_plots_that_cannot_be_is_refused_before_the_work(data, caps
     assert "judging" not in err
 
 
-def test_eval_ends_at_the_item_at_which_it_is_interrupted(data, monkeypatch):
+def test_eval_ends_at_the_item_at_which_it_is_interrupted(data, monkeypatch, heard_signals):
     decide, decided = House.decide, []
 
     async def interrupt_at_the_third(self, arrival):

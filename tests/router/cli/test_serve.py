@@ -34,7 +34,7 @@ def start_server(folder, *more: str, config: str = SIMULATED) -> subprocess.Pope
     return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
 
 
-def test_serve_says_what_a_newcomer_needs(here):
+def test_serve_says_what_a_newcomer_needs(here, heard_signals):
     server = start_server(here, "--log", "text")
     lines = []
     while not any("long task" in line for line in lines):

@@ -155,7 +155,7 @@ def test_a_history_of_one_session_is_said_to_be_that(config, capsys):
     assert "40 turns are known to be quick or long, but all in one session" in capsys.readouterr().err
 
 
-def test_tune_ends_at_the_turn_at_which_it_is_interrupted(config, monkeypatch):
+def test_tune_ends_at_the_turn_at_which_it_is_interrupted(config, monkeypatch, heard_signals):
     cases, given = PastFiles.cases, []
 
     def interrupt_after_the_third(self, name):
@@ -180,7 +180,20 @@ def test_turns_that_other_weights_read_are_passed_over_and_counted(tmp_path, mon
 
     assert main(["tune", "--ledger"]) == 0
 
-    assert "skipped 2 turns of the ledger that were scored with other weights" in capsys.readouterr().err
+    said = "skipped 2 turns of the ledger that were scored with other weights (2: recorded without text)"
+    assert said in capsys.readouterr().err
+
+
+def test_turns_for_which_a_tier_was_asked_for_are_not_said_to_lack_their_text(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    record_turns(tmp_path, "fix the typo", "rename it to b")
+    with closing(sqlite3.connect(tmp_path / "test.db")) as database, database:
+        database.execute("UPDATE entries SET decision = json_set(decision, '$.weights', 'others', '$.decided_by', 'override')")
+
+    assert main(["tune", "--ledger"]) == 0
+
+    assert "(2: a tier was asked for)" in capsys.readouterr().err
 
 
 def test_tune_with_little_history_says_so_and_changes_nothing(home, capsys):

@@ -81,7 +81,7 @@ def test_no_fault_of_a_policy_or_an_adapter_speaks_of_python(kind):
         ("preference: cheap", "preference", "must be 'speed', 'balanced' or 'quality', not 'cheap'"),
         ("limits: {deadline_seconds: 0}", "limits.deadline_seconds", "must be more than 0, not 0"),
         ("models: {auto: 5}", "models.auto", "must be text, not 5"),
-        ("models: {5: auto}", "models[5]", "must be text, not 5"),
+        ("models: {5: auto}", "models", "a name is read as 5 and not as text"),
         ("policies: rules", "policies", "must be a list, not 'rules'"),
         ("policies: [true]", "policies[0]", "must be a name, or one name with its settings"),
         ("policies: [{window: 5}]", "policies[0]", "must be a name, or one name with its settings"),
@@ -201,3 +201,52 @@ def test_a_setting_that_does_not_exist_comes_with_those_that_do(text, path, hint
     (fault,) = [fault for fault in caught.value.faults if fault.path == path]
     assert fault.problem == "no such setting"
     assert hint in fault.hint
+
+
+TARGET = "{name: a, adapter: simulated}"
+FORMS = {
+    "tiers without a value": ("tiers:\n", "tiers", "needs fast and deep", "tandem init"),
+    "no tiers": ("server: {port: 1}\n", "tiers", "needs fast and deep", "tandem init"),
+    "no deep": (f"tiers: {{fast: {{targets: [{TARGET}]}}}}\n", "tiers.deep", "missing", "one model may serve both"),
+    "targets without a value": (
+        f"tiers: {{fast: {{targets: }}, deep: {{targets: [{TARGET}]}}}}\n",
+        "tiers.fast.targets",
+        "needs a target",
+        "tandem init",
+    ),
+    "targets as a map": (
+        f"tiers: {{fast: {{targets: {TARGET}}}, deep: {{targets: [{TARGET}]}}}}\n",
+        "tiers.fast.targets",
+        "must be a list of targets",
+        'begin each target with "- "',
+    ),
+    "deep below fast": (
+        f"tiers:\n  fast:\n    targets: [{TARGET}]\n    deep:\n      targets: [{TARGET}]\n",
+        "tiers.fast.deep",
+        "is indented too far",
+        "to the left",
+    ),
+    "seconds": (
+        f"{SIMULATED}\nlimits: {{drain_seconds: 10s}}\n",
+        "limits.drain_seconds",
+        "must be a number",
+        "in seconds, as a number alone: 10",
+    ),
+    "bytes": (
+        f"{SIMULATED}\nlimits: {{max_body_bytes: 20MB}}\n",
+        "limits.max_body_bytes",
+        "must be a whole number",
+        "alone: 20971520",
+    ),
+    "a yes": (SIMULATED.replace("quick: ", "yes: "), "models", "a name is read as true and not as text", "in quotes"),
+}
+
+
+@pytest.mark.parametrize(("text", "path", "said", "hint"), FORMS.values(), ids=FORMS)
+def test_a_mistake_in_the_form_is_named_by_its_likely_cause(text, path, said, hint):
+    with pytest.raises(ConfigError) as caught:
+        check_config(text, "test", Path("."), known_names())
+
+    found = {fault.path: fault for fault in caught.value.faults}
+    assert said in found[path].problem
+    assert hint in found[path].hint

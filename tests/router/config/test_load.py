@@ -501,7 +501,7 @@ def test_what_surrounds_a_key_in_the_environment_is_left_out_with_a_warning(monk
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [("sk-a\nb", "line break"), ("sk-\u2026", "ASCII"), ("  \n", "is not set"), ("sk-a\rb", "cannot be sent")],
+    [("sk-a\nb", "line break"), ("sk-\u2026", "ASCII"), ("  \n", "is set, but empty"), ("sk-a\rb", "cannot be sent")],
 )
 def test_a_key_in_the_environment_that_cannot_be_sent_is_a_fault_and_never_echoed(monkeypatch, value, said):
     monkeypatch.setenv("A_KEY", value)
@@ -555,3 +555,25 @@ def test_a_config_of_a_wrong_shape_has_no_ledger_to_find(tmp_path):
 
     with pytest.raises(ConfigError, match="problem"):
         load_ledger_path(config, known_names)
+
+
+def test_a_window_that_no_prompt_fits_into_and_a_price_per_token_are_warned_of():
+    extra = "window_tokens: 4096, price: {input: 0.0000025, output: 0.00001},"
+
+    loaded = check_config(two_targets("http://a/v1", "http://b/v1", fast_extra=extra), "test", Path("."), known_names())
+
+    window, price = loaded.warnings
+    assert "tiers.fast.targets[0].window_tokens: no prompt fits into 4096" in window
+    assert "tiers.fast.targets[0].price: is in USD per million tokens; 1e-05 looks like one per token" in price
+
+
+def test_a_quote_that_is_not_closed_in_env_is_a_fault_and_its_value_is_not_shown(tmp_path, monkeypatch):
+    monkeypatch.delenv("A_KEY", raising=False)
+    (tmp_path / ".env").write_text('A_KEY="sk-canary\n')
+
+    with pytest.raises(ConfigError) as caught:
+        check_config(
+            two_targets("http://a/v1", "http://b/v1", fast_extra="api_key: env:A_KEY,"), "test", tmp_path, known_names()
+        )
+
+    assert [str(fault).split("\n")[0] for fault in caught.value.faults] == [".env: A_KEY: its quote is not closed"]

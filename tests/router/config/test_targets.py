@@ -225,3 +225,67 @@ def test_a_websocket_with_another_adapter_is_a_fault():
     assert faults_of(adapter="simulated", upstream_transport="websocket") == {
         "upstream_transport": "websocket is not supported by adapter: simulated | only by: openai_http"
     }
+
+
+@pytest.mark.parametrize("written", ["$K1", "${K1}", "os.environ/K1", "{{ env.K1 }}", "ENV:K1", "env: K1"])
+def test_a_key_in_the_notation_of_another_router_is_a_fault_that_names_ours(monkeypatch, written):
+    monkeypatch.setenv("K1", "sk-real")
+
+    _, faults = check(api_key=written)
+
+    assert "api_key: env:K1" in faults["api_key"]
+
+
+@pytest.mark.parametrize("pasted", ["sk-proj-4fCanary", "AIzaSyCanary0123456789abcdef", "gsk_canary0123456789abcdef"])
+def test_a_key_that_was_pasted_after_env_is_not_shown(pasted):
+    _, faults = check(api_key=f"env:{pasted}")
+
+    (fault,) = faults.values()
+    assert "env:***: env: takes the name of a variable, not the key" in fault
+    assert pasted not in fault
+
+
+def test_a_variable_that_looks_like_a_key_is_used_where_it_is_set(monkeypatch):
+    monkeypatch.setenv("my_key_0123456789_abcdefgh", "sk-real")
+
+    plan, faults = check(api_key="env:my_key_0123456789_abcdefgh")
+
+    assert faults == {}
+    assert plan.endpoint.api_key.reveal() == "sk-real"
+
+
+@pytest.mark.parametrize(
+    ("adapter", "url", "right"),
+    [
+        ("openai_http", "http://host:1/v1/chat/completions", "http://host:1/v1"),
+        ("openai_http", "http://host:1/v1/responses/", "http://host:1/v1"),
+        ("openai_http", "https://host/api/v1/completions", "https://host/api/v1"),
+        ("anthropic_http", "https://api.anthropic.com/v1/messages", "https://api.anthropic.com"),
+    ],
+)
+def test_an_address_that_ends_in_the_path_of_a_call_is_a_fault_with_the_right_one(adapter, url, right):
+    _, faults = check(adapter=adapter, base_url=url)
+
+    assert faults["base_url"].endswith(f" | use {right}")
+
+
+@pytest.mark.parametrize("url", ["http://host/v1", "http://host/responses-api", "http://messages/v1", "http://host/v1/"])
+def test_an_address_that_only_looks_like_it_is_good(url):
+    _, faults = check(adapter="openai_http", base_url=url)
+
+    assert faults == {}
+
+
+def test_messages_are_not_asked_of_openai():
+    _, faults = check(adapter="anthropic_http", base_url="https://api.openai.com/v1")
+
+    assert faults["adapter"].endswith("set adapter: openai_http")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("model", "${MODEL}"), ("base_url", "http://$HOST/v1"), ("model", "os.environ/MODEL")]
+)
+def test_a_variable_elsewhere_than_in_a_key_is_a_fault(name, value):
+    _, faults = check(adapter="openai_http", **{name: value})
+
+    assert "is not replaced here" in faults[name]

@@ -55,3 +55,12 @@ def test_a_key_out_of_the_file_next_to_the_config_counts_where_the_environment_h
     assert "canary" not in repr(key) + str(key)
     monkeypatch.setenv("FILE_TEST_KEY", "theirs")
     assert (key.reveal(), key.is_from_file) == ("theirs", False)
+
+
+@pytest.mark.parametrize("pasted", ["sk-proj-4f", "", "AIzaSyCanary0123456789abcdef", " K1", "a b"])
+def test_what_can_be_no_variable_after_env_is_not_shown(pasted):
+    assert str(Secret(f"env:{pasted}")) == "env:***"
+
+
+def test_a_variables_name_is_shown():
+    assert str(Secret("env:MY_VERY_LONG_PROVIDER_2_API_KEY")) == "env:MY_VERY_LONG_PROVIDER_2_API_KEY"

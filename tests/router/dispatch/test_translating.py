@@ -63,7 +63,7 @@ def frame(body: dict) -> bytes:
 
 
 async def outcome(relay: Relay):
-    return await asyncio.wait_for(relay.finished, 1)
+    return await asyncio.wait_for(relay.finished, 30)
 
 
 @pytest.mark.parametrize(

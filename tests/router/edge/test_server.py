@@ -145,7 +145,7 @@ async def test_a_request_is_served_over_the_listener():
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-async def test_a_signal_asks_for_an_orderly_stop_and_a_closed_terminal_is_one(number):
+async def test_a_signal_asks_for_an_orderly_stop_and_a_closed_terminal_is_one(number, heard_signals):
     async with Running(FakeRoad()) as running:
         with running.server.capture_signals():
             os.kill(os.getpid(), number)

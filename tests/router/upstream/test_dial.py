@@ -173,7 +173,7 @@ async def test_a_proxy_that_opens_no_tunnel_is_no_connection(monkeypatch, answer
     read_address.cache_clear()
 
     with pytest.raises(CannotConnect, match="connection failed$"):
-        await Dialer().dial(read_address("https://models.example/v1"), None, 5)
+        await Dialer().dial(read_address("https://models.example/v1"), None, 60)
 
     server.close()
     read_address.cache_clear()

@@ -2,6 +2,7 @@ import asyncio
 import socket
 import sqlite3
 import sys
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,7 @@ from router.cli.setup.findings import (
     say_findings,
 )
 from router.config.load import check_config
+from router.stores.sqlite.migrate import LEDGER
 from router.wiring import known_names
 from tests.conftest import SIMULATED
 from tests.tools.running import two_targets
@@ -56,6 +58,22 @@ def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
 
     assert look_at_ledger(tmp_path / "t.db")[0].state == state
+
+
+@pytest.mark.parametrize(
+    ("free", "state", "said"), [(10 << 30, "note", "from schema 1 to"), (500_000, "mend", "needs 2 MB, and 0 MB")]
+)
+def test_a_migration_that_the_next_start_will_make_is_announced_with_the_room_that_it_needs(
+    tmp_path, monkeypatch, free, state, said
+):
+    with closing(sqlite3.connect(tmp_path / "t.db")) as database:
+        database.executescript(LEDGER[0] + "PRAGMA user_version = 1;")
+    monkeypatch.setattr(findings.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+
+    (found,) = look_at_ledger(tmp_path / "t.db")
+
+    assert found.state == state
+    assert said in found.text
 
 
 def test_no_ledger_is_noted():

@@ -133,7 +133,7 @@ async def test_a_caller_that_leaves_cancels_its_exchange_and_says_why():
     await turn()
 
     asgi.leave()
-    await asyncio.wait_for(serving, 1)
+    await asyncio.wait_for(serving, 30)
 
     assert app.road.begun[0].cancelled is CancelReason.CALLER_LEFT
     assert app.admission.in_flight == 0

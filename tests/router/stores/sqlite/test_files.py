@@ -1,5 +1,6 @@
 """A database file: private from the first moment, and never made by whoever only opens it."""
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from router.stores.sqlite.files import (
     inode_of,
     make_private,
 )
+from tests.tools.locks import locks_on
 
 
 def test_a_file_is_its_owners_alone_with_all_that_sqlite_puts_next_to_it(tmp_path):
@@ -41,7 +43,9 @@ def test_a_file_that_is_there_is_left_as_it_is_until_it_is_known_to_be_ours(tmp_
     (tmp_path / "theirs").touch(0o644)
     (tmp_path / "a.db").symlink_to(tmp_path / "theirs")
 
-    assert create_private(tmp_path / "a.db") == inode_of(tmp_path / "theirs")
+    create_private(tmp_path / "a.db")
+
+    assert inode_of(tmp_path / "a.db") == inode_of(tmp_path / "theirs")
     assert (tmp_path / "theirs").stat().st_mode & 0o777 == 0o644
 
 
@@ -77,3 +81,50 @@ def test_a_file_that_cannot_be_made_is_told_with_its_path_to_those_who_may_know_
 
     assert caught.value.path == path
     assert "/proc" not in str(caught.value)
+
+
+def test_an_existing_file_is_not_opened_next_to_sqlite_so_that_its_locks_stay(tmp_path):
+    path = tmp_path / "a.db"
+    create_private(path)
+    with closing(connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE a (x)")
+        held = locks_on(path)
+
+        create_private(path)
+
+        assert held
+        assert locks_on(path) == held
+
+
+def test_a_link_to_a_file_that_is_not_there_yet_makes_that_file(tmp_path):
+    (tmp_path / "a.db").symlink_to(tmp_path / "elsewhere.db")
+
+    create_private(tmp_path / "a.db")
+
+    assert (tmp_path / "elsewhere.db").stat().st_mode & 0o777 == 0o600
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("links_fail", [False, True])
+def test_a_file_that_somebody_makes_at_the_same_moment_is_taken(tmp_path, monkeypatch, links_fail):
+    path = tmp_path / "a.db"
+
+    def link(source, target):
+        Path(target).write_bytes(b"theirs")
+        raise PermissionError if links_fail else FileExistsError
+
+    monkeypatch.setattr(os, "link", link)
+
+    create_private(path)
+
+    assert path.read_bytes() == b"theirs"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_links_in_a_circle_are_refused_by_name(tmp_path):
+    (tmp_path / "a.db").symlink_to(tmp_path / "b.db")
+    (tmp_path / "b.db").symlink_to(tmp_path / "a.db")
+
+    with pytest.raises(StoreUnwritable, match=r"a\.db cannot be opened"):
+        create_private(tmp_path / "a.db")

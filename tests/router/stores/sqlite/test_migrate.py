@@ -1,17 +1,21 @@
 """What becomes of a file on an upgrade: it is copied, then migrated whole or not at all."""
 
 import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from router.contract.caller import LOCAL
 from router.stores.sqlite.entries import SqliteEntries
-from router.stores.sqlite.files import StoreUnusable, create_private
+from router.stores.sqlite.files import StoreUnusable, StoreUnwritable, create_private
 from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, forget_copies, prepare, read_columns
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
@@ -164,7 +168,8 @@ def test_of_several_who_open_an_old_file_at_once_one_migrates_it(tmp_path):
     with ThreadPoolExecutor(max_workers=8) as openers:
         done = list(openers.map(lambda _: prepare(path, TWO), range(8)))
 
-    assert any(done)
+    assert len([one for one in done if one is not None]) == 1
+    assert files_in(tmp_path) == {"a.db", "a.db.before-2"}
     assert (version_of(path), ask(path, "SELECT x, y FROM a")) == (2, [(7, None)])
 
 
@@ -299,3 +304,43 @@ async def test_after_the_stores_have_closed_the_file_alone_holds_every_row(tmp_p
 
     assert files_in(tmp_path) == {"a.db"}
     assert ask(tmp_path / "a.db", "SELECT key FROM sessions") == [("k",)]
+
+
+def test_a_process_that_is_killed_within_the_copy_leaves_no_copy_and_the_next_start_sweeps_its_part(tmp_path):
+    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    code = (
+        "import os, sqlite3, sys; from pathlib import Path; from router.stores.sqlite import migrate\n"
+        "migrate._give_name = lambda part, wanted: os.kill(os.getpid(), 9)\n"
+        "migrate.prepare(Path(sys.argv[1]), ('CREATE TABLE a (x);', 'ALTER TABLE a ADD COLUMN y;'))"
+    )
+    assert subprocess.run([sys.executable, "-c", code, path]).returncode == -9
+    assert not (tmp_path / "a.db.before-2").exists()
+    assert (tmp_path / "a.db.before-2.part").stat().st_size
+
+    done = prepare(path, TWO)
+
+    assert done.copy.name == "a.db.before-2"
+    assert ask(done.copy, "SELECT * FROM a") == [(7,)]
+    assert files_in(tmp_path) == {"a.db", "a.db.before-2"}
+
+
+def test_too_little_room_for_the_copy_is_said_in_megabytes_and_changes_nothing(tmp_path, monkeypatch):
+    path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=900_000))
+
+    with pytest.raises(StoreUnwritable, match="copy, which needs 2 MB, and 0 MB are free"):
+        prepare(path, TWO)
+
+    assert (version_of(path), files_in(tmp_path)) == (1, {"a.db"})
+
+
+def test_where_there_are_no_hard_links_the_copy_gets_its_name_all_the_same(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    (tmp_path / "a.db.before-2").write_text("an older copy")
+    path = write_old(tmp_path / "a.db", TWO[0])
+
+    assert prepare(path, TWO).copy.name == "a.db.before-2.2"
+    assert files_in(tmp_path) == {"a.db", "a.db.before-2", "a.db.before-2.2"}

@@ -3,15 +3,19 @@
 import asyncio
 import contextlib
 import sqlite3
+import subprocess
+import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from router.stores.sqlite.files import StoreUnusable
+from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.rows import Row
-from router.stores.sqlite.writer import SqliteWriter
+from router.stores.sqlite.writer import LOG_GONE, SqliteWriter
+from tests.tools.locks import locks_on
 from tests.tools.waiting import until
 
 TABLE = "CREATE TABLE things (name TEXT PRIMARY KEY, size INTEGER NOT NULL);"
@@ -180,15 +184,22 @@ async def test_of_several_rows_for_a_key_the_last_is_written(opened):
 
 async def test_a_row_that_is_replaced_while_it_is_being_written_is_written_again(opened):
     one = opened()
-    for size in range(3_000):
-        one.set("a", size)
-        if size % 50 == 0:
-            await one.writer.run(lambda _: None)
-            one.set("a", -size)
+    is_held, go = threading.Event(), threading.Event()
 
+    def hold() -> None:
+        is_held.set()
+        go.wait(30)
+
+    await one.writer.run(lambda database: database.create_function("hold", 0, hold))
+    held = "INSERT OR REPLACE INTO things (name, size) SELECT ?, ? WHERE hold() IS NULL"
+
+    one.writer.put(held, "a", ("a", 1), 10)
+    await until(is_held.is_set)
+    one.writer.put(held, "a", ("a", 2), 10)
+    go.set()
     await one.close()
 
-    assert one.read_file() == {"a": 2_999}
+    assert one.read_file() == {"a": 2}
     assert one.writer.find_waiting("a") is None
 
 
@@ -419,3 +430,78 @@ async def test_a_listener_that_fails_ends_neither_the_writer_nor_a_request(tmp_p
 
     assert names == [("good",)]
     assert writer.lost == 2
+
+
+def open_elsewhere(path: Path, statement: str = "CREATE TABLE IF NOT EXISTS visits (x)") -> str:
+    """Another program opens the file, writes to it and closes it again."""
+    code = f"import sqlite3; d = sqlite3.connect({str(path)!r}, timeout=30); print(d.execute({statement!r}).fetchall()); d.commit(); d.close()"
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+@contextlib.contextmanager
+def held_open_elsewhere(path: Path) -> Iterator[None]:
+    code = f"import sqlite3, sys; d = sqlite3.connect({str(path)!r}); d.execute('SELECT * FROM things'); print(flush=True); sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    try:
+        yield
+    finally:
+        process.communicate()
+
+
+async def test_its_locks_outlive_a_first_reader_and_a_reconnect_so_that_no_program_deletes_the_log(opened):
+    one = opened(batch_seconds=0.01)
+    reader = RowReader(one.path)
+    one.writer.watch(reader)
+    reader.find_row("SELECT 1 FROM things")  # as a request that comes before the first row is written
+    one.add("first")
+    await one.read()
+    with contextlib.suppress(sqlite3.Error):
+        await one.writer.run(lambda database: database.execute("SELECT no such thing"))  # after which it connects again
+    one.add("second")
+    await one.read()
+
+    assert locks_on(one.path)
+    open_elsewhere(one.path)
+    one.add("third")
+    await one.read()
+
+    assert open_elsewhere(one.path, "SELECT count(*) FROM things") == "[(3,)]\n"
+    assert one.failures == [("OperationalError", 0)]
+    reader.close()
+
+
+@pytest.mark.parametrize("side_file", ["-wal", "-shm"])
+async def test_a_log_that_was_deleted_is_noticed_and_what_is_written_next_is_seen_by_others(opened, side_file):
+    one = opened()
+    reader = RowReader(one.path)
+    one.writer.watch(reader)
+    one.add("before")
+    await one.read()
+    assert reader.find_row("SELECT name FROM things") == ("before",)
+
+    one.path.with_name(f"{one.path.name}{side_file}").unlink()
+    one.add("after")
+    await one.read()
+
+    assert open_elsewhere(one.path, "SELECT name FROM things ORDER BY name") == "[('after',), ('before',)]\n"
+    assert reader.find_row("SELECT count(*) FROM things") == (2,)
+    assert one.failures == [(LOG_GONE, 0)]
+    reader.close()
+
+
+async def test_rows_that_were_in_a_log_that_nobody_can_save_are_counted(opened):
+    one = opened()
+    await one.writer.run(lambda database: database.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+    for number in range(3):
+        one.add(f"{number}")
+    await one.read()
+
+    for side_file in ("a.db-wal", "a.db-shm"):
+        one.path.with_name(side_file).unlink()
+    with held_open_elsewhere(one.path):  # so that nobody may write what the deleted log holds into the file
+        one.add("after")
+        found = await one.read()
+
+    assert found == {"after": 1}
+    assert one.failures == [(LOG_GONE, 3)]

@@ -66,7 +66,7 @@ async def test_a_socket_over_tls_needs_a_certificate_that_somebody_vouches_for(c
         socket = await open_socket(Dialer(), address, Tls(ca_file=str(certificate / "cert.pem")), (), 2.0)
         owner = Owner()
         socket.send(owner, b"{}")
-        await asyncio.wait_for(owner.told.wait(), 2)
+        await asyncio.wait_for(owner.told.wait(), 30)
         socket.close()
 
     assert owner.texts == [b'{"type":"response.created"}']
@@ -82,7 +82,7 @@ async def play(target: SocketUpstream, script) -> Owner:
     target.scripts, owner = [script], Owner()
     socket = await connect(target)
     socket.send(owner, b"{}")
-    await asyncio.wait_for(owner.told.wait(), 2)
+    await asyncio.wait_for(owner.told.wait(), 30)
     socket.close()
     return owner
 
@@ -91,7 +91,7 @@ async def test_a_handshake_has_the_headers_that_it_is_given_and_the_addresses_qu
     socket = await connect(target, (("authorization", "Bearer k"), ("user-agent", "tandem")))
     owner = Owner()
     socket.send(owner, b"{}")
-    await asyncio.wait_for(owner.told.wait(), 2)
+    await asyncio.wait_for(owner.told.wait(), 30)
     socket.close()
 
     assert target.seen[0].headers["authorization"] == "Bearer k"
@@ -269,7 +269,7 @@ async def test_an_error_on_an_idle_socket_closes_it_and_other_news_do_not(target
     socket = await connect(target)
     owner.received = lambda text: (socket.release(), owner.told.set())
     socket.send(owner, b"{}")
-    await asyncio.wait_for(owner.told.wait(), 2)
+    await asyncio.wait_for(owner.told.wait(), 30)
     await asyncio.sleep(0.05)
 
     assert socket.is_usable is stays

@@ -1,0 +1,27 @@
+"""The user's folders. Nothing heavy is imported: a status line asks all the time."""
+
+import os
+from pathlib import Path
+
+
+class NoHome(Exception):
+    """Nobody says where the user's folders are."""
+
+
+def user_folder() -> Path:
+    """The user's config folder. Raises `NoHome`."""
+    return _below_home("XDG_CONFIG_HOME", ".config") / "tandem"
+
+
+def state_folder() -> Path:
+    """The user's folder for what a program remembers. Raises `NoHome`."""
+    return _below_home("XDG_STATE_HOME", ".local/state") / "tandem"
+
+
+def _below_home(variable: str, usual: str) -> Path:
+    if named := os.environ.get(variable):
+        return Path(named)
+    try:
+        return Path.home() / usual
+    except RuntimeError as error:
+        raise NoHome(variable) from error

@@ -1,0 +1,150 @@
+"""YAML into plain values. What the parser says is turned into words that a person can act on, with the line and a cure."""
+
+import re
+from collections.abc import Hashable, Mapping
+from typing import cast
+
+import yaml
+
+from router.config.faults import ConfigError, Fault
+from router.config.foreign import find_other_router
+from router.config.reading import MAX_BYTES
+
+_MAX_BRACKETS = 5_000
+"""A parser's time grows with nesting; no config of a person's comes near this."""
+_MAX_ENTRIES = 10_000
+_ENTRY = re.compile(r"[:,]\s|^\s*-\s", re.MULTILINE)
+_ODD_BLANK = re.compile(r"^[ \t]*([\u00a0\u2000-\u200b\u202f\u205f\u3000])", re.MULTILINE)
+_TAB = re.compile(r"^[ ]*\t", re.MULTILINE)
+_TOML = re.compile(r"^\s*(\[[\w.\"-]+\]|[\w.-]+\s*=\s*\S.*)\s*$", re.MULTILINE)
+_STARRED = re.compile(r"(?<![\w\"'])(\*[^\s:,\[\]{}]*)")
+_TAG = re.compile(r"'(![^']*)'")
+_ANCHORS = "anchors and aliases are not supported"
+
+
+class PlainLoader(yaml.SafeLoader):
+    """YAML without anchors: a file of a few lines must not unfold to gigabytes."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem=_ANCHORS, problem_mark=mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.MarkedYAMLError(problem=f'duplicate key "{key.value}"', problem_mark=key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def parse(text: str, source: str) -> Mapping[str, object]:
+    """The settings of a config. Raises `ConfigError`."""
+    if fault := _find_fault(text):
+        raise ConfigError(source, [fault])
+    try:
+        content = yaml.load(text, Loader=PlainLoader)  # noqa: S506  a SafeLoader, with less
+    except yaml.YAMLError as error:
+        raise ConfigError(source, [explain(error, text)]) from error
+    except RecursionError as error:
+        raise ConfigError(source, [Fault("file", "is nested too deeply")]) from error
+    except ValueError as error:  # a number or a date that YAML allows and Python does not
+        raise ConfigError(source, [Fault("file", f"has a value that cannot be read: {error}", "put it in quotes")]) from error
+    if not isinstance(content, dict):
+        raise ConfigError(source, [_not_settings(text)])
+    if other := find_other_router(content):
+        raise ConfigError(source, [other], cast("Mapping[str, object]", content))
+    return cast("Mapping[str, object]", content)
+
+
+def _find_fault(text: str) -> Fault | None:
+    """What can be seen without parsing: a file that is no person's, and blanks that only look like blanks."""
+    if len(text) > MAX_BYTES:
+        return Fault("file", f"is over {MAX_BYTES} bytes")
+    if text.count("[") + text.count("{") > _MAX_BRACKETS:
+        return Fault("file", f"has more than {_MAX_BRACKETS} brackets")
+    if len(_ENTRY.findall(text)) > _MAX_ENTRIES:
+        return Fault("file", f"has more than {_MAX_ENTRIES} settings", "name the right file with --config")
+    if odd := _ODD_BLANK.search(text):
+        return Fault(_line(text, odd.start(1)), "is indented with a no-break space", "replace it with plain spaces")
+    return None
+
+
+def _not_settings(text: str) -> Fault:
+    if not text.strip():
+        return Fault("file", "is empty", "tandem init writes one")
+    if _TOML.search(text):
+        return Fault("file", "is not YAML: it looks like TOML", 'a setting is written as "name: value"')
+    return Fault("file", 'must contain settings, as "name: value"', "tandem init writes one")
+
+
+def explain(error: yaml.YAMLError, text: str) -> Fault:
+    """A fault of the parser in plain words."""
+    problem, context = str(getattr(error, "problem", None) or ""), str(getattr(error, "context", None) or "")
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is None:
+        return Fault("file", problem or "contains a character that is not allowed", "save it as plain text")
+    begun = getattr(error, "context_mark", None)
+    where, lines = f"line {mark.line + 1}, column {mark.column + 1}", text.split("\n")
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    if tab := _TAB.search("\n".join(lines[: mark.line + 1])):
+        return Fault(_line(text, tab.start()), "is indented with a tab", "indent with spaces")
+    if _is_starred(problem, context, line):
+        return _explain_star(where, problem, line)
+    if "constructor for the tag" in problem:
+        tag = _TAG.search(problem)
+        return Fault(where, f"{tag[1] if tag else 'a tag'} is not supported", "a config is one file without includes or tags")
+    if "another document" in problem:
+        return Fault(where, "a second document begins here", "a config is one document: remove the line ---")
+    if "<document start>" in problem:
+        looks = "is not YAML: it looks like TOML" if _TOML.search(text) else "is not YAML"
+        return Fault(where, looks, 'a setting is written as "name: value"')
+    if "quoted scalar" in context and begun is not None:
+        return Fault(f"line {begun.line + 1}, column {begun.column + 1}", "a quote is not closed", "close it on the same line")
+    if "flow" in context and begun is not None:
+        opened = f"the bracket that opens in line {begun.line + 1}"
+        hint = "close it, or put each setting on a line of its own"
+        return Fault(where, f"{opened} is not closed, or a comma is missing", hint)
+    return _explain_block(where, mark.line, problem, lines)
+
+
+def _is_starred(problem: str, context: str, line: str) -> bool:
+    return problem == _ANCHORS or "alias" in context or ("anchor" in context and "&" in line)
+
+
+def _explain_star(where: str, problem: str, line: str) -> Fault:
+    """An alias, or a pattern such as *haiku* that is read as one."""
+    starred = _STARRED.search(line)
+    is_key = starred is not None and line[starred.end() :].lstrip().startswith(":")
+    if starred is not None and (is_key or "*" in starred[1][1:] or problem != _ANCHORS):
+        return Fault(where, "a name that begins with * must be in quotes", f'write "{starred[1]}"')
+    return Fault(where, _ANCHORS, "write the block twice")
+
+
+def _explain_block(where: str, number: int, problem: str, lines: list[str]) -> Fault:
+    """A line that does not fit the lines before it: mostly it is indented otherwise."""
+    before = next((n for n in range(min(number, len(lines)) - 1, -1, -1) if _is_content(lines[n])), None)
+    here = lines[number] if number < len(lines) else ""
+    if before is not None and _indent(here) != _indent(lines[before]) and _is_content(here):
+        said = f"is indented by {_indent(here)} spaces, and line {before + 1} by {_indent(lines[before])}"
+        return Fault(where, said, "settings of one block begin in the same column")
+    if "mapping values are not allowed" in problem:
+        return Fault(where, "has a second colon", "put a value that contains a colon and a space in quotes")
+    if "could not find expected ':'" in problem:
+        return Fault(where, 'is not a setting, as in "name: value"', "put a space after the colon")
+    return Fault(where, problem or "is not valid YAML", "tandem init writes a config that is")
+
+
+def _is_content(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _line(text: str, place: int) -> str:
+    return f"line {text.count(chr(10), 0, place) + 1}"

@@ -1,0 +1,146 @@
+"""Finding `config.yaml` and reading it. What is there and cannot be read is a fault: it never becomes the simulated tiers."""
+
+import os
+import pwd
+import re
+import stat
+from importlib import resources
+from pathlib import Path
+
+from router.config.faults import ConfigError, Fault
+from router.config.folders import NoHome, state_folder, user_folder
+
+_NAME, _MISSPELT = "config.yaml", "config.yml"
+MAX_BYTES = 1 << 20
+_OURS = re.compile(rb"^[\"']?tiers[\"']?\s*:", re.MULTILINE)
+_ELSEWHERE = "name another with --config"
+_OWN_HOME = "set HOME to a folder of yours, or name a config with --config"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def find_config(explicit: str | None) -> Path | None:
+    """`--config`, `$TANDEM_CONFIG`, `./config.yaml`, the user's config folder; None for the default with simulated tiers.
+
+    Whatever has the name counts, also a folder or a link that leads nowhere. Raises `ConfigError` for a `config.yml`.
+    """
+    named = explicit or os.environ.get("TANDEM_CONFIG")
+    if named:
+        return expand(named)
+    if _is_there(Path(_NAME)):
+        return Path(_NAME)
+    _refuse_misspelt(Path(_MISSPELT), is_ours=False)
+    try:
+        folder = user_folder()
+    except NoHome:
+        return None
+    if _is_there(folder / _NAME):
+        return folder / _NAME
+    _refuse_misspelt(folder / _MISSPELT, is_ours=True)
+    return None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether something has this name. Raises `ConfigError` where that cannot be seen."""
+    try:
+        path.lstat()
+    except PermissionError as error:
+        problem = f"{path.parent} cannot be searched: {error.strerror}"
+        raise ConfigError(str(path), [Fault("file", problem, _OWN_HOME)]) from error
+    except OSError:
+        return False
+    return True
+
+
+def _refuse_misspelt(path: Path, *, is_ours: bool) -> None:
+    """A `config.yml` of ours would be passed over. Elsewhere than in our own folder it may be another program's."""
+    if not _is_there(path) or not (is_ours or _has_tiers(path)):
+        return
+    hint = f"mv {path} {path.with_name(_NAME)}"
+    raise ConfigError(str(path), [Fault("file", f"Tandem reads {_NAME}, not {_MISSPELT}", hint)])
+
+
+def _has_tiers(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return _OURS.search(file.read(MAX_BYTES)) is not None
+    except OSError:
+        return False
+
+
+def expand(path: str) -> Path:
+    """A path with `~` as the user's home; as it is where nobody knows whose home is meant."""
+    return Path(os.path.expanduser(path))
+
+
+def default_text() -> str:
+    """The default `config.yaml`: inside the package when installed, beside it in a checkout."""
+    packaged = resources.files("router.config") / "default.yaml"
+    if packaged.is_file():
+        return packaged.read_text(encoding="utf-8")
+    return (Path(__file__).resolve().parents[2] / _NAME).read_text(encoding="utf-8")
+
+
+def read_config(path: Path | None) -> tuple[str, str, Path]:
+    """The text of a config, what to call it, and the folder that its paths begin at. Raises `ConfigError`."""
+    if path is None:
+        source = "the built-in default"
+        try:
+            return default_text(), source, state_folder()
+        except NoHome as error:
+            problem = Fault("home", "there is no home folder to keep the ledger in", f"set HOME or {error}, or use --config")
+            raise ConfigError(source, [problem]) from error
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise ConfigError(str(path), [_not_a_file(path, is_folder=stat.S_ISDIR(mode))])
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        return _decode(path, raw), str(path), path.resolve().parent
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that go round in a circle
+        raise ConfigError(str(path), [_unreadable(path, error)]) from error
+
+
+def _not_a_file(path: Path, *, is_folder: bool) -> Fault:
+    if not is_folder:
+        return Fault("file", "is not a regular file", _ELSEWHERE)
+    inner = path / _NAME
+    hint = f"--config {inner}" if inner.is_file() else "Docker makes a folder where a file to mount is missing: remove it"
+    return Fault("file", "is a folder, not a file", hint)
+
+
+def _unreadable(path: Path, error: Exception) -> Fault:
+    if isinstance(error, FileNotFoundError) and path.is_symlink():
+        return Fault("file", f"is a link to {os.readlink(path)}, which is not there", f"repair the link, or {_ELSEWHERE}")
+    if isinstance(error, PermissionError):
+        return _closed(path, error)
+    return Fault("file", getattr(error, "strerror", None) or "cannot be read", _ELSEWHERE)
+
+
+def _closed(path: Path, error: PermissionError) -> Fault:
+    try:
+        found = path.stat()
+    except OSError:
+        return Fault("file", error.strerror or "cannot be read", _OWN_HOME)
+    owner, reader = _user(found.st_uid), _user(os.geteuid())
+    whose = f"it belongs to {owner} with mode {found.st_mode & 0o777:03o}, and this is {reader}"
+    return Fault("file", f"{error.strerror}: {whose}", f"sudo chown {reader} {path}, or {_ELSEWHERE}")
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _decode(path: Path, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if len(raw) > MAX_BYTES and error.start >= MAX_BYTES - 4:
+            return raw.decode("utf-8", "replace")  # a character was cut in two: the text is too long anyway
+        line = raw[: error.start].count(b"\n") + 1
+        problem = "is UTF-16" if raw.startswith(_UTF_16) else f"is not UTF-8 (line {line})"
+        raise ConfigError(str(path), [Fault("file", problem, "save it as UTF-8")]) from error

@@ -1,0 +1,141 @@
+"""Ledgers are found from any folder, by what routers left in the state folder."""
+
+import io
+import json
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from router.cli import main
+from router.cli.routers import find_router, known_routers, note_router
+from tests.conftest import SIMULATED
+from tests.router.stores.rows import write_ledger
+
+DEAD = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def url():
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def elsewhere(folder, monkeypatch):
+    """A ledger in the router's folder; the person stands in a project."""
+    (folder / "router").mkdir()
+    (folder / "project").mkdir()
+    monkeypatch.chdir(folder / "project")
+    return write_ledger(folder / "router" / "tandem.db", {"session": "s", "because": "looks like a quick edit: fix"})
+
+
+def test_a_router_that_runs_comes_before_one_that_started_later_and_ended(elsewhere, folder, url):
+    later = write_ledger(folder / "later.db", {})
+    note_router(url, elsewhere)
+    note_router(DEAD, later)
+
+    assert find_router().ledger == elsewhere
+    assert find_router(DEAD).ledger == later
+    assert find_router("http://127.0.0.1:2") is None
+
+
+def test_of_routers_that_ended_the_last_counts_as_long_as_its_ledger_is_there(elsewhere, folder):
+    later = write_ledger(folder / "later.db", {})
+    note_router(DEAD, elsewhere)
+    note_router(DEAD, later)
+    assert find_router().ledger == later
+
+    later.unlink()
+
+    assert find_router().ledger == elsewhere
+
+
+def test_records_are_their_owners_alone_and_those_of_lost_ledgers_are_swept(elsewhere, folder):
+    lost = write_ledger(folder / "lost.db", {})
+    note_router(DEAD, lost)
+    lost.unlink()
+    note_router(DEAD, elsewhere)
+
+    (record,) = (folder / "home" / "state" / "tandem" / "routers").iterdir()
+    assert (record.stat().st_mode & 0o777, record.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"url": 1, "ledger": null, "started_at": "x"}', "\xff"])
+def test_a_record_that_cannot_be_read_counts_for_nothing(elsewhere, folder, content):
+    note_router(DEAD, elsewhere)
+    (folder / "home" / "state" / "tandem" / "routers" / "x.json").write_bytes(content.encode("latin-1"))
+
+    assert [router.ledger for router in known_routers()] == [elsewhere]
+
+
+def test_a_state_folder_that_cannot_be_written_to_is_no_error(elsewhere, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
+
+    note_router(DEAD, elsewhere)
+
+    assert known_routers() == []
+
+
+@pytest.mark.parametrize("command", [["log"], ["sessions"], ["stats"], ["wrong"], ["log", "--json"]])
+def test_a_command_that_looks_back_finds_the_ledger_from_a_project_and_says_which(elsewhere, capsys, command):
+    note_router(DEAD, elsewhere)
+
+    assert main(command) == 0
+
+    assert f"reading {elsewhere}, of the router at {DEAD}" in capsys.readouterr().err
+
+
+def test_a_config_of_the_projects_own_program_does_not_hide_the_ledger(elsewhere, capsys):
+    Path("config.yaml").write_text("database: {host: localhost}\n")
+    note_router(DEAD, elsewhere)
+
+    assert main(["log"]) == 0
+
+
+def test_a_ledger_of_the_config_in_this_folder_comes_first(elsewhere, url, capsys):
+    Path("config.yaml").write_text(SIMULATED)
+    write_ledger(Path("test.db"), {"because": "looks like a long task: here"})
+    note_router(url, elsewhere)
+
+    assert main(["log"]) == 0
+
+    told = capsys.readouterr()
+    assert "here" in told.out
+    assert "reading" not in told.err
+
+
+def test_a_config_that_is_named_is_believed(elsewhere, capsys):
+    Path("other.yaml").write_text(SIMULATED)
+    note_router(DEAD, elsewhere)
+
+    assert main(["log", "--config", "other.yaml"]) == 1
+
+    assert "test.db: there is no ledger yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["--ledger", "wrong.db"]])
+def test_the_status_line_finds_the_ledger_of_the_router_at_its_address(elsewhere, url, monkeypatch, capsys, arguments):
+    note_router(url, elsewhere)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    assert main(["statusline", "--url", url, *arguments]) == 0
+
+    assert capsys.readouterr().out == "tandem: running, no turn yet\n"
+
+
+def test_a_router_that_is_served_notes_its_ledger(here):
+    (here / "config.yaml").write_text(SIMULATED)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json"], stderr=subprocess.PIPE, text=True
+    )
+    address = json.loads(server.stderr.readline())["url"]
+
+    server.terminate()
+    server.communicate(timeout=60)
+
+    (router,) = known_routers()
+    assert (router.url, router.ledger) == (address, here / "test.db")

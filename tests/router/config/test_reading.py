@@ -1,0 +1,127 @@
+"""Which file is the config, and what is said of one that cannot be read."""
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from router.config.faults import ConfigError
+from router.config.reading import MAX_BYTES, find_config, read_config
+from tests.conftest import SIMULATED
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Where a config is looked for: the folder we stand in, or the user's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TANDEM_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def make_loop(path: Path) -> None:
+    path.with_name("other").symlink_to(path)
+    path.symlink_to(path.with_name("other"))
+
+
+UNREADABLE = {
+    "a folder": (Path.mkdir, "is a folder"),
+    "a link that leads nowhere": (
+        lambda path: path.symlink_to("nowhere.yaml"),
+        "is a link to nowhere.yaml, which is not there",
+    ),
+    "links in a circle": (make_loop, "Too many levels of symbolic links"),
+    "a named pipe": (os.mkfifo, "is not a regular file"),
+    "UTF-16": (lambda path: path.write_bytes("tiers: {}".encode("utf-16")), "is UTF-16"),
+    "Latin-1": (lambda path: path.write_bytes(b"a: 1\nb: \xe4\n"), "is not UTF-8 (line 2)"),
+}
+
+
+@pytest.mark.parametrize(("make", "said"), UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("where", ["config.yaml", "home/tandem/config.yaml", "named.yaml"])
+def test_a_config_that_is_there_and_cannot_be_read_is_a_fault_and_never_the_simulated_tiers(place, make, said, where):
+    (place / where).parent.mkdir(parents=True, exist_ok=True)
+    make(place / where)
+
+    with pytest.raises(ConfigError) as caught:
+        read_config(find_config("named.yaml" if where == "named.yaml" else None))
+
+    (fault,) = caught.value.faults
+    assert said in fault.problem
+    assert fault.hint
+
+
+def test_a_config_yml_is_told_to_be_renamed(place):
+    (place / "config.yml").write_text(SIMULATED)
+
+    with pytest.raises(ConfigError) as caught:
+        find_config(None)
+
+    (fault,) = caught.value.faults
+    assert fault.problem == "Tandem reads config.yaml, not config.yml"
+    assert fault.hint == "mv config.yml config.yaml"
+    assert find_config("config.yml") == Path("config.yml")
+
+
+def test_a_config_yml_of_another_program_is_passed_over_but_not_in_our_own_folder(place):
+    (place / "config.yml").write_text("title: my blog\n")
+    assert find_config(None) is None
+
+    (place / "home" / "tandem").mkdir(parents=True)
+    (place / "home" / "tandem" / "config.yml").write_text("title: my blog\n")
+
+    with pytest.raises(ConfigError):
+        find_config(None)
+
+
+def test_the_folder_we_stand_in_comes_before_the_users_own_and_no_config_is_the_default(place):
+    assert find_config(None) is None
+    (place / "home" / "tandem").mkdir(parents=True)
+    (place / "home" / "tandem" / "config.yaml").touch()
+    assert find_config(None) == place / "home" / "tandem" / "config.yaml"
+
+    (place / "config.yaml").touch()
+
+    assert find_config(None) == Path("config.yaml")
+
+
+def test_a_folder_that_this_user_may_not_search_is_a_fault(place, monkeypatch):
+    def closed(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "lstat", closed)
+
+    with pytest.raises(ConfigError) as caught:
+        find_config(None)
+
+    assert "HOME" in caught.value.faults[0].hint
+
+
+def test_a_file_of_somebody_else_is_told_with_owner_and_mode(place, monkeypatch):
+    (place / "config.yaml").write_text(SIMULATED)
+    (place / "config.yaml").chmod(0o600)
+
+    def closed(path, *_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", closed)
+    me = pwd.getpwuid(os.geteuid()).pw_name
+
+    with pytest.raises(ConfigError) as caught:
+        read_config(place / "config.yaml")
+
+    assert caught.value.faults[0].problem == f"Permission denied: it belongs to {me} with mode 600, and this is {me}"
+
+
+def test_no_more_of_a_large_file_is_read_than_is_needed_to_refuse_it(place):
+    (place / "config.yaml").write_bytes(b"a" * MAX_BYTES + "ä".encode() + b"a" * MAX_BYTES)
+
+    text, _, _ = read_config(place / "config.yaml")
+
+    assert len(text) == MAX_BYTES + 1
+
+
+def test_an_endless_device_is_not_read():
+    with pytest.raises(ConfigError, match="1 problem"):
+        read_config(Path("/dev/zero"))

@@ -1,0 +1,63 @@
+"""Rows that somebody changed by hand are passed over, and counted."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from router.cli import main
+from router.stores.sqlite.past import count_passed_over, read_newest, read_sessions, read_sums
+from router.stores.sqlite.turns import find_turn
+from tests.conftest import SIMULATED
+from tests.router.stores.rows import write_ledger
+
+SPOILT = {
+    "a time beyond all dates": "at = 1e300",
+    "a time in words": "at = 'yesterday'",
+    "an unknown outcome": "outcome = 'WHATEVER'",
+    "an endless duration": "duration_ms = 9e999",
+    "a duration in words": "duration_ms = 'long'",
+    "a cost in words": "cost_usd = 'much'",
+    "a session of bytes": "session = x'ff00'",
+    "a caller of bytes": "caller = x'ff'",
+}
+
+
+@pytest.fixture
+def spoil(tmp_path):
+    def begin(change: str):
+        path = write_ledger(tmp_path / "test.db", {"id": "req_1", "session": "s"}, {"id": "req_2", "session": "s"})
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("PRAGMA ignore_check_constraints = 1")
+            database.execute(f"UPDATE entries SET {change} WHERE id = 'req_2'")
+        return path
+
+    return begin
+
+
+@pytest.mark.parametrize("change", SPOILT.values(), ids=SPOILT)
+def test_a_spoilt_row_is_passed_over_and_counted(spoil, change):
+    path = spoil(change)
+
+    assert [call.line.id for call in read_newest(path, 0, 10)[0]] == ["req_1"]
+    assert [session.calls for session in read_sessions(path, 0, 10)] == [1]
+    assert sum(row.calls for row in read_sums(path, 0).calls) == 1
+    assert find_turn(path, "req_2") is None
+    assert count_passed_over(path) == 1
+
+
+NESTED = f'decision = \'{{"tier": "fast", "x": {"[" * 5_000}{"]" * 5_000}}}\''
+
+
+@pytest.mark.parametrize("change", [*SPOILT.values(), NESTED, "because = char(27) || '[31mred'"])
+@pytest.mark.parametrize("command", ["log", "sessions", "stats", "why req_2", "why req_1", "wrong deep req_2"])
+def test_no_command_ends_in_a_traceback_or_prints_escapes(spoil, tmp_path, monkeypatch, capsys, change, command):
+    spoil(change)
+    (tmp_path / "config.yaml").write_text(SIMULATED)
+    monkeypatch.chdir(tmp_path)
+
+    assert main(command.split()) in (0, 1)
+
+    told = capsys.readouterr()
+    assert "Traceback" not in told.err
+    assert "\x1b" not in told.out
