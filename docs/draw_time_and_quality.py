@@ -41,9 +41,10 @@ from pair_pictures import draw_by_check, draw_by_pair
 HERE = Path(__file__).resolve().parent / "how-it-works"
 PAGE = HERE / "time-and-quality.md"
 BY_CHECK, BY_PAIR = HERE / "time-and-quality.svg", HERE / "where-two-tiers-pay.svg"
-RESCUE_BY_COMPLAINT, RESCUE_BY_OUTCOME = Check(0.05, 0.03), Check(0.14, 0.09)
-"""What Tandem's rescue notices: its share of the turns that went wrong, and of those that did not. By what the person said
-next, and by runs whose outcome is known. Not worked out here: write the figures of `tandem eval --rescue` when they change."""
+RESCUE_BY_COMPLAINT, RESCUE_BY_OUTCOME = Check(0.32, 0.154), Check(0.443, 0.191)
+"""What Tandem's rescue notices in turns of 30 calls and more: its share of the turns that went wrong, and of those that did
+not. By what the person said next, and by runs whose outcome is known. Not worked out here: write the figures that
+`tandem train --rescue` prints for turns that it had not seen, when they change."""
 SHOWN = PAIRS[1]
 NO_CHECK = Check(0.0, 0.0)
 _TRIED_TOKENS, _TRIED_TOOLS = (150, 300, 1000), (0.5, 2.0, 5.0)
@@ -237,9 +238,10 @@ def say_rescue(rows: Sequence[Row]) -> str:
     got, alone = (run_both(rows, *SHOWN, check) for check in (RESCUE_BY_OUTCOME, NO_CHECK))
     said, seen = RESCUE_BY_COMPLAINT, RESCUE_BY_OUTCOME
     return (
-        f"Its signs appear in {percent(said.catch)} of the recorded turns that the person then complained about, and in "
-        f"{percent(said.alarm)} of the others; in {percent(seen.catch)} of the runs that are known to have failed, and in "
-        f"{percent(seen.alarm)} of those that succeeded. A check of that strength with {_name(SHOWN)} would give "
+        f"In turns of 30 calls and more, which is where it can know anything, its reading of the counts raises an alarm in "
+        f"{percent(said.catch)} of the recorded turns that the person then complained about, and in {percent(said.alarm)} of "
+        f"the others; in {percent(seen.catch)} of the runs that are known to have failed, and in {percent(seen.alarm)} of "
+        f"those that succeeded. These turns were not fitted. A check of that strength with {_name(SHOWN)} would give "
         f"{got.score:.2f} of deep's score in {got.seconds:.2f} of its time; fast alone gives {alone.score:.2f} in "
         f"{alone.seconds:.2f}."
     )

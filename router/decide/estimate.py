@@ -118,7 +118,8 @@ _weights: Callable[[Preference, FailureRates], RedoWeights] = lru_cache(maxsize=
 def price_redo(fast: Projection, deep: Projection, rates: FailureRates, preference: Preference) -> Redo:
     """What a wrong first answer of fast costs: what fast saves in several right ones, and at least the turn on deep.
 
-    It is in proportion to the work. Waits and warm caches are not in it: they count once, and not again for a redo.
+    It is in proportion to the work. Waits and warm caches are not in it: they count once, and not again for a redo. Deep's money
+    counts at least once where the turn is long; that of a quick turn must not take it from fast.
     """
     time, money = _weights(preference, rates)
     deep_seconds, slope = deep[8], deep[3]
@@ -131,7 +132,7 @@ def price_redo(fast: Projection, deep: Projection, rates: FailureRates, preferen
     if not deep[6]:
         return Redo(rates[0], rates[1], seconds, long_seconds - seconds, 0.0, 0.0, rates[2])
     deep_usd, long_deep_usd = deep[4], deep[4] + deep[5]
-    usd = max(deep_usd, (deep_usd - fast[4]) * money)
+    usd = max(0.0, (deep_usd - fast[4]) * money)
     long_usd = max(long_deep_usd, (long_deep_usd - fast[4] - fast[5]) * money)
     return Redo(rates[0], rates[1], seconds, long_seconds - seconds, usd, long_usd - usd, rates[2])
 

@@ -13,7 +13,7 @@ from router.contract.signals import Alias, SessionPosition, Signals, TokenCount,
 from router.contract.words import Dialect, Operation, Preference, Tier, TurnKind
 from tests.tools.values import make_view
 
-ECONOMICS = Economics(60.0, Preference.BALANCED, 0.0, TurnSize(1, 400), TurnSize(20, 8_000), 0.3)
+ECONOMICS = Economics(60.0, Preference.BALANCED, 0.0, TurnSize(1, 400), TurnSize(20, 8_000), 0.1)
 
 
 class Told:

@@ -46,7 +46,7 @@ class Counter:
     def close(self) -> None: ...
 
 
-def make_plan(*reachable, base_rate: float = 0.3, policies=(), **more) -> Plan:
+def make_plan(*reachable, base_rate: float = 0.1, policies=(), **more) -> Plan:
     """A plan of these targets."""
     clock = asyncio.get_running_loop().time
     targets = {each.target.name: each.target for each in reachable}

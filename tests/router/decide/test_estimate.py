@@ -119,7 +119,20 @@ def test_fast_is_charged_for_a_wrong_first_answer_by_its_chance_and_in_proportio
     chance = 0.05 + 0.20 * flip
     assert estimate.redo_seconds == pytest.approx(there.seconds - alone.seconds), "it takes what fast saved where tiers change"
     assert estimate.seconds == pytest.approx(alone.seconds + estimate.redo_seconds)
-    assert estimate.money_usd == pytest.approx(alone.money_usd + chance * there.money_usd)
+    long = weigh(deep, 1.0, ECONOMICS)
+    assert estimate.money_usd == pytest.approx(alone.money_usd + chance * flip * long.money_usd)
+
+
+@given(some.integers(0, 200_000), some.floats(0.01, 500))
+def test_where_both_tiers_cost_the_same_a_clear_quick_ask_stays_on_fast_however_much_that_is(tokens, usd):
+    price = Price(input=usd, output=4 * usd, cached_input=usd / 10)
+    fast = project(stand(make_target(price=price), ttft=0.2, speed=1_000), tokens, ECONOMICS)
+    deep = project(stand(make_target("sage", Tier.DEEP, price=price), ttft=0.9, speed=65), tokens, ECONOMICS)
+    redo = redo_of(fast, deep)
+
+    quick, slow = costs_of(fast, deep, redo, 0.0, ECONOMICS)
+
+    assert quick < slow
 
 
 def test_a_redo_on_a_deep_target_without_a_price_costs_time_alone():
