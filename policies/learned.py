@@ -86,6 +86,10 @@ class _Read(NamedTuple):
     """What it looks like."""
     taught: float
     """What turns like it that were marked add to the odds."""
+    opinions: tuple[Lean, ...]
+    """All that is said of it where nothing else speaks."""
+    is_plain: bool
+    """Whether nothing else can: it has a task of its own, and its size is clear."""
 
 
 class LearnedPolicy:
@@ -106,18 +110,26 @@ class LearnedPolicy:
         features, turn = signals.features, signals.turn
         if features is None or not self._strength:
             return ()
-        is_later = turn.history.turns > 0 and turn.kind is not TurnKind.SUBAGENT
-        read = self._read(features, is_later=is_later)
+        kind = turn.kind
+        is_later = turn.history.turns > 0 and kind is not TurnKind.SUBAGENT
+        read = self._read(features, is_later)
+        if read.is_plain and not turn.is_planning and (kind is TurnKind.ASK or kind is TurnKind.TOOL_LOOP):
+            return read.opinions
         lean = self._weigh(features, read, signals, is_later=is_later)
-        odds = lean.log_odds * (_MODELS_PROSE if turn.kind is TurnKind.SUBAGENT else 1.0)
-        lean = replace(lean, log_odds=self._strength * max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, odds)))
-        return (lean,) if not read.taught else self._add_marks(lean, self._strength * read.taught)
+        if lean.points_back and turn.position.ask is not None:
+            return (lean,)  # what is remembered was made with this strength
+        return self._make_opinions(lean, read.taught, _MODELS_PROSE if kind is TurnKind.SUBAGENT else 1.0)
 
-    def _add_marks(self, lean: Lean, taught: float) -> tuple[Lean, ...]:
-        """The lean, and what marked turns add to it: they then say what the turn looks like."""
+    def _make_opinions(self, lean: Lean, taught: float, share: float = 1.0) -> tuple[Lean, ...]:
+        """The lean within bounds, and what marked turns add to it: they then say what the turn looks like."""
+        odds = self._strength * max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, share * lean.log_odds))
+        lean = replace(lean, log_odds=odds)
+        if not taught:
+            return (lean,)
+        taught *= self._strength
         because = f"{MARKED} for {Tier.DEEP if taught > 0 else Tier.FAST}"
-        marks = replace(lean, log_odds=taught, because=because, goes_on=(lean.goes_on or lean.log_odds) + taught)
-        return Lean(lean.log_odds, lean.because), marks
+        before = odds if lean.goes_on is None else lean.goes_on
+        return Lean(odds, lean.because), replace(lean, log_odds=taught, because=because, goes_on=before + taught)
 
     def _weigh(self, features: Features, read: _Read, signals: Signals, *, is_later: bool) -> Lean:
         """What the turn looks like, with what a later turn takes that only points back at it."""
@@ -128,9 +140,7 @@ class LearnedPolicy:
             if _follows_fast(turn):
                 return _lean(max(read.size, _COMPLAINT), SAID_WRONG)
         if is_later and (read.is_vague or turn.kind is TurnKind.FOLLOW_UP):
-            before, is_planned = (
-                (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)
-            )
+            before, is_planned = self._find_ask(signals)
             if before is not None and (features.has_task or is_planned):
                 if position.tier is Tier.DEEP or (position.tier is None and _took(turn) >= _LONG_CALLS):
                     before = max(before, _ON_DEEP)
@@ -144,30 +154,36 @@ class LearnedPolicy:
             return _lean(_ON_DEEP, "could be quick or long; deep served the last turn", goes_on=goes_on, wants_plan=wants_plan)
         return _lean(read.size, read.because, goes_on=goes_on, wants_plan=wants_plan)
 
-    def _read(self, features: Features, *, is_later: bool) -> _Read:
+    def _read(self, features: Features, is_later: bool) -> _Read:
         known = self._known.get((id(features), is_later))
         if known is None or known[0] is not features:
             if len(self._known) >= _MAX_KNOWN:
                 self._known.clear()
-            known = self._known[id(features), is_later] = (features, self._measure(features, is_later=is_later))
+            known = self._known[id(features), is_later] = (features, self._measure(features, is_later))
         return known[1]
 
-    def _measure(self, features: Features, *, is_later: bool) -> _Read:
+    def _measure(self, features: Features, is_later: bool) -> _Read:
         weights = self._weights
         size = weights.read_size(features, is_later=is_later)
-        return _Read(
-            size,
-            is_later and features.is_short and weights.vague.read(features) > _IS_VAGUE,
-            is_later and weights.wrong.read(features) > weights.wrong_above,
-            any(phrase in _PLANS for phrase, _ in features.concepts),
-            self._say(size, features, is_later=is_later),
-            self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0,
-        )
+        is_vague = is_later and features.is_short and weights.vague.read(features) > _IS_VAGUE
+        is_complaint = is_later and weights.wrong.read(features) > weights.wrong_above
+        is_plan = any(phrase in _PLANS for phrase, _ in features.concepts)
+        because = self._say(size, features, is_later=is_later)
+        taught = self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0
+        plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan)
+        is_open = is_later and _SMALL < size < _ON_DEEP
+        is_plain = features.has_task and not is_vague and not is_complaint and not is_open
+        return _Read(size, is_vague, is_complaint, is_plan, because, taught, self._make_opinions(plain, taught), is_plain)
+
+    def _find_ask(self, signals: Signals) -> tuple[float | None, bool]:
+        """How large the last ask was, and whether it wanted a plan."""
+        position = signals.turn.position
+        return (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)
 
     def _read_earlier(self, signals: Signals) -> tuple[float | None, bool]:
         """The last ask that said something of its own, where nobody remembers it: read again from the conversation."""
         for features in signals.earlier:
-            read = self._read(features, is_later=True)
+            read = self._read(features, True)
             if features.has_task and not read.is_vague:
                 return max(read.size, _PLANNED) if read.is_plan else read.size, read.is_plan
         return None, False

@@ -1,7 +1,7 @@
 """The trained weights: flat tables of bytes for words, a few short lists for shape, and how they add up.
 
-Four readers share the same features, and each has a table of its own: how large a task the words ask for, how large it is in
-real prompts, whether the words complain about the last turn, and whether they only point back at it.
+Four readers share the same features, and each has a table of its own: how large a task the words ask for in a first turn and
+in a later one, whether the words complain about the last turn, and whether they only point back at it.
 """
 
 import math
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
@@ -18,7 +17,7 @@ from router.contract.features import MARKS, TABLE_SIZE, Features
 from router.contract.request import JsonObject
 
 FORMAT = 3
-TABLES = ("words", "real", "wrong", "vague")
+TABLES = ("first", "later", "wrong", "vague")
 _MIDDLE = 128
 """A byte of a table is a weight of `unit` times its distance from this."""
 _MAX_HEADER_BYTES = 65_536
@@ -55,49 +54,30 @@ class Table:
         return self.unit * total / math.sqrt(count)
 
 
-class Blend(NamedTuple):
-    """How the two readers of size add up, and how their sum becomes honest log-odds."""
-
-    first: float
-    """How much the reader of real prompts counts next to the other one in the first turn of a session."""
-    later: float
-    """The same in later turns."""
-    slope: float
-    offset: float
-
-    def add_up(self, words: float, real: float, *, is_later: bool) -> float:
-        """The log-odds of a long task."""
-        return self.offset + self.slope * (words + (self.later if is_later else self.first) * real)
-
-
 @dataclass(frozen=True, slots=True)
 class Weights:
     """Fitted by the lab, read by the policy."""
 
-    words: Table
-    real: Table
+    first: Table
+    later: Table
     wrong: Table
     vague: Table
-    blend: Blend
     wrong_above: float
     """The odds above which words are a complaint: set so that few other remarks are taken for one."""
     fingerprint: str
     trained_on: JsonObject
 
     def read_size(self, features: Features, *, is_later: bool) -> float:
-        """The log-odds that the words ask for a long task."""
-        return self.blend.add_up(self.words.read(features), self.real.read(features), is_later=is_later)
+        """The log-odds that the words ask for a long task, in the first turn of a session or in a later one."""
+        return (self.later if is_later else self.first).read(features)
 
     def read_shares(self, features: Features, *, is_later: bool) -> dict[str, float]:
         """How much the words that named each concept moved the odds, the furthest of those that named it more than once."""
-        blend, root = self.blend, math.sqrt(len(features.pieces) or 1)
-        real_share = blend.later if is_later else blend.first
-        words, real = self.words, self.real
+        table = self.later if is_later else self.first
+        weigh, unit = table.table.__getitem__, table.unit / math.sqrt(len(features.pieces) or 1)
         shares: dict[str, float] = {}
         for phrase, pieces in features.concepts:
-            share = words.unit * (sum(map(words.table.__getitem__, pieces)) - _MIDDLE * len(pieces))
-            share += real_share * real.unit * (sum(map(real.table.__getitem__, pieces)) - _MIDDLE * len(pieces))
-            share *= blend.slope / root
+            share = unit * (sum(map(weigh, pieces)) - _MIDDLE * len(pieces))
             if abs(share) > abs(shares.get(phrase, 0.0)):
                 shares[phrase] = share
         return shares
@@ -123,15 +103,14 @@ def read_weights(content: bytes) -> Weights:
         if header["format"] != FORMAT:
             raise BadWeights(f"incompatible weights file: format {header['format']}, and this version reads format {FORMAT}")
         tables = [_read_table(header[name], body[at * TABLE_SIZE : (at + 1) * TABLE_SIZE]) for at, name in enumerate(TABLES)]
-        blend = Blend(*(float(header["blend"][part]) for part in Blend._fields))
-        words, real, wrong, vague = tables
+        first, later, wrong, vague = tables
         fingerprint = blake2b(content, digest_size=6).hexdigest()
-        weights = Weights(words, real, wrong, vague, blend, float(header["wrong_above"]), fingerprint, header["trained_on"])
+        weights = Weights(first, later, wrong, vague, float(header["wrong_above"]), fingerprint, header["trained_on"])
     except BadWeights:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BadWeights(f"incompatible weights file: {type(error).__name__} {error}") from error
-    numbers: list[float] = [*blend, weights.wrong_above]
+    numbers = [weights.wrong_above]
     for table in tables:
         numbers += (table.start, table.unit, table.length, *sum(table.marks, ()))
     if not all(map(math.isfinite, numbers)):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from router.contract.features import MARKS, TABLE_SIZE, Features
-from router.contract.reading import Blend, write_weights
+from router.contract.reading import write_weights
 from router.contract.request import JsonObject
 from router.lab.items import ASKS, COMMITS, MEANING, VAGUE, Item, Remark, turn_of
 from router.sense.features import read_features
@@ -36,7 +36,8 @@ _SOUND = 0.1
 """How much of what tells real prompts from written asks is taken off the words: long tasks are half of the written asks and a
 quarter of the real prompts, and without it how a text sounds would count as its size."""
 _FIRST_SHARE, _LATER_SHARE = 0.2, 0.25
-"""How much the reader of real prompts counts. More ranks real prompts better and written asks worse: decisions/0030."""
+"""How much the reader of real prompts counts next to the other one. More ranks real prompts better and written asks worse:
+decisions/0030."""
 _COMPLAINT_WEIGHT, _ASK_REMARK_WEIGHT, _ASKS_AS_REMARKS = 3.0, 0.3, 1_500
 """What a complaint counts next to other remarks, and an ask, which is never a complaint; about this many asks are enough."""
 _FALSE_ALARM = 0.048
@@ -105,13 +106,12 @@ def fit(rows: Sequence[Row], remarks: Sequence[Remark], fingerprint: str, report
     report(f"words: fitting to {len(rows)} items")
     words, real = _fit_words(rows, weights), _fit_real(rows, weights)
     odds = _score_out_of_fold(rows, weights, report)
-    blend = _blend(rows, odds)
-    report(f"words: {blend.slope:.3f} × sum {blend.offset:+.3f}")
+    line = _find_line(rows, odds)
+    report(f"words: {line[0]:.3f} × sum {line[1]:+.3f}")
     wrong, said = _fit_wrong(rows, remarks, report)
     wrong_above = _find_threshold(remarks, said)
     vague = _fit_vague(rows)
     header: JsonObject = {
-        "blend": dict(blend._asdict()),
         "wrong_above": wrong_above,
         "trained_on": {
             "data": fingerprint,
@@ -120,8 +120,10 @@ def fit(rows: Sequence[Row], remarks: Sequence[Remark], fingerprint: str, report
             "remarks": len(remarks),
         },
     }
-    tables = {"words": words.named(), "real": real.named(), "wrong": wrong.named(), "vague": vague.named()}
-    blended = [blend.add_up(*pair, is_later=_is_later(row)) for row, pair in zip(rows, odds, strict=True)]
+    first, later = (words.plus(real, share).scaled(*line) for share in (_FIRST_SHARE, _LATER_SHARE))
+    tables = {"first": first.named(), "later": later.named(), "wrong": wrong.named(), "vague": vague.named()}
+    slope, start = line
+    blended = [start + slope * _add_up(row, pair) for row, pair in zip(rows, odds, strict=True)]
     return Fitted(write_weights(header, tables), blended, [value > wrong_above for value in said])
 
 
@@ -139,11 +141,16 @@ class _Reader:
         total += sum(self.marks[first + step] for first, step in zip(_MARK_STARTS, features.marks, strict=False))
         return total + sum(self.table[piece] for piece in features.pieces) / math.sqrt(len(features.pieces) or 1)
 
-    def less(self, other: "_Reader", share: float) -> "_Reader":
-        """The same without a share of another."""
-        table = [own - share * value for own, value in zip(self.table, other.table, strict=True)]
-        marks = [own - share * value for own, value in zip(self.marks, other.marks, strict=True)]
-        return _Reader(table, marks, self.length - share * other.length, self.start - share * other.start)
+    def plus(self, other: "_Reader", share: float) -> "_Reader":
+        """The same with a share of another."""
+        table = [own + share * value for own, value in zip(self.table, other.table, strict=True)]
+        marks = [own + share * value for own, value in zip(self.marks, other.marks, strict=True)]
+        return _Reader(table, marks, self.length + share * other.length, self.start + share * other.start)
+
+    def scaled(self, slope: float, start: float) -> "_Reader":
+        """The same with its odds brought to a line."""
+        table, marks = ([slope * value for value in values] for values in (self.table, self.marks))
+        return _Reader(table, marks, slope * self.length, start + slope * self.start)
 
     def named(self) -> tuple[JsonObject, list[float]]:
         """Its header, so that a person can read it, and its table."""
@@ -169,7 +176,7 @@ def _fit_words(rows: Sequence[Row], weights: Sequence[float]) -> _Reader:
     if len({row.item.kind for row in heard}) < 2:
         return size
     sound = _fit([row.features for row in heard], [float(row.item.kind == MEANING) for row in heard], [1.0] * len(heard))
-    return size.less(sound, _SOUND)
+    return size.plus(sound, -_SOUND)
 
 
 def _fit_real(rows: Sequence[Row], weights: Sequence[float]) -> _Reader:
@@ -290,26 +297,26 @@ def _score_out_of_fold(rows: Sequence[Row], weights: Sequence[float], report: Re
     return odds
 
 
-def _is_later(row: Row) -> bool:
-    return row.item.prior_turns > 0
+def _add_up(row: Row, odds: tuple[float, float]) -> float:
+    words, real = odds
+    return words + (_LATER_SHARE if row.item.prior_turns else _FIRST_SHARE) * real
 
 
-def _blend(rows: Sequence[Row], odds: Sequence[tuple[float, float]]) -> Blend:
-    """The readers' shares, and the line that makes their sum honest on real prompts.
+def _find_line(rows: Sequence[Row], odds: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The slope and the start that make the readers' sum honest on real prompts.
 
     One line for all positions: an ask is to be read the same wherever it comes.
     """
-    plain = Blend(_FIRST_SHARE, _LATER_SHARE, 1.0, 0.0)
     found = [
-        (plain.add_up(*pair, is_later=_is_later(row)), row.label)
+        (_add_up(row, pair), row.label)
         for row, pair in zip(rows, odds, strict=True)
         if row.item.kind == MEANING and row.item.is_clear
     ]
     if len({label for _, label in found}) < 2:
-        return plain
+        return 1.0, 0.0
     learn, _, numpy = _libraries()
     model = learn.LogisticRegression(C=1e6).fit(numpy.array([[value] for value, _ in found]), [label for _, label in found])
-    return plain._replace(slope=round(float(model.coef_[0][0]), 4), offset=round(float(model.intercept_[0]), 4))
+    return round(float(model.coef_[0][0]), 4), round(float(model.intercept_[0]), 4)
 
 
 def _libraries() -> tuple[Any, Any, Any]:

@@ -28,7 +28,8 @@ _PLAYED = re.compile(
 """A tag that plays the system, with what it holds; a sentence in which a system is made to name a tier."""
 _SIZE = rf"(?:{'|'.join(_SIZES)})(?:er|est|r|st)?"
 _SET_NAMES = "route routing router tier lane tandem mode model".split()
-_SET_MARKS = tuple(f"{name}{gap}{sign}" for name in _SET_NAMES for gap in ("", " ") for sign in "=:")
+_SET = tuple(f"{name}{gap}" for name in _SET_NAMES for gap in ("", " "))
+"""What stands before the sign of somebody who sets a tier: `route=`, "model :"."""
 _ROUTED = re.compile(r"rout(?:e|ed|ing) (?:this|it|me|to|the request)\b")
 _CLAIM = re.compile(
     rf"\b{_SIZE}[ -](?:model|tier|lane|llm)s?\b|\bx-tandem-\w{{1,40}} ?[=:] ?\w{{0,40}}"
@@ -131,18 +132,27 @@ def _find_end(text: str, end: int) -> int:
 
 
 def _may_play(lower: str) -> bool:
-    if ("<" in lower or "[" in lower) and any(mark in lower for mark in _PLAYS):
+    if ("<" in lower or "[" in lower) and any(map(lower.__contains__, _PLAYS)):
         return True
-    return (":" in lower or "#" in lower) and any(name in lower for name in _SPEAKS)
+    return (":" in lower or "#" in lower) and any(map(lower.__contains__, _SPEAKS))
 
 
 def _may_claim(lower: str) -> bool:
     """Whether a closer look is worth its time."""
     if "x-tandem" in lower or ("rout" in lower and _ROUTED.search(lower)):
         return True
-    if (":" in lower or "=" in lower) and any(mark in lower for mark in _SET_MARKS):
+    if _sets(lower, ":") or _sets(lower, "="):
         return True
     return any(place in lower and _is_sized(lower, place) for place in _PLACES)
+
+
+def _sets(lower: str, sign: str) -> bool:
+    at = lower.find(sign)
+    while at >= 0:
+        if lower.endswith(_SET, 0, at):
+            return True
+        at = lower.find(sign, at + 1)
+    return False
 
 
 def _is_sized(lower: str, place: str) -> bool:

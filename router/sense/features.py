@@ -42,14 +42,12 @@ _FILE = re.compile(
     r"\.(?:py|js|ts|tsx|jsx|go|rs|rb|java|kt|c|h|cpp|cc|hpp|cs|php|md|json|ya?ml|toml|html|css|scss|vue|sh|sql|txt|ini|cfg|lock"
     r"|xml|svelte|swift|exs?|lua|r|env|conf|tf|proto|ipynb|csv)\b"
 )
-_RED_WORDS = ("FAIL", "fail", "rror", "ERR", "fatal", "panic", "Traceback", "xit", "❌", "✗")
-"""Words without which the pattern below cannot match."""
-_RED = re.compile(
-    r"^(?:---? ?)?FAIL(?:ED)?\b|\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?|errors?)\b|\w(?:Error|Exception): "
-    r"|^\s*(?:error|fatal)\b.{0,20}: "
-    r"|Traceback \(most|npm ERR!|panic: |[Ee]xit (?:code|status) [1-9]|[❌✗]",
-    re.MULTILINE,
+_RED = (
+    *("FAIL", "Traceback (most", "npm ERR!", "panic: ", "Error: ", "Exception: ", "error: ", "fatal: ", "❌", "✗"),
+    *("xit code 1", "xit code 2", "xit status 1", "xit status 2"),
 )
+"""What the output of something that failed shows."""
+_COUNTED = re.compile(r"\b[1-9]\d* (?:tests? )?fail(?:ed|ing|ures?)\b")
 _LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
 _CAMEL_CASE = re.compile(r"[a-z][A-Z]")
 _QUESTION_MARKS = ("?", "？", "؟")
@@ -179,4 +177,4 @@ def _count_marks(shown: str, lower: str, words: int, length: int, *, is_plain: b
 
 def _is_red(text: str) -> bool:
     """Whether a text shows output of something that failed."""
-    return any(word in text for word in _RED_WORDS) and _RED.search(text) is not None
+    return any(map(text.__contains__, _RED)) or (" fail" in text and _COUNTED.search(text) is not None)

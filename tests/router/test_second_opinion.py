@@ -35,7 +35,7 @@ def say(text: str):
 
 
 def rules_of(log_odds: float) -> Rules:
-    return Rules((Reading(log_odds),), replace(ECONOMICS, base_rate=0.3), True, "")
+    return Rules((Reading(log_odds),), replace(ECONOMICS, base_rate=0.26), True, "")
 
 
 def decided_on(text="have a look at the page", log_odds=-0.3, statuses=(), messages=1):

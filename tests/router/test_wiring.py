@@ -248,7 +248,7 @@ def test_a_config_may_name_every_policy_adapter_and_client_that_there_is():
 
 async def test_what_a_request_missed_for_a_quota_heeds_the_second_opinion_on_it(tmp_path):
     built = build_house(load(SIMULATED, tmp_path), with_ledger=False)
-    body = [{"role": "user", "content": "the menu looks wrong on mobile, can you have a look"}]
+    body = [{"role": "user", "content": "make the tests faster"}]
     decided = await built.house.decide(request(messages=body))
     missed = quota_sense_of(built.house.plan.rules).target_without_quotas
 

@@ -117,7 +117,7 @@ async def test_plans_are_swapped_under_load_and_no_request_session_figure_or_con
     assert all(reply.is_whole for reply, _ in replies)
     assert [reply.headers["x-tandem-target"] for reply, _ in replies] == [expected for _, expected in replies]
     assert (began.headers["x-tandem-tier"], went_on.headers["x-tandem-tier"]) == ("deep", "deep")
-    assert "began on deep" in went_on.headers["x-tandem-because"]
+    assert "a turn on deep" in went_on.headers["x-tandem-because"]
 
     entries = await tandem.entries(asked + 2)
     assert {(row["outcome"], row["status"]) for row in entries} == {("SERVED", 200)}

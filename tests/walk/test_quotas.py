@@ -111,7 +111,7 @@ async def test_under_auto_the_other_tier_serves_and_says_why_and_fast_is_used_ag
 
     assert (reply.headers["x-tandem-target"], again.headers["x-tandem-target"]) == ("sage", "spark")
     assert reply.headers["x-tandem-because"] == (
-        "looks like a quick edit: fix, typo; fast is out for now (spark is at its quota of 1 at once for another 5 s, "
+        "looks like a quick edit: typo; fast is out for now (spark is at its quota of 1 at once for another 5 s, "
         "longer than its max_wait_seconds of 2), so deep serves this"
     )
 

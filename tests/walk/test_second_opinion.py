@@ -11,7 +11,7 @@ from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, silent, stream
 
 PATH = "/v1/chat/completions"
-UNSURE = "the login page looks wrong on mobile, can you have a look"
+UNSURE = "make the tests faster"
 """A turn that goes to fast by a hair."""
 KEY = "sk-callers-own-key"
 
@@ -222,7 +222,7 @@ async def test_a_question_that_is_told_to_wait_closes_the_target_as_any_call_wou
 async def test_after_three_useless_answers_nobody_is_asked_for_a_while(tandem, upstream):
     upstream.scripts = first_question(saying("perhaps"))
 
-    replies = [await ask(tandem, f"{UNSURE}, number {number}") for number in range(5)]
+    replies = [await ask(tandem, f"make test run {number} faster") for number in range(5)]
 
     assert len(questions(upstream)) == 3
     told = (await explained(tandem, replies[-1]))["second_opinion"]
@@ -258,7 +258,7 @@ async def test_explain_says_that_it_would_ask_and_calls_nobody(tandem, upstream,
 
 
 async def test_no_key_of_the_caller_and_no_more_than_900_characters_go_out(start, upstream, other_upstream):
-    rule = "rules: [{when: {words: login}, lean: -5.0}]"  # words so long would otherwise leave no doubt
+    rule = "rules: [{when: {words: tests}, lean: -4.2}]"  # words so long would otherwise leave no doubt
     extra = f"second_opinion: {{target: spark}}\n{rule}"
     tandem = await start(two_targets(upstream.base_url, other_upstream.base_url, extra=extra))
     upstream.scripts = first_question(saying("LONG"))

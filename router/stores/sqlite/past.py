@@ -27,8 +27,9 @@ _IS_TURN = f"turn_kind IN {_BEGIN} AND outcome NOT IN ('{Outcome.FAILED}', '{Out
 """A turn in which a model worked. One that was refused or failed is sent again, and would count twice."""
 _ASKED_FOR = (
     f"SELECT count(*) FROM entries WHERE at >= ? AND {_IS_TURN}"  # noqa: S608  fixed names
-    # Far quicker than reading the JSON of every row, and the same: inside a text its quotes would be escaped.
-    """ AND instr(decision, '"decided_by":"override"')"""
+    # Far quicker than reading the JSON of every row, and the same: inside a text its quotes would be escaped. Older rows have
+    # a space.
+    """ AND (instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
 )
 _MOST_ROWS = 20_000
 """How far back to look for the beginning of the newest turns."""
@@ -97,10 +98,6 @@ _EXPECTED = f"""
         ORDER BY sequence DESC LIMIT {_MOST_EXPECTED}
     ) WHERE fast_seconds > 0 AND deep_seconds > 0 GROUP BY tier
 """  # noqa: S608  fixed names
-_ASKED_FOR = (
-    f"SELECT count(*) FROM entries WHERE at >= ? AND turn_kind IN {_BEGIN} AND tier IS NOT NULL"  # noqa: S608  fixed names
-    """ AND (instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
-)
 
 
 class PastCall(NamedTuple):

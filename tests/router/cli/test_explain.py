@@ -173,7 +173,7 @@ def test_it_says_how_large_it_took_the_turns_before_to_be(here, capsys):
 def test_nothing_is_assumed_where_nothing_came_before(here, capsys):
     assert main(["explain", "fix the typo", "--as", "codex"]) == 0
 
-    assert "assumed" not in capsys.readouterr().out
+    assert "assumed     before" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("calls", "sizes"), [(["7"], [7, 7]), (["1", "30"], [1, 30])])

@@ -8,7 +8,7 @@ from tests.conftest import SIMULATED
 from tests.tools.histories import BEGAN, LONG, QUICK, Told, codex_log
 
 TURNS = [QUICK, LONG, Told("it is still wrong", ("Bash",))]
-UNSURE = f"{SIMULATED}policies: [override, {{learned: {{strength: 0.3}}}}]\n"
+UNSURE = f"{SIMULATED}policies: [override, {{learned: {{strength: 0.4}}}}]\n"
 """The words alone are not believed much, so that a person's own history can outweigh them."""
 
 

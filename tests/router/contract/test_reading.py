@@ -3,15 +3,13 @@ import pytest
 from router.contract.features import MARKS, TABLE_SIZE, Features
 from router.contract.reading import FORMAT, TABLES, BadWeights, load_weights, read_weights, write_weights
 
-BLEND = {"first": 0.5, "later": 1.0, "slope": 2.0, "offset": -1.0}
 
-
-def make_file(table: dict[int, float] | None = None, real: dict[int, float] | None = None, **more) -> bytes:
+def make_file(table: dict[int, float] | None = None, later: dict[int, float] | None = None, **more) -> bytes:
     own = {"start": -0.5, "length": 0.0, "marks": {name: [0.0] * (len(edges) + 1) for name, edges in MARKS.items()}}
     tables = {name: (own, fill({})) for name in TABLES}
-    tables["words"] = ({**own, **more.pop("words", {})}, fill(table or {1: 1.27}))
-    tables["real"] = ({**own, "start": 0.0}, fill(real or {}))
-    return write_weights({"blend": BLEND, "wrong_above": 0.25, "trained_on": {}, **more}, tables)
+    tables["first"] = ({**own, **more.pop("first", {})}, fill(table or {1: 1.27}))
+    tables["later"] = (own, fill(later or {}))
+    return write_weights({"wrong_above": 0.25, "trained_on": {}, **more}, tables)
 
 
 def fill(places: dict[int, float]) -> list[float]:
@@ -26,25 +24,25 @@ def features(*pieces: int, **more) -> Features:
 
 
 def test_words_add_up_over_the_root_of_their_number():
-    words = read_weights(make_file({1: 1.27, 2: -0.5})).words
+    words = read_weights(make_file({1: 1.27, 2: -0.5})).first
 
     assert words.read(features(1)) == pytest.approx(-0.5 + 1.27)
     assert words.read(features(1, 2, 3, 4)) == pytest.approx(-0.5 + (1.27 - 0.5) / 2, abs=0.01)
     assert words.read(features()) == pytest.approx(-0.5)
 
 
-def test_the_reader_of_real_prompts_counts_by_the_position_of_the_turn():
-    weights = read_weights(make_file({1: 1.27}, real={1: -0.4}))
+def test_first_turns_and_later_ones_have_a_table_each():
+    weights = read_weights(make_file({1: 1.27}, later={1: -0.4}))
 
-    assert weights.read_size(features(1), is_later=False) == pytest.approx(-1.0 + 2 * (-0.5 + 1.27 + 0.5 * -0.4), abs=0.01)
-    assert weights.read_size(features(1), is_later=True) == pytest.approx(-1.0 + 2 * (-0.5 + 1.27 - 0.4), abs=0.01)
+    assert weights.read_size(features(1), is_later=False) == pytest.approx(-0.5 + 1.27, abs=0.01)
+    assert weights.read_size(features(1), is_later=True) == pytest.approx(-0.5 - 0.4, abs=0.01)
 
 
 def test_a_concepts_share_is_what_its_own_words_added():
-    weights = read_weights(make_file({1: 1.27, 2: -0.5}, real={2: -0.2}))
+    weights = read_weights(make_file({1: 1.27, 2: -0.5}))
     whole = features(1, 2, 3, 4, concepts=(("typo", (2,)), ("plan", (1, 3)), ("plan", (3,))))
 
-    assert weights.read_shares(whole, is_later=False) == pytest.approx({"typo": -0.6, "plan": 1.27}, abs=0.01)
+    assert weights.read_shares(whole, is_later=False) == pytest.approx({"typo": -0.25, "plan": 0.635}, abs=0.01)
 
 
 def test_the_same_content_has_the_same_fingerprint():
@@ -62,9 +60,9 @@ def test_the_same_content_has_the_same_fingerprint():
         (b"nonsense\n", "incompatible weights file"),
         (b'{"format": 1}\n', f"format 1, and this version reads format {FORMAT}"),
         (make_file()[:-1], "damaged"),
-        (make_file(words={"marks": {}}), "KeyError"),
-        (make_file(words={"marks": {name: [0.0] for name in MARKS}}), "other lengths"),
-        (make_file(words={"start": "none"}), "start is not a number"),
+        (make_file(first={"marks": {}}), "KeyError"),
+        (make_file(first={"marks": {name: [0.0] for name in MARKS}}), "other lengths"),
+        (make_file(first={"start": "none"}), "start is not a number"),
     ],
 )
 def test_what_is_no_file_of_weights_is_refused(content, says):
@@ -81,7 +79,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_weights(str(tmp_path / "bad"))
 
 
-@pytest.mark.parametrize("change", [{"wrong_above": "nan"}, {"blend": {**BLEND, "slope": "inf"}}])
+@pytest.mark.parametrize("change", [{"wrong_above": "nan"}, {"wrong_above": "inf"}])
 def test_weights_that_hold_what_is_no_number_are_refused(change):
     with pytest.raises(BadWeights, match="damaged"):
         read_weights(make_file(**change))

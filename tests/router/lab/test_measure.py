@@ -1,8 +1,11 @@
 import pytest
 
+from router.contract.economics import FLIP_SCORES
 from router.contract.target import Speed
+from router.contract.words import Preference
 from router.decide.yardstick import Assumptions
 from router.lab.measure import (
+    LONG_TO_FAST_COST,
     Judged,
     Pace,
     auroc,
@@ -26,14 +29,17 @@ def test_auroc_is_one_for_perfect_order_half_for_ties_and_none_for_one_kind():
     assert auroc([(0.9, True)]) is None
 
 
-def test_a_long_task_on_fast_costs_three_and_a_quick_edit_on_deep_one():
-    assert regret(judged((True, 0.1, True), (False, 0.9, False), (True, 0.9, False), (False, 0.1, True))) == 1.0
+def test_a_long_task_on_fast_costs_what_makes_the_flip_the_best_line_and_a_quick_edit_on_deep_one():
+    found = regret(judged((True, 0.1, True), (False, 0.9, False), (True, 0.9, False), (False, 0.1, True)))
+
+    assert found == pytest.approx((LONG_TO_FAST_COST + 1) / 4)
+    assert pytest.approx(FLIP_SCORES[Preference.BALANCED]) == 1 / (1 + LONG_TO_FAST_COST)
 
 
 def test_always_deep_and_always_fast_stand_beside_the_choice():
     figures = measure(judged((True, 0.9, False), (False, 0.1, True), (False, 0.2, True), (False, 0.8, False)))
 
-    assert (figures.regret, figures.regret_always_deep, figures.regret_always_fast) == (0.25, 0.75, 0.75)
+    assert (figures.regret, figures.regret_always_deep, figures.regret_always_fast) == (0.25, 0.75, LONG_TO_FAST_COST / 4)
     assert (figures.quick_precision, figures.quick_recall) == (1.0, pytest.approx(2 / 3))
     assert figures.accuracy == 0.75
 
@@ -42,7 +48,7 @@ def test_the_curve_runs_from_always_deep_to_always_fast():
     curve = cost_curve(judged((True, 0.9, False), (False, 0.1, True)), steps=10)
 
     assert curve[0][1] == 0.5
-    assert curve[-1][1] == 1.5
+    assert curve[-1][1] == LONG_TO_FAST_COST / 2
     assert min(cost for _, cost in curve) == 0.0
 
 

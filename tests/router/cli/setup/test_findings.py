@@ -61,7 +61,7 @@ def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
 
 
 @pytest.mark.parametrize(
-    ("free", "state", "said"), [(10 << 30, "note", "from schema 1 to"), (500_000, "mend", "needs 2 MB, and 0 MB")]
+    ("free", "state", "said"), [(10 << 30, "note", "from schema 1 to"), (500_000, "fix", "needs 2 MB, and 0 MB")]
 )
 def test_a_migration_that_the_next_start_will_make_is_announced_with_the_room_that_it_needs(
     tmp_path, monkeypatch, free, state, said

@@ -167,7 +167,7 @@ def test_a_row_of_an_older_tandem_keeps_its_money(tmp_path):
     (row,) = read_sums(path, 0).expected
 
     assert row.priced == 1
-    assert (row.fast_usd, row.deep_usd, row.redo_usd) == pytest.approx((0.04, 0.1, 0.05))
+    assert (row.fast_usd, row.deep_usd, row.scored_deep_usd) == pytest.approx((0.04, 0.1, 0.05))
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
