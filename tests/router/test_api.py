@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import types
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.tools.later import later
 from tests.tools.running import read_entries
 
 SETTINGS = yaml.safe_load(SIMULATED)
+HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "use-from-python.md"
 QUICK = [{"role": "user", "content": "Fix the typo in this line: retrun x"}]
 LONG = [
     {"role": "user", "content": "Implement an expression parser with tests and docs, step by step, until everything passes"}
@@ -101,6 +103,27 @@ def test_a_config_that_cannot_be_used_is_an_error_that_names_each_fault(config, 
 def test_messages_that_the_router_would_refuse_are_an_error_of_the_request(messages):
     with pytest.raises(api.TandemError, match="messages"):
         api.decide(messages, config=SETTINGS)
+
+
+async def test_the_examples_of_the_how_to_work(tmp_path):
+    (tmp_path / "config.yaml").write_text(SIMULATED)
+    first, settings, app, by_hand = (
+        compile(block, "how-to", "exec") for block in re.findall(r"```python\n(.*?)```", HOW_TO.read_text(), re.DOTALL)
+    )
+    spaces: list[dict] = [{}, {}, {}, {}]
+    for code, space in zip((first, settings, app, by_hand), spaces, strict=True):
+        exec(code, space)
+
+    assert spaces[0]["decision"].tier == "deep"
+    assert spaces[1]["decision"].targets == ("quick-one",)
+    assert isinstance(spaces[2]["app"], api.TandemApp)
+    assert await spaces[3]["ask"]("fix the typo") == "fast"
+
+
+def test_every_public_name_is_on_the_page_of_the_module():
+    page = HOW_TO.parents[1].joinpath("reference", "python.md").read_text()
+
+    assert [name for name in api.__all__ if f"`{name}" not in page] == []
 
 
 @contextlib.asynccontextmanager
