@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,22 @@ def test_the_readme_names_every_override_and_both_commands():
     assert "make test" in readme
     for name in generate.OVERRIDES:
         assert name in readme
+
+
+def test_the_version_is_the_same_wherever_it_is_written():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    wheels = {found for page in PAGES for found in re.findall(r"tandem_router-([^-]+)-py3", page.read_text())}
+    shown = {found for page in PAGES for found in re.findall(r"^Tandem (\d\S*)   http", page.read_text(), re.MULTILINE)}
+
+    assert wheels == shown == {version}
+
+
+def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", headings[1])
 
 
 def test_every_environment_variable_that_is_read_is_documented():

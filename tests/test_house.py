@@ -53,6 +53,7 @@ LEVELS = {
         "screen",
         "connect",
     ),
+    "api": ("contract", "config", "telemetry", "edge", "wiring"),
 }
 
 

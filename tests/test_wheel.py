@@ -160,6 +160,23 @@ def test_the_wheels_other_commands_work_outside_a_checkout_and_name_no_file_that
     assert "hots: no such setting\n  hint: did you mean host? known here: server, " in tandem("check", code=2)
 
 
+def test_a_program_that_uses_the_wheel_gets_the_types_of_the_public_module(alone, tmp_path):
+    (tmp_path / "use.py").write_text(
+        "from router.api import Decision, TandemApp, Tier, build_app, decide\n"
+        'decision: Decision = decide([{"role": "user", "content": "hi"}], tools=[], config={"preference": "speed"})\n'
+        "tier: Tier = decision.tier\n"
+        'app: TandemApp = build_app("config.yaml")\n'
+        'decide("hi")\n'
+        "build_app(7)\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(alone.with_name("python")), "use.py"]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    problems = [line.split(" error: ")[0] for line in done.stdout.splitlines() if " error: " in line]
+    assert problems == ["use.py:5:", "use.py:6:"], done.stdout + done.stderr
+
+
 def test_the_command_works_in_a_project_with_folders_of_the_same_names(alone, tmp_path):
     for name in ("router", "adapters", "policies"):
         (tmp_path / name).mkdir()

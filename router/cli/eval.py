@@ -14,7 +14,7 @@ import orjson
 
 from router.cli import eval_complaints
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
-from router.cli.common import add_config_argument, load_or_report, print_json, say
+from router.cli.common import add_config_argument, load_or_report, number_between, print_json, say
 from router.cli.progress import Progress
 from router.cli.rescue import evaluate as evaluate_rescue
 from router.cli.tables import style_here, write_table
@@ -85,6 +85,7 @@ EXAMPLES = (
     "eval turns.jsonl",
     "eval turns.jsonl --all",
     "eval turns.jsonl --url http://127.0.0.1:4000",
+    "eval turns.jsonl --min-auroc 0.9",
     "eval --rescue calls.jsonl",
 )
 
@@ -105,6 +106,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rescue", action="store_true", help="measure how well turns that go wrong are noticed; DATA holds their calls"
     )
+    parser.add_argument(
+        "--min-auroc",
+        type=number_between(0, 1),
+        metavar="AUROC",
+        help="for CI: end with status 1 if the AUROC of a set is below this",
+    )
     parser.add_argument("--all", action="store_true", help="print every figure, not only the main ones")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     add_assumption_arguments(parser)
@@ -112,6 +119,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge every clear item and print the figures."""
+    if arguments.min_auroc is not None and (arguments.rescue or arguments.complaints):
+        say("--min-auroc cannot be combined with --rescue or --complaints: it is about where turns go")
+        return 2
     if arguments.rescue:
         return evaluate_rescue(arguments.data, as_json=arguments.json)
     if arguments.url and arguments.preference:
@@ -147,7 +157,18 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     preferences = {name: judge_here(_preferring(loaded, name), items) for name in Preference} if arguments.preference else {}
     _tell(arguments, verdicts, preferences, _pace(loaded, read_assumptions(arguments)))
-    return 0
+    return 0 if arguments.min_auroc is None else _check_auroc(verdicts.judged, arguments.min_auroc)
+
+
+def _check_auroc(judged: list[Judged], least: float) -> int:
+    """0 if every set with both quick and long items reaches this AUROC, else 1, with a sentence for each that does not."""
+    measured = {name: found for name, entries in split_by_set(judged).items() if (found := measure(entries).auroc) is not None}
+    missed = {name: found for name, found in measured.items() if found < least}
+    for name, found in missed.items():
+        say(f"{name}: the AUROC is {found:.4f}, below the {least:g} of --min-auroc")
+    if not measured:
+        say("no AUROC could be measured for --min-auroc: a set needs both quick and long items")
+    return 0 if measured and not missed else 1
 
 
 def judge_here(loaded: LoadedConfig, items: list[Item]) -> list[Judged]:

@@ -76,7 +76,7 @@ class ConfigError(Exception):
     """The config cannot be used. Holds every fault that was found."""
 
     def __init__(self, source: str, faults: list[Fault], content: Mapping[str, object] | None = None) -> None:
-        super().__init__(f"{source}: {len(faults)} problem{'s' if len(faults) != 1 else ''}")
+        super().__init__("\n".join([f"{source}: {len(faults)} problem{'s' if len(faults) != 1 else ''}", *map(str, faults)]))
         self.source = source
         self.faults = faults
         self.content = content or {}

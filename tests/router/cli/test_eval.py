@@ -91,6 +91,45 @@ def test_each_set_has_its_own_row_and_real_prompts_come_first(data, capsys):
     assert list(sets) == ["real prompts: later turns", "agent_session_x", "asks: first asks with tools", "all"]
 
 
+def test_a_set_below_the_least_auroc_is_named_and_the_status_is_1(data, capsys):
+    lines = [json.loads(line) for line in data.read_text().splitlines()]
+    swapped = [
+        {**line, "source": "agent_session_y", "label": {"quick": "long", "long": "quick"}[line["label"]]} for line in lines
+    ]
+    data.with_name("swapped.jsonl").write_text("\n".join(map(json.dumps, swapped)))
+
+    assert main(["eval", str(data), "--min-auroc", "0.9"]) == 0
+    assert "min-auroc" not in capsys.readouterr().err
+    assert main(["eval", str(data), "swapped.jsonl", "--min-auroc", "0.9", "--json"]) == 1
+
+    told = capsys.readouterr()
+    assert json.loads(told.out)["sets"]["agent_session_y"]["auroc"] == 0.0
+    assert "agent_session_y: the AUROC is 0.0000, below the 0.9 of --min-auroc" in told.err
+    assert "agent_session_x:" not in told.err
+
+
+def test_a_least_auroc_is_missed_where_none_can_be_measured(data, capsys):
+    data.write_text(data.read_text().splitlines()[0])
+
+    assert main(["eval", str(data), "--min-auroc", "0.5"]) == 1
+
+    assert "a set needs both quick and long items" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("other", ["--rescue", "--complaints"])
+def test_a_least_auroc_is_refused_where_something_else_is_measured(data, capsys, other):
+    assert main(["eval", str(data), "--min-auroc", "0.9", other]) == 2
+    assert "--min-auroc cannot be combined" in capsys.readouterr().err
+
+
+def test_a_least_auroc_is_a_number_from_0_to_1(data, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", str(data), "--min-auroc", "90"])
+
+    assert ended.value.code == 2
+    assert '"90" is not a number from 0 to 1' in capsys.readouterr().err
+
+
 def test_asks_that_could_be_either_are_not_judged(tmp_path, capsys):
     path = tmp_path / "asks.jsonl"
     path.write_text('{"text": "look at it", "label": "unclear"}\n{"text": "rename it", "label": "quick"}')

@@ -9,7 +9,7 @@ from router.screen.head import Facts, write_head
 from router.screen.text import Style, width_of
 
 REAL = Facts(
-    version="0.1.0",
+    version="0.3.0",
     url="http://127.0.0.1:4000",
     targets=((Tier.FAST, "cerebras gpt-oss-120b"), (Tier.DEEP, "anthropic claude-opus-5-5")),
     preference="balanced",
@@ -22,7 +22,7 @@ REAL = Facts(
 
 def test_at_140_columns_the_head_is_three_lines():
     assert write_head(REAL, 140, Style()) == [
-        "Tandem 0.1.0   http://127.0.0.1:4000/v1   Claude Code: http://127.0.0.1:4000",
+        "Tandem 0.3.0   http://127.0.0.1:4000/v1   Claude Code: http://127.0.0.1:4000",
         "fast  cerebras gpt-oss-120b   deep  anthropic claude-opus-5-5   balanced   ledger tandem.db",
         "Connect a client: tandem connect codex | claude-code | opencode   Ctrl-C stops",
         "",

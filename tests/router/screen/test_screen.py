@@ -19,7 +19,7 @@ from tests.tools.terminal import Emulator
 from tests.tools.values import ask, make_target
 from tests.tools.waiting import until
 
-FACTS = Facts("0.1.0", "http://127.0.0.1:4000", ((Tier.FAST, "spark"),), "balanced", "off", "tandem", "tandem init", False)
+FACTS = Facts("0.3.0", "http://127.0.0.1:4000", ((Tier.FAST, "spark"),), "balanced", "off", "tandem", "tandem init", False)
 
 
 class Paper:
@@ -67,7 +67,7 @@ async def test_a_call_is_shown_while_it_runs_and_when_it_is_over(paper):
     end(exchange)
     await until(lambda: any("1.5s" in line for line in paper.lines()))
 
-    assert paper.lines()[0].startswith("Tandem 0.1.0")
+    assert paper.lines()[0].startswith("Tandem 0.3.0")
     assert "0.4s   1.5s" in paper.lines()[-1]
     assert not any("running" in line for line in paper.lines())
 
