@@ -127,3 +127,21 @@ def test_every_environment_variable_that_is_read_is_documented():
 
     assert {"TANDEM_CONFIG", "NO_PROXY", "XDG_STATE_HOME", "CODEX_HOME"} <= names
     assert {name for name in names if f"`{name}`" not in told} == set()
+
+
+VALUES = re.compile(r'…|"|NAME|/chat/completions|config\.ya?ml|tandem\.db|\bfast\b|\(\d+\)|\d rows')
+"""What varies in a message that a page quotes: a name, a file, a number."""
+
+
+def test_every_message_that_troubleshooting_quotes_is_in_the_code():
+    files = [ROOT / "Makefile", *(ROOT / "router").rglob("*.py"), *(ROOT / "adapters").rglob("*.py")]
+    code = re.sub(r'"\s*\n\s*f?"', "", "\n".join(path.read_text() for path in files))  # a text in several lines is one
+    page = (ROOT / "docs" / "how-to" / "troubleshoot.md").read_text()
+    symptoms = re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
+
+    quoted = [
+        piece.strip() for symptom in symptoms for text in re.findall(r"`([^`]+)`", symptom) for piece in VALUES.split(text)
+    ]
+
+    assert len(quoted) > 40
+    assert [piece for piece in quoted if len(piece) > 3 and piece not in code] == []

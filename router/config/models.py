@@ -74,7 +74,7 @@ class ServerSettings(Settings):
     """Where the router listens."""
 
     host: str = "127.0.0.1"
-    """The address to bind. Only loopback is allowed while no keys are configured."""
+    """The address to bind. Only loopback is allowed: no key keeps callers out."""
     port: int = Field(default=4000, ge=0, le=65_535)
     """The port to bind; 0 picks a free one."""
 
@@ -314,7 +314,7 @@ class LedgerSettings(Settings):
     path: str | None = "tandem.db"
     """The SQLite file, relative to the config file. Empty or null: no record is kept."""
     keep_text: bool = False
-    """Whether prompts and answers are kept. Off: no text is ever on disk, but see `keep_places`."""
+    """Whether prompts and answers are kept. Off: the ledger holds no text, but see `keep_places`."""
     keep_places: bool = True
     """Whether hashes of words are kept: of the newest 100 turns for a day, and of turns marked with `tandem wrong`. Marks teach
     from them. Whoever has the file and a word list can find out the words. Off: marks teach nothing."""
