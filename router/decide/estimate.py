@@ -118,8 +118,8 @@ _weights: Callable[[Preference, FailureRates], RedoWeights] = lru_cache(maxsize=
 def price_redo(fast: Projection, deep: Projection, rates: FailureRates, preference: Preference) -> Redo:
     """What a wrong first answer of fast costs: what fast saves in several right ones, and at least the turn on deep.
 
-    It is in proportion to the work. Waits and warm caches are not in it: they count once, and not again for a redo. Deep's money
-    counts at least once where the turn is long; that of a quick turn must not take it from fast.
+    It is in proportion to the work. Waits and warm caches are not in it: they count once, and not again for a redo. Deep's
+    money counts at least once where the turn is long; that of a quick turn must not take it from fast.
     """
     time, money = _weights(preference, rates)
     deep_seconds, slope = deep[8], deep[3]
