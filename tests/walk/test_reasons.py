@@ -132,7 +132,7 @@ FALSE = [
     Shown("hi", "fast", "nothing to do in this message"),
     Shown("why is it so", "fast", "looks like a quick edit: add", meant="question"),
     Shown("what is this?", "fast", "looks like a quick edit: text"),
-    Shown("the ci is red", "deep", "you said the last turn went wrong", meant="news", last_tiers=AFTER_FAST),
+    Shown("nice, works now", "deep", "you said the last turn went wrong", meant="remark", last_tiers=AFTER_FAST),
     Shown("still red", "deep", "you said the last turn went wrong", meant="correction", last_tiers=AFTER_DEEP),
     Shown("still red", "deep", "you said the last turn went wrong", meant="correction"),
     Shown("fix it", "deep", "unclear; the same ask again, after fast served it", was_last_served=False),
