@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.rescue import FROM_CALL, SHIPPED
-from router.contract.signals import SessionPosition, Signals, Trajectory
+from router.contract.signals import SessionPosition, Signals, Trajectory, Turn
 from router.contract.target import Speed, TargetStatus
 from router.contract.words import Tier, TurnKind
 
@@ -82,8 +82,7 @@ class BoundaryPolicy:
         trajectory = turn.trajectory
         if position.tier is Tier.DEEP and trajectory.is_green:
             return (Lean(self._config.green_log_odds, "the tests have just passed"),)
-        where = f"goes on after {turn.goes_on_after} with" if turn.goes_on_after else f"call {trajectory.calls} of"
-        stays = f"{where} a turn on {position.tier}"
+        stays = f"{_say_where(turn)} a turn on {position.tier}"
         return (_stay(position.tier, f"{stays}; moving it up would take longer" if is_grown else stays),)
 
     def _is_sooner_done_on_deep(self, signals: Signals) -> bool:
@@ -152,6 +151,12 @@ def _soonest(signals: Signals, tier: Tier) -> TargetStatus | None:
 
 def _cold_tokens(signals: Signals, status: TargetStatus) -> int:
     return max(0, signals.prompt.tokens - signals.turn.position.warm.get(status.target.name, 0))
+
+
+def _say_where(turn: Turn) -> str:
+    if turn.goes_on_after:
+        return f"goes on after {turn.goes_on_after} with"
+    return f"call {turn.trajectory.calls} of" if turn.trajectory.calls else "goes on with"
 
 
 def _say_move(signals: Signals) -> str:

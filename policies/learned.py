@@ -136,9 +136,12 @@ class LearnedPolicy:
         turn, position = signals.turn, signals.turn.position
         if is_later and read.is_complaint:
             if position.is_running and position.ask is not None:
-                return _lean(max(read.size, position.ask), read.because, goes_on=position.ask)
+                because = "goes on with a long task" if position.ask > max(read.size, _QUICK_BELOW) else read.because
+                return _lean(max(read.size, position.ask), because, goes_on=position.ask)
             if _follows_fast(turn):
                 return _lean(max(read.size, _COMPLAINT), SAID_WRONG)
+            if position.tier is Tier.DEEP:
+                return _lean(max(read.size, _COMPLAINT), "not done yet; deep served the last turn")
         if is_later and (read.is_vague or turn.kind is TurnKind.FOLLOW_UP):
             before, is_planned = self._find_ask(signals)
             if before is not None and (features.has_task or is_planned):

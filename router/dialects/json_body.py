@@ -17,8 +17,10 @@ _LOOK_BACK_BYTES = 100_000
 
 _LARGE_BYTES = 16_384
 """A smaller body is searched for a second `model` when it is sent on, which costs nothing there."""
-_COUNTED_BYTES, _MOST_VALUES = 1 << 21, 1_200_000
-"""A body of more bytes is refused if it has more commas and brackets than this."""
+_COUNTED_BYTES, _MOST_VALUES = 1 << 21, 800_000
+"""A body of more bytes is refused if it has more commas, colons and brackets than this."""
+_MOST_FIELDS = 1_000
+"""At the top level. Each is looked at on its own, several times."""
 _CONVERSATIONS = ("messages", "input", "prompt")
 _FIELDS = (
     *_CONVERSATIONS,
@@ -36,8 +38,7 @@ def parse_request(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
     answer another request than the one that was judged here.
     """
     if len(raw) > _LARGE_BYTES:
-        if len(raw) > _COUNTED_BYTES:
-            _refuse_crowded(raw)
+        refuse_crowded(raw)
         return parse_grown(raw, dialect) or _parse_large(raw, dialect)
     body = parse_body(raw)
     # Not `in`, here and elsewhere: that tries the bytes as a number first, and throws away the error that this gives.
@@ -46,19 +47,21 @@ def parse_request(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
     return body, False
 
 
-def _refuse_crowded(raw: bytes) -> None:
+def refuse_crowded(raw: bytes) -> None:
     """Refuse what would hold up everyone while it is parsed, also in a thread: 20 MB of `[]` take half a second in one piece.
 
-    Brackets and commas in texts count as well. A text that has as many is longer than any model can read.
+    Brackets, colons and commas in texts count as well. A text that has as many is longer than any model can read.
     """
-    if len(raw) - len(raw.translate(None, b",{[")) > _MOST_VALUES:
-        raise BadRequest(f"the JSON has too many values: more than {_MOST_VALUES:,} commas and opening brackets")
+    if len(raw) > _COUNTED_BYTES and len(raw) - len(raw.translate(None, b",:{[")) > _MOST_VALUES:
+        raise BadRequest(f"the JSON has too many values: more than {_MOST_VALUES:,} commas, colons and opening brackets")
 
 
 def _parse_large(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
     body, is_apart = parse_apart(raw), True
     if body is None:
         body, is_apart = parse_body(raw), False
+    if len(body) > _MOST_FIELDS:
+        raise BadRequest(f"the body has too many fields: {len(body):,}, and at most {_MOST_FIELDS:,} are read")
     name = next(filter(body.__contains__, _CONVERSATIONS), None)
     found = find_conversation(raw, body, name) if name is not None else None
     # To take half a megabyte apart takes half as long as to parse it. Where the conversation was taken apart, the rest is left.

@@ -14,7 +14,7 @@ from router.contract.exchange import Arrival
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation
 from router.dialects.headers import id_headers
-from router.dialects.json_body import parse_body
+from router.dialects.json_body import parse_body, refuse_crowded
 from router.dialects.requests import guess_dialect
 from router.dispatch.live.picture import draw
 from router.edge.admission import Plan, Road, report_fault
@@ -24,6 +24,7 @@ from router.edge.http.asgi import App, Receive, Scope, Send, collect_body
 from router.edge.refuse import refusal_response
 from router.edge.responses import add_responses
 from router.edge.routes import EXPLAIN, dialect_of_path
+from router.telemetry.tasks import HEAVY_BYTES, run_beside
 
 _WELCOME = b'Tandem is running. POST to /v1/chat/completions, /v1/responses or /v1/messages with model "auto".\n'
 _BROWSERS = ("/favicon", "/apple-touch-icon", "/.well-known/", "/robots.txt")
@@ -125,7 +126,9 @@ def _add_explanations(app: FastAPI, road: Road) -> None:
     async def explain(request: Request) -> Response:
         headers = {name.lower(): value for name, value in request.headers.items()}
         raw = await collect_body(request.stream().__aiter__(), road.plan.limits)
-        dialect = _asked_dialect(request.query_params.get("dialect"), headers, parse_body(raw))
+        refuse_crowded(raw)
+        body = await run_beside(parse_body, raw) if len(raw) > HEAVY_BYTES else parse_body(raw)
+        dialect = _asked_dialect(request.query_params.get("dialect"), headers, body)
         request_id, caller = request.state.request_id, request.state.caller
         arrival = Arrival(request_id, dialect, Operation.CREATE, headers, raw, caller)
         return _json(await road.explain(arrival))

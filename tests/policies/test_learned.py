@@ -179,6 +179,11 @@ def test_a_complaint_is_told_only_after_a_turn_of_fasts(text):
         assert "gone wrong" not in judge(text, history, **position).because
 
 
+@pytest.mark.parametrize("text", ["still failing", "still red", "不对，还是报错", "no, it still fails with the same message"])
+def test_a_complaint_after_a_turn_of_deeps_does_not_fall_to_fast(text):
+    assert judge(text, AFTER_LONG, tier=Tier.DEEP, ask=1.0).log_odds > THRESHOLD
+
+
 @pytest.mark.parametrize(
     "text", ["now make the button green", "commit this", "thanks, works", "add a test that fails on bad input"]
 )

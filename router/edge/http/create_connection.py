@@ -19,6 +19,7 @@ from router.edge.http.sink import CallerSink
 from router.edge.refuse import refusal_bytes
 from router.edge.routes import new_request_id
 from router.edge.websocket.connection import SocketConnection
+from router.telemetry.memory import give_back_later
 from router.telemetry.together import Outbox
 
 _MAX_PIPELINED_BYTES = 65_536
@@ -86,6 +87,8 @@ class CreateConnection(asyncio.Protocol):
             self._release_slot()
         elif self._sink is not None and not self._sink.is_over:
             self._exchange.cancel(CancelReason.CALLER_LEFT)
+        if self.is_paused:
+            give_back_later(self._loop)  # what such callers left unread is much, and free now
 
     def eof_received(self) -> bool:
         # A caller that hangs up cannot be told from one that only stops sending, and cancelling is done by hanging up.

@@ -12,6 +12,7 @@ from router.contract.errors import BadRequest, InvalidStreamId, TandemError, Too
 from router.contract.relay import Headers
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_object, as_text
+from router.dialects.json_body import refuse_crowded
 from router.dialects.refusals import failure_words, refusal_headers
 
 BUSY = "x-tandem-busy"
@@ -80,6 +81,7 @@ def _messages(words: Json) -> list[Json]:
 
 def read_message(raw: bytes) -> Create | Steer:
     """What one message asks for. Raises `BadRequest`."""
+    refuse_crowded(raw)
     try:
         members = _MEMBERS.decode(raw)
     except msgspec.ValidationError as error:

@@ -148,6 +148,20 @@ def test_a_body_of_millions_of_values_is_refused_before_it_is_parsed(value, monk
         parse_request(crowded.encode(), Dialect.CHAT)
 
 
+def test_names_count_as_values_in_a_crowded_body():
+    names = ",".join(f'"{n}":1' for n in range(450_000))
+
+    with pytest.raises(BadRequest, match="too many values"):
+        parse_request(f'{{"model":"a","messages":[],"metadata":{{{names}}}}}'.encode(), Dialect.CHAT)
+
+
+def test_a_body_of_thousands_of_fields_is_refused():
+    names = ",".join(f'"field-{n}":1' for n in range(2_000))
+
+    with pytest.raises(BadRequest, match="too many fields: 2,002"):
+        parse_request(f'{{"model":"a","messages":[],{names}}}'.encode(), Dialect.CHAT)
+
+
 def test_a_large_body_of_few_values_is_parsed():
     raw = json.dumps({"model": "a", "messages": [{"role": "user", "content": "x" * (4 << 20)}]}).encode()
 

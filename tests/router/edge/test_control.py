@@ -94,6 +94,14 @@ async def test_explain_refuses_what_it_cannot_read(road, port, query, body):
     assert road.explained == []
 
 
+async def test_explain_refuses_a_body_of_too_many_values_before_it_is_parsed(road, port):
+    road.use(max_body_bytes=8 << 20)
+    crowded = b'{"model":"auto","messages":[%s]}' % b",".join([b"[]"] * 1_000_000)
+
+    assert b"too many values" in (await call(port, "/tandem/explain", crowded)).body
+    assert road.explained == []
+
+
 async def test_explain_takes_no_more_than_the_plan_that_counts_now_allows(road, port):
     road.use(max_body_bytes=2_048)
     chunks = b"".join(b"400\r\n" + b" " * 1024 + b"\r\n" for _ in range(4)) + b"0\r\n\r\n"

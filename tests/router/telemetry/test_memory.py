@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import weakref
 
 from router.telemetry import memory
 from router.telemetry.memory import give_back, give_back_later
@@ -24,5 +25,15 @@ async def test_however_many_ask_it_is_done_once_and_in_a_thread(monkeypatch):
     assert threading.current_thread().name not in done
 
 
-def test_it_can_be_done_at_any_time():
+class Held:
+    """Something that holds itself, as a connection and its transport hold each other."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_holds_itself_is_given_back_too():
+    held = weakref.ref(Held())
     give_back()
+
+    assert held() is None

@@ -28,6 +28,14 @@ def test_a_create_is_the_body_that_would_be_posted():
     assert json.loads(create.raw) == {"model": "auto", "input": "hi", "temperature": 0.5, "stream": True}
 
 
+@pytest.mark.parametrize("kind", ["response.create", "response.steer"])
+def test_a_message_of_too_many_values_is_refused_unread(kind):
+    crowded = b'{"type":"%s","input":[%s]}' % (kind.encode(), b",".join([b'{"role":"user","content":"a"}'] * 200_000))
+
+    with pytest.raises(BadRequest, match="too many values"):
+        read_message(crowded)
+
+
 def test_digits_of_a_create_stay_what_they_were():
     raw = b'{"type":"response.create","input":"hi","metadata":{"n":123456789012345678901234567890}}'
 
