@@ -141,7 +141,7 @@ class LearnedPolicy:
             if _follows_fast(turn):
                 return _lean(max(read.size, _COMPLAINT), SAID_WRONG)
             if position.tier is Tier.DEEP:
-                return _lean(max(read.size, _COMPLAINT), "not done yet; deep served the last turn")
+                return _lean(max(read.size, _ON_DEEP), "goes on with what deep did last")
         if is_later and (read.is_vague or turn.kind is TurnKind.FOLLOW_UP):
             before, is_planned = self._find_ask(signals)
             if before is not None and (features.has_task or is_planned):

@@ -96,7 +96,7 @@ _PHRASES = {
     "write": "write writes schreib* écri* escrib* escrev* scriv* напиш* napisz* napiš* yaz schrijf* skriv* 写一个 编写 書いて 작성",
     "design": "design designs entwurf entwirf konzept* concevo* conçois diseñ* progettare progett* проектир* zaprojekt* navrhni tasarla* ontwerp* 设计 設計 설계",
     "architecture": "architectur* architektur* arquitect* arquitet* архитект* mimari* 架构 アーキテクチャ 아키텍처",
-    "plan": "plan plans roadmap planung planif* plano piano план* 计划 规划 計画 계획",
+    "plan": "plan plans roadmap outline how_would how_should approach_to planung planif* plano piano план* 计划 规划 計画 계획",
     "phases": "phase phases phasen étape* fase fases этап* etap* aşama* 阶段 フェーズ 단계",
     "step by step": "step_by schritt_für pas_à paso_a passo_a passo_per шаг_за krok_po adım_adım stap_voor 一步一步 分步 段階的",
     "strategy": "strateg* stratég* estrateg* стратег* 策略 方案 戦略 전략",
