@@ -141,25 +141,16 @@ def _may_claim(lower: str) -> bool:
     """Whether a closer look is worth its time."""
     if "x-tandem" in lower or ("rout" in lower and _ROUTED.search(lower)):
         return True
-    if _sets(lower, ":") or _sets(lower, "="):
+    if _has_before(lower, ":", _SET) or _has_before(lower, "=", _SET):
         return True
-    return any(place in lower and _is_sized(lower, place) for place in _PLACES)
+    return any(place in lower and _has_before(lower, place, _SIZED) for place in _PLACES)
 
 
-def _sets(lower: str, sign: str) -> bool:
-    at = lower.find(sign)
+def _has_before(lower: str, mark: str, before: tuple[str, ...]) -> bool:
+    """Whether one of these is right before a mark: "deep" before "tier", "route" before "="."""
+    at = lower.find(mark)
     while at >= 0:
-        if lower.endswith(_SET, 0, at):
+        if lower.endswith(before, 0, at):
             return True
-        at = lower.find(sign, at + 1)
-    return False
-
-
-def _is_sized(lower: str, place: str) -> bool:
-    """Whether a size stands before a place: "deep tier", "smartest model"."""
-    at = lower.find(place)
-    while at >= 0:
-        if lower.endswith(_SIZED, 0, at):
-            return True
-        at = lower.find(place, at + 1)
+        at = lower.find(mark, at + 1)
     return False
