@@ -47,7 +47,9 @@ _EDITS = frozenset(
     font constant variable flag timeout limit field column link format sort remove add change replace move undo fix""".split()
 )
 _NO_EDITS = ((_QUESTIONS, "quick question"), (_CHECKS, "small check"), (_COMMANDS, "quick command"), (_TEXTS, "short text"))
-_PLANS = frozenset(("plan", "design", "architecture", "strategy", "proposal", "phases", "investigate", "audit", "review"))
+_PLANS = frozenset("plan design architecture strategy proposal phases".split())
+_LEAST_PLAN = -3.0
+"""Below this, a question about a plan is a question: "what's the plan?"."""
 
 
 class LearnedConfig(PolicyConfig):
@@ -170,7 +172,7 @@ class LearnedPolicy:
         size = weights.read_size(features, is_later=is_later)
         is_vague = is_later and features.is_short and weights.vague.read(features) > _IS_VAGUE
         is_complaint = is_later and weights.wrong.read(features) > weights.wrong_above
-        is_plan = any(phrase in _PLANS for phrase, _ in features.concepts)
+        is_plan = size > _LEAST_PLAN and any(phrase in _PLANS for phrase, _ in features.concepts)
         because = self._say(size, features, is_later=is_later)
         taught = self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0
         plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan)

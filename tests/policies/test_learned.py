@@ -156,6 +156,14 @@ def test_an_approved_plan_is_a_long_task(text):
     assert judge(text, plan, tier=Tier.FAST, ask=0.8, is_planned=True).log_odds > THRESHOLD
 
 
+@pytest.mark.parametrize("text", ["what's the plan?", "review this function", "which phase are we in?"])
+def test_what_follows_a_question_about_a_plan_or_a_small_look_stays_small(text):
+    history = SessionHistory(1, (FinishedTurn(text, 1, 0),))
+
+    assert not judge(text).wants_plan
+    assert judge("ok, do it", history).log_odds < THRESHOLD
+
+
 def test_an_ask_for_a_plan_says_what_its_approval_takes():
     planned = judge("plan the migration from flask to fastapi, no code yet")
 
