@@ -25,7 +25,7 @@ def with_picture(url: str) -> dict:
 
 
 ODD = {
-    "a million keys (B5)": chat(metadata={str(number): 1 for number in range(1_000_000)}),
+    "380,000 keys (B5)": chat(metadata={str(number): 1 for number in range(380_000)}),
     "unknown fields (B10)": chat(next_years_feature={"deeply": [{"nested": 1e5}]}),
     "five thousand tools (B13)": chat(tools=[tool(f"tool_{number}", {"type": "object"}) for number in range(5_000)]),
     "a schema of two megabytes (B13)": chat(tools=[tool("large", {"type": "object", "description": "x" * (2 << 20)})]),
@@ -35,6 +35,16 @@ ODD = {
     "a NUL in a text (B8)": chat("a\0b"),
     "scripts, joined emoji and marks (T4)": chat("שלום \u200f مرحبا 👩‍👩‍👧‍👦 e\u0301 𝒳 \u202e kana ｶﾅ"),
 }
+
+
+async def test_a_million_keys_are_refused_before_they_are_parsed(start, upstream):
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat(metadata={str(number): 1 for number in range(1_000_000)}))
+
+    assert (reply.status, reply.json["error"]["code"]) == (400, "invalid_request")
+    assert "too many values" in reply.json["error"]["message"]
+    assert not upstream.seen
 
 
 @pytest.mark.parametrize("case", ODD)
