@@ -29,6 +29,8 @@ from router.contract.target import Target
 from router.dialects.hosts import says_too_long
 from router.dispatch.budget import Allowance, Standing
 
+_NO_TIME_SECONDS = 0.01
+"""What is left of a deadline whose timer fired a moment early: nobody answers in that time."""
 _MAX_TARGETS_OF_TIER = 2
 _MAX_SPILL_TARGETS = 1
 _DEFAULT_WAIT_SECONDS = 1.0
@@ -106,7 +108,7 @@ def next_step(
     """What to do now. A decision always names a target, so the first step is always a try."""
     if not tried:
         return Try(candidates[0].name)
-    if deadline.left(now) <= 0:
+    if deadline.left(now) <= _NO_TIME_SECONDS:
         return GiveUp(final_error(tried))
     rest = _other_targets(candidates, tried)
     found = _same_again(tried[-1]) or _move(rest, tried, allowance) or (None if rest else _once_more(tried, allowance))

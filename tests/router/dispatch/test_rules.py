@@ -150,6 +150,7 @@ def test_after_the_deadline_nobody_else_is_called():
     past = tried(SPARK, UpstreamUnreachable("spark", "x"))
 
     assert step(past, now=99.9) == Try("flash")
+    assert step(past, now=99.995) == GiveUp(past.error), "a timer that fires a moment early is the deadline's"
     assert step(past, now=100.0) == GiveUp(past.error)
 
 
