@@ -27,7 +27,7 @@ class PlainLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # the library has no types for it
             raise yaml.MarkedYAMLError(problem=_ANCHORS, problem_mark=mark)
         return super().compose_node(parent, index)
 

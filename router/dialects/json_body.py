@@ -131,3 +131,14 @@ def locate(raw: bytes, offset: int) -> str:
             key = text[1:-1].decode("utf-8", "replace")[:60]
     parts = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path if step != ""]
     return "".join(parts).lstrip(".")
+
+
+def is_utf8(message: bytes) -> bool:
+    """Whether a message is UTF-8, as the text frame of a socket must be."""
+    if message.isascii():
+        return True
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

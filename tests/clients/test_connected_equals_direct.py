@@ -193,7 +193,7 @@ async def test_the_first_request_is_the_one_without_tandem_but_for_what_is_named
     direct = DIRECT[client]
     upstream.scripts = [answers(direct.dialect)]
     words = {"base": upstream.base_url, "root": upstream.base_url.removesuffix("/v1")}
-    fill: Callable[[str], str] = lambda text: text.format(**words)  # noqa: E731
+    fill: Callable[[str], str] = lambda text: text.format(**words)  # noqa: E731  of this test alone
     (tmp_path / "direct").mkdir()
     (tmp_path / "connected").mkdir()
     (tmp_path / "router").mkdir()

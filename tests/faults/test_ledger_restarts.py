@@ -86,7 +86,7 @@ async def restart_under_load(folder: Path, restarts: int) -> tuple[Counted, list
         for number in range(restarts + 1):
             async with serving(folder, port) as (pid, port):
                 if not callers:
-                    callers = [asyncio.ensure_future(ask_without_end(port, counted)) for _ in range(CALLERS)]  # noqa: TID251
+                    callers = [asyncio.ensure_future(ask_without_end(port, counted)) for _ in range(CALLERS)]  # noqa: TID251  held in the list
                 before = len(counted.requests)
                 await until(lambda before=before: len(counted.requests) > before + 2 * CALLERS)
                 await look_from_elsewhere(folder)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from msgspec import Struct
 
 from router.contract.limits import Limits
+from router.dialects.json_body import is_utf8
 from router.edge.http.deadline import DeadlineTimer
 from router.telemetry.tasks import run_beside, spawn
 
@@ -174,7 +175,7 @@ class Incoming(Generic[_M]):
             return _Broken(_PROTOCOL_ERROR, "decompression failed")
 
     def _prepare(self, message: bytes) -> _M | _Broken:
-        return self._read(message) if _is_text(message) else _Broken(_INVALID_TEXT, "not UTF-8")
+        return self._read(message) if is_utf8(message) else _Broken(_INVALID_TEXT, "not UTF-8")
 
     def _deliver(self, protocol: "ServerProtocol", found: _M | _Broken, size: int) -> None:
         if isinstance(found, _Broken):
@@ -217,13 +218,3 @@ class Incoming(Generic[_M]):
 def _deflate_of(protocol: "ServerProtocol") -> "LateDeflate":
     (deflate,) = protocol.extensions
     return deflate  # type: ignore[return-value]  # the one that `connection` offers
-
-
-def _is_text(message: bytes) -> bool:
-    if message.isascii():
-        return True
-    try:
-        message.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

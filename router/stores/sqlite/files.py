@@ -121,5 +121,5 @@ def count_rows(database: sqlite3.Connection) -> int:
     """The rows of all tables; 0 where they cannot be read."""
     with contextlib.suppress(sqlite3.Error):
         tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'").fetchall()
-        return sum(int(database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]) for (name,) in tables)  # noqa: S608
+        return sum(int(database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]) for (name,) in tables)  # noqa: S608  ours
     return 0

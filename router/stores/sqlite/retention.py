@@ -86,7 +86,7 @@ class Retention:
 
     def _find_newest(self, database: sqlite3.Connection, now: float) -> float:
         """When a file was last written to that remembers no time yet."""
-        newest = database.execute(f"SELECT max(at) FROM {self._table} WHERE typeof(at) = 'real'").fetchone()[0]  # noqa: S608
+        newest = database.execute(f"SELECT max(at) FROM {self._table} WHERE typeof(at) = 'real'").fetchone()[0]  # noqa: S608  ours
         return now if newest is None else min(float(newest), now)
 
     def _note(self, database: sqlite3.Connection, name: str, at: float) -> None:

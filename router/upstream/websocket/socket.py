@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast
 
 from router.contract.relay import Headers, Tls
+from router.dialects.json_body import is_utf8
 from router.upstream.address import Address
 from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
@@ -163,7 +164,7 @@ class UpstreamSocket(asyncio.Protocol):
             return
         text = b"".join(self._fragments)
         self._fragments.clear()
-        if not is_text(text):
+        if not is_utf8(text):
             self._lose()
         elif self._owner is not None:
             self._owner.received(text)
@@ -244,17 +245,6 @@ class UpstreamSocket(asyncio.Protocol):
         transport = self._transport
         if pieces and transport is not None and not transport.is_closing():
             transport.write(b"".join(pieces))
-
-
-def is_text(message: bytes) -> bool:
-    """Whether a message is UTF-8, as a text frame must be."""
-    if message.isascii():
-        return True
-    try:
-        message.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 async def open_socket(
