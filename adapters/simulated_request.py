@@ -113,3 +113,11 @@ def read_stops(body: JsonObject) -> tuple[str, ...]:
     """The texts before which the answer ends."""
     given = body.get("stop_sequences") or body.get("stop")
     return tuple(stop for stop in (given if isinstance(given, list) else [given]) if isinstance(stop, str) and stop)
+
+
+def lacks(body: JsonObject) -> str | None:
+    """What the request asks for that only a model has, in words; None when nothing."""
+    if body.get("n") not in (None, 1):
+        return "n: there is one answer at a time. Send n: 1, or leave it out."
+    wants = body.get("logprobs"), body.get("top_logprobs"), "message.output_text.logprobs" in as_list(body.get("include"))
+    return "logprobs: no model was asked, so there are no probabilities. Leave it out." if any(wants) else None

@@ -34,11 +34,11 @@ def test_no_package_runs_code_at_start_that_nobody_knows():
     assert {path.name for path in folder.glob("*.pth")} <= KNOWN_PTH
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [*LOCKS, "engine"])
 def test_a_lock_names_versions_and_hashes_and_no_address(name):
     text, pins = read_lock(name)
 
-    assert len(pins) > 20
+    assert len(pins) > 5
     assert all(pins.values())
     assert "://" not in text
     assert not re.search(r"^(--|-i |-f |-e )", text, re.MULTILINE)

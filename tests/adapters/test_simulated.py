@@ -281,11 +281,18 @@ async def test_a_stop_ends_the_text_whole_and_streamed(simulated, dialect, body,
         assert [answer["stop_sequence"] for answer in answers] == ["simulated"] * 2
 
 
+def make_simulated(**options: object) -> SimulatedAdapter:
+    return SimulatedAdapter(Endpoint("m"), SimulatedAdapter.Settings.model_validate(options), None)
+
+
+def open_in(adapter: SimulatedAdapter, sink: RecordingSink):
+    view = ask(stream=True)
+    return adapter.open(OutgoingRequest(view, make_target(), Dialect.CHAT, view.raw, 10), sink)
+
+
 def open_simulated(sink: RecordingSink, **options) -> None:
     """A simulated target on its own, asked for a stream."""
-    adapter = SimulatedAdapter(Endpoint("m"), SimulatedAdapter.Settings.model_validate(options), None)
-    view = ask(stream=True)
-    adapter.open(OutgoingRequest(view, make_target(), Dialect.CHAT, view.raw, 10), sink)
+    open_in(make_simulated(**options), sink)
 
 
 @jumping_clock
@@ -352,16 +359,46 @@ async def test_a_queue_is_waited_in_before_the_first_token():
 @jumping_clock
 async def test_a_fault_that_alternates_is_off_and_on_for_as_long_in_turn():
     options = {"faults": [{"kind": "queue", "seconds": 8, "alternate_seconds": 30}]}
-    adapter = SimulatedAdapter(Endpoint("m"), SimulatedAdapter.Settings.model_validate(options), None)
-    view, waited = ask(stream=True), []
+    adapter, waited = make_simulated(**options), []
     for _ in range(5):
         began, sink = seconds_passed(), RecordingSink()
-        adapter.open(OutgoingRequest(view, make_target(), Dialect.CHAT, view.raw, 10), sink)
+        open_in(adapter, sink)
         await sink.first.wait()
         waited.append(seconds_passed() - began > 5)
         await asyncio.sleep(max(0.0, began + 20 - seconds_passed()))
 
     assert waited == [False, False, True, False, False]
+
+
+@jumping_clock
+async def test_one_slot_writes_one_answer_after_the_other_and_whoever_leaves_frees_a_place():
+    adapter = make_simulated(ttft_seconds=1, tokens_per_second=64, answer_tokens=64, slots=1)
+    first, leaves, waits = RecordingSink(), RecordingSink(), RecordingSink()
+    writing = open_in(adapter, first)
+    leaving = open_in(adapter, leaves)
+    open_in(adapter, waits)
+    await first.first.wait()
+
+    leaving.cancel()
+    writing.cancel()
+    began = seconds_passed()
+    await waits.finished(60)
+
+    assert leaves.body == b""
+    assert seconds_passed() - began == pytest.approx(2, abs=0.2)
+
+
+@jumping_clock
+async def test_a_model_that_loads_says_so_until_it_is_ready():
+    adapter = make_simulated(faults=[{"kind": "loading", "seconds": 20}])
+    statuses = []
+    for wait in (0, 10, 15):
+        await asyncio.sleep(wait)
+        open_in(adapter, sink := RecordingSink())
+        await sink.finished(60)
+        statuses.append(sink.status)
+
+    assert statuses == [503, 503, 200]
 
 
 async def test_a_fault_comes_every_nth_time_only(start):

@@ -105,6 +105,13 @@ def test_a_tool_beside_a_schema_is_called_first_and_then_the_schema_is_fitted(ch
     assert json.loads("".join(without.pieces)) == {"n": 1}
 
 
+def test_a_free_form_tool_is_called_unasked_only_where_no_other_kind_is_offered():
+    patch = {"type": "custom", "custom": {"name": "apply_patch"}}
+
+    assert called(answer_to("change the greeting", tools=[patch])) == ["apply_patch"]
+    assert called(answer_to("change the greeting", tools=[patch, tool("delete_all")])) == []
+
+
 def test_a_free_form_tool_gets_a_text_that_matches_its_pattern():
     grammar = {"type": "grammar", "syntax": "regex", "definition": "^[0-9]{3}$"}
     view = make_view(

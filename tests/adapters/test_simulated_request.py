@@ -4,6 +4,7 @@ import pytest
 
 from adapters.simulated_request import (
     OfferedTool,
+    lacks,
     offered_tools,
     read_choice,
     read_limit,
@@ -159,3 +160,21 @@ def test_a_length_is_read_in_every_dialect(body, limit):
 )
 def test_stops_are_read_in_every_dialect(body, stops):
     assert read_stops(body) == stops
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"n": 2}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"top_logprobs": 3}, "logprobs"),
+        ({"include": ["message.output_text.logprobs"]}, "logprobs"),
+    ],
+)
+def test_what_only_a_model_has_is_named(body, named):
+    assert lacks(body).startswith(f"{named}: ")
+
+
+@pytest.mark.parametrize("body", [{}, {"n": 1}, {"logprobs": False}, {"include": ["reasoning.encrypted_content"]}])
+def test_what_a_client_sends_by_default_lacks_nothing(body):
+    assert lacks(body) is None

@@ -28,7 +28,7 @@ PYTHON_PACKAGES = {"aider": ("aider", "aider-chat==0.86.2"), "llm": ("sdk", "llm
 
 
 @contextlib.contextmanager
-def _alone(name: str) -> Iterator[None]:
+def installing_alone(name: str) -> Iterator[None]:
     """One process at a time installs a client: tests that share the work would get into each other's way."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
@@ -40,7 +40,7 @@ def installed(name: str) -> Path:
     """The folder of modules that holds a client."""
     folder = CACHE / name
     modules, package = folder / "node_modules", PACKAGES[name].rpartition("@")[0]
-    with _alone(name):
+    with installing_alone(name):
         if (modules / package / "package.json").exists():
             return modules
         if shutil.which("npm") is None:
@@ -63,7 +63,7 @@ def folder_of_command(name: str) -> Path:
         return installed(name) / ".bin"
     place, package = PYTHON_PACKAGES[name]
     folder = CACHE / f"venv-{place}"
-    with _alone(place):
+    with installing_alone(place):
         if not (folder / "bin" / name).exists():
             subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
             pip = [str(folder / "bin" / "pip"), "install", "--quiet", package]

@@ -77,8 +77,8 @@ class Upstream:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def start(self, port: int | None = None) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port or 0)
 
     async def stop(self) -> None:
         self._server.close()

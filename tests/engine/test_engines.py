@@ -1,0 +1,216 @@
+"""Tandem in front of an engine: llama.cpp's own server (`make test-engine`), and a stand-in that says the same (`make test`)."""
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+
+from tests.tools.engine_twin import EngineTwin
+from tests.tools.http import Reply, call, request_bytes
+from tests.tools.waiting import until
+
+pytestmark = pytest.mark.timeout(180)
+TO_THE_LIMIT = {"temperature": 0, "ignore_eos": True}
+
+
+def config(fast, deep, *, window: int = 8192, fast_more: str = "", deep_more: str = "", fast_dialect: str = "chat") -> str:
+    """One engine for each tier, as `tandem init` would write them but for the speeds: those are to be learned."""
+
+    def target(name: str, of, dialect: str, window: int, more: str) -> str:
+        adapter, url = (
+            ("anthropic_http", of.base_url.removesuffix("/v1")) if dialect == "messages" else ("openai_http", of.base_url)
+        )
+        return (
+            f'{{name: {name}, adapter: {adapter}, dialect: {dialect}, base_url: "{url}", model: {of.model}, '
+            f"window_tokens: {window}, accepts: [text, tools, json_schema], {more}}}"
+        )
+
+    return f"""
+ledger: {{path: test.db}}
+tiers:
+  fast: {{targets: [{target("small", fast, fast_dialect, window, fast_more)}]}}
+  deep: {{targets: [{target("large", deep, "chat", 32768, deep_more)}]}}
+"""
+
+
+def chat(words: str = "Say hello", **more: object) -> dict:
+    return {"model": "fast", "messages": [{"role": "user", "content": words}], "max_tokens": 24, **TO_THE_LIMIT, **more}
+
+
+def events(reply: Reply) -> list[dict]:
+    """The events of a stream, but for the word that ends it."""
+    lines = [line[6:] for line in reply.body.decode().splitlines() if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
+async def targets(tandem) -> dict[str, dict]:
+    """What `/tandem/stats` says of each target."""
+    return (await call(tandem.port, "/tandem/stats")).json["targets"]
+
+
+async def test_a_window_of_4096_serves_what_fits_and_says_how_much_the_rest_is_too_long(engine, start):
+    small = await engine(window=4096)
+    tandem = await start(config(small, small, window=4096))
+
+    served = await call(tandem.port, "/v1/chat/completions", chat())
+    refused = await call(tandem.port, "/v1/chat/completions", chat("word " * 6000))
+
+    assert served.status == 200, served.body
+    assert refused.status == 400
+    assert refused.json["error"]["code"] == "context_length_exceeded"
+
+
+async def test_a_stream_without_usage_teaches_the_engines_own_counts_and_pace(engine, start):
+    small = await engine()
+    tandem = await start(config(small, small))
+
+    streams = [await call(tandem.port, "/v1/chat/completions", chat(stream=True, max_tokens=300)) for _ in range(4)]
+    timings = [events(stream)[-1]["timings"] for stream in streams]
+    rows = await tandem.entries(4)
+
+    assert [chunk for stream in streams for chunk in events(stream) if not chunk["choices"]] == []
+    assert [row["output_tokens"] for row in rows] == [told["predicted_n"] for told in timings]
+    assert [row["input_tokens"] for row in rows] == [told["prompt_n"] + told["cache_n"] for told in timings]
+    paces = sorted(told["predicted_per_second"] for told in timings)
+    learned = (await targets(tandem))["small"]["tokens_per_second"]
+    assert 0.8 * paces[0] <= learned <= 1.2 * paces[-1]
+
+
+async def test_what_was_learned_is_known_after_a_restart(engine, start):
+    small = await engine()
+    first = await start(config(small, small))
+    for _ in range(4):
+        await call(first.port, "/v1/chat/completions", chat(stream=True, max_tokens=300))
+    learned = (await targets(first))["small"]["tokens_per_second"]
+    await first.entries(4)
+
+    second = await start(config(small, small))
+    await until(lambda: True)
+    again = (await targets(second))["small"]["tokens_per_second"]
+
+    assert again == pytest.approx(learned, rel=0.3)
+
+
+async def test_the_engine_stops_when_the_caller_leaves(engine, start):
+    small = await engine()
+    tandem = await start(config(small, small))
+
+    await leave_early(tandem.port, chat(stream=True, max_tokens=4000))
+
+    await until(lambda: small.cancelled() == 1)
+
+
+async def leave_early(port: int, body: dict) -> None:
+    """Hang up after the first piece."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request_bytes("/v1/chat/completions", body))
+    await asyncio.wait_for(reader.readuntil(b"content"), 30)
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def busy(port: int, count: int = 1, **more: object):
+    """Hold slots of the fast engine with long answers."""
+    writers = []
+    for _ in range(count):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request_bytes("/v1/chat/completions", chat(stream=True, max_tokens=4000, **more)))
+        writers.append(writer)
+        if len(writers) == 1:
+            await asyncio.wait_for(reader.readuntil(b'"content":"'), 30)
+    try:
+        yield
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+async def test_a_window_that_the_engine_names_is_kept_for_everyone(engine, start):
+    small, large = await engine(window=2048), await engine(window=32768)
+    tandem = await start(config(small, large, window=32000))
+    long = "word " * 4000
+
+    first = await call(tandem.port, "/v1/chat/completions", chat(long, model="auto", max_tokens=8))
+    before = small.began()
+    second = await call(tandem.port, "/v1/chat/completions", chat("other " + long, model="auto", max_tokens=8))
+
+    assert (first.status, second.status) == (200, 200)
+    assert {first.headers["x-tandem-target"], second.headers["x-tandem-target"]} == {"large"}
+    assert small.began() == before
+    assert (await targets(tandem))["small"]["window_tokens"] == 2048
+    assert len([row for row in await tandem.entries(2) if row["attempts"] == 1]) >= 1
+
+
+async def test_a_quick_ask_does_not_wait_for_the_only_slot_while_the_other_tier_is_idle(engine, start):
+    small, large = await engine(), await engine(window=32768)
+    tandem = await start(config(small, large, fast_more="quota: {in_flight: 1, max_wait_seconds: 2}"))
+
+    async with busy(tandem.port):
+        asked = await call(tandem.port, "/v1/chat/completions", chat("fix the typo: retrun x", model="auto"))
+
+    assert asked.status == 200
+    assert asked.headers["x-tandem-target"] == "large"
+
+
+async def test_a_slot_that_is_taken_is_learned_without_being_configured(engine, start):
+    small, large = await engine(), await engine(window=32768)
+    tandem = await start(config(small, large))
+    for _ in range(2):
+        await call(tandem.port, "/v1/chat/completions", chat(stream=True, max_tokens=200))
+
+    async with busy(tandem.port):
+        loop = asyncio.get_running_loop()
+        asked = [
+            await call(tandem.port, "/v1/chat/completions", chat(f"fix the typo {number}", model="auto", stream=True))
+            for number in range(2)
+        ]
+        began = loop.time()
+        last = await call(tandem.port, "/v1/chat/completions", chat("fix the last typo", model="auto", stream=True))
+        waited = loop.time() - began
+
+    assert [reply.status for reply in (*asked, last)] == [200] * 3
+    assert last.headers["x-tandem-target"] == "large"
+    assert waited < 10
+
+
+async def test_an_engine_that_dies_in_a_stream_is_told_and_back_in_use_once_it_is_ready(engine, start):
+    small, large = await engine(), await engine(window=32768)
+    tandem = await start(config(small, large))
+    reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+    writer.write(request_bytes("/v1/chat/completions", chat(stream=True, max_tokens=4000)))
+    await asyncio.wait_for(reader.readuntil(b"content"), 30)
+
+    await small.kill()
+    rest = await asyncio.wait_for(reader.read(), 30)
+    writer.close()
+    while_gone = await call(tandem.port, "/v1/chat/completions", chat("fix the typo: retrun x", model="auto"))
+    await small.start_loading()
+    loading = await call(tandem.port, "/v1/chat/completions", chat("fix the typo: retrun y", model="auto"))
+
+    assert b'"error"' in rest
+    assert (while_gone.status, while_gone.headers["x-tandem-target"]) == (200, "large")
+    assert loading.status == 200
+    if isinstance(small, EngineTwin):
+        small.is_loading = False
+    reply = loading
+    async with asyncio.timeout(60):
+        while reply.headers["x-tandem-target"] != "small":
+            reply = await call(tandem.port, "/v1/chat/completions", chat("fix the typo: retrun z", model="auto"))
+            await asyncio.sleep(0.2)
+
+
+async def test_an_engine_that_loads_is_named_with_its_own_words(engine, start):
+    small = await engine()
+    tandem = await start(config(small, small))
+    await small.kill()
+    await small.start_loading()
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat())
+    async with asyncio.timeout(20):  # llama.cpp does not listen for the first moment
+        while reply.status == 503 and "Loading model" not in reply.json["error"]["message"]:
+            reply = await call(tandem.port, "/v1/chat/completions", chat())
+
+    assert reply.status == 503
+    assert "Loading model" in reply.json["error"]["message"]
+    assert "overloaded" not in reply.json["error"]["message"]

@@ -1,0 +1,138 @@
+"""What only llama.cpp itself can show: real words and counts in every dialect, and real clients in front of it."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from tests.engine.test_engines import config, events
+from tests.tools.clients import folder_of_command, make_scratch, run_client
+from tests.tools.http import Reply, call
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+QUESTION = "Name the capital of France in one short sentence."
+CALM = {"temperature": 0, "top_k": 1}
+PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
+
+
+@pytest.fixture
+def kind() -> str:
+    return "llama.cpp"
+
+
+def ask(dialect: str, *, streams: bool) -> dict:
+    body = {"model": "fast", "stream": streams, **CALM}
+    if dialect == "responses":
+        return {**body, "input": QUESTION, "max_output_tokens": 24}
+    options = {"stream_options": {"include_usage": True}} if dialect == "chat" and streams else {}
+    return {**body, **options, "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 24}
+
+
+def heard(dialect: str, reply: Reply) -> tuple[str, int, int]:
+    """The words of an answer, whole or streamed, with the prompt's tokens and its own."""
+    assert reply.status == 200, reply.body
+    if reply.headers["content-type"].startswith("text/event-stream"):
+        return _heard_streamed(dialect, events(reply))
+    body = reply.json
+    if dialect == "chat":
+        usage = body["usage"]
+        return body["choices"][0]["message"]["content"], usage["prompt_tokens"], usage["completion_tokens"]
+    usage = body["usage"]
+    parts = body["content"] if dialect == "messages" else body["output"][0]["content"]
+    return parts[0]["text"], _read_tokens(usage), usage["output_tokens"]
+
+
+def _heard_streamed(dialect: str, told: list[dict]) -> tuple[str, int, int]:
+    if dialect == "chat":
+        words = "".join(choice["delta"].get("content") or "" for event in told for choice in event["choices"])
+        usage = told[-1]["usage"]
+        return words, usage["prompt_tokens"], usage["completion_tokens"]
+    if dialect == "responses":
+        words = "".join(event["delta"] for event in told if event["type"] == "response.output_text.delta")
+        usage = told[-1]["response"]["usage"]
+        return words, usage["input_tokens"], usage["output_tokens"]
+    words = "".join(event["delta"]["text"] for event in told if event["type"] == "content_block_delta")
+    usage = {**told[0]["message"]["usage"], **next(event["usage"] for event in told if event["type"] == "message_delta")}
+    return words, _read_tokens(usage), usage["output_tokens"]
+
+
+def _read_tokens(usage: dict) -> int:
+    """The whole prompt: Messages counts what was cached apart."""
+    return usage["input_tokens"] + usage.get("cache_read_input_tokens", 0)
+
+
+@pytest.mark.parametrize("target", PATHS)
+async def test_every_dialect_gives_the_engines_own_words_and_counts(engine, start, target):
+    smol = await engine(is_real=True)
+    tandem = await start(config(smol, smol, fast_dialect=target))
+    itself = heard("chat", await call(smol.port, PATHS["chat"], ask("chat", streams=False)))
+
+    answers = {
+        (dialect, streams): heard(dialect, await call(tandem.port, PATHS[dialect], ask(dialect, streams=streams)))
+        for dialect in PATHS
+        for streams in (False, True)
+    }
+
+    assert "Paris" in itself[0]
+    assert answers == dict.fromkeys(answers, itself)
+    rows = await tandem.entries(6)
+    assert [(row["input_tokens"], row["output_tokens"]) for row in rows] == [itself[1:]] * 6
+
+
+async def test_a_schema_reaches_the_engines_grammar_from_every_dialect(engine, start):
+    smol = await engine(is_real=True)
+    tandem = await start(config(smol, smol))
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    named = {"name": "city", "schema": schema, "strict": True}
+    bodies = {
+        "chat": {"response_format": {"type": "json_schema", "json_schema": named}},
+        "responses": {"text": {"format": {"type": "json_schema", **named}}},
+        "messages": {"output_config": {"format": {"type": "json_schema", "schema": schema}}},
+    }
+
+    said = {}
+    for dialect, more in bodies.items():
+        reply = await call(tandem.port, PATHS[dialect], {**ask(dialect, streams=False), **more})
+        said[dialect] = json.loads(heard(dialect, reply)[0])["city"]
+
+    assert set(said.values()) <= {"Paris", "Rome"}
+
+
+CLIENTS = {
+    "codex": ("codex", ["exec", "--skip-git-repo-check", "Fix the typo in calc.py"]),
+    "claude-code": ("claude", ["-p", "Fix the typo in calc.py"]),
+    "aider": (
+        "aider",
+        ["--no-check-update", "--analytics-disable", "--yes-always", "--no-gitignore", "--message", "Fix it", "calc.py"],
+    ),
+    "opencode": ("opencode", ["run", "Fix the typo in calc.py"]),
+}
+QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "200",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+}
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_client_started_by_connect_is_served_by_the_engine(engine, start, tmp_path, client):
+    command, arguments = CLIENTS[client]
+    folder = folder_of_command(command)
+    tiny = await engine(window=131072, slots=2)
+    tandem = await start(config(tiny, tiny, window=65536))
+    environment = {**QUIET, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": os.getcwd(), "PYTHONDONTWRITEBYTECODE": "1"}
+    connect = [sys.executable, "-m", "router.cli", "connect", "--run", client, "--url", tandem.url, "--", *arguments]
+
+    said = await run_client(connect, make_scratch(tmp_path), environment, seconds=120)
+
+    rows = [row for row in await tandem.entries() if row["target"] is not None]
+    assert {row["outcome"] for row in rows} == {"SERVED"}, said[-2_000:]
+    assert all(row["output_tokens"] > 0 for row in rows)
