@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from router.telemetry import events
+from tests.clients import driver
 from tests.tools.http import call
 from tests.tools.running import Running, one_dialect, running
 
@@ -45,6 +46,13 @@ class Client:
     speaks: str
     tools: str = "functions"
     environment: tuple[tuple[str, str], ...] = ()
+    has_own_driver: bool = False
+    """Whether this project brings the driver."""
+
+    def command(self, shared: Path) -> list[str]:
+        if self.has_own_driver:
+            return [sys.executable, "-m", "tests.clients.driver", self.driver]
+        return [str(shared / "clients" / f"{self.driver}.sh")]
 
     @property
     def must_return_a_result(self) -> bool:
@@ -58,6 +66,9 @@ CLIENTS = {
         f"opencode-{api}": Client("opencode", "opencode", "opencode-ai", api, environment=(("OPENCODE_API", api),))
         for api in PATHS
     },
+    **{f"copilot-{api}": Client("Copilot CLI", f"copilot-{api}", "", api, has_own_driver=True) for api in PATHS},
+    "codex-sdk": Client("Codex SDK", "codex-sdk", "", "responses", has_own_driver=True),
+    "claude-agent-sdk": Client("Claude Agent SDK", "claude-agent-sdk", "", "messages", has_own_driver=True),
     "qwen": Client("qwen-code", "qwen", "@qwen-code/qwen-code", "chat"),
     "continue": Client("Continue CLI", "continue", "@continuedev/cli", "chat"),
     "cline": Client("Cline CLI", "cline", "cline", "chat", tools="XML in text"),
@@ -183,7 +194,7 @@ async def try_client(shared: Path, client: Client, dialect: str, recorder: Recor
     before = len(await tandem.entries(0))
     environment = {**os.environ, **dict(client.environment), "CLIENT_TIMEOUT": str(seconds), "CLIENT_CACHE": str(CACHE)}
     process = await asyncio.create_subprocess_exec(
-        str(shared / "clients" / f"{client.driver}.sh"),
+        *client.command(shared),
         f"{tandem.url}/v1",
         MARKER,
         env=environment,
@@ -225,6 +236,8 @@ async def find_dropped(tandem: Running, before: int, count: int) -> tuple[str, .
 
 def versions(shared: Path, client: Client) -> str:
     """The version that the driver pins."""
+    if client.has_own_driver:
+        return driver.version(client.driver)
     text = (shared / "clients" / f"{client.driver}.sh").read_text()
     pin = re.search(rf"(?<![\w./@-]){re.escape(client.package)}(?:@|==)([\w.]+)", text)
     return pin[1] if pin else "unknown"

@@ -22,6 +22,8 @@ PACKAGES = {
     "continue": "@continuedev/cli@1.5.47",
     "cline": "cline@2.18.0",
     "copilot": "@github/copilot@1.0.102",
+    "codex-sdk": "@openai/codex-sdk@0.163.0",
+    "claude-agent-sdk": "@anthropic-ai/claude-agent-sdk@0.3.325",
 }
 PYTHON_PACKAGES = {"aider": ("aider", "aider-chat==0.86.2"), "llm": ("sdk", "llm==0.36")}
 """By command: the environment that it is in, and what is installed there."""
