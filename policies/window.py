@@ -47,4 +47,7 @@ def _too_small(status: TargetStatus, prompt: int, reserve: int) -> RuleOut:
     name, window = status.target.name, status.target.window_tokens
     room = f" plus {reserve} for the answer" if reserve else ""
     because = f"a prompt of {prompt} tokens{room} is over its window of {window}"
-    return RuleOut(name, because, lasting=True, tokens=(prompt + reserve, window), reserved_tokens=reserve)
+    needed = prompt + reserve
+    # What a target once said of its window may be over, or may have been misread: now and then a request finds out.
+    yields = needed <= status.window_to_try
+    return RuleOut(name, because, lasting=True, tokens=(needed, window), yields=yields, reserved_tokens=reserve)

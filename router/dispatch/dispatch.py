@@ -1,6 +1,7 @@
 """Sending a request to the targets of its decision: `rules` says whom to try, `attempt` tries."""
 
 import asyncio
+import dataclasses
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -113,6 +114,8 @@ class Dispatcher:
         step: Try | GiveUp = first_step(decision)
         while isinstance(step, Try):
             reachable = self._reachable[step.target]
+            if step.target in live.windows:
+                reachable = dataclasses.replace(reachable, target=live.known(reachable.target))
             sent, failed = view, ""
             left_out: tuple[str, ...] = ()
             if tried or view.continued is not None:
@@ -135,7 +138,7 @@ class Dispatcher:
                     exchange.note(StateRefused(reachable.target, left_out))
                 if isinstance(ended, Ending):
                     return ended
-                tried.append(_remember(view, sent, reachable.target, step, ended))
+                tried.append(_remember(view, sent, live.known(reachable.target), step, ended))
             step = await self._next(decision, tried, exchange, live)
         raise step.error
 
@@ -177,7 +180,8 @@ class Dispatcher:
 
     async def _next(self, decision: Decision, tried: Sequence[Tried], exchange: Exchange, live: LiveStatistics) -> Try | GiveUp:
         """The next step, after the wait for what others hear of a target where the rules ask for one."""
-        candidates, deadline = [self._reachable[name].target for name in candidates_of(decision)], exchange.deadline
+        names, deadline = candidates_of(decision), exchange.deadline
+        candidates = [live.known(self._reachable[name].target) for name in names]
         failed = last_failure(tried) or tried[-1]
         while True:
             now = self._clock()

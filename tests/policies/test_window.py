@@ -74,3 +74,14 @@ def test_of_two_fast_targets_the_larger_one_serves_what_the_smaller_cannot_hold(
     decision = decide(quick, ask(), signals)
 
     assert (decision.tier, decision.targets) == (Tier.FAST, ("wide",))
+
+
+def test_a_window_that_a_target_named_long_ago_rules_it_out_only_while_another_can_serve():
+    policy = WindowPolicy(WindowConfig())
+    known = stand(make_target(window_tokens=8_192))
+    doubted = known._replace(window_to_try=32_000)
+
+    told = [policy.judge(ask(max_tokens=20), make_signals(found, tokens=10_000))[0] for found in (known, doubted)]
+    (too_long,) = policy.judge(ask(max_tokens=20), make_signals(doubted, tokens=40_000))
+
+    assert [opinion.yields for opinion in (*told, too_long)] == [False, True, False]

@@ -9,15 +9,17 @@ from router.dispatch.live.statistics import LiveStatistics
 
 def draw(live: LiveStatistics, targets: Mapping[str, Target], now: float) -> JsonObject:
     """Every target by its name. Limits of callers' own keys are counted, and not shown."""
-    return {name: _draw_target(live, status, now) for name, status in live.statuses(targets, now).items()}
+    return {name: _draw_target(live, targets[name], status, now) for name, status in live.statuses(targets, now).items()}
 
 
-def _draw_target(live: LiveStatistics, status: TargetStatus, now: float) -> JsonObject:
+def _draw_target(live: LiveStatistics, configured: Target, status: TargetStatus, now: float) -> JsonObject:
     name, speed = status.target.name, status.speed
     told = live.limits.told
     return {
         "tier": str(status.target.tier),
         "in_flight": status.in_flight,
+        "window_tokens": status.target.window_tokens,
+        "configured_window_tokens": configured.window_tokens,
         "wait_seconds": round(status.wait_seconds, 1),
         "wait_because": status.wait_because or ("a queue" if status.wait_seconds else None),
         "max_wait_seconds": status.target.max_wait_seconds,
