@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from router.contract.decision import ESTIMATE, Decision, Projection, Weighing
 from router.contract.economics import Economics
-from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong
+from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong, UpstreamLoading
 from router.contract.opinions import Insist, Lean, Opinions, Policy, Rank, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount
@@ -246,7 +246,12 @@ def _refusal(
     passing = [reason for reason in reasons if not reason.lasting]
     if passing:
         waits = [reason.wait_seconds for reason in passing if reason.wait_seconds is not None]
-        return TiersBusy(no_target_error(insist, passing), retry_after_seconds=min(waits) if waits else None)
+        wait, words = min(waits) if waits else None, no_target_error(insist, passing)
+        loading = [status for reason in passing if (status := signals.statuses[reason.target]).loading]
+        if len(loading) == len(passing):
+            first = loading[0]
+            return UpstreamLoading(first.target.name, first.loading).reworded(words)
+        return TiersBusy(words, retry_after_seconds=wait)
     if reasons and all(reason.tokens is not None for reason in reasons):
         return TooLong(say_too_long(reasons, insist))
     hint = f". Ask for {way_out} or auto, or send x-tandem-on-misfit: other" if way_out else ""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
-from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamRefused
+from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
 from router.contract.exchange import Exchange, cancel_error
 from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
 from router.contract.relay import Adapter, Headers, Sink
@@ -22,6 +22,7 @@ from router.dispatch.ahead import Ahead, no_rival
 from router.dispatch.attempt import attempt
 from router.dispatch.budget import RetryBudget
 from router.dispatch.live.statistics import LiveStatistics
+from router.dispatch.loading import watch_loading
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, prepare
 from router.dispatch.queues.fair import Who
@@ -139,6 +140,8 @@ class Dispatcher:
                 if isinstance(ended, Ending):
                     return ended
                 tried.append(_remember(view, sent, live.known(reachable.target), step, ended))
+                if isinstance(ended.error, UpstreamLoading):
+                    watch_loading(self._reachable[step.target], live, self._clock)
             step = await self._next(decision, tried, exchange, live)
         raise step.error
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from router.contract.economics import FailureRates
-from router.contract.errors import TandemError, TiersBusy, UpstreamRefused, UpstreamTimeout
+from router.contract.errors import TandemError, TiersBusy, UpstreamLoading, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
 from router.contract.request import RequestView
@@ -105,6 +105,24 @@ class LiveStatistics:
             raise TiersBusy("every target that can serve this asked to be left alone", retry_after_seconds=seconds)
         for live in known:
             live.asked_at = now
+        self._looked_at = _NEVER_LOOKED
+
+    def await_ready(self, target: Target) -> bool:
+        """Take on to ask a target now and then whether it has loaded its model; False where somebody does so already."""
+        live = self._of(target)
+        was_awaited, live.is_awaited = live.is_awaited, True
+        return not was_awaited
+
+    def keep_loading(self, target: Target, words: str, now: float) -> None:
+        """It is still loading its model."""
+        self._of(target).load(words, now)
+        self._looked_at = _NEVER_LOOKED
+
+    def end_loading(self, target: Target) -> None:
+        """It is ready, or nobody asks any more: the next request may go there."""
+        live = self._of(target)
+        live.is_awaited, live.loading_until = False, 0.0
+        live.wake()
         self._looked_at = _NEVER_LOOKED
 
     def _awaited(self, live: LiveTarget) -> int:
@@ -223,6 +241,8 @@ class LiveStatistics:
         if error is None and fact.attempt.error is None:
             self._note_served(live, exchange, opened_at, fact.at)
             self._doubt_window(live, fact)
+        elif isinstance(error, UpstreamLoading):
+            live.load(error.words, fact.at)
         elif error is not None and is_targets_failure(error):
             self._note_failed(live, exchange, error, fact.at)
         elif error is not None and blames_request(error):
@@ -231,8 +251,8 @@ class LiveStatistics:
         if live.probe == exchange.id:
             live.probe = ""
         live.wake()
-        has_named_window = live.known is not live.target
-        live.is_watched = bool(live.probe or live.circuit.failures or live.most_at_once or has_named_window)
+        has_news = live.known is not live.target or live.loading_until > fact.at
+        live.is_watched = bool(live.probe or live.circuit.failures or live.most_at_once or has_news)
         self._looked_at = _NEVER_LOOKED  # the next decision must know
 
     def _note_window(self, live: LiveTarget, exchange: Exchange, error: TandemError, now: float) -> None:

@@ -17,6 +17,8 @@ RESTED_WAIT_SECONDS = 60.0
 """How long a request is expected to wait at a target that rests: long enough that another is taken wherever there is one."""
 _WINDOW_KNOWN_SECONDS = 60.0
 """How long it is believed without asking that a target's window is as small as it said, where nothing else can serve."""
+LOADING_KNOWN_SECONDS = 5.0
+"""How long it is believed without asking that a target is still loading its model."""
 _MOST_KNOWN_SECONDS = 60.0
 """How long it is believed that a target takes no more requests at once than it had when it refused one."""
 
@@ -28,6 +30,10 @@ class LiveTarget:
         self.target = self.known = target
         """As it is configured, and the same with the window that it named itself, until it is configured otherwise."""
         self.window_told_at = 0.0
+        self.loading, self.loading_until = "", 0.0
+        """What it said when it was loading its model, and how long that is believed without asking again."""
+        self.is_awaited = False
+        """Whether somebody asks it now and then whether it is ready."""
         self.ttft = Samples(target.typical.ttft_seconds)
         self.speed = Samples(target.typical.tokens_per_second)
         self.prefill = Samples(target.typical.prefill_tokens_per_second)
@@ -123,6 +129,8 @@ class LiveTarget:
 
     def _at_rest(self, status: TargetStatus, now: float) -> TargetStatus:
         """The same with a long wait if it rests, if one request is finding out about it, or if it has all that it takes."""
+        if self.loading_until > now:
+            status = status._replace(closed_seconds=self.loading_until - now, loading=self.loading)
         if self.most_at_once and now - self.most_known_at > _MOST_KNOWN_SECONDS:
             self.most_at_once = 0
         if 0 < self.most_at_once <= len(self.open):
@@ -141,6 +149,12 @@ class LiveTarget:
         """Why it rests."""
         failures = self.circuit.failures
         return f"{self.target.name} rests after {f'{failures} failures in a row' if failures > 1 else 'a failure'}"
+
+    def load(self, words: str, now: float) -> None:
+        """It says that it is loading its model: so it lives, and whatever failed before is over."""
+        self.loading, self.loading_until = words, now + LOADING_KNOWN_SECONDS
+        self.circuit.serve(now)
+        self.is_watched = True
 
     def tell_window(self, tokens: int, now: float) -> bool:
         """It named its window: whether that is news. Only one that is smaller than the configured counts."""

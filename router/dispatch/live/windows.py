@@ -3,7 +3,7 @@
 from router.contract.errors import TandemError, UpstreamRefused
 from router.contract.facts import Decided
 from router.contract.room import read_own_limit
-from router.dialects.windows import read_window
+from router.dialects.engine_words import read_window
 
 _MOST_TOKENS_EACH = 2
 _TEMPLATE_TOKENS = 64

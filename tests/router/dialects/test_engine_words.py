@@ -1,10 +1,10 @@
-"""How hosts name their windows."""
+"""How hosts name their windows, and say that they are loading."""
 
 import json
 
 import pytest
 
-from router.dialects.windows import read_window
+from router.dialects.engine_words import read_loading, read_window
 
 
 def refusal(message: str, **more) -> bytes:
@@ -65,3 +65,17 @@ def test_what_is_not_a_hosts_word_on_its_window_is_left_out(body):
 def test_a_body_that_is_only_words_counts_too():
     assert read_window(b"This model's maximum context length is 4096 tokens") == 4_096
     assert read_window(b'{"error": "This model\'s maximum context length is 4096 tokens"}') == 4_096
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Loading model", "Model org/name is currently loading", "The model is still loading, try again", "loading the model"],
+)
+def test_a_model_that_is_being_loaded_is_told_by_its_words(words):
+    assert read_loading(refusal(words, type="unavailable_error", code=503)) == words
+    assert read_loading(json.dumps({"error": words, "estimated_time": 20.0}).encode()) == words
+
+
+@pytest.mark.parametrize("words", ["overloaded", "downloading models is off", "Loading model" + "x" * 200, ""])
+def test_other_refusals_do_not_say_that_a_model_is_being_loaded(words):
+    assert read_loading(refusal(words)) == ""

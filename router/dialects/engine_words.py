@@ -1,10 +1,10 @@
-"""The context window that a host names when it refuses a prompt for its length, in all the ways in which hosts word that."""
+"""What hosts say of themselves when they refuse a request: how large their context window is, or that they are loading."""
 
 import re
 
 import orjson
 
-from router.contract.request import Json
+from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_object
 from router.dialects.hosts import says_too_long
 
@@ -35,18 +35,38 @@ _NAMED = re.compile(
 )
 
 
+_LOADING = re.compile(
+    r"\bloading (?:the )?model\b|\bmodel (?:\S+ )?is (?:currently |still )?(?:being loaded|loading)\b|\bstill loading\b",
+    re.IGNORECASE,
+)
+"""llama.cpp ("Loading model"), Hugging Face ("Model X is currently loading")."""
+_MAX_LOADING_CHARS = 200
+
+
 def read_window(body: bytes) -> int | None:
     """The window that a refusal names; None for a refusal that is not about length, or that names no plausible number."""
+    error, words = _read_error(body)
+    if not says_too_long(f"{error.get('type')} {error.get('code')} {words}"):
+        return None
+    window = error.get("n_ctx")
+    if not isinstance(window, int):
+        found = _NAMED.search(words)
+        window = int(next(filter(None, found.groups())).replace(",", "")) if found is not None else 0
+    return window if window >= LEAST_TOKENS else None
+
+
+def read_loading(body: bytes) -> str:
+    """The words of a refusal which says that the model is being loaded; empty for any other."""
+    _, words = _read_error(body)
+    return words.strip() if len(words) <= _MAX_LOADING_CHARS and _LOADING.search(words) else ""
+
+
+def _read_error(body: bytes) -> tuple[JsonObject, str]:
+    """The error object of a refusal, and the beginning of its words."""
     try:
         told: Json = orjson.loads(body)
     except orjson.JSONDecodeError:
         told = body[:_MAX_CHARS].decode("utf-8", "replace")
     error = as_object(as_object(told).get("error")) or as_object(told)
     words = next((text for text in (error.get("message"), as_object(told).get("error"), told) if isinstance(text, str)), "")
-    if not says_too_long(f"{error.get('type')} {error.get('code')} {words[:_MAX_CHARS]}"):
-        return None
-    window = error.get("n_ctx")
-    if not isinstance(window, int):
-        found = _NAMED.search(words, 0, _MAX_CHARS)
-        window = int(next(filter(None, found.groups())).replace(",", "")) if found is not None else 0
-    return window if window >= LEAST_TOKENS else None
+    return error, words[:_MAX_CHARS]
