@@ -9,6 +9,7 @@ from router.contract.relay import (
     Headers,
     OutgoingRequest,
     PreparedRequest,
+    RouteRequest,
     Sink,
     Upstream,
     UpstreamCall,
@@ -61,6 +62,15 @@ class AnthropicHttpAdapter(Adapter):
         """Have a connection ready."""
         request = UpstreamRequest(target.name, "POST", self._base_url, (), b"", target.timeouts, tls=self._endpoint.tls)
         self._upstream.connect_ahead(request)
+
+    def open_route(self, target: Target, request: RouteRequest, sink: Sink) -> UpstreamCall:
+        """Ask for another route of the target, with the key that its create calls have and the caller's own version."""
+        callers, endpoint = request.callers, self._endpoint
+        version, beta = callers.get(_VERSION), callers.get(_BETA)
+        more = ((_VERSION, version),) if version else _USUAL_VERSION
+        key = _key_header(endpoint.key_from(target, callers, min(target.speaks)))
+        headers = (*more, *(((_BETA, beta),) if beta else ()), *key)
+        return self._upstream.open(request.below(self._base_url, target, headers, endpoint.tls), sink)
 
     def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
         """What does not change from one request of this operation to the next."""

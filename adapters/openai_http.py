@@ -9,6 +9,7 @@ from router.contract.relay import (
     Headers,
     OutgoingRequest,
     PreparedRequest,
+    RouteRequest,
     Sink,
     Upstream,
     UpstreamCall,
@@ -64,6 +65,12 @@ class OpenAiHttpAdapter(Adapter):
         for spec in map(SPECS.__getitem__, target.speaks):
             if not (spec.has_socket and self._endpoint.over_websocket and self._takes_callers_key):
                 self._upstream.connect_ahead(self._write_request(target, spec.name, is_streaming=True))
+
+    def open_route(self, target: Target, request: RouteRequest, sink: Sink) -> UpstreamCall:
+        """Ask for another route of the target, with the key that its create calls have."""
+        endpoint = self._endpoint
+        key = _key_header(endpoint.key_from(target, request.callers, min(target.speaks)))
+        return self._upstream.open(request.below(self._base_url, target, key, endpoint.tls), sink)
 
     def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
         """What does not change from one request of this dialect to the next."""

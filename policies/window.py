@@ -6,14 +6,18 @@ from pydantic import Field
 
 from router.contract.opinions import Opinion, PolicyConfig, RuleOut
 from router.contract.request import RequestView
+from router.contract.room import RESERVE_TOKENS, read_own_limit, reserve_tokens
 from router.contract.signals import Signals
+from router.contract.target import TargetStatus
 
 
 class WindowConfig(PolicyConfig):
     """Keep requests out of a target whose context window they overflow."""
 
-    output_reserve_tokens: int = Field(default=8_000, ge=0, le=400_000)
-    """Room kept free for the answer. A prompt that leaves less than this rules the target out."""
+    output_reserve_tokens: int = Field(default=RESERVE_TOKENS, ge=0, le=400_000)
+    """The most room that is kept free for the answer. A request that sets a lower limit of its own (max_tokens,
+    max_completion_tokens, max_output_tokens) needs only that; one that sets none needs a quarter of the target's window. A
+    prompt that leaves less rules the target out."""
 
 
 class WindowPolicy:
@@ -23,15 +27,27 @@ class WindowPolicy:
     Config: ClassVar[type[PolicyConfig]] = WindowConfig
 
     def __init__(self, config: WindowConfig) -> None:
-        self._reserve = config.output_reserve_tokens
+        self._most = config.output_reserve_tokens
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Rule out each target that is too small, with both numbers."""
-        needed = signals.prompt.tokens + self._reserve
+        """Rule out each target that is too small, with the numbers."""
+        prompt = signals.prompt.tokens
+        most = prompt + self._most
         opinions: list[Opinion] = []
         for status in signals.statuses.values():
             window = status.target.window_tokens
-            if needed > window:
-                because = f"prompt plus room for the answer is {needed} tokens, over its window of {window}"
-                opinions.append(RuleOut(status.target.name, because, lasting=True, tokens=(needed, window)))
+            if most > window:
+                reserve = reserve_tokens(window, read_own_limit(request.body), self._most)
+                if prompt + reserve > window:
+                    opinions.append(_too_small(status, prompt, reserve))
         return tuple(opinions)
+
+
+def _too_small(status: TargetStatus, prompt: int, reserve: int) -> RuleOut:
+    name, window = status.target.name, status.target.window_tokens
+    room = f" plus {reserve} for the answer" if reserve else ""
+    because = f"a prompt of {prompt} tokens{room} is over its window of {window}"
+    needed = prompt + reserve
+    # What a target once said of its window may be over, or may have been misread: now and then a request finds out.
+    yields = needed <= status.window_to_try
+    return RuleOut(name, because, lasting=True, tokens=(needed, window), yields=yields, reserved_tokens=reserve)

@@ -24,6 +24,7 @@ from router.config.salvage import path_of, salvage_targets
 from router.config.second_opinion import check_asked, salvage_asked, say_who_is_asked, warn_of_slowness
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets
 from router.contract.opinions import PolicyConfig
+from router.contract.room import reserve_tokens
 from router.contract.secret import Secret
 from router.contract.words import Tier
 
@@ -283,15 +284,17 @@ def _check_store(store: str | None, ledger: str | None, folder: Path, faults: li
 
 
 def _warn_of_windows(config: Config, policies: Sequence[tuple[str, PolicyConfig]]) -> list[str]:
-    """Windows that nothing fits into, and prices in another unit: both are valid, and hardly ever meant."""
+    """Windows that hold hardly more than an answer, and prices in another unit: both are valid, and seldom meant."""
     reserve = next((getattr(settings, _RESERVE, 0) for _, settings in policies if hasattr(settings, _RESERVE)), 0)
     found = []
     for tier, block in (("fast", config.tiers.fast), ("deep", config.tiers.deep)):
         for index, settings in enumerate(block.targets):
             path = f"tiers.{tier}.targets[{index}]"
-            if settings.window_tokens <= reserve:
-                left_free = f"{reserve} tokens are kept free for the answer (policies.window.{_RESERVE})"
-                found.append(f"{path}.window_tokens: no prompt fits into {settings.window_tokens}, since {left_free}")
+            window = settings.window_tokens
+            if window <= reserve:
+                kept = reserve_tokens(window, most=reserve)
+                most = f"a prompt of more than {window - kept} tokens does not fit"
+                found.append(f"{path}.window_tokens: {window} is small: {most}, with {kept} kept free for the answer")
             if settings.price is not None and 0 < settings.price.output < _LEAST_PRICE:
                 found.append(f"{path}.price: is in USD per million tokens; {settings.price.output:g} looks like one per token")
     return found

@@ -38,6 +38,7 @@ TandemError
     ├── UpstreamTimeout          504 upstream_timeout
     │   └── UpstreamQueued       504 upstream_queued    nothing for longer than a request may wait; another is asked
     ├── UpstreamRefused          the target's own status; passed on, or tried elsewhere
+    ├── UpstreamLoading          503 upstream_loading   the target is loading its model
     ├── UpstreamAuth             502 upstream_auth
     ├── UpstreamModel            502 upstream_model
     ├── UpstreamMalformed        502 upstream_malformed
@@ -332,6 +333,18 @@ class UpstreamRefused(UpstreamError):
     def blames_the_request(self) -> bool:
         """Whether the target rejects the request itself, so that the caller must see the target's own words."""
         return 400 <= self.status < 500 and not self.is_retryable
+
+
+class UpstreamLoading(UpstreamError):
+    """The target is loading its model, and says so. It serves again as soon as it is ready; until then others are asked."""
+
+    status = 503
+    code = "upstream_loading"
+
+    def __init__(self, target: str, words: str, *, retry_after_seconds: float | None = None) -> None:
+        retry_after_seconds = 2.0 if retry_after_seconds is None else retry_after_seconds  # who is ready is known within that
+        super().__init__(target, f'{target} is loading its model ("{words}")', retry_after_seconds=retry_after_seconds)
+        self.words = words
 
 
 class UpstreamAuth(UpstreamError):

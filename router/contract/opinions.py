@@ -38,7 +38,8 @@ class Insist(Struct, frozen=True):
 class RuleOut(Struct, frozen=True):
     """A target cannot serve the request: ever (`lasting`), or for now (then `wait_seconds` says how long).
 
-    `tokens` is set when it is about length, so that the refusal can carry the numbers that clients look for.
+    `tokens` is set when it is about length, so that the refusal can carry the numbers that clients look for: those needed, and
+    the window.
     """
 
     target: str
@@ -48,6 +49,8 @@ class RuleOut(Struct, frozen=True):
     tokens: tuple[int, int] | None = None
     yields: bool = False
     """Whether it counts only while another target can serve: a wait that we expect is no reason to refuse a request."""
+    reserved_tokens: int = 0
+    """How many of the tokens needed are not the prompt's own, but kept free for the answer."""
 
 
 class Lean(Struct, frozen=True, omit_defaults=True):

@@ -1,5 +1,6 @@
 """How an answer travels: an adapter pushes its head and then its bytes into a sink; pause and resume come back."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -147,6 +148,28 @@ class Upstream(Protocol):
         ...
 
 
+class RouteRequest(Struct, frozen=True):
+    """A request for another of a target's routes than a create call. Prints without its headers: they may hold a key."""
+
+    method: str
+    path: str
+    """Below the target's address, with its query."""
+    headers: Headers
+    body: bytes
+    callers: Mapping[str, str] = {}
+    """All headers that the caller sent. None goes along, but the key may be among them."""
+    timeouts: Timeouts | None = None
+    """How long it may take, where that is not what the target's other calls may."""
+
+    def below(self, base_url: str, target: Target, headers: Headers, tls: Tls | None) -> UpstreamRequest:
+        """The request to a target at this address, with these headers after its own."""
+        url, more, timeouts = base_url + self.path, (*self.headers, *headers), self.timeouts or target.timeouts
+        return UpstreamRequest(target.name, self.method, url, more, self.body, timeouts, self.timeouts is not None, tls)
+
+    def __repr__(self) -> str:
+        return f"RouteRequest({self.method} {self.path.partition('?')[0]!r})"
+
+
 class OutgoingRequest(Struct, frozen=True):
     """A request as a target is to see it: in a dialect that it speaks, with its own model name.
 
@@ -187,14 +210,18 @@ class Endpoint:
 
         Raises `CallerKey` when the caller was to bring one and did not.
         """
+        return self.key_from(request.target, request.view.headers, request.view.dialect)
+
+    def key_from(self, target: Target, headers: Mapping[str, str], dialect: Dialect) -> str:
+        """The same by the headers that the caller sent."""
         if self.api_key is None:
             return ""
         if not self.api_key.is_callers:
             return self.api_key.reveal()
-        key = read_callers_key(request.view.headers, request.view.dialect)
+        key = read_callers_key(headers, dialect)
         if not key:
             raise CallerKey(
-                f'target "{request.target.name}" needs your own API key, and the request has none. '
+                f'target "{target.name}" needs your own API key, and the request has none. '
                 f"Send authorization: Bearer KEY, x-api-key: KEY or {UPSTREAM_KEY}: KEY"
             )
         return key
@@ -258,4 +285,13 @@ class Dialing(Protocol):
 
     def connect_ahead(self, target: Target) -> None:
         """Have a connection ready, in the background."""
+        ...
+
+
+@runtime_checkable
+class Routed(Protocol):
+    """An adapter whose target has an address, below which it may be asked for anything."""
+
+    def open_route(self, target: Target, request: RouteRequest, sink: Sink) -> UpstreamCall:
+        """Start a call with the target's key, or the caller's own where the target takes that; only its absence raises."""
         ...

@@ -152,6 +152,10 @@ class TargetStatus(NamedTuple):
     failures: Mapping[str, FailureRates] = NOTHING_LEARNED
     """Of a fast target: how often a deep target, by its name, has to do its work again. Empty until something is known."""
     may_probe: bool = False
+    loading: str = ""
+    """What it says while it loads its model. Empty when it does not."""
+    window_to_try: int = 0
+    """The configured window, where `target` has a smaller one that it named in a refusal, and it is time to ask it again."""
 
     def with_wait(self, seconds: float, because: str = "", *, is_resting: bool = False) -> "TargetStatus":
         """The same with this wait.

@@ -9,14 +9,14 @@ from msgspec import Struct, structs
 
 from router.contract.decision import ESTIMATE, Decision, Projection, Weighing
 from router.contract.economics import Economics
-from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong
+from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong, UpstreamLoading
 from router.contract.opinions import Insist, Lean, Opinions, Policy, Rank, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount
 from router.contract.words import PERSONS_KINDS, Tier
 from router.decide.estimate import costs_of, project_tiers, redo_between, weigh_up
 from router.decide.explain import because_estimate, because_only_tier, because_out, no_target_error, say_rule_out
-from router.decide.length import because_too_long, say_way_back
+from router.decide.length import because_too_long, say_too_long, say_way_back
 from router.decide.opinions import collect, spare, with_lean, without_closed
 
 PERSONAL = "personal"
@@ -246,12 +246,14 @@ def _refusal(
     passing = [reason for reason in reasons if not reason.lasting]
     if passing:
         waits = [reason.wait_seconds for reason in passing if reason.wait_seconds is not None]
-        return TiersBusy(no_target_error(insist, passing), retry_after_seconds=min(waits) if waits else None)
-    by_length = [reason.tokens for reason in reasons if reason.tokens is not None]
-    if reasons and len(by_length) == len(reasons):
-        needed, window = max(by_length, key=lambda pair: pair[1])
-        asked = f"{insist.because}, and no target there has a larger window" if insist else "no target has a larger window"
-        return TooLong(f"prompt is too long: {needed} tokens > {window} maximum. {asked[:1].upper()}{asked[1:]}")
+        wait, words = min(waits) if waits else None, no_target_error(insist, passing)
+        loading = [status for reason in passing if (status := signals.statuses[reason.target]).loading]
+        if len(loading) == len(passing):
+            first = loading[0]
+            return UpstreamLoading(first.target.name, first.loading).reworded(words)
+        return TiersBusy(words, retry_after_seconds=wait)
+    if reasons and all(reason.tokens is not None for reason in reasons):
+        return TooLong(say_too_long(reasons, insist))
     hint = f". Ask for {way_out} or auto, or send x-tandem-on-misfit: other" if way_out else ""
     return Misfit(no_target_error(insist, reasons) + hint, param="model" if insist is None else None)
 

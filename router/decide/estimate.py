@@ -72,7 +72,7 @@ def project(
     status: TargetStatus, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
 ) -> Projection:
     """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
-    target, (ttft, speed, prefill), wait, _, ratio, _, _, _, _, _, _ = status
+    target, (ttft, speed, prefill), wait, _, ratio = status[:5]
     price = target.price
     calls, output, more_calls, more_output, usd, per_cold, per_prompt, more_usd, more_per_prompt = _rates(
         economics, price, ratio

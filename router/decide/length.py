@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from router.contract.economics import Economics
-from router.contract.opinions import Opinions, RuleOut
+from router.contract.opinions import Insist, Opinions, RuleOut
 from router.contract.signals import SessionPosition, Signals, TokenCount
 from router.contract.words import Tier
 from router.decide.estimate import costs_of, project_tiers, redo_between
@@ -45,6 +45,21 @@ def say_way_back(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:
         return ""
     needed, window = max(known, key=lambda length: length[1])
     return f"{_round_up(needed)} of {_round_down(window)} tokens: compact to use fast"
+
+
+def say_too_long(reasons: Sequence[RuleOut], insist: Insist | None) -> str:
+    """The refusal of a prompt that fits nowhere: it begins with the words and the two numbers on which clients compact.
+
+    They are the prompt's own tokens and the most that it may have: the largest window or, where the prompt alone would fit
+    into that, what the room for the answer leaves of it.
+    """
+    known = [(reason.tokens, reason.reserved_tokens) for reason in reasons if reason.tokens is not None]
+    (needed, window), reserve = max(known, key=lambda length: length[0][1])
+    prompt = needed - reserve
+    most = window if prompt > window else window - reserve
+    room = f" {reserve} of the window's {window} tokens are kept free for the answer." if reserve else ""
+    asked = f"{insist.because}, and no target there has a larger window" if insist else "no target has a larger window"
+    return f"prompt is too long: {prompt} tokens > {most} maximum.{room} {asked[:1].upper()}{asked[1:]}"
 
 
 def _round_up(tokens: int) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from router.contract.decision import Evidence
+from router.contract.errors import UpstreamLoading
 from router.contract.opinions import Insist, Lean, Opinion, Opinions, Policy, Rank, RuleOut, Skipped
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import TargetStatus
 
-CLOSED, MAX_WAIT = "retry_after", "max_wait"
-"""Who rules out a target that asked to be left alone, and one whose wait is longer than the config allows."""
+CLOSED, MAX_WAIT, LOADING = "retry_after", "max_wait", "loading"
+"""Who rules out a target that asked to be left alone, one whose wait is longer than the config allows, and one that loads."""
 _MAX_LOG_ODDS = 20.0
 
 
@@ -61,13 +62,20 @@ def with_lean(opinions: Opinions, policy: str, lean: Lean) -> Opinions:
 
 
 def without_closed(opinions: Opinions, signals: Signals) -> Opinions:
-    """Rule out the targets that asked to be left alone, and those with a wait over their `max_wait_seconds`.
+    """Rule out the targets that asked to be left alone, that are loading, or with a wait over their `max_wait_seconds`.
 
     No policy need say so: the first say it themselves, the config says the other.
     """
     closed = [status for status in signals.statuses.values() if status.closed_seconds]
-    more = [(MAX_WAIT, _too_busy(status)) if status.is_over_max_wait else (CLOSED, _left_alone(status)) for status in closed]
+    more = [_rule_out_closed(status) for status in closed]
     return replace(opinions, ruled_out=tuple(sorted([*opinions.ruled_out, *more], key=_rule_out_order)))
+
+
+def _rule_out_closed(status: TargetStatus) -> tuple[str, RuleOut]:
+    if status.loading:
+        error = UpstreamLoading(status.target.name, status.loading)
+        return LOADING, RuleOut(error.target, error.message, lasting=False, wait_seconds=status.closed_seconds)
+    return (MAX_WAIT, _too_busy(status)) if status.is_over_max_wait else (CLOSED, _left_alone(status))
 
 
 def _left_alone(status: TargetStatus) -> RuleOut:

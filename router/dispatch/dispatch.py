@@ -1,6 +1,7 @@
 """Sending a request to the targets of its decision: `rules` says whom to try, `attempt` tries."""
 
 import asyncio
+import dataclasses
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
-from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamRefused
+from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
 from router.contract.exchange import Exchange, cancel_error
 from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
 from router.contract.relay import Adapter, Headers, Sink
@@ -21,6 +22,7 @@ from router.dispatch.ahead import Ahead, no_rival
 from router.dispatch.attempt import attempt
 from router.dispatch.budget import RetryBudget
 from router.dispatch.live.statistics import LiveStatistics
+from router.dispatch.loading import watch_loading
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, prepare
 from router.dispatch.queues.fair import Who
@@ -113,6 +115,8 @@ class Dispatcher:
         step: Try | GiveUp = first_step(decision)
         while isinstance(step, Try):
             reachable = self._reachable[step.target]
+            if step.target in live.windows:
+                reachable = dataclasses.replace(reachable, target=live.known(reachable.target))
             sent, failed = view, ""
             left_out: tuple[str, ...] = ()
             if tried or view.continued is not None:
@@ -135,7 +139,9 @@ class Dispatcher:
                     exchange.note(StateRefused(reachable.target, left_out))
                 if isinstance(ended, Ending):
                     return ended
-                tried.append(_remember(view, sent, reachable.target, step, ended))
+                tried.append(_remember(view, sent, live.known(reachable.target), step, ended))
+                if isinstance(ended.error, UpstreamLoading):
+                    watch_loading(self._reachable[step.target], live, self._clock)
             step = await self._next(decision, tried, exchange, live)
         raise step.error
 
@@ -177,7 +183,8 @@ class Dispatcher:
 
     async def _next(self, decision: Decision, tried: Sequence[Tried], exchange: Exchange, live: LiveStatistics) -> Try | GiveUp:
         """The next step, after the wait for what others hear of a target where the rules ask for one."""
-        candidates, deadline = [self._reachable[name].target for name in candidates_of(decision)], exchange.deadline
+        names, deadline = candidates_of(decision), exchange.deadline
+        candidates = [live.known(self._reachable[name].target) for name in names]
         failed = last_failure(tried) or tried[-1]
         while True:
             now = self._clock()

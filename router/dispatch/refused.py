@@ -1,10 +1,20 @@
 """What a target's refusal means: whose fault it is, and how long to wait before it is asked again."""
 
-from router.contract.errors import UpstreamAuth, UpstreamError, UpstreamMalformed, UpstreamModel, UpstreamRefused
+from router.contract.errors import (
+    UpstreamAuth,
+    UpstreamError,
+    UpstreamLoading,
+    UpstreamMalformed,
+    UpstreamModel,
+    UpstreamRefused,
+)
 from router.contract.relay import Headers
+from router.dialects.engine_words import read_loading
 from router.dispatch.live.limits import read_windows, refused_wait
 from router.dispatch.live.waits import read_retry_after
 from router.dispatch.outgoing import Reachable
+
+_UNAVAILABLE = 503
 
 
 def read_refusal(reachable: Reachable, status: int, headers: Headers, body: bytes) -> UpstreamError:
@@ -24,4 +34,6 @@ def read_refusal(reachable: Reachable, status: int, headers: Headers, body: byte
     wait = read_retry_after(fields, reachable.fit.quirks.reset_headers if status == 429 else (), body)
     if wait is None and status == 429:
         wait = refused_wait(read_windows(fields, 0.0), 0.0) or None
+    if status == _UNAVAILABLE and (words := read_loading(clean(body))):
+        return UpstreamLoading(name, words, retry_after_seconds=wait)
     return UpstreamRefused(name, status, clean(body), kind, retry_after_seconds=wait)

@@ -20,6 +20,7 @@ from router.contract.errors import (
     Unavailable,
     UpstreamCut,
     UpstreamError,
+    UpstreamLoading,
     UpstreamModel,
     UpstreamQueued,
     UpstreamRefused,
@@ -140,7 +141,7 @@ def _other_targets(candidates: Sequence[Target], tried: Sequence[Tried]) -> list
 def _move(rest: Sequence[Target], tried: Sequence[Tried], allowance: Allowance) -> Try | Wait | None:
     """To the next target. Without budget: to one that has served, or that nobody has asked; else wait for who has asked."""
     failure = last_failure(tried)
-    is_free = failure is None or _blames_request(failure.error)
+    is_free = failure is None or _blames_request(failure.error) or isinstance(failure.error, UpstreamLoading)
     for target in rest:
         standing = allowance.standing(target.name)
         if is_free or standing is Standing.PROVEN:
@@ -227,6 +228,8 @@ def failed_in_words(tried: Sequence[Tried], target: str) -> str:
             words[past.target.name] = f"{past.target.name} cannot serve this ({past.error.code})"
         elif isinstance(past.error, UpstreamQueued):
             words[past.target.name] = f"{past.target.name} had not begun after {past.attempt.seconds:.1f} s"
+        elif isinstance(past.error, UpstreamLoading):
+            words[past.target.name] = past.error.message
         else:
             words[past.target.name] = f"{past.target.name} failed ({_short(past.error)})"
     return ", ".join(words.values())
@@ -239,6 +242,8 @@ def _short(error: TandemError) -> str:
 def _why(past: Tried) -> str:
     if isinstance(past.error, TiersBusy):
         return "busy"
+    if isinstance(past.error, UpstreamLoading):
+        return f'loading: "{past.error.words}"'
     status = past.attempt.status
     return str(status) if status and status >= 400 else str(past.attempt.error)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from router.contract.errors import UnknownModel
 from router.contract.request import Json, JsonObject
+from router.contract.room import reserve_tokens
 from router.contract.target import Target
 from router.contract.words import Feature, Tier
 from router.dialects.table import SPECS
@@ -17,8 +18,6 @@ TITLES = {
     "fast": ("Tandem fast", "Quick edits."),
     "deep": ("Tandem deep", "Long tasks."),
 }
-_ROOM_TOKENS = 10_000
-"""What the window policy keeps free for the answer by default, and a little for what is typed next."""
 
 
 class Catalogue:
@@ -116,8 +115,11 @@ class Catalogue:
 
 
 def _compaction_limit(window: int) -> int:
-    """Where Codex compacts so that fast can still take the next turn: at nine tenths, or earlier in a small window."""
-    return max(min(window * 9 // 10, window - _ROOM_TOKENS), window // 2)
+    """Where Codex compacts so that fast can still take the next turn: at nine tenths, or earlier in a small window.
+
+    What is kept free for the answer is left, and a quarter of that for what is typed next.
+    """
+    return min(window * 9 // 10, window - reserve_tokens(window) * 5 // 4)
 
 
 def _takes_patches(target: Target) -> bool:

@@ -1,6 +1,6 @@
 """The control plane, on FastAPI: models, explanations, health. Nothing here is on a token's way."""
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 import orjson
@@ -64,17 +64,20 @@ class NamedAnswers:
 
 
 class CurrentCatalogue:
-    """The catalogue of the plan that counts now, made once for each plan."""
+    """The catalogue of the plan that counts now, made once for each plan and each window that a target names itself."""
 
     def __init__(self, road: Road) -> None:
         self._road = road
         self._plan: Plan | None = None
+        self._windows: Mapping[str, int] = {}
         self._catalogue: Catalogue
 
     def __call__(self) -> Catalogue:
-        plan = self._road.plan
-        if plan is not self._plan:
-            self._plan, self._catalogue = plan, Catalogue(plan.models, plan.targets, plan.window_of_auto)
+        plan, live = self._road.plan, self._road.state.live
+        if plan is not self._plan or live.windows is not self._windows:
+            targets = {name: live.known(target) for name, target in plan.targets.items()}
+            self._plan, self._windows = plan, live.windows
+            self._catalogue = Catalogue(plan.models, targets, plan.window_of_auto)
         return self._catalogue
 
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from router.contract.features import Features
 from router.contract.request import RequestView
+from router.contract.room import RESERVE_TOKENS
 from router.contract.signals import Alias, Signals, TokenCounter, Turn
 from router.contract.target import TargetStatus
 from router.contract.words import TurnKind
@@ -13,10 +14,10 @@ from router.sense.calibration import Calibration
 from router.sense.features import read_features
 from router.sense.tokens import estimate_prompt
 
-_SMALL_TOKENS = 4_000
+_CALIBRATED_TOKENS = 4_000
+"""From here on a session's earlier counts narrow the estimate."""
+_SMALL_TOKENS = 700
 """No model's window is near this."""
-_ROOM_TOKENS = 8_000
-"""What a window policy keeps free for the answer by default. It may also be nothing."""
 
 
 def read_signals(
@@ -24,7 +25,7 @@ def read_signals(
 ) -> Signals:
     """Measure what policies may look at. Costs the same for a page and for a book."""
     prompt = estimate_prompt(view)
-    if prompt.tokens > _SMALL_TOKENS:
+    if prompt.tokens > _CALIBRATED_TOKENS:
         prompt = calibration.narrow(view.caller, turn.session, prompt)
     text = turn.person_text
     if turn.kind is TurnKind.SUBAGENT and not turn.only_reads:
@@ -50,12 +51,8 @@ def is_near_a_limit(signals: Signals) -> bool:
     if prompt.is_exact or prompt.high < _SMALL_TOKENS:
         return False
     low, high = prompt.low, prompt.high
-    far = high + _ROOM_TOKENS
-    for standing in signals.statuses.values():
-        window = standing.target.window_tokens
-        if window <= far and (low <= window <= high or low <= window - _ROOM_TOKENS):
-            return True
-    return False
+    far = high + RESERVE_TOKENS  # or less: a request may need less room for its answer
+    return any(low <= standing.target.window_tokens <= far for standing in signals.statuses.values())
 
 
 async def count_exactly(view: RequestView, signals: Signals, counter: TokenCounter, calibration: Calibration) -> Signals:

@@ -174,6 +174,11 @@ def target_misconfigured(*, target: str, code: str) -> None:
     _log.error("target.misconfigured", target=target, code=code)
 
 
+def window_learned(*, target: str, tokens: int, configured: int) -> None:
+    """A target named its context window when it refused a prompt. It counts until a restart; set `window_tokens` to it."""
+    _log.warning("window.learned", target=target, tokens=tokens, configured=configured)
+
+
 def queue_formed(*, target: str, seconds: float) -> None:
     """Requests wait for a target's quota, the first of them for about so many seconds. Not told again within a minute."""
     _log.info("queue.formed", target=target, seconds=seconds)

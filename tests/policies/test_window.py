@@ -1,5 +1,7 @@
 """Prompt and room for the answer, held against each window."""
 
+import pytest
+
 from policies.learned import LearnedConfig, LearnedPolicy
 from policies.window import WindowConfig, WindowPolicy
 from router.contract.opinions import RuleOut
@@ -30,7 +32,36 @@ def test_only_targets_that_are_too_small_are_ruled_out_and_for_good():
         2_001: ["spark", "sage"],
     }
     assert all(opinion.lasting for opinion in ruled_out[2_001])
-    assert ruled_out[1_500][0].because == "prompt plus room for the answer is 1500 tokens, over its window of 1000"
+    assert ruled_out[1_500][0].because == "a prompt of 1500 tokens is over its window of 1000"
+
+
+@pytest.mark.parametrize(
+    ("body", "fits", "reserve"),
+    [
+        ({"max_tokens": 20}, 4_076, 20),
+        ({"max_completion_tokens": 20, "max_tokens": 900}, 4_076, 20),
+        ({"max_output_tokens": 20}, 4_076, 20),
+        ({}, 3_072, 1_024),
+        ({"max_tokens": None}, 3_072, 1_024),
+        ({"max_tokens": 64_000}, 2_048, 2_048),
+    ],
+)
+def test_the_requests_own_limit_is_kept_free_or_else_a_share_of_a_small_window(body, fits, reserve):
+    policy, small = WindowPolicy(WindowConfig()), stand(make_target(window_tokens=4_096))
+
+    assert policy.judge(ask(**body), make_signals(small, tokens=fits)) == ()
+    (opinion,) = policy.judge(ask(**body), make_signals(small, tokens=fits + 1))
+
+    assert isinstance(opinion, RuleOut)
+    assert (opinion.tokens, opinion.reserved_tokens) == ((fits + 1 + reserve, 4_096), reserve)
+    assert opinion.because == f"a prompt of {fits + 1} tokens plus {reserve} for the answer is over its window of 4096"
+
+
+@pytest.mark.parametrize("limit", [8_000, 32_000, 64_000])
+def test_no_limit_of_a_request_refuses_what_a_reserve_of_8000_lets_in(limit):
+    policy = WindowPolicy(WindowConfig())
+
+    assert policy.judge(ask(max_tokens=limit), make_signals(stand(make_target(window_tokens=200_000)), tokens=192_000)) == ()
 
 
 def test_of_two_fast_targets_the_larger_one_serves_what_the_smaller_cannot_hold():
@@ -43,3 +74,14 @@ def test_of_two_fast_targets_the_larger_one_serves_what_the_smaller_cannot_hold(
     decision = decide(quick, ask(), signals)
 
     assert (decision.tier, decision.targets) == (Tier.FAST, ("wide",))
+
+
+def test_a_window_that_a_target_named_long_ago_rules_it_out_only_while_another_can_serve():
+    policy = WindowPolicy(WindowConfig())
+    known = stand(make_target(window_tokens=8_192))
+    doubted = known._replace(window_to_try=32_000)
+
+    told = [policy.judge(ask(max_tokens=20), make_signals(found, tokens=10_000))[0] for found in (known, doubted)]
+    (too_long,) = policy.judge(ask(max_tokens=20), make_signals(doubted, tokens=40_000))
+
+    assert [opinion.yields for opinion in (*told, too_long)] == [False, True, False]

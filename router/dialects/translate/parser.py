@@ -86,8 +86,16 @@ def read_failure(value: Json) -> Failure:
     code = str(error.get("code") or error.get("type") or "upstream_error")[:80]
     message = _words_of(value) or "the target reported an error"
     if says_too_long(f"{error.get('type')} {code} {message}"):
-        return Failure(TooLong.code, message)
+        return Failure(TooLong.code, message + _lengths_of(error, message))
     return Failure(code, message)
+
+
+def _lengths_of(error: JsonObject, message: str) -> str:
+    """The numbers that llama.cpp has in fields of their own, where its words do not name them."""
+    asked, window = error.get("n_prompt_tokens"), error.get("n_ctx")
+    if not isinstance(window, int) or str(window) in message:
+        return ""
+    return f" (n_ctx {window}, {asked} tokens)" if isinstance(asked, int) else f" (n_ctx {window})"
 
 
 def _words_of(value: Json) -> str:

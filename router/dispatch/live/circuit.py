@@ -1,6 +1,14 @@
 """Whether a target that fails is to rest: a count of its failures, and a rest that grows. No clock: times are given."""
 
-from router.contract.errors import TandemError, UpstreamAuth, UpstreamError, UpstreamModel, UpstreamQueued, UpstreamRefused
+from router.contract.errors import (
+    TandemError,
+    UpstreamAuth,
+    UpstreamError,
+    UpstreamLoading,
+    UpstreamModel,
+    UpstreamQueued,
+    UpstreamRefused,
+)
 from router.dispatch.budget import KEPT_SECONDS, Standing
 
 _OPENS_AT = 5
@@ -71,8 +79,8 @@ def is_lasting_failure(error: TandemError) -> bool:
 
 
 def is_targets_failure(error: TandemError) -> bool:
-    """Whether an error speaks against the target, and not against the request or its caller's key. A queue is no failure."""
-    if isinstance(error, UpstreamQueued):
+    """Whether an error speaks against the target, and not against the request or its caller's key. Nor do a queue or a load."""
+    if isinstance(error, (UpstreamQueued, UpstreamLoading)):
         return False
     return isinstance(error, UpstreamError) and not blames_request(error)
 

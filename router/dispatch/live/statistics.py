@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from router.contract.economics import FailureRates
-from router.contract.errors import TandemError, TiersBusy, UpstreamRefused, UpstreamTimeout
+from router.contract.errors import TandemError, TiersBusy, UpstreamLoading, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
 from router.contract.request import RequestView
@@ -18,7 +18,9 @@ from router.dispatch.budget import Allowance, RetryBudget
 from router.dispatch.live.circuit import blames_request, is_lasting_failure, is_targets_failure
 from router.dispatch.live.limits import RateLimits
 from router.dispatch.live.target import LONG_PROMPT_TOKENS, LiveTarget
+from router.dispatch.live.windows import told_window
 from router.dispatch.queues.queues import Queues
+from router.telemetry import events
 
 _FRESH_SECONDS = 0.005
 _NEVER_LOOKED = float("-inf")
@@ -47,6 +49,8 @@ class LiveStatistics:
         self.closed_until = _NEVER_LOOKED
         """Until when a target asked to be left alone, of all the one that named the latest time: seldom any."""
         self.budget, self.limits, self.queues = RetryBudget(), RateLimits(), Queues()
+        self.windows: Mapping[str, int] = {}
+        """The windows that targets named in refusals, where they are smaller than configured. Another mapping after each."""
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
         """Every target as it is now (or was five milliseconds ago), in the order given."""
@@ -62,6 +66,10 @@ class LiveStatistics:
             # Where every target rests, none is better for waiting: a request must have somewhere to go.
             self._statuses = {name: status.with_wait(0.0) for name, status in self._statuses.items()}
         return self._statuses
+
+    def known(self, target: Target) -> Target:
+        """A target with the window that it named itself, if it did."""
+        return self._of(target).known if target.name in self.windows else target
 
     def heed_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """The same signals, with what this request would wait for: a limit that a target told, or a quota of ours."""
@@ -97,6 +105,24 @@ class LiveStatistics:
             raise TiersBusy("every target that can serve this asked to be left alone", retry_after_seconds=seconds)
         for live in known:
             live.asked_at = now
+        self._looked_at = _NEVER_LOOKED
+
+    def await_ready(self, target: Target) -> bool:
+        """Take on to ask a target now and then whether it has loaded its model; False where somebody does so already."""
+        live = self._of(target)
+        was_awaited, live.is_awaited = live.is_awaited, True
+        return not was_awaited
+
+    def keep_loading(self, target: Target, words: str, now: float) -> None:
+        """It is still loading its model."""
+        self._of(target).load(words, now)
+        self._looked_at = _NEVER_LOOKED
+
+    def end_loading(self, target: Target) -> None:
+        """It is ready, or nobody asks any more: the next request may go there."""
+        live = self._of(target)
+        live.is_awaited, live.loading_until = False, 0.0
+        live.wake()
         self._looked_at = _NEVER_LOOKED
 
     def _awaited(self, live: LiveTarget) -> int:
@@ -155,8 +181,9 @@ class LiveStatistics:
         if live is None:
             live = self._live[target.name] = LiveTarget(target)
             self._teach(live)
-        elif live.target is not target:
+        elif live.target is not target and live.known is not target:
             live.follow(target)
+            self._list_windows()
         return live
 
     # A call under way may have begun under an earlier plan, whose target changes nothing of one that is known.
@@ -213,15 +240,37 @@ class LiveStatistics:
         error = fact.error
         if error is None and fact.attempt.error is None:
             self._note_served(live, exchange, opened_at, fact.at)
+            self._doubt_window(live, fact)
+        elif isinstance(error, UpstreamLoading):
+            live.load(error.words, fact.at)
         elif error is not None and is_targets_failure(error):
             self._note_failed(live, exchange, error, fact.at)
         elif error is not None and blames_request(error):
             live.circuit.answer(fact.at)
+            self._note_window(live, exchange, error, fact.at)
         if live.probe == exchange.id:
             live.probe = ""
         live.wake()
-        live.is_watched = bool(live.probe or live.circuit.failures or live.most_at_once)
+        has_news = live.known is not live.target or live.loading_until > fact.at
+        live.is_watched = bool(live.probe or live.circuit.failures or live.most_at_once or has_news)
         self._looked_at = _NEVER_LOOKED  # the next decision must know
+
+    def _note_window(self, live: LiveTarget, exchange: Exchange, error: TandemError, now: float) -> None:
+        window = told_window(error, exchange.last(Decided))
+        if window is not None and live.tell_window(window, now):
+            self._list_windows()
+            events.window_learned(target=live.target.name, tokens=window, configured=live.target.window_tokens)
+
+    def _doubt_window(self, live: LiveTarget, fact: AttemptEnded) -> None:
+        """A prompt that is larger than the window a target once named was served: it is configured rightly by now."""
+        usage, told = fact.usage, live.known.window_tokens
+        if usage is not None and not usage.is_estimated and usage.input_tokens > told and live.known is not live.target:
+            live.known = live.target
+            self._list_windows()
+
+    def _list_windows(self) -> None:
+        lives = self._live.values()
+        self.windows = {live.target.name: live.known.window_tokens for live in lives if live.known is not live.target}
 
     def _note_served(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, now: float) -> None:
         """It serves: it need not rest, and whoever waits may go there. A call from before the failures says nothing of that.

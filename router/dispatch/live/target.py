@@ -1,6 +1,7 @@
 """One target as it is now: its pace, its queue, whether it rests or asked to be left alone. No clock: times are given."""
 
 import asyncio
+from dataclasses import replace
 
 from router.contract.target import NOTHING_LEARNED, Speed, Target, TargetStatus, WorkRatio
 from router.dispatch.live.circuit import Circuit
@@ -14,6 +15,10 @@ _PROBE_SECONDS = 60.0
 """How often a request goes to targets that asked to be left alone, where there is no other that could serve it."""
 RESTED_WAIT_SECONDS = 60.0
 """How long a request is expected to wait at a target that rests: long enough that another is taken wherever there is one."""
+_WINDOW_KNOWN_SECONDS = 60.0
+"""How long it is believed without asking that a target's window is as small as it said, where nothing else can serve."""
+LOADING_KNOWN_SECONDS = 5.0
+"""How long it is believed without asking that a target is still loading its model."""
 _MOST_KNOWN_SECONDS = 60.0
 """How long it is believed that a target takes no more requests at once than it had when it refused one."""
 
@@ -22,7 +27,13 @@ class LiveTarget:
     """What is known of one target by the calls that it had."""
 
     def __init__(self, target: Target) -> None:
-        self.target = target
+        self.target = self.known = target
+        """As it is configured, and the same with the window that it named itself, until it is configured otherwise."""
+        self.window_told_at = 0.0
+        self.loading, self.loading_until = "", 0.0
+        """What it said when it was loading its model, and how long that is believed without asking again."""
+        self.is_awaited = False
+        """Whether somebody asks it now and then whether it is ready."""
         self.ttft = Samples(target.typical.ttft_seconds)
         self.speed = Samples(target.typical.tokens_per_second)
         self.prefill = Samples(target.typical.prefill_tokens_per_second)
@@ -45,7 +56,7 @@ class LiveTarget:
         self.most_at_once, self.most_known_at = 0, 0.0
         """How many requests it takes at once, as a refusal showed, and when."""
         self.is_watched = False
-        """Whether it fails, is being probed or is waited for: only then does an answer mean more than its speed."""
+        """Whether it fails, is being probed or waited for, or named its window: then an answer means more than its speed."""
 
     def add(self, samples: Samples, value: float, now: float) -> None:
         """Take a figure that was seen of it."""
@@ -56,18 +67,26 @@ class LiveTarget:
         """Keep the figures for a target that a new config describes otherwise."""
         for samples, typical in zip((self.ttft, self.speed, self.prefill), target.typical, strict=True):
             samples.typical = typical
+        if self.known is self.target or target != self.target:
+            self.known = target
         self.target = target
 
     def status(self, now: float) -> TargetStatus:
         speed = self.target.typical
         if self.has_samples:
             speed = Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
-        status = TargetStatus(self.target, speed, 0.0, len(self.open), self.ratio, failures=self.failures)
+        status = TargetStatus(self.known, speed, 0.0, len(self.open), self.ratio, failures=self.failures)
         if self.closed_until > now:
             status = status._replace(closed_seconds=self.closed_seconds(now), may_probe=self.may_probe(now))
         if self.unanswered or self.lateness.seconds:
             status = self._queued(status, now)
-        return self._at_rest(status, now) if self.is_watched else status
+        return self._at_rest(self._with_window(status, now), now) if self.is_watched else status
+
+    def _with_window(self, status: TargetStatus, now: float) -> TargetStatus:
+        """The same with the configured window, where it is time to find out whether what the target said of it still holds."""
+        if self.known is self.target or now - self.window_told_at < _WINDOW_KNOWN_SECONDS:
+            return status
+        return status._replace(window_to_try=self.target.window_tokens)
 
     def _queued(self, status: TargetStatus, now: float) -> TargetStatus:
         """The same with its queue. A request that waits for its first token shows that before any answer can.
@@ -110,6 +129,8 @@ class LiveTarget:
 
     def _at_rest(self, status: TargetStatus, now: float) -> TargetStatus:
         """The same with a long wait if it rests, if one request is finding out about it, or if it has all that it takes."""
+        if self.loading_until > now:
+            status = status._replace(closed_seconds=self.loading_until - now, loading=self.loading)
         if self.most_at_once and now - self.most_known_at > _MOST_KNOWN_SECONDS:
             self.most_at_once = 0
         if 0 < self.most_at_once <= len(self.open):
@@ -128,6 +149,21 @@ class LiveTarget:
         """Why it rests."""
         failures = self.circuit.failures
         return f"{self.target.name} rests after {f'{failures} failures in a row' if failures > 1 else 'a failure'}"
+
+    def load(self, words: str, now: float) -> None:
+        """It says that it is loading its model: so it lives, and whatever failed before is over."""
+        self.loading, self.loading_until = words, now + LOADING_KNOWN_SECONDS
+        self.circuit.serve(now)
+        self.is_watched = True
+
+    def tell_window(self, tokens: int, now: float) -> bool:
+        """It named its window: whether that is news. Only one that is smaller than the configured counts."""
+        self.window_told_at = now
+        before, tokens = self.known.window_tokens, min(tokens, self.target.window_tokens)
+        if tokens != before:
+            is_configured = tokens == self.target.window_tokens
+            self.known = self.target if is_configured else replace(self.target, window_tokens=tokens)
+        return tokens != before
 
     def closed_seconds(self, now: float) -> float:
         """How long to leave it alone. While a request finds out whether it is open again, no other goes there."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from router.contract.economics import ASSUMED_RATES, FLIP_SCORES, Economics, TurnSize
-from router.contract.errors import Misfit, TiersBusy, TooLong
+from router.contract.errors import Misfit, TiersBusy, TooLong, UpstreamLoading
 from router.contract.opinions import Insist, Lean, Opinion, Rank, RuleOut
 from router.contract.target import Quota
 from router.contract.words import Preference, Tier, TurnKind
@@ -484,3 +484,17 @@ def test_what_a_request_missed_is_where_it_would_have_gone_without_quotas():
     assert target_without_quotas(rules_of(lean(6)), ask(), full) == "sage"
     never = Says("b", (RuleOut("spark", "no", lasting=True), RuleOut("sage", "no", lasting=True)))
     assert target_without_quotas(rules_of(never), ask(), full) == ""
+
+
+def test_a_loading_target_is_passed_over_and_a_503_in_its_own_words_for_who_asks_for_it():
+    spark = closed(make_target(), 3.0)._replace(loading="Loading model")
+    signals = make_signals(spark, stand(make_target("sage", Tier.DEEP)))
+
+    moved = run(lean(-5), signals=signals)
+    with pytest.raises(UpstreamLoading) as caught:
+        run(Says("a", (Insist("the name asks for spark", Rank.MODEL_NAME, target="spark"),)), signals=signals)
+
+    assert (moved.tier, moved.targets) == (Tier.DEEP, ("sage",))
+    assert 'spark is loading its model ("Loading model")' in moved.because
+    assert (caught.value.status, caught.value.retry_after_seconds) == (503, 2.0)
+    assert caught.value.message.startswith("the name asks for spark, but no target there can serve this request: spark is load")

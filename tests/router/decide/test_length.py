@@ -7,7 +7,7 @@ from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut
 from router.contract.signals import SessionPosition
 from router.contract.words import Tier
 from router.decide.choose import Rules, decide
-from router.decide.length import because_too_long, say_way_back
+from router.decide.length import because_too_long, say_too_long, say_way_back
 from tests.tools.exchanges import ECONOMICS
 from tests.tools.values import ask, make_signals, make_target, stand
 
@@ -83,3 +83,19 @@ def test_the_decision_says_it_for_a_new_turn_and_for_one_that_outgrew_fast():
     assert new.because == "131k of 128k tokens: compact to use fast; looks like a quick edit"
     assert grown.because == "call 9 of a turn on fast, but 131k of 128k tokens: compact to use fast"
     assert long.because == "only deep can serve this: spark cannot: too long"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "numbers"),
+    [(10_025, "10025 tokens > 4096 maximum"), (4_097, "4097 tokens > 4096 maximum"), (3_500, "3500 tokens > 3072 maximum")],
+)
+def test_a_refusal_for_length_begins_with_the_prompts_own_tokens_and_names_the_room_for_the_answer_apart(prompt, numbers):
+    small = RuleOut("tiny", "", lasting=True, tokens=(prompt + 512, 2_048), reserved_tokens=512)
+    large = RuleOut("wide", "", lasting=True, tokens=(prompt + 1_024, 4_096), reserved_tokens=1_024)
+
+    words = say_too_long([small, large], Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST))
+
+    assert words == (
+        f"prompt is too long: {numbers}. 1024 of the window's 4096 tokens are kept free for the answer. "
+        "X-tandem-tier asks for fast, and no target there has a larger window"
+    )

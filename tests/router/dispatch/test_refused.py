@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.contract.errors import UpstreamAuth, UpstreamMalformed, UpstreamModel, UpstreamRefused
+from router.contract.errors import UpstreamAuth, UpstreamLoading, UpstreamMalformed, UpstreamModel, UpstreamRefused
 from router.dispatch.refused import read_refusal
 from tests.tools.scripted import reach
 from tests.tools.values import make_target
@@ -53,3 +53,15 @@ def test_the_wait_that_a_target_asks_for_is_read():
 )
 def test_a_refusal_for_a_limit_takes_its_wait_from_where_the_host_tells_it(status, headers, body, seconds):
     assert read_refusal(SPARK, status, headers, body).retry_after_seconds == seconds
+
+
+def test_a_model_that_is_being_loaded_is_a_state_of_its_own_only_with_a_503():
+    body = b'{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}'
+
+    loading = read_refusal(SPARK, 503, (), body)
+    later = read_refusal(SPARK, 503, (("retry-after", "9"),), body)
+
+    assert isinstance(loading, UpstreamLoading)
+    assert (loading.words, loading.status, loading.retry_after_seconds) == ("Loading model", 503, 2.0)
+    assert later.retry_after_seconds == 9.0
+    assert isinstance(read_refusal(SPARK, 500, (), body), UpstreamRefused)

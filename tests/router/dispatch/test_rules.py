@@ -16,6 +16,7 @@ from router.contract.errors import (
     UpstreamAuth,
     UpstreamCut,
     UpstreamError,
+    UpstreamLoading,
     UpstreamMalformed,
     UpstreamModel,
     UpstreamQueued,
@@ -391,3 +392,15 @@ def test_a_failure_before_a_full_quota_still_counts_against_the_budget():
 
     assert step(*past, allowance=allow(Standing.UNKNOWN)) == Try("sage", is_paid=True)
     assert step(*past, allowance=allow(Standing.FAILED, has_budget=False)).error.status == 429
+
+
+def test_a_target_that_is_loading_is_left_without_budget_is_not_asked_again_and_told_in_its_own_words():
+    loading = tried(SPARK, UpstreamLoading("spark", "Loading model"))
+    spent = Allowance(False, {"sage": Standing.FAILED})
+
+    assert next_step((SPARK, SAGE), [loading], 0.0, LATER, spent) == Try("sage")
+    alone = next_step((SPARK,), [loading], 0.0, LATER, Allowance(True, {}))
+    assert isinstance(alone, GiveUp)
+    assert (alone.error.status, alone.error.message) == (503, 'spark is loading its model ("Loading model")')
+    assert failed_in_words([loading], "sage") == 'spark is loading its model ("Loading model")'
+    assert 'spark (loading: "Loading model"), sage (502)' in final_error([loading, tried(SAGE, refused(SAGE, 502))]).message

@@ -122,7 +122,7 @@ def test_with_deep_alone_its_window_counts_in_any_case():
     assert Catalogue(ModelNames({}, ("sage",)), alone, Tier.FAST).window("auto") == 400_000
 
 
-@pytest.mark.parametrize(("window", "limit"), [(128_000, 115_200), (32_000, 22_000), (8_000, 4_000)])
+@pytest.mark.parametrize(("window", "limit"), [(128_000, 115_200), (32_000, 22_000), (8_000, 5_500)])
 def test_codex_is_told_to_compact_while_fast_can_still_take_the_next_turn(window, limit):
     targets = {"spark": make_target(window_tokens=window), "sage": TARGETS["sage"]}
     names = ModelNames({}, tuple(targets))

@@ -47,6 +47,8 @@ CLAUDE_WORDS = "input length and `max_tokens` exceed context limit: 190000 + 320
     ("error", "begins"),
     [
         (LLAMA, "prompt is too long: the target's window is smaller. the request exceeds"),
+        (LLAMA | {"n_prompt_tokens": 10_039, "n_ctx": 8_192}, "prompt is too long: 10039 tokens > 8192 maximum. the request"),
+        (LLAMA | {"n_ctx": 8_192}, "prompt is too long: the target's window is smaller. the request exceeds"),
         ({"message": OPENAI_WORDS}, "prompt is too long: 10000 tokens > 8192 maximum. "),
         ({"message": GEMINI_WORDS, "status": "INVALID_ARGUMENT"}, "prompt is too long: 1200000 tokens > 1048576 maximum. "),
         ({"message": CLAUDE_WORDS}, "prompt is too long: "),

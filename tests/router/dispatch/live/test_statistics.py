@@ -7,6 +7,7 @@ from router.contract.entry import Attempt
 from router.contract.errors import TiersBusy, UpstreamAuth, UpstreamModel, UpstreamRefused, UpstreamUnreachable
 from router.contract.facts import AttemptEnded, AttemptOpened, FirstToken, LimitsTold, QuestionEnded, Read
 from router.contract.target import LimitWindow, Quota, WorkRatio
+from router.contract.usage import Usage
 from router.contract.words import Tier
 from router.dispatch.budget import Standing
 from router.dispatch.live.statistics import LiveStatistics
@@ -514,3 +515,50 @@ def test_what_a_request_would_wait_for_is_heeded_for_limits_and_for_quotas():
     assert live.heed_limits(signals, view, 0.0).statuses["spark"].wait_seconds == 20.0
     live.statuses(TARGETS, 1.0)
     assert not live.queues.is_on
+
+
+def refused_for_length(window: int) -> UpstreamRefused:
+    words = b'{"error":{"message":"This model\'s maximum context length is %d tokens."}}' % window
+    return UpstreamRefused("spark", 400, words, "application/json")
+
+
+def test_a_window_that_a_target_names_counts_for_every_request_from_then_on():
+    live = LiveStatistics()
+    Call(live, tokens=10_000).end(1.0, error=refused_for_length(8_192))
+
+    assert (status(live, 1.0).target.window_tokens, live.windows) == (8_192, {"spark": 8_192})
+    assert live.known(SPARK).window_tokens == 8_192
+    assert live.known(SAGE) is SAGE
+    assert status(live, 1.0).window_to_try == 0
+    assert status(live, 62.0).window_to_try == 128_000
+
+
+def test_a_window_that_is_not_smaller_than_the_configured_one_changes_nothing():
+    live = LiveStatistics()
+    Call(live, tokens=300_000).end(1.0, error=refused_for_length(200_000))
+
+    assert (status(live, 1.0).target.window_tokens, live.windows) == (128_000, {})
+
+
+def test_what_a_target_says_last_of_its_window_counts_and_a_longer_prompt_served_ends_it():
+    live = LiveStatistics()
+    Call(live, tokens=10_000).end(1.0, error=refused_for_length(8_192))
+    Call(live, tokens=20_000).end(2.0, error=refused_for_length(16_384))
+    raised = status(live, 2.0).target.window_tokens
+    served = Call(live, tokens=20_000)
+    usage = Usage(20_000, 5)
+    served.exchange.note(AttemptEnded(3.0, SPARK, Attempt("spark", 200, None, 3.0, usage), None, usage, None, False))
+
+    assert raised == 16_384
+    assert (status(live, 3.0).target, live.windows) == (SPARK, {})
+
+
+def test_a_named_window_is_kept_over_a_reload_and_forgotten_when_the_target_is_configured_otherwise():
+    live = LiveStatistics()
+    Call(live, tokens=10_000).end(1.0, error=refused_for_length(8_192))
+    same, other = {"spark": replace(SPARK), "sage": SAGE}, {"spark": replace(SPARK, window_tokens=32_000), "sage": SAGE}
+
+    kept = live.statuses(same, 2.0)["spark"].target.window_tokens
+    changed = live.statuses(other, 3.0)["spark"].target.window_tokens
+
+    assert (kept, changed, live.windows) == (8_192, 32_000, {})

@@ -1,0 +1,72 @@
+"""What hosts say of themselves when they refuse a request: how large their context window is, or that they are loading."""
+
+import re
+
+import orjson
+
+from router.contract.request import Json, JsonObject
+from router.dialects.fields import as_object
+from router.dialects.hosts import says_too_long
+
+LEAST_TOKENS = 256
+"""No model's window is smaller: a lower number is about something else."""
+_MAX_CHARS = 600
+"""Hosts name the window at the beginning. Further on, some quote the request, whose words must not count."""
+_NUMBER = r"(\d[\d,]{2,11})\b"
+_NAMED = re.compile(
+    "|".join(
+        start + _NUMBER
+        for start in (
+            r"prompt is too long: [\d,]+ tokens > ",  # Anthropic
+            r"exceed context limit: [\d,]+ \+ [\d,]+ > ",  # Anthropic, with the answer's own limit
+            r"maximum context length (?:is|of|\()\s?",  # OpenAI, Azure, vLLM, SGLang, OpenRouter, DeepSeek
+            r"maximum model length (?:is|of) ",  # vLLM
+            r"maximum prompt length is ",  # xAI
+            r"available context size \(",  # llama.cpp
+            r"\bn_ctx\W{1,4}",  # llama.cpp before it named both numbers in its words
+            r"context length(?: is| of)?(?: only)? \(?",  # LM Studio, SGLang
+            r"exceeds the context window of ",
+            r"maximum number of tokens allowed \(?",  # Gemini
+            r"`max_new_tokens` must be <= ",  # text-generation-inference
+            r"too large for model with ",  # Mistral
+        )
+    ),
+    re.IGNORECASE,
+)
+
+
+_LOADING = re.compile(
+    r"\bloading (?:the )?model\b|\bmodel (?:\S+ )?is (?:currently |still )?(?:being loaded|loading)\b|\bstill loading\b",
+    re.IGNORECASE,
+)
+"""llama.cpp ("Loading model"), Hugging Face ("Model X is currently loading")."""
+_MAX_LOADING_CHARS = 200
+
+
+def read_window(body: bytes) -> int | None:
+    """The window that a refusal names; None for a refusal that is not about length, or that names no plausible number."""
+    error, words = _read_error(body)
+    if not says_too_long(f"{error.get('type')} {error.get('code')} {words}"):
+        return None
+    window = error.get("n_ctx")
+    if not isinstance(window, int):
+        found = _NAMED.search(words)
+        window = int(next(filter(None, found.groups())).replace(",", "")) if found is not None else 0
+    return window if window >= LEAST_TOKENS else None
+
+
+def read_loading(body: bytes) -> str:
+    """The words of a refusal which says that the model is being loaded; empty for any other."""
+    _, words = _read_error(body)
+    return words.strip() if len(words) <= _MAX_LOADING_CHARS and _LOADING.search(words) else ""
+
+
+def _read_error(body: bytes) -> tuple[JsonObject, str]:
+    """The error object of a refusal, and the beginning of its words."""
+    try:
+        told: Json = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        told = body[:_MAX_CHARS].decode("utf-8", "replace")
+    error = as_object(as_object(told).get("error")) or as_object(told)
+    words = next((text for text in (error.get("message"), as_object(told).get("error"), told) if isinstance(text, str)), "")
+    return error, words[:_MAX_CHARS]

@@ -1,0 +1,38 @@
+"""How much of a window is kept free for an answer."""
+
+import pytest
+
+from router.contract.room import RESERVE_TOKENS, read_own_limit, reserve_tokens
+
+
+@pytest.mark.parametrize(
+    ("window", "limit", "reserve"),
+    [(4_096, None, 1_024), (4_096, 20, 20), (4_096, 4_096, 2_048), (16_384, 32_000, 8_000), (200_000, None, 8_000)],
+)
+def test_the_reserve_is_the_own_limit_or_a_quarter_and_never_more_than_half_the_window_or_8000(window, limit, reserve):
+    assert reserve_tokens(window, limit) == reserve
+
+
+@pytest.mark.parametrize("limit", [None, 1, 8_000, 64_000])
+@pytest.mark.parametrize("window", [256, 1_000, 16_000, 1_000_000])
+def test_every_window_has_room_for_a_prompt_and_nothing_served_before_is_refused(window, limit):
+    assert reserve_tokens(window, limit) <= min(RESERVE_TOKENS, window // 2)
+    assert reserve_tokens(window, limit, most=0) == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ({}, None),
+        ({"max_tokens": 7}, 7),
+        ({"max_output_tokens": 7}, 7),
+        ({"max_completion_tokens": 5, "max_tokens": 7}, 5),
+        ({"max_completion_tokens": None, "max_tokens": 7}, 7),
+        ({"max_tokens": 0}, None),
+        ({"max_tokens": -4}, None),
+        ({"max_tokens": "7"}, None),
+        ({"max_tokens": True}, None),
+    ],
+)
+def test_only_a_positive_number_is_a_limit(body, limit):
+    assert read_own_limit(body) == limit
