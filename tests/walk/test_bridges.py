@@ -6,7 +6,7 @@ import pytest
 
 from tests.tools.http import call
 from tests.tools.running import one_dialect
-from tests.tools.speech import Speech, speak
+from tests.tools.speech import Speech, ToolCall, speak
 from tests.tools.upstream import CHAT_STREAM_HEAD, chat_frame
 
 PROMPT = {"model": "auto", "messages": [{"role": "user", "content": "how long is this? " * 40}]}
@@ -85,6 +85,31 @@ async def test_a_compaction_can_be_gone_on_from_at_every_target(start, upstream,
     assert "compaction" not in sent
     assert explained.json["drops"] == {}
     assert explained.json["person_text"] == "go on"
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages"])
+async def test_a_tool_that_the_client_runs_is_called_and_its_output_follows_by_the_responses_id(start, upstream, dialect):
+    tandem = await start(one_dialect(dialect, upstream.base_url))
+    asked = ToolCall("call_1", "shell", '{"commands": ["ls"]}')
+    upstream.scripts = [speak(dialect, Speech("", (asked,))), speak(dialect, Speech("There is one file."))]
+    tools = [{"type": "shell", "environment": {"type": "local"}}, {"type": "apply_patch"}]
+    body = {"model": "auto", "input": "what is here?", "tools": tools}
+
+    explained = await call(tandem.port, "/tandem/explain", body)
+    first = await call(tandem.port, "/v1/responses", body)
+    output = {"stdout": "a.py", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+    result = {"type": "shell_call_output", "call_id": "call_1", "output": [output]}
+    later = {**body, "input": [result], "previous_response_id": first.json["id"]}
+    second = await call(tandem.port, "/v1/responses", later)
+
+    assert explained.json["drops"] == {}
+    (item,) = first.json["output"]
+    assert (item["type"], item["action"]["commands"]) == ("shell_call", ["ls"])
+    assert second.json["output"][0]["content"][0]["text"] == "There is one file."
+    for seen in upstream.seen:
+        assert [tool.get("name") or tool["function"]["name"] for tool in seen.json["tools"]] == ["shell", "apply_patch"]
+    sent = json.dumps(upstream.seen[-1].json["messages"])
+    assert sent.index("what is here?") < sent.index("call_1") < sent.index("a.py")
 
 
 async def test_an_odd_call_id_is_refused_and_not_a_fault_of_ours(start, upstream):
