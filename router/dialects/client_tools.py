@@ -33,8 +33,9 @@ class CallItem(NamedTuple):
         return self.fit(value) if isinstance(value, dict) else None
 
     def arguments(self, held: JsonObject) -> str:
-        """The arguments of a call, from what its item holds: without what every item has, and what was left open."""
-        given = {name: value for name, value in held.items() if value is not None and (name, value) != _CONSTANT}
+        """The arguments of a call, from what its item holds: in the schema's order, without what was left open."""
+        fields = (self.fit(held) or held).items()
+        given = {name: value for name, value in fields if value is not None and (name, value) != _CONSTANT}
         return orjson.dumps(given, default=as_written).decode()
 
 

@@ -101,6 +101,10 @@ def test_a_call_read_as_arguments_and_written_again_holds_the_same(pair):
     assert item.parse(item.arguments(held)) == held
 
 
+def test_a_client_that_sorts_the_fields_of_a_call_does_not_change_how_the_model_sees_it():
+    assert PATCH.arguments({"diff": "x", "path": "a", "type": "create_file"}) == '{"type":"create_file","path":"a","diff":"x"}'
+
+
 @pytest.mark.parametrize("tool", [*RESPONSES_TOOLS.values(), *MESSAGES_TOOLS.values()], ids=lambda tool: tool.name)
 def test_every_schema_describes_each_of_its_fields_and_requires_only_those(tool):
     fields = tool.schema["properties"]
