@@ -4,6 +4,7 @@ A request declares one by its type alone, since the API's own models know its sc
 it is offered a function with that schema. Everything else about such a tool is in its row here.
 """
 
+import json
 import shlex
 from collections.abc import Callable
 from typing import NamedTuple
@@ -26,10 +27,7 @@ class CallItem(NamedTuple):
 
     def parse(self, arguments: str) -> JsonObject | None:
         """What the item holds for arguments as a model wrote them; None where they do not fit."""
-        try:
-            value: Json = orjson.loads(arguments)
-        except orjson.JSONDecodeError:
-            return None
+        value = _read_json(arguments)
         return self.fit(value) if isinstance(value, dict) else None
 
     def arguments(self, held: JsonObject) -> str:
@@ -51,6 +49,18 @@ class ClientTool(NamedTuple):
 _CONSTANT = ("type", "exec")
 _HIGHEST = 1 << 53
 """A limit above this means none, and not every client can read it."""
+
+
+def _read_json(text: str) -> Json:
+    """The value of a JSON text, None where it is none. Models that write a diff forget to escape its line ends."""
+    try:
+        value: Json = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            value = orjson.loads(orjson.dumps(json.loads(text, strict=False)))
+        except (ValueError, TypeError, RecursionError):
+            return None
+    return value
 
 
 def _object(required: list[Json], **properties: Json) -> JsonObject:

@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from router.dialects.client_tools import CALL_ITEMS, MESSAGES_TOOLS, RESPONSES_TOOLS, read_shell_output
 
@@ -50,6 +48,8 @@ def test_arguments_that_mean_a_call_become_what_its_item_holds(item, arguments, 
             for text in ("", "null", "[]", '"ls"', "{}", '{"commands": ["ls', "ls")
         ),
         (SHELL, '{"commands": []}'),
+        (SHELL, '{"commands": ["\\ud800"]}'),
+        (SHELL, '{"commands": ' + "[" * 5000 + '"ls"' + "]" * 5000 + "}"),
         (SHELL, '{"commands": [1]}'),
         (SHELL, '{"commands": [1], "command": ["ls"]}'),
         (LOCAL, '{"command": [], "env": {}}'),
@@ -63,42 +63,6 @@ def test_arguments_that_mean_a_call_become_what_its_item_holds(item, arguments, 
 )
 def test_arguments_that_do_not_fit_are_no_item(item, arguments):
     assert item.parse(arguments) is None
-
-
-TEXTS, LIMITS = some.text(), some.none() | some.integers(1, 10**9)
-HELD = some.one_of(
-    some.tuples(
-        some.just(SHELL),
-        some.fixed_dictionaries(
-            {"commands": some.lists(TEXTS, min_size=1), "timeout_ms": LIMITS, "max_output_length": LIMITS},
-        ),
-    ),
-    some.tuples(
-        some.just(LOCAL),
-        some.fixed_dictionaries(
-            {
-                "type": some.just("exec"),
-                "command": some.lists(TEXTS, min_size=1),
-                "env": some.dictionaries(TEXTS, TEXTS, max_size=3),
-            },
-            optional={"timeout_ms": some.integers(1, 10**9), "user": some.text(min_size=1)},
-        ),
-    ),
-    some.tuples(
-        some.just(PATCH),
-        some.fixed_dictionaries(
-            {"type": some.sampled_from(["create_file", "update_file"]), "path": some.text(min_size=1), "diff": TEXTS}
-        )
-        | some.fixed_dictionaries({"type": some.just("delete_file"), "path": some.text(min_size=1)}),
-    ),
-)
-
-
-@given(HELD)
-def test_a_call_read_as_arguments_and_written_again_holds_the_same(pair):
-    item, held = pair
-
-    assert item.parse(item.arguments(held)) == held
 
 
 def test_a_client_that_sorts_the_fields_of_a_call_does_not_change_how_the_model_sees_it():

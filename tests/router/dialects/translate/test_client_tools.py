@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 from openai.types.responses import Response
 
 from router.contract.errors import Misfit
@@ -194,6 +196,56 @@ def test_a_session_that_hops_keeps_ids_and_pairs(case):
     blocks = [block for message in body["messages"][1:] for block in message["content"]]
     assert [block.get("id") or block["tool_use_id"] for block in blocks] == ["call_0", "call_0", "call_1", "call_1"]
     assert [block["input"] for block in blocks if "input" in block] == [arguments, arguments]
+
+
+TEXTS, LIMITS = some.text(), some.none() | some.integers(1, 10**9)
+HELD = some.one_of(
+    some.tuples(
+        some.just(("shell", "action")),
+        some.fixed_dictionaries(
+            {"commands": some.lists(TEXTS, min_size=1), "timeout_ms": LIMITS, "max_output_length": LIMITS},
+        ),
+    ),
+    some.tuples(
+        some.just(("local_shell", "action")),
+        some.fixed_dictionaries(
+            {
+                "type": some.just("exec"),
+                "command": some.lists(TEXTS, min_size=1),
+                "env": some.dictionaries(TEXTS, TEXTS, max_size=3),
+            },
+            optional={"timeout_ms": some.integers(1, 10**9), "user": some.text(min_size=1)},
+        ),
+    ),
+    some.tuples(
+        some.just(("apply_patch", "operation")),
+        some.fixed_dictionaries(
+            {"type": some.sampled_from(["create_file", "update_file"]), "path": some.text(min_size=1), "diff": TEXTS}
+        )
+        | some.fixed_dictionaries({"type": some.just("delete_file"), "path": some.text(min_size=1)}),
+    ),
+)
+
+
+@given(HELD, some.sampled_from(TARGETS_OF_RESPONSES), some.booleans())
+def test_any_call_is_the_same_item_after_a_way_there_and_back(call, target, is_streamed):
+    (name, field), held = call
+    item = {"type": f"{name}_call", "call_id": "call_1", field: held}
+    asked = {"tools": [{"type": name}]}
+
+    body, _ = crossed(RESPONSES, target, {"input": [{"role": "user", "content": "go"}, item], **asked})
+    if target is CHAT:
+        arguments = body["messages"][1]["tool_calls"][0]["function"]["arguments"]
+    else:
+        arguments = json.dumps(body["messages"][1]["content"][0]["input"])
+    speech = spoken(target, name, arguments)
+    if is_streamed:
+        whole = streamed(RESPONSES, target, speech, **asked)[-1]["response"]
+    else:
+        whole = told_whole(RESPONSES, target, speech, **asked)
+
+    (back,) = whole["output"]
+    assert {**item, **back} == back
 
 
 @pytest.mark.parametrize(
