@@ -244,7 +244,8 @@ class ResponsesComposer:
     def _client_call(self, item: CallItem, held: JsonObject) -> bytes:
         """A call of a tool that this API knows by its type."""
         whole: JsonObject = {
-            "id": f"{item.id_prefix}_{self._call_id}",
+            # Of this answer, since hosts repeat the ids of calls and clients name an item by its id alone.
+            "id": f"{item.id_prefix}_{self._answer.id}_{len(self._output)}",
             "type": item.type,
             "call_id": self._call_id,
             "status": "completed",

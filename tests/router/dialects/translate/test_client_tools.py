@@ -11,7 +11,9 @@ from router.contract.errors import Misfit
 from router.dialects.sse import split_frames
 from tests.tools.bridging import CHAT, MESSAGES, REQUESTS, RESPONSES, answer_to, crossed
 from tests.tools.speech import Speech, ToolCall, write_stream, write_whole
+from tests.tools.values import make_view
 
+ANSWER_ID = make_view(REQUESTS[RESPONSES], RESPONSES).id.removeprefix("req_")
 DIFF = "@@\n-a\n+b\n"
 SHELL_OUTPUT = {"stdout": "OUT", "stderr": "ERR", "outcome": {"type": "exit", "exit_code": 1}}
 UNLIMITED = {"timeout_ms": None, "max_output_length": None}
@@ -47,7 +49,7 @@ def item_of(case, call_id: str = "call_1") -> dict:
     name, arguments, field, more, _, _ = case
     prefix = {"shell": "sh", "local_shell": "lsh", "apply_patch": "apc"}[name]
     held = {**arguments, **more}
-    return {"id": f"{prefix}_{call_id}", "type": f"{name}_call", "call_id": call_id, "status": "completed", field: held}
+    return {"id": f"{prefix}_{ANSWER_ID}_0", "type": f"{name}_call", "call_id": call_id, "status": "completed", field: held}
 
 
 def functions_of(target, body: dict) -> list[dict]:
