@@ -13,6 +13,7 @@ from router.contract.digits import as_written, keep_large
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.contract.words import Word
+from router.dialects.client_tools import CallItem
 
 _MAX_ID = 64
 _NO_ID = re.compile(r"[^a-zA-Z0-9_-]")
@@ -35,6 +36,8 @@ class Shape(NamedTuple):
     name: str
     namespace: str | None = None
     is_custom: bool = False
+    item: CallItem | None = None
+    """How its calls are written, where they are items of a type of their own."""
 
 
 @dataclass(frozen=True, slots=True)

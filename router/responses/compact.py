@@ -16,6 +16,7 @@ from router.contract.request import Json, JsonObject, RequestView
 from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text, texts_of
 from router.dialects.requests import read_anew
+from router.dialects.responses.opaque import CALLS
 from router.dialects.table import SPECS
 from router.dialects.translate.envelope import SUMMARY_MARK, unwrap_summary, wrap_summary
 from router.dialects.translate.expect import unexpected
@@ -43,7 +44,6 @@ _LEFT_OUT = frozenset(
     max_output_tokens context_management truncation
     """.split()
 )
-_CALL_TYPES = ("function_call", "custom_tool_call")
 _SUMMARY_ITEM = "compaction"
 _HOSTS_SUMMARIES = frozenset({_SUMMARY_ITEM, "context_compaction"})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
@@ -134,13 +134,13 @@ def _answered(items: list[Json]) -> list[Json]:
     ids = [_call_id(as_object(item), f"input[{index}]") for index, item in enumerate(items)]
     kinds = [as_text(as_object(item).get("type")) for item in items]
     results = {call_id for call_id, kind in zip(ids, kinds, strict=True) if kind.endswith("_output")}
-    return [
-        item for item, call_id, kind in zip(items, ids, kinds, strict=True) if kind not in _CALL_TYPES or call_id in results
-    ]
+    return [item for item, call_id, kind in zip(items, ids, kinds, strict=True) if kind not in CALLS or call_id in results]
 
 
 def _call_id(item: JsonObject, where: str) -> str | None:
     call_id = item.get("call_id")
+    if call_id is None and item.get("type") == "local_shell_call_output":
+        call_id = item.get("id")
     if call_id is not None and not isinstance(call_id, str):
         raise unexpected(f"{where}.call_id", call_id, "a string")
     return call_id

@@ -5,9 +5,12 @@ import hashlib
 from router.contract.errors import BadRequest
 from router.contract.request import Json, JsonObject
 from router.contract.stores import StoredResponse
+from router.dialects.client_tools import CALL_ITEMS
 from router.dialects.fields import as_list, as_object, as_text
 
-_PREFIXES = {"function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs", "message": "msg"}
+_PREFIXES = {"function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs", "message": "msg"} | {
+    kind: call.id_prefix for kind, (_, call) in CALL_ITEMS.items()
+}
 
 
 def input_items(body: JsonObject) -> list[Json]:

@@ -15,7 +15,7 @@ from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import read_anew
 from router.dialects.responses.compose import is_our_id
-from router.dialects.responses.opaque import OPAQUE_ITEMS
+from router.dialects.responses.opaque import CALLS, OPAQUE_ITEMS, without_link
 from router.dialects.table import SPECS
 from router.responses.compact import ask_for_summary, has_summaries, open_summaries
 from router.responses.items import derive_id, input_items
@@ -24,7 +24,6 @@ from router.responses.threads import THREAD, resume_thread
 PREVIOUS = "previous_response_id"
 _LEFT_OUT = frozenset({PREVIOUS, THREAD})
 """Fields of requests that leave something out. In another dialect's request they mean nothing."""
-_CALLS = frozenset({"function_call", "custom_tool_call"})
 
 
 def is_complete(view: RequestView) -> bool:
@@ -126,8 +125,8 @@ def _portable(history: Transcript, reader: str) -> list[Json]:
         kind = item.get("type") or "message"
         if not origin or origin == reader:
             items.append(value)
-        elif kind in _CALLS:
-            items.append({name: field for name, field in item.items() if name != "id"})
+        elif kind in CALLS:
+            items.append(without_link(item))
         elif kind == "message":
             items.append({**item, "id": derive_id("msg", as_text(item.get("id")), len(items))})
         elif kind not in OPAQUE_ITEMS:

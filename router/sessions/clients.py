@@ -346,6 +346,6 @@ EDIT_MARKS = ("edit", "write", "patch", "str_replace", "create_file", "replace_i
 """A tool whose name holds one of these changes files."""
 
 BOOKKEEPING_TOOLS = frozenset(
-    "TodoWrite TodoRead todo_write todo_read todowrite todoread update_plan update_todo_list think".split()
+    "TodoWrite TodoRead todo_write todo_read todowrite todoread update_plan update_todo_list think memory".split()
 )
-"""Tools that only keep a list: no work, and "write" in a name of these changes no file."""
+"""Tools that only keep a list or notes: no work, and "write" in a name of these changes no file."""

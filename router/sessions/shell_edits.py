@@ -70,6 +70,8 @@ def _command_of(arguments: Json) -> str:
             return str(arguments)
     if isinstance(arguments, dict):
         fields = arguments
+        if isinstance(commands := fields.get("commands"), list):  # command lines, to be run one after another
+            return "\n".join(line for line in commands if isinstance(line, str))
         arguments = next((fields[name] for name in _COMMAND_FIELDS if fields.get(name)), "")
     if isinstance(arguments, list):
         parts = [part for part in arguments if isinstance(part, str)]

@@ -47,6 +47,9 @@ _HAPPY = (" pass", "ok  \t", "OK (", "result: ok", "tests pass")
 _BAD = frozenset({"red", "failed"})
 _ALL_WELL = re.compile(r"exit(?:ed)?(?: with)?(?: code| status):? ?0\b", re.IGNORECASE)
 """A stated success: other words in the output then do not count as a failure."""
+_EDITORS = frozenset({"str_replace_based_edit_tool", "str_replace_editor"})
+"""Tools that read files too: what they do is said by their `command`."""
+_VIEW = re.compile(r'"command"\s*:\s*"view"')
 _TYPING = frozenset({"write_stdin"})
 """Tools that type into a running command, whatever their names say."""
 _READERS = re.compile(r"read|view|list|glob|grep|search|find|fetch|^ls$|open", re.IGNORECASE)
@@ -145,11 +148,20 @@ def _find_changes(calls: tuple[ToolCall, ...], *, is_full: bool) -> list[_Change
     for call in calls:
         name = call.name
         if _counts_as_edit(name):
+            if name in _EDITORS and _views(call.arguments):
+                continue
             text = "" if is_full else _as_text(call.arguments)
             changes.append(_Change(tuple(islice(_files_of(text), _MAX_FILES)), len(text)))
         elif is_shell(name) and (found := find_shell_edit(call.arguments)) is not None:
             changes.append(_Change((), 0) if is_full else _Change(found, len(_as_text(call.arguments))))
     return changes
+
+
+def _views(arguments: Json) -> bool:
+    """Whether a call of an editor only reads."""
+    if isinstance(arguments, dict):
+        return arguments.get("command") == "view"
+    return isinstance(arguments, str) and _VIEW.search(arguments) is not None
 
 
 def _mark_calls(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ import orjson
 from router.contract.digits import as_written
 from router.contract.errors import BadRequest
 from router.contract.request import JsonObject
+from router.dialects.client_tools import MESSAGES_TOOLS
 from router.dialects.translate import expect
 from router.dialects.translate.draft import (
     Draft,
@@ -28,6 +29,7 @@ _READ = frozenset(
 )
 _READ_OF_MESSAGE = frozenset({"role", "content"})
 _READ_OF_TOOL = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control"})
+_READ_OF_CLIENT_TOOL = frozenset({"type", "name", "max_characters", "cache_control"})
 _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
 """What a budget of thinking tokens amounts to; above the last, `high`."""
 
@@ -184,6 +186,13 @@ def _read_document(draft: Draft, parts: list[Part], block: JsonObject, where: st
 
 def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:
     kind = expect.text(tool, "type", where)
+    if kind in MESSAGES_TOOLS:
+        name, description, schema, _ = MESSAGES_TOOLS[kind]
+        if limit := expect.whole(tool, "max_characters", where):
+            description = f"{description} A view shows at most {limit} characters."
+        draft.add_tool(Tool(expect.text(tool, "name", where) or name, description, schema))
+        draft.drop_unread_of("tools", tool, _READ_OF_CLIENT_TOOL)
+        return
     if kind not in ("", "custom"):
         draft.drop(f"the tool {(expect.text(tool, 'name', where) or kind)[:40]}")
         return

@@ -5,7 +5,9 @@ import time
 
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.composer import Answer, Finish, cut_free_form, free_form, is_blank, named_frame
+from router.dialects.client_tools import CallItem
+from router.dialects.composer import Answer, Finish, Shape, cut_free_form, free_form, is_blank, named_frame
+from router.dialects.fields import as_list
 from router.dialects.responses.said_back import say_back
 from router.dialects.translate.envelope import OUR_REASONING
 
@@ -39,7 +41,7 @@ class ResponsesComposer:
         self._output: list[Json] = []
         self._kind = ""
         self._pieces: list[str] = []
-        self._call = ("", "")
+        self._call_id, self._shape = "", Shape("")
         self._place: JsonObject = {}
         self._has_cut_call = False
         self._finish = Finish.STOP
@@ -170,8 +172,7 @@ class ResponsesComposer:
     # Calls.
 
     def _call_item(self, status: str, arguments: str) -> JsonObject:
-        call_id, name = self._call
-        shape = self._answer.shape(name)
+        call_id, shape = self._call_id, self._shape
         item: JsonObject = {"call_id": call_id, "name": shape.name}
         if shape.is_custom:
             item |= {"id": f"ctc_{call_id}", "type": "custom_tool_call", "input": arguments}
@@ -185,12 +186,15 @@ class ResponsesComposer:
 
     def begin_call(self, call_id: str, name: str) -> bytes:
         frames = self._end()
-        self._call = (call_id, name)
+        self._call_id, self._shape = call_id, self._answer.shape(name)
+        if self._shape.item is not None:
+            self._kind, self._pieces = "call", []
+            return frames  # what its item must hold is known only when its arguments are whole
         return frames + self._begin("call", self._call_item("in_progress", ""))
 
     def arguments(self, delta: str) -> bytes:
         self._pieces.append(delta)
-        if self._answer.shape(self._call[1]).is_custom:
+        if self._shape.is_custom or self._shape.item is not None:
             return b""  # free-form input is wrapped in JSON until it is whole
         return self._event("response.function_call_arguments.delta", {**self._place, "delta": delta})
 
@@ -201,14 +205,21 @@ class ResponsesComposer:
         return self._cut_call()
 
     def _end_call(self) -> bytes:
-        arguments, shape, frames = "".join(self._pieces), self._answer.shape(self._call[1]), b""
+        arguments, item, frames = "".join(self._pieces), self._shape.item, b""
+        if item is not None:
+            held = item.parse(arguments)
+            if held is not None:
+                return self._client_call(item, held)
+            frames = self._begin_as_function(arguments)
+        shape = self._shape
         if shape.is_custom:
             arguments = free_form(arguments)
             frames = self._event("response.custom_tool_call_input.delta", {**self._place, "delta": arguments})
             frames += self._event("response.custom_tool_call_input.done", {**self._place, "input": arguments})
         else:
             if is_blank(arguments):
-                arguments, frames = "{}", self.arguments("{}")
+                arguments = "{}"
+                frames += self.arguments(arguments)
             done: JsonObject = {**self._place, "name": shape.name, "arguments": arguments}
             frames += self._event("response.function_call_arguments.done", done)
         return frames + self._done(self._call_item("completed", arguments))
@@ -216,10 +227,40 @@ class ResponsesComposer:
     def _cut_call(self) -> bytes:
         """A call whose arguments have no end. Nothing says that they are done: clients run what is."""
         arguments, frames = "".join(self._pieces), b""
-        if self._answer.shape(self._call[1]).is_custom:
+        if self._shape.item is not None:
+            frames = self._begin_as_function(arguments)
+        if self._shape.is_custom:
             arguments = cut_free_form(arguments)
             frames = self._event("response.custom_tool_call_input.delta", {**self._place, "delta": arguments})
         return frames + self._done(self._call_item("incomplete", arguments))
+
+    def _begin_as_function(self, arguments: str) -> bytes:
+        """A call whose arguments are cut, or do not fit its item: a function's call has room for them as they are."""
+        self._shape = Shape(self._shape.name)
+        frames = self._begin("call", self._call_item("in_progress", ""))
+        self._kind = ""
+        return frames + self.arguments(arguments) if arguments else frames
+
+    def _client_call(self, item: CallItem, held: JsonObject) -> bytes:
+        """A call of a tool that this API knows by its type."""
+        whole: JsonObject = {
+            # Of this answer, since hosts repeat the ids of calls and clients name an item by its id alone.
+            "id": f"{item.id_prefix}_{self._answer.id}_{len(self._output)}",
+            "type": item.type,
+            "call_id": self._call_id,
+            "status": "completed",
+            item.field: held,
+        }
+        commands = as_list(held.get("commands"))
+        begun = {**held, "commands": []} if commands else held
+        frames = self._begin("call", {**whole, "status": "in_progress", item.field: begun})
+        self._kind = ""
+        for index, command in enumerate(commands):
+            place: JsonObject = {"output_index": len(self._output), "command_index": index}
+            frames += self._event("response.shell_call_command.added", {**place, "command": ""})
+            frames += self._event("response.shell_call_command.delta", {**place, "delta": command})
+            frames += self._event("response.shell_call_command.done", {**place, "command": command})
+        return frames + self._done(whole)
 
     def close(self, finish: Finish, usage: Usage | None) -> bytes:
         frames = self._end(is_cut=finish is Finish.LENGTH)

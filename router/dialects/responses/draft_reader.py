@@ -8,6 +8,7 @@ from router.contract.digits import as_written
 from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.request import Json, JsonObject
 from router.dialects.chat.draft_reader import read_common, read_plain_form, read_schema
+from router.dialects.client_tools import CALL_ITEMS, RESPONSES_TOOLS, read_shell_output
 from router.dialects.composer import CUSTOM_FIELD
 from router.dialects.translate import expect
 from router.dialects.translate.draft import (
@@ -35,6 +36,7 @@ _READ = frozenset(
 )
 _READ_OF_TEXT = frozenset({"format", "verbosity"})
 _READ_OF_TOOL = frozenset({"type", "name", "description", "parameters", "strict", "format"})
+_READ_OF_CLIENT_TOOL = frozenset({"type", "environment"})
 _READ_OF_NAMESPACE = frozenset({"type", "name", "tools"})
 _ENCRYPTED = "reasoning.encrypted_content"
 _PLAIN_OUTPUTS = ("function_call_output", "custom_tool_call_output")
@@ -114,29 +116,31 @@ def _read_custom_call(draft: Draft, item: JsonObject, where: str) -> None:
     draft.lines.append(DraftCall(expect.needed_text(item, "call_id", where), _tool_name(draft, item, where), arguments))
 
 
-def _read_shell_call(draft: Draft, item: JsonObject, where: str) -> None:
-    """A call of a shell that the host offers: told as a call, so that its output has one to belong to."""
-    action = expect.mapping(item, "action", where) or expect.mapping(item, "operation", where)
-    name = draft.name_tool(expect.text(item, "type", where).removesuffix("_call"))
-    draft.lines.append(DraftCall(_shell_call_id(item, where), name, orjson.dumps(action, default=as_written).decode()))
+def _read_client_call(draft: Draft, item: JsonObject, where: str) -> None:
+    """A call of a tool that the API knows by its type, as the call of a function."""
+    name, call = CALL_ITEMS[expect.text(item, "type", where)]
+    arguments = call.arguments(expect.mapping(item, call.field, where))
+    draft.lines.append(DraftCall(_client_call_id(item, where), draft.name_tool(name), arguments))
 
 
 def _read_output(draft: Draft, item: JsonObject, where: str) -> None:
     output, kind = item.get("output"), expect.text(item, "type", where)
+    is_error = kind not in _PLAIN_OUTPUTS and item.get("status") == "failed"
     if isinstance(output, str):
         parts: tuple[Part, ...] = (Text(output),)
     elif kind in _PLAIN_OUTPUTS or (isinstance(output, list) and all(isinstance(e, dict) and "type" in e for e in output)):
         parts = _read_content(draft, expect.content(item, "output", where))
     elif output is None or isinstance(output, (list, dict)):
-        parts = (Text(orjson.dumps(output, default=as_written).decode()),) if output else ()  # a shell's, in fields of its own
+        words = read_shell_output(output)[0] if isinstance(output, list) else ""
+        parts = (Text(words or orjson.dumps(output, default=as_written).decode()),) if output else ()
     else:
         raise expect.unexpected(f"{where}.output", output, "a string or a list of parts")
-    call_id = expect.needed_text(item, "call_id", where) if kind in _PLAIN_OUTPUTS else _shell_call_id(item, where)
-    draft.lines.append(DraftResult(call_id, parts))
+    call_id = expect.needed_text(item, "call_id", where) if kind in _PLAIN_OUTPUTS else _client_call_id(item, where)
+    draft.lines.append(DraftResult(call_id, parts, is_error))
 
 
-def _shell_call_id(item: JsonObject, where: str) -> str:
-    """The id of a shell's call. The oldest kind of output has it as its own."""
+def _client_call_id(item: JsonObject, where: str) -> str:
+    """The id of a call of such a tool. The oldest kind of output has it as its own."""
     return expect.text(item, "call_id", where) or expect.text(item, "id", where) or expect.needed_text(item, "call_id", where)
 
 
@@ -152,14 +156,10 @@ _ITEMS: dict[str, Callable[[Draft, JsonObject, str], None]] = {
     "message": _read_message,
     "function_call": _read_call,
     "custom_tool_call": _read_custom_call,
-    "local_shell_call": _read_shell_call,
-    "shell_call": _read_shell_call,
-    "apply_patch_call": _read_shell_call,
+    **dict.fromkeys(CALL_ITEMS, _read_client_call),
     "function_call_output": _read_output,
     "custom_tool_call_output": _read_output,
-    "local_shell_call_output": _read_output,
-    "shell_call_output": _read_output,
-    "apply_patch_call_output": _read_output,
+    **{f"{kind}_output": _read_output for kind in CALL_ITEMS},
     "reasoning": _read_reasoning,
 }
 
@@ -199,6 +199,8 @@ def _read_tools(draft: Draft, tools: list[Json], where: str, namespace: str | No
 
 def _read_tool(draft: Draft, tool: JsonObject, where: str, namespace: str | None) -> None:
     kind = expect.needed_text(tool, "type", where)
+    if kind in RESPONSES_TOOLS and _read_client_tool(draft, tool, where):
+        return
     if kind not in ("function", "custom", "namespace"):
         draft.drop(f"the tool {kind[:40]}")
         return
@@ -214,6 +216,24 @@ def _read_tool(draft: Draft, tool: JsonObject, where: str, namespace: str | None
         case _:
             draft.drop_unread_of("namespaces", tool, _READ_OF_NAMESPACE)
             _read_tools(draft, expect.sequence(tool, "tools", where), f"{where}.tools", name)
+
+
+def _read_client_tool(draft: Draft, tool: JsonObject, where: str) -> bool:
+    """A tool that the client runs, with the skills that it has there. False for one that runs in a container of the host."""
+    name, description, schema, item = RESPONSES_TOOLS[expect.text(tool, "type", where)]
+    environment, place = expect.mapping(tool, "environment", where), f"{where}.environment"
+    if expect.text(environment, "type", place) not in ("", "local"):
+        return False
+    skills = [
+        "- " + ": ".join(filter(None, (expect.text(skill, field, at) for field in ("name", "description", "path"))))
+        for skill, at in expect.entries(expect.sequence(environment, "skills", place), f"{place}.skills")
+    ]
+    if skills:
+        listed = "\n".join(skills)
+        description = f"{description}\n\nSkills, each a folder whose SKILL.md says how to use it:\n{listed}"
+    draft.add_tool(Tool(name, description, schema), item=item)
+    draft.drop_unread_of("tools", tool, _READ_OF_CLIENT_TOOL)
+    return True
 
 
 def _tool_name(draft: Draft, given: JsonObject, where: str) -> str:
@@ -240,8 +260,11 @@ def _read_choice(draft: Draft, choice: Json) -> None:
 
 
 def _allowed_name(draft: Draft, tool: JsonObject, where: str) -> str:
-    """An allowed tool, by its name. A host's own has none, and is not offered elsewhere."""
-    return _tool_name(draft, tool, where) if tool.get("type") in (None, "function", "custom") else ""
+    """An allowed tool, by its name; one that has none, by its type. A host's own is not offered elsewhere."""
+    kind = expect.text(tool, "type", where)
+    if kind in ("", "function", "custom"):
+        return _tool_name(draft, tool, where)
+    return draft.name_tool(kind) if kind in RESPONSES_TOOLS else ""
 
 
 def _read_schema(text: JsonObject) -> Schema | None:

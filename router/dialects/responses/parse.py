@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from router.contract.request import Json, JsonObject
+from router.dialects.client_tools import CALL_ITEMS
 from router.dialects.composer import Composer, Finish
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.responses.answer import read_usage
@@ -72,6 +73,8 @@ class ResponsesParser(AnswerParser):
             state = _state(item)
             frames = b"" if was_told else self._reasoning_of(item)
             return frames + self._sequencer.envelope(wrap(self._target, state)) if state or was_told or frames else b""
+        if kind in CALL_ITEMS:
+            return self._client_call(key, item)
         if kind in _CALLS:
             frames = b""
             if not self._sequencer.knows(key):
@@ -83,6 +86,13 @@ class ResponsesParser(AnswerParser):
                 return frames
             return frames + self._sequencer.end(key)
         return b"" if was_told else self._message_of(item)
+
+    def _client_call(self, key: Json, item: JsonObject) -> bytes:
+        """A call of a tool that the API knows by its type, as the call of a function."""
+        name, call = CALL_ITEMS[as_text(item.get("type"))]
+        frames = self._begin_call(key, {**item, "name": name})
+        frames += self._sequencer.arguments(key, call.arguments(as_object(item.get(call.field))))
+        return frames + self._sequencer.end(key)
 
     def _reasoning_of(self, item: JsonObject) -> bytes:
         parts = [*as_list(item.get("summary")), *as_list(item.get("content"))]

@@ -6,10 +6,11 @@ from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
 from router.dialects.beginnings import learn
-from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_object, as_text, objects, read_tools, texts_of
+from router.dialects.client_tools import CALL_ITEMS, read_shell_output
+from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_list, as_object, as_text, objects, read_tools, texts_of
 
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal"})
-_CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call"})
+_CALLS = frozenset({"function_call", "custom_tool_call", *CALL_ITEMS})
 
 
 def read(body: JsonObject, operation: Operation) -> Reading:
@@ -68,17 +69,26 @@ def read_item(value: Json) -> Message:
     item = as_object(value)
     kind = as_text(item.get("type")) or "message"
     if kind in _CALLS:
-        arguments = item.get("arguments") or item.get("input") or item.get("action")
+        arguments = item.get("arguments") or item.get("input") or item.get("action") or item.get("operation")
         return Message(
             "assistant", calls=(ToolCall(as_text(item.get("call_id")), as_text(item.get("name")) or kind, arguments),)
         )
     if kind.endswith("_output"):
-        output = item.get("output")
-        text = output if isinstance(output, str) else "\n".join(texts_of(output, _TEXT_PARTS))
-        return Message("tool", results=(ToolResult(as_text(item.get("call_id")), text),))
+        return Message("tool", results=(_read_result(item),))
     if kind == "message":
         return Message(as_text(item.get("role")), texts_of(item.get("content"), _TEXT_PARTS))
     return Message(kind)
+
+
+def _read_result(item: JsonObject) -> ToolResult:
+    """What a call gave back. The oldest kind of output has the call's id as its own."""
+    call_id, output = as_text(item.get("call_id")) or as_text(item.get("id")), item.get("output")
+    has_failed = item.get("status") == "failed"
+    if isinstance(output, str):
+        return ToolResult(call_id, output, has_failed)
+    if item.get("type") == "shell_call_output":
+        return ToolResult(call_id, *read_shell_output(as_list(output)))
+    return ToolResult(call_id, "\n".join(texts_of(output, _TEXT_PARTS)), has_failed)
 
 
 def recognise(body: JsonObject) -> bool:

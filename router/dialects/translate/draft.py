@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from router.contract.errors import BadRequest, Misfit
 from router.contract.request import Json, JsonObject
+from router.dialects.client_tools import CallItem
 from router.dialects.composer import CUSTOM_FIELD, Shape, is_blank
 from router.dialects.translate.names import ToolNames
 
@@ -148,15 +149,17 @@ class Draft:
             self.shapes.setdefault(seen, Shape(name, namespace))
         return seen
 
-    def add_tool(self, tool: Tool, namespace: str | None = None, *, is_custom: bool = False) -> None:
+    def add_tool(
+        self, tool: Tool, namespace: str | None = None, *, is_custom: bool = False, item: CallItem | None = None
+    ) -> None:
         """Offer a tool, by the caller's name for it; of two with one name, the last."""
         seen = self.name_tool(tool.name, namespace)
         if seen in self.tools:
             self.drop(f"the first of two tools named {tool.name[:64]}")
         self.tools[seen] = tool._replace(name=seen)
         self.shapes.pop(seen, None)
-        if is_custom or seen != tool.name:
-            self.shapes[seen] = Shape(tool.name, namespace, is_custom)
+        if is_custom or item is not None or seen != tool.name:
+            self.shapes[seen] = Shape(tool.name, namespace, is_custom, item)
 
     def choose(self, mode: str, name: str | None = None) -> None:
         """Say which tool is called: auto, none, any, or one by name, which must be among those that are left."""

@@ -25,6 +25,14 @@ def test_calls_are_heard_by_their_ids():
     assert (heard.texts, heard.calls) == ([], ["c1"])
 
 
+def test_a_call_of_a_tool_that_the_client_runs_is_heard_by_its_id():
+    item = {"type": "shell_call", "id": "sh_1", "call_id": "c1", "status": "completed", "action": {"commands": ["ls"]}}
+
+    heard = hear(Dialect.RESPONSES, json.dumps({"object": "response", "status": "completed", "output": [item]}).encode())
+
+    assert heard.calls == ["c1"]
+
+
 @pytest.mark.parametrize(
     ("dialect", "answer"),
     [(Dialect.CHAT, b"{}"), (Dialect.CHAT, b'{"choices": 3}'), (Dialect.CHAT, b"{"), (Dialect.COMPLETIONS, b"{}")],

@@ -139,3 +139,16 @@ def test_a_call_id_of_another_type_is_refused_naming_its_field(kind, odd):
         compacting(user("x"), {"type": kind, "call_id": odd, "role": "user", "output": "x", "content": "x"})
 
     assert caught.value.param == "input[1].call_id"
+
+
+def test_calls_of_every_kind_without_a_result_are_left_out_of_what_is_summed_up():
+    calls = [
+        {"type": "shell_call", "call_id": "c1", "action": {"commands": ["ls"]}},
+        {"type": "local_shell_call", "id": "lsh_2", "call_id": "c2", "action": {"type": "exec", "command": ["ls"], "env": {}}},
+        {"type": "apply_patch_call", "call_id": "c3", "operation": {"type": "delete_file", "path": "a"}},
+    ]
+    output = {"type": "local_shell_call_output", "id": "c2", "output": "x"}
+
+    view = compacting(user("x"), *calls, output)
+
+    assert [item.get("call_id") or item.get("id") for item in view.body["input"]] == [None, "c2", "c2", None]

@@ -8,12 +8,12 @@ from tests.router.responses.kept import CALL, kept
 
 
 def test_listed_items_without_an_id_get_the_same_one_each_time():
-    stored = kept(given=[{"role": "user", "content": "a"}, {**CALL, "id": None}])
+    stored = kept(given=[{"role": "user", "content": "a"}, {**CALL, "id": None}, {"type": "shell_call", "call_id": "s"}])
 
     first, second = (list_items(stored, None, 20, newest_first=False) for _ in range(2))
 
     assert first == second
-    assert [item["id"].split("_")[0] for item in first["data"]] == ["msg", "fc"]
+    assert [item["id"].split("_")[0] for item in first["data"]] == ["msg", "fc", "sh"]
     assert first["has_more"] is False
 
 

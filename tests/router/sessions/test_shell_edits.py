@@ -69,10 +69,11 @@ def test_looking_around_and_moving_files_is_no_edit(command):
         json.dumps({"cmd": "sed -i 's/a/b/' x.py", "workdir": "/repo"}),
         json.dumps({"command": ["bash", "-lc", "sed -i 's/a/b/' x.py"]}),
         {"type": "exec", "command": ["sed", "-i", "s/a b/c/", "x.py"]},
+        {"commands": ["cd src", "sed -i 's/a/b/' x.py"], "timeout_ms": None},
         ["bash", "-lc", "sed -i 's/a/b/' x.py"],
         "sed -i 's/a/b/' x.py",
     ],
-    ids=["object", "JSON text", "argv in JSON text", "argv in an object", "argv", "free text"],
+    ids=["object", "JSON text", "argv in JSON text", "argv in an object", "several commands", "argv", "free text"],
 )
 def test_a_command_is_found_in_the_arguments_of_every_kind_of_client(arguments):
     assert find_shell_edit(arguments) == ("x.py",)

@@ -193,6 +193,50 @@ def test_the_same_file_changed_again_and_again_in_a_shell_is_seen():
     assert loop(edit, edit, edit).same_file_edits == 3
 
 
+def run_by_client(name: str, held: dict, output: dict) -> list[dict]:
+    """A call of a tool that the Responses API knows by its type, and its output."""
+    field = "operation" if name == "apply_patch" else "action"
+    call = {"type": f"{name}_call", "call_id": json.dumps(held), field: held}
+    return [call, {"type": f"{name}_call_output", "call_id": json.dumps(held), **output}]
+
+
+def test_shells_and_patches_of_the_responses_api_count_as_commands_and_edits():
+    red = {"output": [{"stdout": RED, "stderr": "", "outcome": {"type": "exit", "exit_code": 1}}]}
+    late = {"output": [{"stdout": "", "stderr": "", "outcome": {"type": "timeout"}}]}
+    items = [
+        {"role": "user", "content": "make the tests pass"},
+        *run_by_client("apply_patch", {"type": "update_file", "path": "a.py", "diff": "+x"}, {"output": "ok"}),
+        *run_by_client("shell", {"commands": ["cd src", "sed -i s/a/b/ b.py"]}, red),
+        *run_by_client("local_shell", {"type": "exec", "command": ["pytest"], "env": {}}, {"output": RED}),
+        *run_by_client("shell", {"commands": ["make"]}, late),
+        *run_by_client("apply_patch", {"type": "delete_file", "path": "a.py"}, {"status": "failed", "output": "not there"}),
+    ]
+
+    seen = read_turn(make_view({"input": items}, Dialect.RESPONSES)).trajectory
+
+    assert (seen.calls, seen.edits, seen.files, seen.same_file_edits) == (5, 3, 2, 2)
+    assert (seen.red_runs, seen.failures) == (2, 4)
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+def test_an_editor_that_only_views_and_notes_in_a_memory_change_no_file(is_text):
+    uses = [
+        ("str_replace_based_edit_tool", {"command": "view", "path": "/a.py"}),
+        ("str_replace_based_edit_tool", {"command": "create", "path": "/a.py", "file_text": '"command": "view"'}),
+        ("str_replace_editor", {"path": "/a.py", "command": "str_replace", "old_str": "a", "new_str": "b"}),
+        ("bash", {"command": "sed -i s/a/b/ /b.py"}),
+        ("memory", {"command": "create", "path": "/memories/a", "file_text": "x"}),
+    ]
+    if is_text:
+        seen = loop(*[(name, json.dumps(given), "ok") for name, given in uses])
+    else:
+        blocks = [{"type": "tool_use", "id": f"t{at}", "name": name, "input": given} for at, (name, given) in enumerate(uses)]
+        messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": blocks}]
+        seen = read_turn(make_view({"max_tokens": 9, "messages": messages}, Dialect.MESSAGES)).trajectory
+
+    assert (seen.calls, seen.edits, seen.files) == (4, 3, 2)
+
+
 def test_typing_into_a_running_command_is_no_edit():
     assert loop(("write_stdin", '{"chars": "y"}', "")).edits == 0
 

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from router.contract.words import Dialect
 from router.dialects.opaque import all_keys, without_foreign
-from router.dialects.responses.opaque import opaque_keys, without_wrapped
+from router.dialects.responses.opaque import opaque_keys, without_link, without_opaque, without_wrapped
 from router.dialects.translate.envelope import wrap
 from tests.tools.values import make_view
 
@@ -26,6 +26,13 @@ def test_foreign_reasoning_goes_whole_and_what_followed_it_is_unlinked():
 
     unlinked = {name: value for name, value in call.items() if name != "id"}
     assert kept == [USER, reasoning("mine"), {**call, "call_id": "b"}, {**output, "call_id": "b"}, unlinked, output, USER]
+
+
+def test_calls_of_tools_that_the_client_runs_are_unlinked_too():
+    calls = [{"type": f"{name}_call", "id": "hosts", "call_id": "c"} for name in ("shell", "apply_patch", "local_shell")]
+
+    assert [without_link(call).get("id") for call in calls] == [None, None, "lsh_c"]  # the last is refused without one
+    assert without_opaque([reasoning("theirs"), *calls], lambda key: True) == list(map(without_link, calls))
 
 
 def test_every_kind_of_hidden_item_has_a_key_and_long_ones_are_told_apart_by_their_ends():

@@ -3,7 +3,7 @@
 import pytest
 
 from router.contract.errors import BadRequest
-from router.contract.request import ToolCall
+from router.contract.request import ToolCall, ToolResult
 from router.contract.words import Dialect, Feature
 from router.dialects.responses.request import add_instructions, read_item
 from tests.tools.values import make_view
@@ -22,6 +22,24 @@ def test_calls_belong_to_the_assistant_and_their_outputs_to_the_tool():
     assert (called.role, called.calls) == ("assistant", (ToolCall("c", "ls", "{}"),))
     assert (output.role, output.results[0].text) == ("tool", "a")
     assert shell.calls == (ToolCall("s", "local_shell_call", {"command": ["ls"]}),)
+
+
+def test_calls_of_tools_that_the_client_runs_show_what_they_do_and_what_came_of_it():
+    operation = {"type": "delete_file", "path": "a"}
+    patch = read_item({"type": "apply_patch_call", "call_id": "p", "operation": operation})
+    outcome = {"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 1}}
+    outputs = [
+        {"type": "shell_call_output", "call_id": "s", "output": [outcome]},
+        {"type": "local_shell_call_output", "id": "l", "output": "b"},
+        {"type": "apply_patch_call_output", "call_id": "p", "status": "failed", "output": "c"},
+    ]
+
+    assert patch.calls == (ToolCall("p", "apply_patch_call", operation),)
+    assert [read_item(item).results[0] for item in outputs] == [
+        ToolResult("s", "exit code: 1\na", True),
+        ToolResult("l", "b"),
+        ToolResult("p", "c", True),
+    ]
 
 
 @pytest.mark.parametrize(
