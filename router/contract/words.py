@@ -52,6 +52,7 @@ class Feature(Word):
     CUSTOM_TOOLS = "custom_tools"
     REASONING = "reasoning"
     COMPLETIONS = "completions"
+    CACHE_CONTROL = "cache_control"
 
 
 class TurnKind(Word):
