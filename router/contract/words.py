@@ -55,6 +55,15 @@ class Feature(Word):
     CACHE_CONTROL = "cache_control"
 
 
+class AccountFault(Word):
+    """What is wrong at a target so that no request is served there until its operator corrects it."""
+
+    KEY = "key"
+    CREDIT = "credit"
+    REGION = "region"
+    MODEL = "model"
+
+
 class TurnKind(Word):
     """What a request is, in the life of a session."""
 

@@ -1,6 +1,6 @@
 """Whether a target that fails is to rest: a count of its failures, and a rest that grows. No clock: times are given."""
 
-from router.contract.errors import TandemError, UpstreamAuth, UpstreamError, UpstreamModel, UpstreamQueued, UpstreamRefused
+from router.contract.errors import TandemError, UpstreamBarred, UpstreamError, UpstreamQueued, UpstreamRefused
 from router.dispatch.budget import KEPT_SECONDS, Standing
 
 _OPENS_AT = 5
@@ -66,8 +66,8 @@ class Circuit:
 
 
 def is_lasting_failure(error: TandemError) -> bool:
-    """Whether only the operator can mend it: a key that is rejected, or a model that the target does not know."""
-    return isinstance(error, (UpstreamAuth, UpstreamModel))
+    """Whether only the operator can correct it: the account, its key, or the configured model."""
+    return isinstance(error, UpstreamBarred)
 
 
 def is_targets_failure(error: TandemError) -> bool:
