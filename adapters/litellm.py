@@ -7,7 +7,7 @@ import orjson
 
 from adapters.litellm_answers import DONE, ChunkWriter, answer_headers, read_refusal, stream_usage, write_whole
 from adapters.litellm_library import begin_loading, load_library, withhold_credentials
-from adapters.litellm_request import read_fields, takes_marks
+from adapters.litellm_request import has_thinking_budget, read_fields, takes_marks, without_lost_thinking
 from router.contract.errors import (
     UpstreamCut,
     UpstreamError,
@@ -108,8 +108,11 @@ class _LitellmCall:
 
         # A variable that was set after the import would be found by litellm; whoever set it did not mean that.
         withhold_credentials()
+        fields = self._fields
+        if has_thinking_budget(litellm, fields["model"]):
+            fields = without_lost_thinking(fields)
         return await litellm.acompletion(
-            **self._fields,
+            **fields,
             api_key=self._key or _NO_KEY,
             api_base=self._base_url or None,
             max_retries=0,

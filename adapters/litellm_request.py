@@ -14,7 +14,8 @@ _FIELDS = frozenset(
 )
 """The fields of a request that litellm is given. It obeys many others, some of which would lead a key elsewhere."""
 _PROVIDERS_OF_MARKS = frozenset({"anthropic", "bedrock", "vertex_ai", "azure_ai", "openrouter", "databricks"})
-_MARK = "cache_control"
+_MARK, _BLOCKS = "cache_control", "thinking_blocks"
+_THINKING = ("thinking", "reasoning_effort")
 
 
 def read_fields(body: Fields) -> Fields:
@@ -43,3 +44,36 @@ def _raise_mark(message: Any) -> Any:
         {name: value for name, value in part.items() if name != _MARK} if isinstance(part, dict) else part for part in parts
     ]
     return {**message, "content": plain, _MARK: mark}
+
+
+def without_lost_thinking(fields: Fields) -> Fields:
+    """The same without thinking where the calls being answered came without theirs.
+
+    Claude with a budget for thinking refuses such a history, and a chat client seldom returns what it does not know. Nothing is
+    left of earlier thinking either, which it refuses while it is not to think.
+    """
+    messages = fields.get("messages")
+    if not isinstance(messages, list) or not any(name in fields for name in _THINKING):
+        return fields
+    last = next(
+        (message for message in reversed(messages) if isinstance(message, dict) and message.get("role") == "assistant"), {}
+    )
+    if not last.get("tool_calls") or last.get(_BLOCKS):
+        return fields
+    plain = [_without(message, _BLOCKS) if isinstance(message, dict) else message for message in messages]
+    return {**_without(fields, *_THINKING), "messages": plain}
+
+
+def _without(given: Fields, *names: str) -> Fields:
+    return {name: value for name, value in given.items() if name not in names}
+
+
+def has_thinking_budget(litellm: Any, model: str) -> bool:
+    """Whether a model is Claude of the generations that think within a budget. Later ones adapt, and take any history."""
+    if not takes_marks(model):
+        return False
+    provider, _, name = model.partition("/")
+    try:
+        return not litellm.AnthropicConfig.is_adaptive_thinking_model(name, provider)
+    except Exception:  # noqa: BLE001  another version may not tell: the older generations are then assumed
+        return True

@@ -43,6 +43,7 @@ class _Messages:
         self._held: list[Line] = []
         self._seen: list[Part] = []
         self._thought: str | None = None
+        self._blocks: list[Json] = []
 
     def write(self) -> list[Json]:
         if self._draft.system:
@@ -99,17 +100,22 @@ class _Messages:
             if self._thought:
                 self._assistant["reasoning_content"], self._thought = self._thought, None
             self._written.append(self._assistant)
+        if self._blocks:
+            self._assistant["thinking_blocks"] = [*as_list(self._assistant.get("thinking_blocks")), *self._blocks]
+            self._blocks = []
         return self._assistant
 
     def _end_assistant(self) -> None:
         if self._assistant is not None and self._said:
             self._assistant["content"] = self._write_parts(tuple(part for part in self._said if part.text))
-        self._assistant, self._said, self._thought = None, [], None
+        self._assistant, self._said, self._thought, self._blocks = None, [], None, []
 
     def _remember(self, envelope: str) -> None:
         state = unwrap(envelope, self._context.target.name, REASONING_CONTENT)
         if state is None:
             self._draft.drop("reasoning of earlier answers")
+        elif blocks := as_list(state.get("thinking_blocks")):
+            self._blocks.extend(blocks)
         elif self._context.quirks.replays_reasoning:
             text = state.get("reasoning_content")
             self._thought = text if isinstance(text, str) else None

@@ -30,7 +30,7 @@ _READ = frozenset(
     prompt_cache_key service_tier store cache_control
     """.split()
 )
-_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
+_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 _READ_OF_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "cache_control", *_THOUGHTS})
 _READ_OF_RESULT = frozenset({"role", "content", "tool_call_id", "name", "cache_control"})
 _READ_OF_FUNCTION = frozenset({"name", "description", "parameters", "strict", "cache_control"})
