@@ -7,6 +7,7 @@ import orjson
 
 from adapters.litellm_answers import DONE, ChunkWriter, answer_headers, read_refusal, stream_usage, write_whole
 from adapters.litellm_library import begin_loading, load_library, withhold_credentials
+from adapters.litellm_request import has_thinking_budget, read_fields, takes_marks, without_lost_thinking
 from router.contract.errors import (
     UpstreamCut,
     UpstreamError,
@@ -18,15 +19,6 @@ from router.contract.errors import (
 from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
 from router.contract.words import Dialect
 
-_FIELDS = frozenset(
-    """
-    model messages stream stream_options temperature top_p n stop max_tokens max_completion_tokens presence_penalty
-    frequency_penalty logit_bias user response_format seed tools tool_choice parallel_tool_calls logprobs top_logprobs
-    functions function_call modalities prediction audio reasoning_effort service_tier prompt_cache_key safety_identifier
-    verbosity web_search_options thinking top_k
-    """.split()
-)
-"""The fields of a request that litellm is given. It obeys many others, some of which would lead a key elsewhere."""
 _NO_KEY = "none"
 """For a target without a key: given nothing, litellm looks for one by itself."""
 _NEVER_SECONDS = 86_400.0
@@ -46,6 +38,11 @@ class LitellmAdapter(Adapter):
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
         self._endpoint = endpoint
 
+    @classmethod
+    def caches_when_asked(cls, model: str) -> bool:
+        """Claude, at providers for which litellm translates the marks of a chat request."""
+        return takes_marks(model)
+
     def warm(self) -> None:
         """Import litellm in the background. A request that needs it sooner waits for it."""
         begin_loading()
@@ -62,7 +59,7 @@ class _LitellmCall:
         self._sink, self._key, self._base_url = sink, key, base_url
         self._name, self._timeouts = request.target.name, request.target.timeouts
         body: dict[str, Any] = orjson.loads(request.body)
-        self._fields = {name: value for name, value in body.items() if name in _FIELDS and value is not None}
+        self._fields = read_fields(body)
         self._is_streaming = body.get("stream") is True
         self._loop = asyncio.get_running_loop()
         self._is_over = self._has_begun = self._is_answered = False
@@ -111,8 +108,11 @@ class _LitellmCall:
 
         # A variable that was set after the import would be found by litellm; whoever set it did not mean that.
         withhold_credentials()
+        fields = self._fields
+        if has_thinking_budget(litellm, fields["model"]):
+            fields = without_lost_thinking(fields)
         return await litellm.acompletion(
-            **self._fields,
+            **fields,
             api_key=self._key or _NO_KEY,
             api_base=self._base_url or None,
             max_retries=0,

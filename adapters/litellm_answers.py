@@ -11,7 +11,7 @@ from router.contract.request import JsonObject
 
 DONE = b"data: [DONE]\n\n"
 _HEAD = ("id", "object", "created", "model", "service_tier", "system_fingerprint")
-_MESSAGE = ("role", "content", "refusal", "function_call", "annotations", "audio", "reasoning_content", "reasoning")
+_MESSAGE = tuple("role content refusal function_call annotations audio reasoning_content reasoning thinking_blocks".split())
 _USAGE = ("prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details")
 _PASSED_HEADERS = re.compile(r"x-ratelimit-|anthropic-ratelimit-|x-request-id$|request-id$|retry-after")
 _FOREIGN = "llm_provider-"

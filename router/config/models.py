@@ -172,7 +172,8 @@ class TargetSettings(Settings):
         Feature.REASONING,
     )
     """What it accepts: text, tools, images, files, json_schema, custom_tools, reasoning, completions. Looked up like
-    window_tokens when absent."""
+    window_tokens when absent. `cache_control` is for a gateway that speaks chat in front of Claude and takes such marks, as a
+    LiteLLM proxy does: prompts are then cached. Targets at OpenRouter and with adapter: litellm do not need it."""
     typical: TypicalSettings = TypicalSettings()
     """Its usual speed."""
     price: PriceSettings | None = None

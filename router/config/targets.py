@@ -17,7 +17,7 @@ from router.contract.secret import Secret
 from router.contract.target import Price, Quota, Speed, Target, Timeouts
 from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier
 from router.dialects.fitting import Fit
-from router.dialects.hosts import quirks_of
+from router.dialects.hosts import caches_when_asked, quirks_of
 from router.dialects.table import SPECS
 
 TYPICAL_SPEED = {
@@ -126,12 +126,13 @@ class TargetChecker:
         if len(self.faults) > before or options is None:
             return None
         looked_up = _look_up(block, adapter, self.facts)
+        target = _make_target(block, adapter, dialect, options, self.limits, looked_up)
         return TargetPlan(
-            target=_make_target(block, adapter, dialect, options, self.limits, looked_up),
+            target=target,
             adapter=adapter.name,
             endpoint=Endpoint(block.model, block.settings.base_url, key, tls, over_websocket),
             settings=options,
-            fit=Fit(quirks_of(block.settings.base_url), block.settings.effort, block.instructions),
+            fit=_make_fit(block, adapter, target),
             looked_up=tuple(looked_up),
             is_model=adapter.is_model,
         )
@@ -281,6 +282,13 @@ def _make_target(
         takes_callers_key=settings.api_key is not None and Secret(settings.api_key).is_callers,
         quota=Quota(**settings.quota.model_dump()) if settings.quota is not None else None,
     )
+
+
+def _make_fit(block: TargetBlock, adapter: KnownAdapter, target: Target) -> Fit:
+    url, model = block.settings.base_url, block.model
+    asks = Feature.CACHE_CONTROL in target.accepts or adapter.caches_when_asked(model)
+    asks = asks or any(caches_when_asked(url, model, dialect) for dialect in target.speaks)
+    return Fit(quirks_of(url), block.settings.effort, block.instructions, asks)
 
 
 def _spoken(adapter: KnownAdapter, dialect: Dialect | None) -> frozenset[Dialect]:

@@ -39,13 +39,16 @@ TandemError
     │   └── UpstreamQueued       504 upstream_queued    nothing for longer than a request may wait; another is asked
     ├── UpstreamRefused          the target's own status; passed on, or tried elsewhere
     ├── UpstreamLoading          503 upstream_loading   the target is loading its model
-    ├── UpstreamAuth             502 upstream_auth
-    ├── UpstreamModel            502 upstream_model
+    ├── UpstreamBarred           only the operator can correct it
+    │   ├── UpstreamAuth         502 upstream_auth
+    │   └── UpstreamModel        502 upstream_model
     ├── UpstreamMalformed        502 upstream_malformed
     └── UpstreamCut              502 upstream_cut       ended without its terminal event
 """
 
 from typing import Self
+
+from router.contract.words import AccountFault
 
 
 class TandemError(Exception):
@@ -347,15 +350,27 @@ class UpstreamLoading(UpstreamError):
         self.words = words
 
 
-class UpstreamAuth(UpstreamError):
-    """The target rejected the configured API key, or its account has no credit. Only the operator can correct it."""
+class UpstreamBarred(UpstreamError):
+    """The target serves nobody with this configuration. `words` are its own, for the operator alone."""
+
+    fault = AccountFault.KEY
+
+    def __init__(self, target: str, message: str, fault: AccountFault | None = None, words: str = "") -> None:
+        super().__init__(target, message)
+        self.fault = fault or self.fault
+        self.words = words
+
+
+class UpstreamAuth(UpstreamBarred):
+    """The target rejected its API key, has no credit left, or does not serve this region. Only the operator can correct it."""
 
     code = "upstream_auth"
 
 
-class UpstreamModel(UpstreamError):
-    """The target does not know the configured model."""
+class UpstreamModel(UpstreamBarred):
+    """The target does not know the configured model, or has retired it."""
 
+    fault = AccountFault.MODEL
     code = "upstream_model"
 
 

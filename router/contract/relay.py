@@ -267,6 +267,11 @@ class Adapter(Protocol):
         """The request that asks for the models of an endpoint; None where there is nobody to ask."""
         return None
 
+    @classmethod
+    def caches_when_asked(cls, model: str) -> bool:
+        """Whether a model keeps the prompt only up to a `cache_control`, and this adapter brings one there from any dialect."""
+        return False
+
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Start a call, in the target's dialect. Only a key that the caller was to bring, and did not, may raise."""
         ...

@@ -52,6 +52,16 @@ class Feature(Word):
     CUSTOM_TOOLS = "custom_tools"
     REASONING = "reasoning"
     COMPLETIONS = "completions"
+    CACHE_CONTROL = "cache_control"
+
+
+class AccountFault(Word):
+    """What is wrong at a target so that no request is served there until its operator corrects it."""
+
+    KEY = "key"
+    CREDIT = "credit"
+    REGION = "region"
+    MODEL = "model"
 
 
 class TurnKind(Word):

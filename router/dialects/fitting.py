@@ -26,6 +26,8 @@ class Fit(NamedTuple):
     quirks: Quirks = ORDINARY
     efforts: Mapping[str, str] = {}
     instructions: str = ""
+    caches_when_asked: bool = False
+    """Whether it keeps the prompt only up to a mark, which a translated request must then have."""
 
 
 class Reasons(Struct, frozen=True):

@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from router.contract.words import Dialect
+
 
 class Quirks(NamedTuple):
     """How one host differs from what most do."""
@@ -25,8 +27,6 @@ class Quirks(NamedTuple):
     """Whether a chat host wants its `reasoning_content` back inside a tool loop."""
     signs_calls: bool = False
     """Whether a chat host wants a signature of its own on the first call of each step."""
-    caches_when_asked: bool = False
-    """Whether a messages host keeps the prompt for the next request only if it is asked to."""
     reset_headers: tuple[str, ...] = ()
     """Where it says when a limit opens again, if not in `retry-after`."""
 
@@ -42,7 +42,6 @@ _OPENAI = Quirks(
 _HOSTS: tuple[tuple[str, Quirks], ...] = (
     ("api.openai.com", _OPENAI),
     (".openai.azure.com", _OPENAI),
-    ("api.anthropic.com", Quirks(caches_when_asked=True)),
     (
         "api.cerebras.ai",
         Quirks(
@@ -80,6 +79,10 @@ _HOSTS: tuple[tuple[str, Quirks], ...] = (
     ),
 )
 ORDINARY = Quirks()
+_CACHES_WHEN_ASKED = "claude"
+"""Models of this name keep a prompt only up to a mark. All others keep it by themselves, or not at all."""
+_HOSTS_OF_MARKS = frozenset({"openrouter.ai"})
+"""Hosts that take such a mark in a chat request. To most others it is an unknown field, which some refuse."""
 _LENGTH_MARKS = (
     "context_length_exceeded",
     "prompt is too long",
@@ -106,8 +109,22 @@ _LIMIT_IS_TOO_LARGE = re.compile(r"max_(?:completion_|output_)?tokens\W{0,3} (?:
 
 def quirks_of(base_url: str) -> Quirks:
     """The row of the host that an address leads to."""
-    host = (urlsplit(base_url).hostname or "").lower()
+    host = _host_of(base_url)
     return next((quirks for end, quirks in _HOSTS if host == end or (end[0] == "." and host.endswith(end))), ORDINARY)
+
+
+def caches_when_asked(base_url: str, model: str, dialect: Dialect) -> bool:
+    """Whether a model keeps the prompt for the next request only up to a mark (`cache_control`), and may be sent one there.
+
+    Messages have a place for the mark, wherever they go.
+    """
+    if dialect is not Dialect.MESSAGES and _host_of(base_url) not in _HOSTS_OF_MARKS:
+        return False
+    return _CACHES_WHEN_ASKED in model.lower()
+
+
+def _host_of(base_url: str) -> str:
+    return (urlsplit(base_url).hostname or "").lower()
 
 
 def says_too_long(words: str) -> bool:

@@ -11,9 +11,8 @@ from router.contract.errors import (
     TooLong,
     Unavailable,
     UpgradeRequired,
-    UpstreamAuth,
+    UpstreamBarred,
     UpstreamError,
-    UpstreamModel,
     UpstreamRefused,
     WrongMethod,
 )
@@ -75,7 +74,7 @@ def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
 
 def _is_final(error: TandemError) -> bool:
     """Whether an SDK's own retries could not help. Where we tried again already, they would multiply our attempts by theirs."""
-    if isinstance(error, (RequestError, UpstreamAuth, UpstreamModel)):
+    if isinstance(error, (RequestError, UpstreamBarred)):
         return True
     return isinstance(error, UpstreamError) and (error.was_tried_again or passes_unchanged(error))
 

@@ -11,7 +11,7 @@ from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending
 from router.contract.relay import Sink, UpstreamCall
 from router.contract.request import RequestView
 from router.contract.usage import Usage
-from router.contract.words import PERSONS_KINDS, Dialect, Operation, Outcome, TurnKind
+from router.contract.words import PERSONS_KINDS, AccountFault, Dialect, Operation, Outcome, TurnKind
 from router.dialects.headers import sdk_id_headers
 from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.meter import cost_of, is_billed, measure_speed, measure_usage
@@ -25,6 +25,7 @@ from router.telemetry.tasks import is_heavy, run_beside
 _ABANDONED = "abandoned"
 """The error of an attempt that was cut off from our side."""
 _OF_THE_CONVERSATION = (*PERSONS_KINDS, TurnKind.SUBAGENT, TurnKind.COMPACTION)
+_OF_CALLERS = {AccountFault.KEY: "rejected your API key", AccountFault.CREDIT: "says that your account has no credit"}
 _SERVED = Ending(Outcome.SERVED, 200)
 
 
@@ -115,9 +116,8 @@ def _tell_count(sink: Sink, tokens: int, request_id: str) -> None:
 def _name_key(error: TandemError, relay: Relay) -> TandemError:
     """A rejected key is the operator's, or the caller's own where the target takes that."""
     target = relay.opened.target
-    if isinstance(error, UpstreamAuth) and target.takes_callers_key:
-        what = "says that your account has no credit" if relay.status == 402 else "rejected your API key"
-        return CallerKey(f'target "{target.name}" {what} ({relay.status})')
+    if isinstance(error, UpstreamAuth) and error.fault in _OF_CALLERS and target.takes_callers_key:
+        return CallerKey(f'target "{target.name}" {_OF_CALLERS[error.fault]} ({relay.status})')
     return error
 
 

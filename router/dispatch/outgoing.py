@@ -73,7 +73,7 @@ def _translate(view: RequestView, reachable: Reachable, prompt_tokens: int) -> O
     if view.operation is Operation.COUNT_TOKENS:
         return Outgoing(view, target, view.dialect, view.raw, prompt_tokens, is_counted_here=True)
     dialect = target.dialect_for(view.dialect)
-    context = WriteContext(target, reachable.model, fit.quirks, fit.efforts, prompt_tokens)
+    context = WriteContext(target, reachable.model, fit.quirks, fit.efforts, prompt_tokens, fit.caches_when_asked)
     bridge = BRIDGES[view.dialect, dialect]
     translated = bridge.cross(view, context, created=int(time.time()), instructions=fit.instructions)
     return Outgoing(view, target, dialect, translated.body, prompt_tokens, dropped=translated.dropped, answer=translated.answer)

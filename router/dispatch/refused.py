@@ -9,6 +9,8 @@ from router.contract.errors import (
     UpstreamRefused,
 )
 from router.contract.relay import Headers
+from router.contract.words import AccountFault
+from router.dialects.accounts import AccountRefusal, read_account_refusal
 from router.dialects.engine_words import read_loading
 from router.dispatch.live.limits import read_windows, refused_wait
 from router.dispatch.live.waits import read_retry_after
@@ -22,14 +24,11 @@ def read_refusal(reachable: Reachable, status: int, headers: Headers, body: byte
     name = reachable.target.name
     if 300 <= status < 400:
         return UpstreamMalformed(name, f'target "{name}" answered {status}, a redirect; redirects are not followed')
-    if status == 402:
-        return UpstreamAuth(name, f'target "{name}" says that its account has no credit (402). Check its billing')
-    if status in (401, 403):
-        words = f'target "{name}" rejected the configured API key ({status}). Check api_key in the router\'s config'
-        return UpstreamAuth(name, words)
-    if status == 404:
-        return UpstreamModel(name, f'target "{name}" does not know the configured model or path (404)')
-    fields, clean = dict(headers), reachable.guard.clean
+    clean = reachable.guard.clean
+    account = read_account_refusal(status, clean(body))
+    if account is not None:
+        return _barred(name, status, account)
+    fields = dict(headers)
     kind = clean(fields.get("content-type", "application/json").encode("latin-1", "replace")).decode("latin-1")
     wait = read_retry_after(fields, reachable.fit.quirks.reset_headers if status == 429 else (), body)
     if wait is None and status == 429:
@@ -37,3 +36,21 @@ def read_refusal(reachable: Reachable, status: int, headers: Headers, body: byte
     if status == _UNAVAILABLE and (words := read_loading(clean(body))):
         return UpstreamLoading(name, words, retry_after_seconds=wait)
     return UpstreamRefused(name, status, clean(body), kind, retry_after_seconds=wait)
+
+
+_PROBLEMS = {
+    AccountFault.KEY: "rejected the configured API key ({status}). Check api_key in the router's config",
+    AccountFault.CREDIT: "says that its account has no credit ({status}). Check its billing",
+    AccountFault.REGION: "does not serve the country or region that this router calls from ({status})",
+    AccountFault.MODEL: "no longer has the configured model, or never had it ({status}). Check model in the router's config",
+}
+
+
+def _barred(target: str, status: int, account: AccountRefusal) -> UpstreamError:
+    """In our words: the target's own are for the operator."""
+    fault, words = account
+    problem = _PROBLEMS[fault].format(status=status)
+    if status == 404:
+        problem = "does not know the configured model or path (404)"
+    kind = UpstreamModel if fault is AccountFault.MODEL else UpstreamAuth
+    return kind(target, f'target "{target}" {problem}', fault, words)

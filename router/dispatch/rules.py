@@ -205,7 +205,7 @@ def _final_error(tried: Sequence[Tried], not_asked: Sequence[str]) -> TandemErro
     told = [f"{past.target.name} ({_why(past)})" for past in tried]
     words = ", ".join([*told, *(f"{name} (failing, not asked again)" for name in not_asked)])
     wait = min((past.error.retry_after_seconds for past in tried if past.error.retry_after_seconds is not None), default=None)
-    if busy or any(past.attempt.status == 429 for past in tried):
+    if busy or any(isinstance(past.error, UpstreamRefused) and past.error.status == 429 for past in tried):
         seconds = _DEFAULT_WAIT_SECONDS if wait is None else wait
         return TiersBusy(f"every target that can serve this is rate limited or failed: {words}", retry_after_seconds=seconds)
     if isinstance(last, UpstreamRefused) and last.status in (503, 529):

@@ -169,9 +169,9 @@ def policy_skipped(*, policy: str, reason: str) -> None:
     _log.warning("policy.skipped", policy=policy, reason=reason)
 
 
-def target_misconfigured(*, target: str, code: str) -> None:
-    """A target rejects the configured API key or does not know the configured model. The operator must correct it."""
-    _log.error("target.misconfigured", target=target, code=code)
+def target_misconfigured(*, target: str, code: str, fault: str, words: str) -> None:
+    """A target serves nobody until its operator corrects the key, credit, region or model (`fault`). `words` are its own."""
+    _log.error("target.misconfigured", target=target, code=code, fault=fault, words=words)
 
 
 def window_learned(*, target: str, tokens: int, configured: int) -> None:

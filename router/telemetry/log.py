@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from router.contract.decision import Decision
-from router.contract.errors import UpstreamAuth, UpstreamModel
+from router.contract.errors import UpstreamBarred
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, Recorded
 from router.contract.words import Outcome
@@ -33,5 +33,6 @@ def _log_skipped(decision: Decision) -> None:
 
 def _log_misconfigured(exchange: Exchange) -> None:
     for fact in exchange.journal:
-        if isinstance(fact, AttemptEnded) and isinstance(fact.error, (UpstreamAuth, UpstreamModel)):
-            events.target_misconfigured(target=fact.target.name, code=fact.error.code)
+        if isinstance(fact, AttemptEnded) and isinstance(fact.error, UpstreamBarred):
+            error = fact.error
+            events.target_misconfigured(target=fact.target.name, code=error.code, fault=error.fault, words=error.words)

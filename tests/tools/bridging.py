@@ -11,7 +11,7 @@ from tests.tools.values import EVERYTHING, make_target, make_view
 
 CHAT, RESPONSES, MESSAGES = Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES
 CALLERS_OF_CHAT = [RESPONSES, MESSAGES]
-OPENAI, ANTHROPIC = quirks_of("https://api.openai.com/v1"), quirks_of("https://api.anthropic.com")
+OPENAI = quirks_of("https://api.openai.com/v1")
 CEREBRAS, GEMINI = quirks_of("https://api.cerebras.ai/v1"), quirks_of("https://generativelanguage.googleapis.com/v1beta/openai")
 ASK = [{"role": "user", "content": "hi"}]
 PICTURE = "data:image/png;base64,AAAA"

@@ -1,7 +1,8 @@
 """A draft's conversation as chat messages: calls gathered in one message, and their results right behind it."""
 
 from router.contract.request import Json, JsonObject
-from router.dialects.translate.context import WriteContext, marked_error
+from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.translate.context import WriteContext, marked, marked_error
 from router.dialects.translate.draft import (
     Draft,
     DraftCall,
@@ -11,8 +12,10 @@ from router.dialects.translate.draft import (
     File,
     Image,
     Line,
+    Mark,
     Part,
     Text,
+    last_mark,
     texts,
 )
 from router.dialects.translate.envelope import REASONING_CONTENT, unwrap
@@ -33,16 +36,18 @@ class _Messages:
         self._draft, self._context = draft, context
         self._written: list[Json] = []
         self._assistant: JsonObject | None = None
-        self._texts: list[str] = []
+        self._takes_marks = context.caches_when_asked
+        self._said: list[Text] = []
         self._answered = {line.call_id for line in draft.lines if isinstance(line, DraftResult)}
         self._open: set[str] = set()
         self._held: list[Line] = []
         self._seen: list[Part] = []
         self._thought: str | None = None
+        self._blocks: list[Json] = []
 
     def write(self) -> list[Json]:
         if self._draft.system:
-            self._written.append({"role": "system", "content": "\n\n".join(self._draft.system)})
+            self._written.append({"role": "system", "content": self._write_system()})
         for line in self._draft.lines:
             self._add(line)
         while self._held or self._seen:
@@ -58,7 +63,7 @@ class _Messages:
         match line:
             case DraftText("assistant", parts):
                 self._speak()
-                self._texts.extend(part.text for part in self._draft.spoken(parts, "assistant"))
+                self._said.extend(self._draft.spoken(parts, "assistant"))
             case DraftText("system", parts):
                 self._end_assistant()
                 self._written.append({"role": "system", "content": texts(self._draft.spoken(parts, "system"))})
@@ -95,17 +100,22 @@ class _Messages:
             if self._thought:
                 self._assistant["reasoning_content"], self._thought = self._thought, None
             self._written.append(self._assistant)
+        if self._blocks:
+            self._assistant["thinking_blocks"] = [*as_list(self._assistant.get("thinking_blocks")), *self._blocks]
+            self._blocks = []
         return self._assistant
 
     def _end_assistant(self) -> None:
-        if self._assistant is not None and self._texts:
-            self._assistant["content"] = "\n".join(text for text in self._texts if text)
-        self._assistant, self._texts, self._thought = None, [], None
+        if self._assistant is not None and self._said:
+            self._assistant["content"] = self._write_parts(tuple(part for part in self._said if part.text))
+        self._assistant, self._said, self._thought, self._blocks = None, [], None, []
 
     def _remember(self, envelope: str) -> None:
         state = unwrap(envelope, self._context.target.name, REASONING_CONTENT)
         if state is None:
             self._draft.drop("reasoning of earlier answers")
+        elif blocks := as_list(state.get("thinking_blocks")):
+            self._blocks.extend(blocks)
         elif self._context.quirks.replays_reasoning:
             text = state.get("reasoning_content")
             self._thought = text if isinstance(text, str) else None
@@ -117,7 +127,7 @@ class _Messages:
         call: JsonObject = {"id": called.call_id, "type": "function", "function": function}
         if self._context.quirks.signs_calls and not calls:
             call["extra_content"] = _SIGNATURE
-        calls.append(call)
+        calls.append(marked(call, called.mark) if self._takes_marks else call)
         if called.call_id in self._answered:
             self._open.add(called.call_id)
 
@@ -129,15 +139,28 @@ class _Messages:
             self._seen.append(Text(f"What the tool call {returned.call_id} returned:"))
             self._seen.extend(pictures)
             text = text or "See the next message."
-        self._written.append({"role": "tool", "tool_call_id": returned.call_id, "content": text})
+        mark = returned.mark or last_mark(returned.parts)
+        self._written.append({"role": "tool", "tool_call_id": returned.call_id, "content": self._mark_text(text, mark)})
         self._open.discard(returned.call_id)
         if not self._open:
             self._go_on()
 
     def _write_parts(self, parts: tuple[Part, ...]) -> Json:
-        if all(isinstance(part, Text) for part in parts):
+        is_marked = self._takes_marks and last_mark(parts) is not None
+        if not is_marked and all(isinstance(part, Text) for part in parts):
             return texts(parts)
-        return [written for part in parts if (written := self._write_part(part))]
+        shown = (part for part in parts if not is_marked or not isinstance(part, Text) or part.text.strip())
+        return [marked(written, part.mark if is_marked else None) for part in shown if (written := self._write_part(part))]
+
+    def _write_system(self) -> Json:
+        """One text, or one part for each where somebody marked them: what is kept ends with a part."""
+        system, marks = self._draft.system, self._draft.system_marks
+        if not self._takes_marks or not marks:
+            return "\n\n".join(system)
+        return [marked({"type": "text", "text": text}, marks.get(place)) for place, text in enumerate(system) if text.strip()]
+
+    def _mark_text(self, text: str, mark: Mark) -> Json:
+        return [marked({"type": "text", "text": text}, mark)] if self._takes_marks and mark and text.strip() else text
 
     def _write_part(self, part: Part) -> JsonObject | None:
         match part:
@@ -150,3 +173,25 @@ class _Messages:
                     self._draft.drop("a file by URL")
                     return None
                 return {"type": "file", "file": {**({"filename": name} if name else {}), "file_data": data}}
+
+
+def mark_ends(messages: list[Json], mark: JsonObject) -> None:
+    """Mark what other sessions share, the system prompt, and all that was said so far: up to the last text to be answered."""
+    first = as_object(messages[0]) if messages else {}
+    if first.get("role") == "system":
+        _mark_last_text(first, mark)
+    heard = (message for message in map(as_object, reversed(messages)) if message.get("role") in ("user", "tool"))
+    any(_mark_last_text(message, mark) for message in heard)
+
+
+def _mark_last_text(message: JsonObject, mark: JsonObject) -> bool:
+    """Whether there was a text to mark: a blank one is refused with a mark on it."""
+    content = message.get("content")
+    parts: list[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
+    for place in reversed(range(len(parts))):
+        part = as_object(parts[place])
+        if as_text(part.get("text")).strip():
+            parts[place] = marked(part, mark)
+            message["content"] = parts
+            return True
+    return False

@@ -1,5 +1,7 @@
 """Chat Completions → draft."""
 
+from typing import Any
+
 import orjson
 
 from router.contract.errors import BadRequest, Misfit
@@ -18,24 +20,26 @@ from router.dialects.translate.draft import (
     Tool,
     custom_tool,
     given_arguments,
+    mark_last,
 )
 
 _READ = frozenset(
     """
     model messages stream stream_options tools tool_choice parallel_tool_calls response_format max_tokens n
     max_completion_tokens stop temperature top_p reasoning_effort reasoning verbosity metadata user safety_identifier
-    prompt_cache_key service_tier store
+    prompt_cache_key service_tier store cache_control
     """.split()
 )
-_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
-_READ_OF_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *_THOUGHTS})
-_READ_OF_RESULT = frozenset({"role", "content", "tool_call_id", "name"})
-_READ_OF_FUNCTION = frozenset({"name", "description", "parameters", "strict"})
+_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+_READ_OF_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "cache_control", *_THOUGHTS})
+_READ_OF_RESULT = frozenset({"role", "content", "tool_call_id", "name", "cache_control"})
+_READ_OF_FUNCTION = frozenset({"name", "description", "parameters", "strict", "cache_control"})
 
 
 def read_draft(body: JsonObject) -> Draft:
     """Read a request that may go to another dialect."""
     draft = Draft()
+    draft.end_mark = draft.read_mark(body)
     if body.get("n") not in (None, 1):
         raise Misfit("n: this target needs translation, which supports only n=1", param="n")
     for tool, where in expect.entries(expect.sequence(body, "tools"), "tools"):
@@ -133,7 +137,8 @@ def _read_call(draft: Draft, call: JsonObject, where: str) -> DraftCall:
         custom, place = expect.needed_mapping(call, "custom", where), f"{where}.custom"
         arguments = orjson.dumps({CUSTOM_FIELD: expect.text(custom, "input", place)}).decode()
         return DraftCall(call_id, draft.name_tool(expect.needed_text(custom, "name", place)), arguments)
-    return _read_function(draft, call_id, expect.needed_mapping(call, "function", where), f"{where}.function")
+    read = _read_function(draft, call_id, expect.needed_mapping(call, "function", where), f"{where}.function")
+    return read._replace(mark=draft.read_mark(call))
 
 
 def _read_function(draft: Draft, call_id: str, function: JsonObject, where: str) -> DraftCall:
@@ -143,10 +148,12 @@ def _read_function(draft: Draft, call_id: str, function: JsonObject, where: str)
 
 def _read_parts(draft: Draft, message: JsonObject, where: str, *, may_be_absent: bool = False) -> tuple[Part, ...]:
     content = expect.content(message, "content", where, may_be_absent=may_be_absent)
+    mark = draft.read_mark(message)
     if isinstance(content, str):
-        return (Text(content),) if content else ()
+        return (Text(content, mark),) if content else ()
     parts: list[Part] = []
     for part, place in content:
+        before = len(parts)
         match expect.needed_text(part, "type", place):
             case "text" | "refusal":
                 text = expect.text(part, "text", place) or expect.text(part, "refusal", place)
@@ -156,10 +163,12 @@ def _read_parts(draft: Draft, message: JsonObject, where: str, *, may_be_absent:
                 draft.add_image(parts, *_read_image(part, place))
             case "file":
                 file = expect.needed_mapping(part, "file", place)
-                found = {name: expect.text(file, key, f"{place}.file") or None for name, key in _FILE_FIELDS}
+                found: dict[str, Any] = {name: expect.text(file, key, f"{place}.file") or None for name, key in _FILE_FIELDS}
                 draft.add_file(parts, File(**found))
             case kind:
                 draft.drop(f"parts of type {kind[:40]}")
+        mark_last(parts, before, draft.read_mark(part))
+    mark_last(parts, 0, mark)
     return tuple(parts)
 
 
@@ -179,7 +188,8 @@ def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:
             function, place = expect.needed_mapping(tool, "function", where), f"{where}.function"
             name = expect.needed_text(function, "name", place)
             description, schema = expect.text(function, "description", place), expect.mapping(function, "parameters", place)
-            draft.add_tool(Tool(name, description, schema, expect.flag(function, "strict", place)))
+            mark = draft.read_mark(tool) or draft.read_mark(function)
+            draft.add_tool(Tool(name, description, schema, expect.flag(function, "strict", place), mark))
             draft.drop_unread_of("tools", function, _READ_OF_FUNCTION)
         case "custom":
             custom, place = expect.needed_mapping(tool, "custom", where), f"{where}.custom"

@@ -1,8 +1,8 @@
 """Draft → Chat Completions."""
 
 from router.contract.request import Json, JsonObject
-from router.dialects.chat.draft_messages import write_messages
-from router.dialects.translate.context import WriteContext, optional
+from router.dialects.chat.draft_messages import mark_ends, write_messages
+from router.dialects.translate.context import WriteContext, marked, optional
 from router.dialects.translate.draft import DEFAULT_SCHEMA_NAME, Draft, Tool
 
 _MAX_STOPS = 4
@@ -14,10 +14,11 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
     draft.check_pairs()
     if draft.metadata:
         draft.drop("metadata")  # only stored answers have it, and none is stored
+    messages, takes_marks = write_messages(draft, context), context.caches_when_asked
     body: JsonObject = {
         "model": context.model,
-        "messages": write_messages(draft, context),
-        "tools": optional([_write_tool(tool) for tool in draft.tools.values()]),
+        "messages": messages,
+        "tools": optional([_write_tool(tool, takes_marks=takes_marks) for tool in draft.tools.values()]),
         "tool_choice": _write_choice(draft),
         "parallel_tool_calls": draft.parallel if draft.tools else None,
         "response_format": _write_schema(draft),
@@ -31,6 +32,9 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
         "prompt_cache_key": draft.cache_key,
         "service_tier": context.service_tier(draft),
     }
+    mark = context.end_mark(draft)
+    if mark is not None:
+        mark_ends(messages, mark)
     if draft.is_streaming:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
@@ -43,8 +47,8 @@ def _write_stops(draft: Draft) -> Json:
     return optional(list[Json](draft.stop[:_MAX_STOPS]))
 
 
-def _write_tool(tool: Tool) -> JsonObject:
-    name, description, schema, strict = tool
+def _write_tool(tool: Tool, *, takes_marks: bool) -> JsonObject:
+    name, description, schema, strict, mark = tool
     function: JsonObject = {
         "name": name,
         "description": description,
@@ -52,7 +56,8 @@ def _write_tool(tool: Tool) -> JsonObject:
     }
     if strict is not None:
         function["strict"] = strict
-    return {"type": "function", "function": function}
+    written: JsonObject = {"type": "function", "function": function}
+    return marked(written, mark) if takes_marks else written
 
 
 def _write_choice(draft: Draft) -> Json:

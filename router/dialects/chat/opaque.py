@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_object, fingerprint
 
-_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 _HIDDEN = frozenset(_FIELDS)
 
 

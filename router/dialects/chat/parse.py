@@ -28,6 +28,7 @@ class ChatParser(AnswerParser):
     def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
         super().__init__(composer, target, answer_id)
         self._thoughts: list[str] = []
+        self._blocks: list[Json] = []
         self._keys: dict[int | None, int] = {}
         self._ids: list[str] = []
 
@@ -65,6 +66,8 @@ class ChatParser(AnswerParser):
         if isinstance(thought, str) and thought:
             self._thoughts.append(thought)
             frames += self._sequencer.reasoning(thought)
+        if blocks := message.get("thinking_blocks"):
+            self._keep_blocks(as_list(blocks))
         content = message.get("content")
         if content:
             text = content if isinstance(content, str) else _text_of(content)
@@ -80,11 +83,24 @@ class ChatParser(AnswerParser):
                 frames += self._parse_call(as_object(call), place if is_whole else None)
         return frames
 
+    def _keep_blocks(self, blocks: list[Json]) -> None:
+        """Claude's thinking as litellm writes it into chat: text in pieces, and the signature of a block after its last one."""
+        for block in map(as_object, blocks):
+            last = as_object(self._blocks[-1]) if self._blocks else {}
+            if block.get("type") == "thinking" and last.get("type") == "thinking" and not last.get("signature"):
+                last["thinking"] = as_text(last.get("thinking")) + as_text(block.get("thinking"))
+                last.update({"signature": block["signature"]} if block.get("signature") else {})
+            elif block:
+                self._blocks.append(dict(block))
+
     def _end_thought(self) -> bytes:
-        if not self._thoughts:
+        if not self._thoughts and not self._blocks:
             return b""
-        text, self._thoughts = "".join(self._thoughts), []
-        return self._sequencer.envelope(wrap(self._target, {"reasoning_content": text}))
+        # Blocks hold the text as well, with the signature that makes it worth sending back.
+        text: JsonObject = {"reasoning_content": "".join(self._thoughts)}
+        state: JsonObject = {"thinking_blocks": self._blocks} if self._blocks else text
+        self._thoughts, self._blocks = [], []
+        return self._sequencer.envelope(wrap(self._target, state))
 
     def _held_back(self) -> bytes:
         return self._end_thought()

@@ -18,6 +18,7 @@ from router.dialects.translate.draft import (
     Schema,
     Text,
     Tool,
+    mark_last,
 )
 from router.dialects.translate.envelope import is_wrapped
 
@@ -36,7 +37,8 @@ _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
 
 def read_draft(body: JsonObject) -> Draft:
     """Read a request that may go to another dialect."""
-    draft = Draft(wants_envelopes=True)
+    draft = Draft(wants_envelopes=True, marks_itself=True)
+    draft.end_mark = draft.read_mark(body)
     for tool, where in expect.entries(expect.sequence(body, "tools"), "tools"):
         _read_tool(draft, tool, where)
     draft.add_system(_read_content(draft, expect.content(body, "system", "", may_be_absent=True)))
@@ -102,7 +104,8 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
                 say()
                 parts = _read_content(draft, expect.content(block, "content", place, may_be_absent=True))
                 is_error = expect.flag(block, "is_error", place) is True
-                draft.lines.append(DraftResult(expect.needed_text(block, "tool_use_id", place), parts, is_error))
+                call_id = expect.needed_text(block, "tool_use_id", place)
+                draft.lines.append(DraftResult(call_id, parts, is_error, draft.read_mark(block)))
             case "thinking" | "redacted_thinking":
                 say()
                 signature = expect.text(block, "signature", place) or expect.text(block, "data", place)
@@ -118,7 +121,7 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
 def _read_call(draft: Draft, block: JsonObject, where: str) -> DraftCall:
     arguments = orjson.dumps(expect.mapping(block, "input", where), default=as_written).decode()
     name = draft.name_tool(expect.needed_text(block, "name", where))
-    return DraftCall(expect.needed_text(block, "id", where), name, arguments)
+    return DraftCall(expect.needed_text(block, "id", where), name, arguments, draft.read_mark(block))
 
 
 def _read_content(draft: Draft, content: str | list[tuple[JsonObject, str]]) -> tuple[Part, ...]:
@@ -131,6 +134,12 @@ def _read_content(draft: Draft, content: str | list[tuple[JsonObject, str]]) -> 
 
 
 def _read_part(draft: Draft, parts: list[Part], block: JsonObject, where: str) -> None:
+    before = len(parts)
+    _read_block(draft, parts, block, where)
+    mark_last(parts, before, draft.read_mark(block))
+
+
+def _read_block(draft: Draft, parts: list[Part], block: JsonObject, where: str) -> None:
     match expect.needed_text(block, "type", where):
         case "text":
             _add_text(parts, expect.text(block, "text", where))
@@ -198,5 +207,5 @@ def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:
         return
     name, description = expect.needed_text(tool, "name", where), expect.text(tool, "description", where)
     schema, strict = expect.mapping(tool, "input_schema", where), expect.flag(tool, "strict", where)
-    draft.add_tool(Tool(name, description, schema, strict))
+    draft.add_tool(Tool(name, description, schema, strict, draft.read_mark(tool)))
     draft.drop_unread_of("tools", tool, _READ_OF_TOOL)

@@ -7,7 +7,8 @@ from router.contract.errors import Misfit
 from router.contract.request import Json, JsonObject
 from router.contract.words import Feature
 from router.dialects.composer import plain_id
-from router.dialects.translate.context import WriteContext, optional
+from router.dialects.fields import as_list, as_object
+from router.dialects.translate.context import WriteContext, marked, optional
 from router.dialects.translate.draft import (
     Draft,
     DraftCall,
@@ -21,6 +22,7 @@ from router.dialects.translate.draft import (
     Schema,
     Text,
     Tool,
+    last_mark,
     split_data_url,
     texts,
 )
@@ -64,8 +66,7 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
     body: JsonObject = {
         "model": context.model,
         "max_tokens": context.limit(draft, _DEFAULT_MAX_TOKENS),
-        "cache_control": {"type": "ephemeral"} if context.quirks.caches_when_asked else None,
-        "system": optional([{"type": "text", "text": text} for text in draft.system if text]),
+        "system": optional(_write_system(draft)),
         "messages": messages,
         "tools": optional([_write_tool(tool) for tool in draft.tools.values()]),
         "tool_choice": _write_choice(draft),
@@ -76,7 +77,28 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
         "metadata": {"user_id": draft.user} if draft.user else None,
         "stream": True if draft.is_streaming else None,
     }
+    mark = context.end_mark(draft)
+    if mark is not None:
+        _mark_ends(body, messages, mark)
     return context.finish(body, draft)
+
+
+def _write_system(draft: Draft) -> list[Json]:
+    places = enumerate(draft.system)
+    return [marked({"type": "text", "text": text}, draft.system_marks.get(place)) for place, text in places if text]
+
+
+def _mark_ends(body: JsonObject, messages: list[Json], mark: JsonObject) -> None:
+    """Mark what other sessions share (tools and system), and all that was said so far."""
+    said = next((blocks for role, blocks in map(_role_and_blocks, reversed(messages)) if role == "user" and blocks), [])
+    for blocks in (as_list(body["system"]) or as_list(body["tools"]), said):
+        if blocks and not as_object(blocks[-1]).get("cache_control"):
+            blocks[-1] = marked(as_object(blocks[-1]), mark)
+
+
+def _role_and_blocks(message: Json) -> tuple[Json, list[Json]]:
+    written = as_object(message)
+    return written.get("role"), as_list(written.get("content"))
 
 
 def _write_schema(schema: Schema) -> Json:
@@ -140,10 +162,12 @@ def _write_line(draft: Draft, line: Line, context: WriteContext) -> tuple[str, l
         case DraftText(role, parts):
             return role, [block for part in parts if (block := _write_part(draft, part))]
         case DraftCall(call_id, name, arguments):
-            return "assistant", [{"type": "tool_use", "id": plain_id(call_id), "name": name, "input": _parse(arguments)}]
+            call: JsonObject = {"type": "tool_use", "id": plain_id(call_id), "name": name, "input": _parse(arguments)}
+            return "assistant", [marked(call, line.mark)]
         case DraftResult(call_id, parts, is_error):
-            content: list[Json] = [block for part in parts if (block := _write_part(draft, part))]
+            content: list[Json] = [block for part in parts if (block := _write_block(draft, part))]
             result: JsonObject = {"type": "tool_result", "tool_use_id": plain_id(call_id), "content": content}
+            result = marked(result, line.mark or last_mark(parts))
             return "user", [{**result, "is_error": True} if is_error else result]
         case DraftReasoning(envelope):
             state = unwrap(envelope, context.target.name, THINKING_BLOCK)
@@ -153,6 +177,11 @@ def _write_line(draft: Draft, line: Line, context: WriteContext) -> tuple[str, l
 
 
 def _write_part(draft: Draft, part: Part) -> JsonObject | None:
+    block = _write_block(draft, part)
+    return None if block is None else marked(block, part.mark)
+
+
+def _write_block(draft: Draft, part: Part) -> JsonObject | None:
     match part:
         case Text(text):
             return {"type": "text", "text": text} if text.strip() else None
@@ -185,13 +214,13 @@ def _parse(arguments: str) -> Json:
 
 
 def _write_tool(tool: Tool) -> JsonObject:
-    name, description, schema, strict = tool
+    name, description, schema, strict, mark = tool
     written: JsonObject = {
         "name": name,
         "description": description,
         "input_schema": schema if schema.get("type") == "object" else {"type": "object", "properties": {}, **schema},
     }
-    return {**written, "strict": True} if strict else written
+    return marked({**written, "strict": True} if strict else written, mark)
 
 
 def _write_choice(draft: Draft) -> Json:

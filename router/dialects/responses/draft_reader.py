@@ -1,6 +1,7 @@
 """Responses → draft."""
 
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 
@@ -182,7 +183,7 @@ def _read_content(draft: Draft, content: str | list[tuple[JsonObject, str]]) -> 
                     raise expect.refuse(f"{place}.image_url", "missing. Send an address or a data: URL")
                 draft.add_image(parts, image, detail or None)
             case "input_file":
-                found = {name: expect.text(part, key, place) or None for name, key in _FILE_FIELDS}
+                found: dict[str, Any] = {name: expect.text(part, key, place) or None for name, key in _FILE_FIELDS}
                 draft.add_file(parts, File(**found))
             case kind:
                 draft.drop(f"parts of type {kind[:40]}")

@@ -114,7 +114,7 @@ def _write_part(part: Part, kind: str) -> JsonObject:
 
 
 def _write_tool(tool: Tool) -> JsonObject:
-    name, description, schema, strict = tool
+    name, description, schema, strict, _ = tool
     return {
         "type": "function",
         "name": name,

@@ -8,10 +8,11 @@ from router.contract.request import Json, JsonObject
 from router.contract.target import Target
 from router.contract.words import Feature
 from router.dialects.hosts import ORDINARY, Quirks
-from router.dialects.translate.draft import Draft
+from router.dialects.translate.draft import Draft, Mark
 
 _LEAST_ROOM = 16
 _MAX_USER = 64
+_OWN_MARK: JsonObject = {"type": "ephemeral"}
 DEFAULT_EFFORTS: Mapping[str, str] = {"ultra": "max"}
 """Words for effort that only one client knows."""
 
@@ -27,6 +28,8 @@ class WriteContext:
     """The config's own words for effort, by the caller's."""
     prompt_tokens: int = 0
     """About how long the prompt is."""
+    caches_when_asked: bool = False
+    """Whether the target keeps the prompt for the next request only up to a mark."""
 
     def effort(self, draft: Draft, defaults: Mapping[str, str] = DEFAULT_EFFORTS) -> str | None:
         """The caller's effort in the target's word for it; None when there is none, or none is taken."""
@@ -65,6 +68,15 @@ class WriteContext:
             return None
         return draft.user if len(draft.user) <= _MAX_USER else blake2b(draft.user.encode(), digest_size=32).hexdigest()
 
+    def end_mark(self, draft: Draft) -> Mark:
+        """What asks the target to keep the whole prompt for the next request: the caller's own, or ours where it has no word.
+
+        Only for a target that keeps nothing unasked: the others need no mark, and some of them refuse one.
+        """
+        if not self.caches_when_asked:
+            return None
+        return draft.end_mark or (None if draft.marks_itself else _OWN_MARK)
+
     def service_tier(self, draft: Draft) -> str | None:
         """The tier of service, which has a meaning at one host alone."""
         if draft.service_tier is not None and not self.quirks.takes_openai_fields:
@@ -76,6 +88,11 @@ class WriteContext:
 def marked_error(text: str, *, is_error: bool) -> str:
     """A tool's words, with the mark that a dialect without a place for it lacks."""
     return f"Error: {text}" if is_error and not text.lower().startswith("error") else text
+
+
+def marked(block: JsonObject, mark: Mark) -> JsonObject:
+    """A block with the mark after which the prompt is kept."""
+    return block if mark is None else {**block, "cache_control": mark}
 
 
 def optional(value: Json) -> Json:

@@ -19,10 +19,15 @@ DEFAULT_SCHEMA_NAME = "answer"
 """What the schema of an answer is called where a dialect asks for a name and the caller gave none."""
 
 
+Mark = JsonObject | None
+"""Asks the target to keep the prompt up to here for the next request: a `cache_control`, as the caller wrote it."""
+
+
 class Text(NamedTuple):
     """Words."""
 
     text: str
+    mark: Mark = None
 
 
 class Image(NamedTuple):
@@ -30,6 +35,7 @@ class Image(NamedTuple):
 
     url: str
     detail: str | None = None
+    mark: Mark = None
 
 
 class File(NamedTuple):
@@ -39,6 +45,7 @@ class File(NamedTuple):
     data: str | None = None
     url: str | None = None
     file_id: str | None = None
+    mark: Mark = None
 
 
 Part = Text | Image | File
@@ -57,6 +64,7 @@ class DraftCall(NamedTuple):
     call_id: str
     name: str
     arguments: str
+    mark: Mark = None
 
 
 class DraftResult(NamedTuple):
@@ -65,6 +73,7 @@ class DraftResult(NamedTuple):
     call_id: str
     parts: tuple[Part, ...]
     is_error: bool = False
+    mark: Mark = None
 
 
 class DraftReasoning(NamedTuple):
@@ -83,6 +92,7 @@ class Tool(NamedTuple):
     description: str
     schema: JsonObject
     is_strict: bool | None = None
+    mark: Mark = None
 
 
 class Choice(NamedTuple):
@@ -106,6 +116,8 @@ class Draft:
     """One request. Fields that are None were not sent."""
 
     system: list[str] = field(default_factory=list)
+    system_marks: dict[int, Mark] = field(default_factory=dict)
+    """By the place of a system text."""
     lines: list[Line] = field(default_factory=list)
     tools: dict[str, Tool] = field(default_factory=dict)
     names: ToolNames = field(default_factory=ToolNames)
@@ -127,11 +139,23 @@ class Draft:
     is_streaming: bool = False
     wants_envelopes: bool = False
     wants_thoughts: bool = True
+    end_mark: Mark = None
+    """For the end of the prompt, wherever that is: what a caller says once for the whole request."""
+    marks_itself: bool = False
+    """Whether the caller says what is to be kept for the next request, so that nothing is added."""
     dropped: dict[str, None] = field(default_factory=dict)
 
     def drop(self, *names: str) -> None:
         """Note what does not survive, once each, in order."""
         self.dropped.update(dict.fromkeys(names))
+
+    def read_mark(self, block: JsonObject) -> Mark:
+        """The mark on a block, a message, a tool or a whole request, as Messages and some chat clients write it."""
+        mark = block.get("cache_control")
+        if not isinstance(mark, dict) or not mark:
+            return None
+        self.marks_itself = True
+        return mark
 
     def drop_unread(self, body: JsonObject, read: frozenset[str]) -> None:
         """Note every field of a body that the other dialect has no word for."""
@@ -182,6 +206,8 @@ class Draft:
         """What stands before the conversation: words alone."""
         for part in parts:
             if isinstance(part, Text):
+                if part.mark is not None:
+                    self.system_marks[len(self.system)] = part.mark
                 self.system.append(part.text)
             else:
                 self.drop("images and files in system messages")
@@ -203,7 +229,7 @@ class Draft:
 
     def add_file(self, parts: list[Part], file: File) -> None:
         """A document, if it can be read elsewhere: an id is known to one host alone. One of plain text is told as text."""
-        name, data, url, _ = file
+        name, data, url = file[:3]
         if data and not data.startswith("data:"):
             data = f"data:application/pdf;base64,{data}"
         text = _text_inside(data) if data else None
@@ -228,6 +254,17 @@ class Draft:
             elif isinstance(line, DraftResult) and line.call_id not in calls:
                 call = line.call_id[:60]
                 raise BadRequest(f'the result of tool call "{call}" has no matching call. Send the call before it')
+
+
+def mark_last(parts: list[Part], before: int, mark: Mark) -> None:
+    """Put the mark of a block on the last part that was read from it, if any was."""
+    if mark is not None and len(parts) > before:
+        parts[-1] = parts[-1]._replace(mark=mark)
+
+
+def last_mark(parts: Iterable[Part]) -> Mark:
+    """The mark that reaches furthest, for a place that can have one alone."""
+    return next((part.mark for part in reversed(tuple(parts)) if part.mark is not None), None)
 
 
 def custom_tool(name: str, description: str, form: Json) -> Tool:

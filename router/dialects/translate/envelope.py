@@ -9,6 +9,7 @@ import base64
 import orjson
 
 from router.contract.request import JsonObject
+from router.dialects.fields import as_list, as_object
 
 _MARK = "tandem~"
 OUR_REASONING = "rs_tandem"
@@ -32,7 +33,7 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
         "status": (str, type(None)),
     },
     THINKING_BLOCK: {"type": str, "thinking": str, "signature": str, "data": str},
-    REASONING_CONTENT: {"reasoning_content": str},
+    REASONING_CONTENT: {"reasoning_content": str, "thinking_blocks": list},
 }
 SUMMARY_MARK = f"{_MARK}~"
 """How a summary begins that was written here: an envelope that belongs to no target, since all may read it."""
@@ -81,4 +82,7 @@ def _known_of(state: JsonObject, kind: str) -> JsonObject | None:
     if not state:
         return {}
     known = {name: value for name, value in state.items() if isinstance(value, _FIELDS[kind].get(name, ()))}
+    if "thinking_blocks" in known:
+        blocks = (_known_of(block, THINKING_BLOCK) for block in map(as_object, as_list(known["thinking_blocks"])))
+        known["thinking_blocks"] = [block for block in blocks if block]
     return known if known.get("type", kind) in _TYPES[kind] and known else None

@@ -7,6 +7,7 @@ from router.contract.errors import TandemError, TooLong
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.contract.words import Dialect
+from router.dialects.accounts import account_code
 from router.dialects.composer import Composer
 from router.dialects.fields import as_object, as_text
 from router.dialects.refusals import failure_words, foreign_refusal, in_callers_words
@@ -139,4 +140,5 @@ class AnswerTranslator:
             body = body.get("error") or body
             error = as_object(body)
         failure, param = read_failure(body), as_text(error.get("param"))
-        return foreign_refusal(self._caller, status, failure.message, failure.code, param, self._request_id)
+        code = account_code(error) or failure.code
+        return foreign_refusal(self._caller, status, failure.message, code, param, self._request_id)

@@ -2,10 +2,9 @@
 
 from router.contract.errors import (
     TandemError,
-    UpstreamAuth,
+    UpstreamBarred,
     UpstreamError,
     UpstreamLoading,
-    UpstreamModel,
     UpstreamQueued,
     UpstreamRefused,
 )
@@ -74,8 +73,8 @@ class Circuit:
 
 
 def is_lasting_failure(error: TandemError) -> bool:
-    """Whether only the operator can mend it: a key that is rejected, or a model that the target does not know."""
-    return isinstance(error, (UpstreamAuth, UpstreamModel))
+    """Whether only the operator can correct it: the account, its key, or the configured model."""
+    return isinstance(error, UpstreamBarred)
 
 
 def is_targets_failure(error: TandemError) -> bool:

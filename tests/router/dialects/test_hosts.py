@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from router.dialects.hosts import quirks_of, says_too_long
-from tests.tools.bridging import CHAT, MESSAGES, answer_to
+from router.dialects.hosts import caches_when_asked, quirks_of, says_too_long
+from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, answer_to
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,24 @@ from tests.tools.bridging import CHAT, MESSAGES, answer_to
 )
 def test_a_host_is_known_by_its_whole_name_or_its_end(address, field):
     assert quirks_of(address).limit_field == field
+
+
+@pytest.mark.parametrize(
+    ("address", "model", "dialect", "expected"),
+    [
+        ("https://api.anthropic.com", "claude-opus-5-5", MESSAGES, True),
+        ("https://gateway.example/anthropic", "us.anthropic.Claude-opus", MESSAGES, True),
+        ("https://api.moonshot.ai/anthropic", "kimi-k3", MESSAGES, False),
+        ("https://openrouter.ai/api/v1", "anthropic/claude-opus-5.5", CHAT, True),
+        ("https://openrouter.ai/api/v1", "openai/gpt-oss-120b", CHAT, False),
+        ("https://openrouter.ai.evil.example/v1", "anthropic/claude-opus-5.5", CHAT, False),
+        ("https://api.anthropic.com/v1", "claude-opus-5-5", CHAT, False),
+        ("http://127.0.0.1:8000/v1", "claude-like", CHAT, False),
+        ("https://openrouter.ai/api/v1", "anthropic/claude-opus-5.5", RESPONSES, True),
+    ],
+)
+def test_a_mark_is_for_claude_alone_and_in_chat_for_hosts_that_take_it(address, model, dialect, expected):
+    assert caches_when_asked(address, model, dialect) is expected
 
 
 def test_a_limit_that_is_too_large_is_no_refusal_for_length():

@@ -1,7 +1,7 @@
 """Bodies for targets that speak messages."""
 
 from router.dialects.composer import plain_id
-from tests.tools.bridging import ANTHROPIC, ASK, CHAT, MESSAGES, RESPONSES, SCHEMA, codex_request, crossed, tool
+from tests.tools.bridging import ASK, CHAT, MESSAGES, RESPONSES, SCHEMA, codex_request, crossed, tool
 
 
 def test_what_codex_sends_becomes_messages_whose_roles_take_turns():
@@ -71,11 +71,6 @@ def test_messages_get_one_way_to_sample_within_their_bounds_and_no_blank_stops()
     assert (body["temperature"], body["stop_sequences"]) == (1.0, ["END"])
     assert "top_p" not in body
     assert set(dropped) == {"blank stop sequences", "top_p, together with temperature", "temperature lowered to 1"}
-
-
-def test_a_prompt_is_cached_where_the_host_must_be_asked():
-    assert crossed(CHAT, MESSAGES, {"messages": ASK}, quirks=ANTHROPIC)[0]["cache_control"] == {"type": "ephemeral"}
-    assert "cache_control" not in crossed(CHAT, MESSAGES, {"messages": ASK})[0]
 
 
 def test_long_ids_stay_apart():

@@ -1,0 +1,108 @@
+"""Refusals for which only the operator can do something: the account, its key, its region or the configured model.
+
+Hosts send some of these with a status that blames the request, so they are known by their words. Those are matched by codes and
+by how messages begin, never anywhere inside: a refusal may quote what a person wrote.
+"""
+
+import re
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import orjson
+
+from router.contract.request import Json, JsonObject
+from router.contract.words import AccountFault
+from router.dialects.fields import as_list, as_object
+
+_MAX_BYTES = 65_536
+_MAX_WORDS = 300
+_BY_STATUS = {
+    401: AccountFault.KEY,
+    402: AccountFault.CREDIT,
+    403: AccountFault.KEY,
+    404: AccountFault.MODEL,
+    410: AccountFault.MODEL,
+}
+"""What a status means where the words say nothing else."""
+_MAY_BE_ACCOUNT = frozenset({400, 422, 429, *_BY_STATUS})
+_CODES = {
+    "invalid_api_key": AccountFault.KEY,
+    "API_KEY_INVALID": AccountFault.KEY,
+    "API_KEY_SERVICE_BLOCKED": AccountFault.KEY,
+    "billing_error": AccountFault.CREDIT,
+    "billing_hard_limit_reached": AccountFault.CREDIT,
+    "billing_not_active": AccountFault.CREDIT,
+    "credit_balance_exhausted": AccountFault.CREDIT,
+    "exceeded_current_quota_error": AccountFault.CREDIT,
+    "insufficient_quota": AccountFault.CREDIT,
+    "unsupported_country_region_territory": AccountFault.REGION,
+    "DeploymentNotFound": AccountFault.MODEL,
+    "invalid_model": AccountFault.MODEL,
+    "model_decommissioned": AccountFault.MODEL,
+    "model_not_available": AccountFault.MODEL,
+    "model_not_found": AccountFault.MODEL,
+}
+"""What hosts write as the code, type or reason of such a refusal."""
+_BEGINNINGS = (
+    (re.compile(r"api key (?:not (?:valid|found)|expired)"), AccountFault.KEY),  # Gemini
+    (re.compile(r"(?:incorrect|invalid) api key"), AccountFault.KEY),  # xAI
+    (re.compile(r"your credit balance is too low"), AccountFault.CREDIT),  # Anthropic
+    (re.compile(r"insufficient balance"), AccountFault.CREDIT),  # DeepSeek, GLM
+    (re.compile(r"user location is not supported"), AccountFault.REGION),  # Gemini
+    (re.compile(r"the model `?[\w./:@-]+`? (?:has been|is) (?:decommissioned|deprecated|retired)"), AccountFault.MODEL),  # Groq
+    (re.compile(r"the provided model identifier is invalid"), AccountFault.MODEL),  # Bedrock
+    (re.compile(r"[\w./:@-]+ is not a valid model id\b"), AccountFault.MODEL),  # OpenRouter
+)
+"""How the messages of hosts begin that give no such code."""
+
+
+class AccountRefusal(NamedTuple):
+    """What is at fault, and the host's own words for it: empty where the status alone told it."""
+
+    fault: AccountFault
+    words: str = ""
+
+
+def read_account_refusal(status: int, body: bytes) -> AccountRefusal | None:
+    """What a refusal says about the account or the configured model; None where it is about the request or passes by itself."""
+    if status not in _MAY_BE_ACCOUNT:
+        return None
+    error = _read_error(body)
+    message = unquote(_message_of(error))  # one host writes it as in a URL
+    fault = _fault_in(error, message)
+    if fault is not None:
+        return AccountRefusal(fault, message[:_MAX_WORDS])
+    return AccountRefusal(_BY_STATUS[status]) if status in _BY_STATUS else None
+
+
+def account_code(error: JsonObject) -> str | None:
+    """The code of such a refusal, wherever in its error a host writes it."""
+    details = [as_object(detail).get("reason") for detail in as_list(error.get("details"))]
+    codes = (code for code in (error.get("code"), error.get("type"), *details) if isinstance(code, str))
+    return next((code for code in codes if code in _CODES), None)
+
+
+def _fault_in(error: JsonObject, message: str) -> AccountFault | None:
+    code, begins = account_code(error), message.strip().lower()
+    if code is not None:
+        return _CODES[code]
+    return next((fault for beginning, fault in _BEGINNINGS if beginning.match(begins)), None)
+
+
+def _read_error(body: bytes) -> JsonObject:
+    """The error of a body: below `error`, alone, or in a list of one."""
+    if len(body) > _MAX_BYTES:
+        return {}
+    try:
+        told: Json = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    if isinstance(told, list) and told:
+        told = told[0]
+    whole = as_object(told)
+    return as_object(whole.get("error")) or whole
+
+
+def _message_of(error: JsonObject) -> str:
+    words = (error.get("message"), error.get("error"), error.get("detail"))
+    return next((text for text in words if isinstance(text, str)), "")
