@@ -130,6 +130,19 @@ async def test_a_response_with_store_false_is_gone_with_its_socket(upstream, tmp
     assert text_of(found) == "ok"
 
 
+async def test_an_item_that_is_named_is_sent_and_one_that_is_not_stored_is_not_found(upstream, tmp_path):
+    upstream.scripts = [speak("chat", Speech(words)) for words in ("one", "two", "three")]
+    async with running(config_for(upstream, "chat"), tmp_path) as tandem, open_socket(tandem.port) as socket:
+        stored, unstored = await socket.ask("a", store=True), await socket.ask("b", store=False)
+        named = [[{"type": "item_reference", "id": made["output"][0]["id"]}] for made in (stored, unstored)]
+        await socket.ask(named[0])
+        await socket.say(named[1])
+        refused = await socket.answer()
+
+    assert "one" in json.dumps(upstream.seen[2].json)
+    assert (refused["status"], refused["error"]["code"]) == (404, "item_not_found")
+
+
 async def test_lanes_run_at_once_and_requests_of_one_lane_after_another(upstream, tmp_path):
     gate = asyncio.Event()
 

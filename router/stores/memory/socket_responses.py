@@ -1,6 +1,7 @@
 """The responses of one WebSocket: the newest of each of its lanes, in memory, for as long as the socket is open."""
 
 from collections import OrderedDict
+from collections.abc import Collection
 
 from router.contract.caller import Caller
 from router.contract.stores import ResponseStore, StoredResponse
@@ -37,6 +38,10 @@ class SocketResponses:
             return await self._shared.find(response_id, caller)
         self._own.move_to_end(response_id)
         return own
+
+    async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
+        """Only among those that are stored for all: a response with `store: false` can be continued here, not quoted."""
+        return await self._shared.find_holder(item_ids, caller)
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
         """Delete it here and everywhere."""
