@@ -52,6 +52,8 @@ def _find_lack(request: RequestView, target: Target) -> str | None:
     is_native = request.dialect in target.speaks
     if not is_native and request.previous_response_id:
         return "previous_response_id needs a target that speaks responses"
+    if not is_native and request.bound:
+        return f"the request contains {request.bound}, which needs a target that speaks {request.dialect}"
     if request.needs <= target.accepts:
         return None
     accepts = target.accepts

@@ -37,14 +37,18 @@ class Seen(Struct, frozen=True):
     image_count: int = 0
     file_count: int = 0
     media_bytes: int = 0
+    bound: str = ""
+    """What only a target of the same dialect can read: the first such thing, in words."""
     system_at: int | None = None
     """The first message of the client's own that has a text, in a dialect that has no other place for it."""
 
-    def with_image(self, source_bytes: int) -> "Seen":
-        return replace(self, image_count=self.image_count + 1, media_bytes=self.media_bytes + source_bytes)
+    def with_image(self, source_bytes: int, bound: str = "") -> "Seen":
+        media_bytes, bound = self.media_bytes + source_bytes, self.bound or bound
+        return replace(self, image_count=self.image_count + 1, media_bytes=media_bytes, bound=bound)
 
-    def with_file(self, source_bytes: int) -> "Seen":
-        return replace(self, file_count=self.file_count + 1, media_bytes=self.media_bytes + source_bytes)
+    def with_file(self, source_bytes: int, bound: str = "") -> "Seen":
+        media_bytes, bound = self.media_bytes + source_bytes, self.bound or bound
+        return replace(self, file_count=self.file_count + 1, media_bytes=media_bytes, bound=bound)
 
     @property
     def needs(self) -> frozenset[Feature]:
@@ -56,6 +60,8 @@ class Seen(Struct, frozen=True):
 
 
 NOTHING_SEEN = Seen()
+AN_IMAGE_BY_ID, A_FILE_BY_ID, AUDIO = "an image by id", "a file by id", "audio"
+"""What a request may be bound by: an id is known to one host alone, and no dialect has another's form for audio."""
 
 
 class Reading(Struct, frozen=True):

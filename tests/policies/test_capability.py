@@ -46,3 +46,14 @@ def test_an_unknown_previous_response_rules_out_targets_that_do_not_speak_respon
 
     assert opinion.target == "spark"
     assert "previous_response_id" in opinion.because
+
+
+def test_a_file_by_id_rules_out_targets_of_other_dialects():
+    part = {"type": "input_file", "file_id": "file_1"}
+    view = make_view({"input": [{"role": "user", "content": [part]}]}, Dialect.RESPONSES)
+    chat, native = make_target(), make_target("sage", Tier.DEEP, speaks=frozenset({Dialect.RESPONSES}))
+
+    (opinion,) = CapabilityPolicy(CapabilityConfig()).judge(view, make_signals(stand(chat), stand(native)))
+
+    assert (opinion.target, opinion.lasting) == ("spark", True)
+    assert opinion.because == "the request contains a file by id, which needs a target that speaks responses"

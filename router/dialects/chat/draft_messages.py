@@ -13,6 +13,7 @@ from router.dialects.translate.draft import (
     Line,
     Part,
     Text,
+    cannot_carry,
     texts,
 )
 from router.dialects.translate.envelope import REASONING_CONTENT, unwrap
@@ -137,16 +138,16 @@ class _Messages:
     def _write_parts(self, parts: tuple[Part, ...]) -> Json:
         if all(isinstance(part, Text) for part in parts):
             return texts(parts)
-        return [written for part in parts if (written := self._write_part(part))]
+        return [_write_part(part) for part in parts]
 
-    def _write_part(self, part: Part) -> JsonObject | None:
-        match part:
-            case Text(text):
-                return {"type": "text", "text": text}
-            case Image(url, detail):
-                return {"type": "image_url", "image_url": {"url": url, **({"detail": detail} if detail else {})}}
-            case File(name, data, _, _):
-                if data is None:
-                    self._draft.drop("a file by URL")
-                    return None
-                return {"type": "file", "file": {**({"filename": name} if name else {}), "file_data": data}}
+
+def _write_part(part: Part) -> JsonObject:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Image(url, detail):
+            return {"type": "image_url", "image_url": {"url": url, **({"detail": detail} if detail else {})}}
+        case File(name, data, _, _):
+            if data is None:
+                raise cannot_carry("a file by URL")
+            return {"type": "file", "file": {**({"filename": name} if name else {}), "file_data": data}}

@@ -79,7 +79,9 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
     role = expect.text(message, "role", where)
     match role:
         case "system" | "developer" | "user":
+            lost = draft.lost_parts
             parts = _read_parts(draft, message, where)
+            draft.check_said(parts, lost, where)
             if role != "user" and not draft.lines:
                 draft.add_system(parts)
             else:
@@ -153,13 +155,13 @@ def _read_parts(draft: Draft, message: JsonObject, where: str, *, may_be_absent:
                 if text:
                     parts.append(Text(text))
             case "image_url":
-                draft.add_image(parts, *_read_image(part, place))
+                draft.add_image(parts, place, *_read_image(part, place))
             case "file":
                 file = expect.needed_mapping(part, "file", place)
                 found = {name: expect.text(file, key, f"{place}.file") or None for name, key in _FILE_FIELDS}
-                draft.add_file(parts, File(**found))
+                draft.add_file(parts, f"{place}.file", File(**found))
             case kind:
-                draft.drop(f"parts of type {kind[:40]}")
+                draft.drop_part(kind, place)
     return tuple(parts)
 
 

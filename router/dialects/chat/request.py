@@ -4,7 +4,19 @@ from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
 from router.dialects.beginnings import learn
-from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_list, as_object, as_text, objects, read_tools, texts_of
+from router.dialects.fields import (
+    A_FILE_BY_ID,
+    AUDIO,
+    NOTHING_SEEN,
+    Reading,
+    Seen,
+    as_list,
+    as_object,
+    as_text,
+    objects,
+    read_tools,
+    texts_of,
+)
 
 _TEXT_PARTS = frozenset({"text", "refusal"})
 _SHAPING = frozenset({"response_format", "reasoning_effort", "reasoning"})
@@ -54,9 +66,12 @@ def _note_part(seen: Seen, part: JsonObject) -> Seen:
         case "image_url":
             url = part.get("image_url")
             return seen.with_image(len(as_text(as_object(url).get("url")) or as_text(url)))
-        case "file" | "input_audio":
-            source = as_object(part.get("file") or part.get("input_audio"))
-            return seen.with_file(len(as_text(source.get("file_data")) or as_text(source.get("data"))))
+        case "file":
+            file = as_object(part.get("file"))
+            is_bound = file.get("file_id") and not file.get("file_data")
+            return seen.with_file(len(as_text(file.get("file_data"))), A_FILE_BY_ID if is_bound else "")
+        case "input_audio":
+            return seen.with_file(len(as_text(as_object(part.get("input_audio")).get("data"))), AUDIO)
     return seen
 
 

@@ -85,6 +85,7 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
         draft.lines.append(DraftText(role, (Text(content),)))
         return
     said: list[Part] = []
+    lost, lines = draft.lost_parts, len(draft.lines)
 
     def say() -> None:
         if said:
@@ -111,6 +112,8 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
             case _:
                 _read_part(draft, said, block, place)
     say()
+    if role != "assistant" and len(draft.lines) == lines:
+        draft.check_said((), lost, where)
 
 
 def _read_call(draft: Draft, block: JsonObject, where: str) -> DraftCall:
@@ -135,7 +138,9 @@ def _read_part(draft: Draft, parts: list[Part], block: JsonObject, where: str) -
             if block.get("citations"):
                 draft.drop("citations")
         case "image":
-            draft.add_image(parts, _address(expect.needed_mapping(block, "source", where), f"{where}.source"))
+            draft.add_image(
+                parts, f"{where}.source", _address(expect.needed_mapping(block, "source", where), f"{where}.source")
+            )
         case "document":
             _read_document(draft, parts, block, where)
         case "search_result":
@@ -145,7 +150,7 @@ def _read_part(draft: Draft, parts: list[Part], block: JsonObject, where: str) -
             # A host's own summary of what came before, in plain words.
             _add_text(parts, expect.text(block, "content", where))
         case kind:
-            draft.drop(f"blocks of type {kind[:40]}")
+            draft.drop_part(kind, where)
 
 
 def _add_text(parts: list[Part], text: str) -> None:
@@ -175,11 +180,11 @@ def _read_document(draft: Draft, parts: list[Part], block: JsonObject, where: st
             parts.extend(_read_content(draft, expect.content(source, "content", place)))
         case "base64":
             _add_text(parts, context)
-            draft.add_file(parts, File(title or "document.pdf", data=_address(source, place)))
+            draft.add_file(parts, place, File(title or "document.pdf", data=_address(source, place)))
         case _:
             # A file by its address has no place for a title elsewhere.
             _add_text(parts, "\n".join(text for text in (f"{title}:" if title else "", context) if text))
-            draft.add_file(parts, File(url=expect.text(source, "url", place) or None))
+            draft.add_file(parts, place, File(url=expect.text(source, "url", place) or None))
 
 
 def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:

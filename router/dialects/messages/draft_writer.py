@@ -21,6 +21,7 @@ from router.dialects.translate.draft import (
     Schema,
     Text,
     Tool,
+    cannot_carry,
     split_data_url,
     texts,
 )
@@ -163,8 +164,7 @@ def _write_part(draft: Draft, part: Part) -> JsonObject | None:
         case File(name, data, url, _):
             inside = split_data_url(data) if data else None
             if inside is not None and inside[0] != "application/pdf":
-                draft.drop(f"a file of type {inside[0][:60]}")
-                return None
+                raise cannot_carry(f"a file of type {inside[0][:60]}")
             document: JsonObject = {"type": "document", "source": _write_source(data or url or "")}
             return {**document, "title": name} if name else document
 

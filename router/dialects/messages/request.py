@@ -4,7 +4,19 @@ from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
 from router.dialects.beginnings import learn
-from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_list, as_object, as_text, objects, read_list, texts_of
+from router.dialects.fields import (
+    A_FILE_BY_ID,
+    AN_IMAGE_BY_ID,
+    NOTHING_SEEN,
+    Reading,
+    Seen,
+    as_list,
+    as_object,
+    as_text,
+    objects,
+    read_list,
+    texts_of,
+)
 
 _TEXT_PARTS = frozenset({"text"})
 _NEEDING = frozenset({"tools", "output_config", "thinking"})
@@ -56,9 +68,13 @@ def _note_parts(seen: Seen, content: list[Json]) -> Seen:
         part = as_object(value)
         match part.get("type"):
             case "image":
-                seen = seen.with_image(len(as_text(as_object(part.get("source")).get("data"))))
+                source = as_object(part.get("source"))
+                seen = seen.with_image(len(as_text(source.get("data"))), AN_IMAGE_BY_ID if source.get("type") == "file" else "")
             case "document":
-                seen = seen.with_file(len(as_text(as_object(part.get("source")).get("data"))))
+                source = as_object(part.get("source"))
+                seen = seen.with_file(len(as_text(source.get("data"))), A_FILE_BY_ID if source.get("type") == "file" else "")
+            case "container_upload":
+                seen = seen.with_file(0, A_FILE_BY_ID)
             case "tool_result":
                 seen = _note_parts(seen, as_list(part.get("content")))
     return seen

@@ -6,7 +6,19 @@ from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
 from router.dialects.beginnings import learn
-from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_object, as_text, objects, read_tools, texts_of
+from router.dialects.fields import (
+    A_FILE_BY_ID,
+    AN_IMAGE_BY_ID,
+    AUDIO,
+    NOTHING_SEEN,
+    Reading,
+    Seen,
+    as_object,
+    as_text,
+    objects,
+    read_tools,
+    texts_of,
+)
 
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal"})
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call"})
@@ -57,9 +69,14 @@ def _text_of(item: JsonObject) -> str:
 def _note_part(seen: Seen, part: JsonObject) -> Seen:
     match part.get("type"):
         case "input_image":
-            return seen.with_image(len(as_text(part.get("image_url"))))
-        case "input_file" | "input_audio":
-            return seen.with_file(len(as_text(part.get("file_data"))))
+            url = as_text(part.get("image_url"))
+            return seen.with_image(len(url), AN_IMAGE_BY_ID if part.get("file_id") and not url else "")
+        case "input_file":
+            data = as_text(part.get("file_data"))
+            is_bound = part.get("file_id") and not data and not part.get("file_url")
+            return seen.with_file(len(data), A_FILE_BY_ID if is_bound else "")
+        case "input_audio":
+            return seen.with_file(len(as_text(as_object(part.get("input_audio")).get("data"))), AUDIO)
     return seen
 
 
