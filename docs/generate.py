@@ -36,6 +36,8 @@ OVERRIDES = {
     "fails.",
     "x-tandem-upstream-key": "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept.",
     "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
+    "x-tandem-frames": "`1`: a [socket](../how-to/use-one-socket.md) also sends events of Tandem's own (`tandem.decision`, "
+    "`tandem.queued`). Without it the decision is in `metadata` of `response.created`. Over HTTP it changes nothing.",
 }
 OTHERS = {
     "idempotency-key": "A name for this request, 1 to 255 printable ASCII characters. Sent again with the same one within ten "

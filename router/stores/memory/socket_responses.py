@@ -53,6 +53,10 @@ class SocketResponses:
         """On a socket nobody else is asked for a response that is not here: a client sends its whole history then."""
         return True
 
+    def evict(self, response_id: str) -> None:
+        """Forget one of this socket's own. Where it is stored for all as well, it is still found."""
+        self._drop(response_id)
+
     def clear(self) -> None:
         """Forget all of this socket's own."""
         self._own.clear()
