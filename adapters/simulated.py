@@ -12,6 +12,7 @@ import orjson
 from pydantic import Field
 
 from adapters.simulated_answer import write_answer
+from adapters.simulated_request import find_orphan
 from router.contract.digits import as_written
 from router.contract.errors import UpstreamCut
 from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
@@ -220,6 +221,9 @@ class _SimulatedCall:
             self._refuse(400, "invalid_image", "Simulated: this model does not accept images.")
         elif SPECS[request.dialect].continues_responses and (kept := next(filter(request.view.body.get, _KEPT), None)):
             self._refuse(400, _KEPT[kept], f"Simulated: {kept}: nothing is stored here. Send the whole conversation in input.")
+        elif orphan := find_orphan(request.view.body):
+            words = f"Simulated: No tool call found for function call output with call_id {orphan[:60]}."
+            self._refuse(400, "invalid_request", words)
         else:
             return False
         return True

@@ -4,6 +4,7 @@ import pytest
 
 from adapters.simulated_request import (
     OfferedTool,
+    find_orphan,
     offered_tools,
     read_choice,
     read_limit,
@@ -159,3 +160,11 @@ def test_a_length_is_read_in_every_dialect(body, limit):
 )
 def test_stops_are_read_in_every_dialect(body, stops):
     assert read_stops(body) == stops
+
+
+def test_an_output_without_its_call_is_found():
+    call, output = {"type": "function_call", "call_id": "call_1"}, {"type": "function_call_output", "call_id": "call_1"}
+
+    assert find_orphan({"input": [call, output, output]}) == ""
+    assert find_orphan({"input": [output, call]}) == "call_1"
+    assert find_orphan({"input": "words"}) == ""

@@ -621,3 +621,15 @@ async def test_a_request_after_another_whose_path_only_begins_like_a_sockets_is_
     writer.close()
 
     assert statuses == [200, 404, 200, 405]
+
+
+async def test_the_simulated_tiers_refuse_an_output_without_its_call_and_the_turn_before_it_is_gone(tmp_path):
+    output = [{"type": "function_call_output", "call_id": "call_missing", "output": "none"}]
+    async with running(SIMULATED, tmp_path) as tandem, open_socket(tandem.port) as socket:
+        first = await socket.ask("remember the word")
+        codes = []
+        for given in (output, "what was the word?"):
+            await socket.say(given, previous_response_id=first["id"])
+            codes.append((await socket.answer())["error"]["code"])
+
+    assert codes == ["invalid_request", "previous_response_not_found"]
