@@ -38,6 +38,7 @@ async def test_the_explanation_names_what_a_request_lost_on_its_way_to_who_serve
     assert dry.json["drops"][target] == ["seed"]
     assert json.loads(reply.headers["x-tandem-explain"])["drops"] == {target: ["seed"]}
     assert kept.json["dropped"] == ["seed"]
+    assert reply.headers["x-tandem-dropped"] == "seed"
 
 
 @pytest.mark.parametrize(

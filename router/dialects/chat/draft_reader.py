@@ -27,6 +27,7 @@ _READ = frozenset(
     prompt_cache_key service_tier store
     """.split()
 )
+_READ_OF_REASONING = frozenset({"effort"})
 _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
 _READ_OF_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", *_THOUGHTS})
 _READ_OF_RESULT = frozenset({"role", "content", "tool_call_id", "name"})
@@ -51,8 +52,11 @@ def read_draft(body: JsonObject) -> Draft:
     stop = body.get("stop")
     draft.stop = [stop] if isinstance(stop, str) else expect.words(expect.sequence(body, "stop"), "stop")
     read_common(draft, body)
-    effort = expect.text(body, "reasoning_effort")
-    draft.effort = effort or expect.text(expect.mapping(body, "reasoning"), "effort", "reasoning") or None
+    reasoning = expect.mapping(body, "reasoning")
+    draft.effort = expect.text(body, "reasoning_effort") or expect.text(reasoning, "effort", "reasoning") or None
+    draft.drop_unread_of("reasoning", reasoning, _READ_OF_REASONING)
+    if body.get("store") is True:
+        draft.drop("store")
     draft.verbosity = expect.text(body, "verbosity") or None
     draft.drop_unread(body, _READ)
     return draft

@@ -26,6 +26,9 @@ _READ = frozenset(
     metadata cache_control
     """.split()
 )
+_READ_OF_METADATA = frozenset({"user_id"})
+_READ_OF_OUTPUT = frozenset({"effort", "format"})
+_READ_OF_THINKING = frozenset({"type", "budget_tokens", "display"})
 _READ_OF_MESSAGE = frozenset({"role", "content"})
 _READ_OF_TOOL = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control"})
 _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
@@ -54,7 +57,9 @@ def read_draft(body: JsonObject) -> Draft:
         if isinstance(value, (int, float)):
             setattr(draft, name, value)
     _read_thinking(draft, body)
-    draft.user = expect.text(expect.mapping(body, "metadata"), "user_id", "metadata") or None
+    metadata = expect.mapping(body, "metadata")
+    draft.user = expect.text(metadata, "user_id", "metadata") or None
+    draft.drop_unread_of("metadata", metadata, _READ_OF_METADATA)
     draft.drop_unread(body, _READ)
     return draft
 
@@ -65,6 +70,8 @@ def _read_thinking(draft: Draft, body: JsonObject) -> None:
     if expect.text(form, "type", "output_config.format") == "json_schema":
         draft.schema = Schema(expect.needed_mapping(form, "schema", "output_config.format"), is_strict=True)
     draft.effort = expect.text(output, "effort", "output_config") or None
+    draft.drop_unread_of("output_config", output, _READ_OF_OUTPUT)
+    draft.drop_unread_of("thinking", thinking, _READ_OF_THINKING)
     kind = expect.text(thinking, "type", "thinking")
     draft.wants_thoughts = kind in ("adaptive", "enabled")
     draft.wants_summary = draft.wants_thoughts and thinking.get("display") != "omitted"

@@ -34,6 +34,7 @@ _READ = frozenset(
     """.split()
 )
 _READ_OF_TEXT = frozenset({"format", "verbosity"})
+_READ_OF_REASONING = frozenset({"effort", "summary"})
 _READ_OF_TOOL = frozenset({"type", "name", "description", "parameters", "strict", "format"})
 _READ_OF_NAMESPACE = frozenset({"type", "name", "tools"})
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -66,6 +67,7 @@ def read_draft(body: JsonObject) -> Draft:
     reasoning = expect.mapping(body, "reasoning")
     draft.effort = expect.text(reasoning, "effort", "reasoning") or None
     draft.wants_summary = bool(expect.text(reasoning, "summary", "reasoning"))
+    draft.drop_unread_of("reasoning", reasoning, _READ_OF_REASONING)
     include = expect.words(expect.sequence(body, "include"), "include")
     draft.wants_envelopes = _ENCRYPTED in include
     draft.drop(*(f"include: {name[:60]}" for name in include if name != _ENCRYPTED))

@@ -135,8 +135,8 @@ class Draft:
         self.dropped.update(dict.fromkeys(names))
 
     def drop_unread(self, body: JsonObject, read: frozenset[str]) -> None:
-        """Note every field of a body that the other dialect has no word for."""
-        self.drop(*_unread(body, read))
+        """Note every field of a body that the other dialect has no word for. An empty object may switch something on."""
+        self.drop(*(name[:60] for name, value in body.items() if name not in read and value not in (None, [], "")))
 
     def drop_unread_of(self, what: str, body: JsonObject, read: frozenset[str]) -> None:
         """Note every such field of a message, a part or a tool."""
