@@ -73,6 +73,8 @@ class Reading(Struct, frozen=True):
     needs: frozenset[Feature] = TEXT_ONLY
     seen: Seen = NOTHING_SEEN
     previous_response_id: str | None = None
+    hosted: str = ""
+    """A tool that the target itself is to run; the first of them."""
 
 
 def read_model(body: JsonObject) -> str:
@@ -126,6 +128,15 @@ def objects(items: list[Json], name: str, first: int = 0) -> list[JsonObject]:
             if not isinstance(item, dict):
                 raise BadRequest(f"{name}[{index}]: must be an object, not {_shown(item)}", param=f"{name}[{index}]")
     return items  # type: ignore[return-value]  # each was looked at, which a checker cannot see
+
+
+def find_hosted(tools: list[Json], callers: tuple[str | None, ...], prefixes: tuple[str, ...] = ()) -> str:
+    """The first tool that neither is a function nor is run by the caller; empty where there is none."""
+    kinds = list(map(dict.get, objects(tools, "tools"), repeat("type")))
+    if all(map(callers.__contains__, kinds)):
+        return ""
+    others = (kind for kind in kinds if isinstance(kind, str) and kind not in callers)
+    return next((kind[:40] for kind in others if not kind.startswith(prefixes)), "")
 
 
 def read_tools(body: JsonObject) -> frozenset[Feature]:

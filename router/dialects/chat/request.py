@@ -19,8 +19,9 @@ from router.dialects.fields import (
 )
 
 _TEXT_PARTS = frozenset({"text", "refusal"})
+_SEARCH = "web_search_options"
 _SHAPING = frozenset({"response_format", "reasoning_effort", "reasoning"})
-_NEEDING = _SHAPING | {"tools"}
+_NEEDING = _SHAPING | {"tools", _SEARCH}
 """Fields by which a request needs more of a target than text."""
 _SYSTEM = ("system", "developer")
 _TOOL = ("tool", "function")
@@ -49,7 +50,7 @@ def read(body: JsonObject, operation: Operation) -> Reading:
         effort = as_text(body.get("reasoning_effort")) or as_text(as_object(body.get("reasoning")).get("effort"))
         if effort:
             needs |= {Feature.REASONING}
-    return Reading(conversation, system, effort or None, needs, seen)
+    return Reading(conversation, system, effort or None, needs, seen, hosted=_SEARCH if _SEARCH in body else "")
 
 
 def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:

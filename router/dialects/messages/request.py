@@ -13,12 +13,15 @@ from router.dialects.fields import (
     as_list,
     as_object,
     as_text,
+    find_hosted,
     objects,
     read_list,
     texts_of,
 )
 
 _TEXT_PARTS = frozenset({"text"})
+_CALLERS_TOOLS = (None, "custom")
+_CALLERS_PREFIXES = ("bash_", "text_editor_", "memory_")
 _NEEDING = frozenset({"tools", "output_config", "thinking"})
 """Fields by which a request needs more of a target than text."""
 
@@ -39,7 +42,8 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     if seen is NOTHING_SEEN and _NEEDING.isdisjoint(body):
         return Reading(conversation, system)
     needs = set(seen.needs)
-    if objects(read_list(body, "tools"), "tools"):
+    tools = read_list(body, "tools")
+    if objects(tools, "tools"):
         needs.add(Feature.TOOLS)
     output = as_object(body.get("output_config"))
     if as_object(output.get("format")).get("type") == "json_schema":
@@ -47,7 +51,8 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     effort = as_text(output.get("effort")) or None
     if effort or as_object(body.get("thinking")).get("type") not in (None, "disabled"):
         needs.add(Feature.REASONING)
-    return Reading(conversation, system, effort, frozenset(needs), seen)
+    hosted = find_hosted(tools, _CALLERS_TOOLS, _CALLERS_PREFIXES)
+    return Reading(conversation, system, effort, frozenset(needs), seen, hosted=hosted)
 
 
 def _goes_on(body: JsonObject) -> bool:

@@ -13,14 +13,17 @@ from router.dialects.fields import (
     NOTHING_SEEN,
     Reading,
     Seen,
+    as_list,
     as_object,
     as_text,
+    find_hosted,
     objects,
     read_tools,
     texts_of,
 )
 
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal"})
+_CALLERS_TOOLS = (None, "function", "custom", "namespace", "shell", "local_shell", "apply_patch")
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call"})
 
 
@@ -48,7 +51,8 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     reasoning = as_object(body.get("reasoning"))
     if reasoning:
         needs.add(Feature.REASONING)
-    return Reading(conversation, system, as_text(reasoning.get("effort")) or None, frozenset(needs), seen, previous)
+    hosted = find_hosted(as_list(body.get("tools")), _CALLERS_TOOLS)
+    return Reading(conversation, system, as_text(reasoning.get("effort")) or None, frozenset(needs), seen, previous, hosted)
 
 
 def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:
