@@ -14,7 +14,7 @@ import orjson
 from pydantic import Field
 
 from adapters.simulated_answer import write_answer
-from adapters.simulated_request import lacks
+from adapters.simulated_request import find_orphan, lacks
 from router.contract.digits import as_written
 from router.contract.errors import UpstreamCut
 from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRequest, Sink, Upstream, UpstreamCall
@@ -269,6 +269,9 @@ class _SimulatedCall:
             self._refuse(400, _KEPT[kept], f"Simulated: {kept}: nothing is stored here. Send the whole conversation in input.")
         elif missing := lacks(request.view.body):
             self._refuse(400, "unsupported_parameter", f"Simulated: {missing}")
+        elif orphan := find_orphan(request.view.body):
+            words = f"Simulated: No tool call found for function call output with call_id {orphan[:60]}."
+            self._refuse(400, "invalid_request", words)
         else:
             return False
         return True

@@ -88,6 +88,17 @@ def _named(value: Json) -> str:
     return as_text(inner.get("name"))
 
 
+def find_orphan(body: JsonObject) -> str:
+    """The id of a call whose output is in a Responses request without the call; empty where there is none. Hosts refuse it."""
+    calls: set[str] = set()
+    for item in map(as_object, as_list(body.get("input"))):
+        call_id = as_text(item.get("call_id"))
+        if item.get("type") in ("function_call_output", "custom_tool_call_output") and call_id not in calls:
+            return call_id
+        calls.add(call_id)
+    return ""
+
+
 def wanted_schema(body: JsonObject) -> JsonObject | None:
     """The JSON schema that the answer must fit, if the request gives one."""
     chat = as_object(as_object(body.get("response_format")).get("json_schema")).get("schema")

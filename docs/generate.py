@@ -36,6 +36,8 @@ OVERRIDES = {
     "fails.",
     "x-tandem-upstream-key": "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept.",
     "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
+    "x-tandem-frames": "`1`: a [socket](../how-to/use-one-socket.md) also sends events of Tandem's own (`tandem.decision`, "
+    "`tandem.queued`). Without it the decision is in `metadata` of `response.created`. Over HTTP it changes nothing.",
 }
 OTHERS = {
     "idempotency-key": "A name for this request, 1 to 255 printable ASCII characters. Sent again with the same one within ten "
@@ -53,6 +55,8 @@ ANSWERS = {
     "x-tandem-overhead-ms": "Milliseconds from the complete request to the first call, be it a question, or to the "
     "wait for its quota: Tandem's own time.",
     "x-tandem-replayed": "`true` where the answer was sent before, to a request with the same `idempotency-key`.",
+    "x-tandem-dropped": "What the request lost on its way to the target, by name, with commas between; absent where nothing "
+    "was lost ([bridges](../how-to/bridge-dialects.md)).",
     "x-tandem-explain": "The decision as JSON, when asked for with `x-tandem-explain: full`.",
     "allow": "On a 405: the methods that the route takes.",
 }

@@ -1,5 +1,6 @@
 """A target that does not accept what a request contains cannot serve it."""
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from router.contract.opinions import Opinion, PolicyConfig, RuleOut
@@ -41,7 +42,29 @@ class CapabilityPolicy:
             reason = _find_lack(request, target)
             if reason:
                 opinions.append(RuleOut(target.name, reason, lasting=True))
+        if request.hosted:
+            opinions += _prefer_hosts(request, signals)
         return tuple(opinions)
+
+
+def _prefer_hosts(request: RequestView, signals: Signals) -> Iterator[RuleOut]:
+    """Rule out targets that cannot run a hosted tool where one of the same tier can, is open and has the room.
+
+    Never for the sake of another tier: clients offer such tools with every request, whether or not it needs them.
+    """
+    able = {
+        status.target.tier: status.target.name
+        for status in signals.statuses.values()
+        if request.dialect in status.target.speaks
+        and request.needs <= status.target.accepts
+        and signals.prompt.tokens <= status.target.window_tokens
+        and not status.closed_seconds
+        and not status.is_resting
+    }
+    for status in signals.statuses.values():
+        target = status.target
+        if request.dialect not in target.speaks and (host := able.get(target.tier)):
+            yield RuleOut(target.name, f"it cannot run the tool {request.hosted}, and {host} may", lasting=True)
 
 
 def _find_lack(request: RequestView, target: Target) -> str | None:
@@ -52,6 +75,8 @@ def _find_lack(request: RequestView, target: Target) -> str | None:
     is_native = request.dialect in target.speaks
     if not is_native and request.previous_response_id:
         return "previous_response_id needs a target that speaks responses"
+    if not is_native and request.bound:
+        return f"the request contains {request.bound}, which needs a target that speaks {request.dialect}"
     if request.needs <= target.accepts:
         return None
     accepts = target.accepts

@@ -19,6 +19,7 @@ TandemError
 │   ├── Forbidden                403 forbidden          a foreign Host or Origin
 │   ├── NotFound                 404 not_found
 │   │   ├── UnknownModel         404 model_not_found
+│   │   ├── ItemForgotten        404 item_not_found
 │   │   └── ThreadForgotten      404 thread_not_found
 │   ├── WrongMethod              405 method_not_allowed
 │   ├── BodyTimeout              408 body_timeout
@@ -181,6 +182,12 @@ class UnknownModel(NotFound):
     """The model name is not in `models`, and is not the name of a target."""
 
     code = "model_not_found"
+
+
+class ItemForgotten(NotFound):
+    """An `item_reference` names an item that is not kept for this caller. Send the item itself instead."""
+
+    code = "item_not_found"
 
 
 class ThreadForgotten(NotFound):

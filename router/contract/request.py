@@ -188,6 +188,10 @@ class RequestView(Struct, frozen=True):
     effort: str | None = None
     image_count: int = 0
     media_bytes: int = 0
+    bound: str = ""
+    """What it contains that only a target of its own dialect can read; empty for nothing."""
+    hosted: str = ""
+    """A tool that the target itself is to run, which only one of its own dialect may have; empty for none."""
     caller: Caller = LOCAL
     continued: Continuation | None = None
     previous_response_id: str | None = None

@@ -4,7 +4,7 @@ A store is used by its own event loop's thread alone. Writing never fails a requ
 `tests/contract/test_stores.py` holds every store against these words.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import orjson
@@ -55,13 +55,23 @@ class StoredResponse(NamedTuple):
     target: str
     at: float
     content: bytes
+    item_ids: frozenset[str] = frozenset()
+    """The ids of its items, given and answered: a later request may name them instead of sending them."""
 
     @classmethod
-    def write(cls, caller: Caller, target: str, at: float, history: Transcript, response: JsonObject) -> "StoredResponse":
+    def write(
+        cls,
+        caller: Caller,
+        target: str,
+        at: float,
+        history: Transcript,
+        response: JsonObject,
+        item_ids: frozenset[str] = frozenset(),
+    ) -> "StoredResponse":
         """Record a response. Raises `orjson.JSONEncodeError` when it is nested too deeply to be written."""
         kept = {"items": history.items, "makers": history.origins, "response": response}
         content = orjson.dumps(kept, default=as_written)
-        return cls(str(response["id"]), caller, target, at, content)
+        return cls(str(response["id"]), caller, target, at, content, item_ids)
 
     def read(self) -> tuple[Transcript, JsonObject]:
         """What the response was given, and the response itself."""
@@ -78,6 +88,10 @@ class ResponseStore(Protocol):
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
         """A response that this caller made."""
+        ...
+
+    async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
+        """The newest response of this caller that holds any of these items. What one socket keeps for itself does not count."""
         ...
 
     async def forget(self, response_id: str, caller: Caller) -> bool:

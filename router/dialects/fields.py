@@ -37,14 +37,18 @@ class Seen(Struct, frozen=True):
     image_count: int = 0
     file_count: int = 0
     media_bytes: int = 0
+    bound: str = ""
+    """What only a target of the same dialect can read: the first such thing, in words."""
     system_at: int | None = None
     """The first message of the client's own that has a text, in a dialect that has no other place for it."""
 
-    def with_image(self, source_bytes: int) -> "Seen":
-        return replace(self, image_count=self.image_count + 1, media_bytes=self.media_bytes + source_bytes)
+    def with_image(self, source_bytes: int, bound: str = "") -> "Seen":
+        media_bytes, bound = self.media_bytes + source_bytes, self.bound or bound
+        return replace(self, image_count=self.image_count + 1, media_bytes=media_bytes, bound=bound)
 
-    def with_file(self, source_bytes: int) -> "Seen":
-        return replace(self, file_count=self.file_count + 1, media_bytes=self.media_bytes + source_bytes)
+    def with_file(self, source_bytes: int, bound: str = "") -> "Seen":
+        media_bytes, bound = self.media_bytes + source_bytes, self.bound or bound
+        return replace(self, file_count=self.file_count + 1, media_bytes=media_bytes, bound=bound)
 
     @property
     def needs(self) -> frozenset[Feature]:
@@ -56,6 +60,8 @@ class Seen(Struct, frozen=True):
 
 
 NOTHING_SEEN = Seen()
+AN_IMAGE_BY_ID, A_FILE_BY_ID, AUDIO = "an image by id", "a file by id", "audio"
+"""What a request may be bound by: an id is known to one host alone, and no dialect has another's form for audio."""
 
 
 class Reading(Struct, frozen=True):
@@ -67,6 +73,8 @@ class Reading(Struct, frozen=True):
     needs: frozenset[Feature] = TEXT_ONLY
     seen: Seen = NOTHING_SEEN
     previous_response_id: str | None = None
+    hosted: str = ""
+    """A tool that the target itself is to run; the first of them."""
 
 
 def read_model(body: JsonObject) -> str:
@@ -120,6 +128,15 @@ def objects(items: list[Json], name: str, first: int = 0) -> list[JsonObject]:
             if not isinstance(item, dict):
                 raise BadRequest(f"{name}[{index}]: must be an object, not {_shown(item)}", param=f"{name}[{index}]")
     return items  # type: ignore[return-value]  # each was looked at, which a checker cannot see
+
+
+def find_hosted(tools: list[Json], callers: tuple[str | None, ...], prefixes: tuple[str, ...] = ()) -> str:
+    """The first tool that neither is a function nor is run by the caller; empty where there is none."""
+    kinds = list(map(dict.get, objects(tools, "tools"), repeat("type")))
+    if all(map(callers.__contains__, kinds)):
+        return ""
+    others = (kind for kind in kinds if isinstance(kind, str) and kind not in callers)
+    return next((kind[:40] for kind in others if not kind.startswith(prefixes)), "")
 
 
 def read_tools(body: JsonObject) -> frozenset[Feature]:

@@ -13,10 +13,12 @@ from router.contract.target import Target
 REQUEST_ID = "x-tandem-request-id"
 BECAUSE = "x-tandem-because"
 OVERHEAD = "x-tandem-overhead-ms"
+DROPPED = "x-tandem-dropped"
 QUEUED = ("x-tandem-target", "queued")
 """Who serves, in a head that goes out while the request waits for a quota: nobody yet."""
 _MAX_BECAUSE = 240
 _MAX_EXPLAIN = 4_000
+_MAX_DROPPED, _MAX_NAME = 400, 80
 
 
 def sdk_id_headers(request_id: str) -> Headers:
@@ -41,6 +43,19 @@ def header_text(text: str, most: int = _MAX_BECAUSE) -> str:
     """One line of ASCII, safe in a header."""
     line = " ".join(text.encode("ascii", "replace").decode("ascii").split())
     return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def dropped_text(names: tuple[str, ...]) -> str:
+    """What a request lost on its way, with commas between the names alone. Names that do not fit are counted."""
+    shown: list[str] = []
+    room = _MAX_DROPPED
+    for name in names:
+        text = "".join([sign if " " <= sign <= "~" and sign != "," else "?" for sign in name[:_MAX_NAME].replace(",", "")])
+        room -= len(text) + 2
+        if room < 0:
+            return f"{', '.join(shown)}, and {len(names) - len(shown)} more"
+        shown.append(text)
+    return ", ".join(shown)
 
 
 def because_served(decision: Decision, target: Target, failed: str) -> str:
@@ -73,6 +88,8 @@ def answer_headers(
         (OVERHEAD, f"{overhead_ms:.2f}"),
         *carried,
     )
+    if opened.dropped:
+        headers = (*headers, (DROPPED, dropped_text(opened.dropped)))
     if explanation is None:
         return headers
     whole = {key: value for key, value in explanation.items() if key != "person_text"}

@@ -8,12 +8,15 @@ from router.contract.secret import UPSTREAM_KEY
 from router.contract.words import Tier
 
 PREFIX = "x-tandem-"
+FRAMES = "x-tandem-frames"
+"""Whether a socket may send events of our own; strict clients refuse what OpenAI does not describe."""
 _TIERS = {"fast": Tier.FAST, "deep": Tier.DEEP, "auto": None}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "x-tandem-tier": ("fast", "deep", "auto"),
     "x-tandem-scope": ("request", "session"),
     "x-tandem-on-misfit": ("error", "other"),
     "x-tandem-explain": ("full",),
+    FRAMES: ("1", "0"),
 }
 SUPERSEDE = "x-tandem-supersede"
 _FREE = ("x-tandem-session", "x-tandem-max-wait", SUPERSEDE, UPSTREAM_KEY)

@@ -70,6 +70,8 @@ def read_request(arrival: Arrival) -> RequestView:
         effort=reading.effort,
         image_count=reading.seen.image_count,
         media_bytes=reading.seen.media_bytes,
+        bound=reading.seen.bound,
+        hosted=reading.hosted,
         caller=arrival.caller,
         previous_response_id=reading.previous_response_id,
         has_one_model=has_one_model,
@@ -90,6 +92,8 @@ def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
         effort=reading.effort,
         image_count=reading.seen.image_count,
         media_bytes=reading.seen.media_bytes,
+        bound=reading.seen.bound,
+        hosted=reading.hosted,
         previous_response_id=reading.previous_response_id,
     )
 

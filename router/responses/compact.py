@@ -47,7 +47,8 @@ _LEFT_OUT = frozenset(
 _SUMMARY_ITEM = "compaction"
 _HOSTS_SUMMARIES = frozenset({_SUMMARY_ITEM, "context_compaction"})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
-_MARK = SUMMARY_MARK.encode()
+COMPACTION_MARK = SUMMARY_MARK.encode()
+"""What a body holds somewhere before any summary of ours can be in it."""
 _KEPT_CHARS = 80_000
 """About 20,000 tokens of what was said to the model; the newest are kept."""
 
@@ -80,14 +81,9 @@ class BufferingSink:
         return b"".join(self._pieces)
 
 
-def has_summaries(view: RequestView) -> bool:
-    """Whether a request may hold summaries of ours: by a mark in its bytes, without a look at its items."""
-    return SPECS[view.dialect].continues_responses and _MARK in view.raw
-
-
 def open_summaries(view: RequestView) -> RequestView:
     """The request with our summaries as messages, which every target reads, wherever it goes."""
-    if not has_summaries(view):
+    if COMPACTION_MARK not in view.raw or not SPECS[view.dialect].continues_responses:
         return view
     items = input_items(with_digits(view.raw, view.body))
     opened = [_opened(as_object(item), item, f"input[{index}]") for index, item in enumerate(items)]

@@ -21,6 +21,11 @@ def input_items(body: JsonObject) -> list[Json]:
     return as_list(given)
 
 
+def read_ids(*lists: list[Json]) -> frozenset[str]:
+    """The ids of all items that have one."""
+    return frozenset(name for items in lists for item in items if (name := as_text(as_object(item).get("id"))))
+
+
 def derive_id(prefix: str, seed: str, index: int) -> str:
     """An id that is the same each time, so that a target's prompt cache still fits."""
     digest = hashlib.blake2b(f"{seed}\0{index}".encode("utf-8", "replace"), digest_size=12)

@@ -13,8 +13,9 @@ from router.contract.request import JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
 from router.contract.words import Operation
+from router.dialects.fields import as_list
 from router.dialects.table import SPECS
-from router.responses.items import input_items
+from router.responses.items import input_items, read_ids
 from router.responses.resume import PREVIOUS, Continued
 from router.responses.threads import HeldThread, record_message
 
@@ -84,7 +85,9 @@ def record_response(view: RequestView, target: Target | None, at: float, respons
     continued = view.continued
     if isinstance(continued, Continued):
         history = continued.transcript()
-        response = {**response, PREVIOUS: continued.body[PREVIOUS]}
+        if PREVIOUS in continued.body:
+            response = {**response, PREVIOUS: continued.body[PREVIOUS]}
     else:
         history = Transcript([], []).then(input_items(with_digits(view.raw, view.body)), "")
-    return StoredResponse.write(view.caller, target.name if target else "", at, history, response)
+    ids = read_ids(history.items, as_list(response.get("output")))
+    return StoredResponse.write(view.caller, target.name if target else "", at, history, response, ids)

@@ -17,18 +17,23 @@ from router.dialects.requests import read_anew
 from router.dialects.responses.compose import is_our_id
 from router.dialects.responses.opaque import CALLS, OPAQUE_ITEMS, without_link
 from router.dialects.table import SPECS
-from router.responses.compact import ask_for_summary, has_summaries, open_summaries
+from router.responses.compact import COMPACTION_MARK, ask_for_summary, open_summaries
 from router.responses.items import derive_id, input_items
+from router.responses.references import REFERENCE_MARK, look_up
 from router.responses.threads import THREAD, resume_thread
 
 PREVIOUS = "previous_response_id"
 _LEFT_OUT = frozenset({PREVIOUS, THREAD})
 """Fields of requests that leave something out. In another dialect's request they mean nothing."""
+_MARKS = (COMPACTION_MARK, REFERENCE_MARK)
+_NO_HISTORY = Transcript([], [])
 
 
 def is_complete(view: RequestView) -> bool:
-    """Whether a request says all that a target must be told: most do."""
-    return _LEFT_OUT.isdisjoint(view.body) and view.operation is not Operation.COMPACT and not has_summaries(view)
+    """Whether a request says all that a target must be told: most do. Its items are not looked at, only their bytes."""
+    if not _LEFT_OUT.isdisjoint(view.body) or view.operation is Operation.COMPACT:
+        return False
+    return not SPECS[view.dialect].continues_responses or not any(map(view.raw.__contains__, _MARKS))
 
 
 async def complete(view: RequestView, store: ResponseStore, targets: Iterable[Target]) -> RequestView:
@@ -39,13 +44,18 @@ async def complete(view: RequestView, store: ResponseStore, targets: Iterable[Ta
 
 
 async def resume(view: RequestView, store: ResponseStore, targets: Iterable[Target]) -> RequestView:
-    """The request with the stored history before it. An id that is unknown here may still be known to a target."""
-    previous = _read_previous_id(view)
-    if previous is None:
+    """The request with the stored history before it, and with the items that it names. Raises `ItemForgotten`.
+
+    A response that is unknown here may still be known to a target.
+    """
+    if not SPECS[view.dialect].continues_responses:
         return view
+    previous, given = _read_previous_id(view), await look_up(view, store)
+    if previous is None:
+        return view if given is None else _hold(view, "", _NO_HISTORY, given)
     stored = await store.find(previous, view.caller)
     if stored is not None:
-        return _continue(view, stored)
+        return _continue(view, stored, given)
     may_know = any(_can_continue(target) for target in targets)
     if view.operation is not Operation.CREATE or not may_know or await store.is_denied(previous, view.caller):
         raise ResponseForgotten(
@@ -53,7 +63,10 @@ async def resume(view: RequestView, store: ResponseStore, targets: Iterable[Targ
             " with store: false. Send the whole conversation in input",
             param=PREVIOUS,
         )
-    return view
+    if given is None:
+        return view
+    body: JsonObject = {**with_digits(view.raw, view.body), "input": _portable(given, reader="")}
+    return read_anew(view, body, _written(body))
 
 
 def _can_continue(target: Target) -> bool:
@@ -62,42 +75,50 @@ def _can_continue(target: Target) -> bool:
 
 
 def _read_previous_id(view: RequestView) -> str | None:
-    value = view.body.get(PREVIOUS) if SPECS[view.dialect].continues_responses else None
+    value = view.body.get(PREVIOUS)
     if value is not None and not isinstance(value, str):
         raise BadRequest(f"{PREVIOUS}: must be a string such as resp_…", param=PREVIOUS)
     return value or None
 
 
-def _continue(view: RequestView, stored: StoredResponse) -> RequestView:
-    """The request with its whole conversation, so that everyone who reads it sees all of it."""
+def _continue(view: RequestView, stored: StoredResponse, given: Transcript | None) -> RequestView:
     earlier, response = stored.read()
     history = earlier.then(as_list(response.get("output")), stored.target)
     # Only a target that says so keeps what it answered; one that ignores the id would lose the conversation without a word.
     is_stored_there = response.get("store") is True and not is_our_id(stored.id)
-    stored_by = stored.target if is_stored_there else ""
-    continued = Continued(view.raw, with_digits(view.raw, view.body), stored_by, history)
+    return _hold(view, stored.target if is_stored_there else "", history, given)
+
+
+def _hold(view: RequestView, stored_by: str, history: Transcript, given: Transcript | None) -> RequestView:
+    """The request with its whole conversation, so that everyone who reads it sees all of it."""
+    continued = Continued(view.raw, with_digits(view.raw, view.body), stored_by, history, given)
     body = continued.whole_body(reader="")
     return replace(read_anew(view, body, _written(body)), continued=continued)
 
 
 class Continued(NamedTuple):
-    """A request that continues a stored response: as it came, and the history that it left out."""
+    """A request that continues a stored response, or names items of one: as it came, and what it left out."""
 
     raw: bytes
     body: JsonObject
     stored_by: str
     """The target that says it stores that response itself; empty when none does."""
     history: Transcript
+    given: Transcript | None = None
+    """The input with the items that it names. None where it names none: then the body has it."""
     session: str = ""
     """It is told from the whole conversation."""
 
     def view_for(self, view: RequestView, target: Target) -> RequestView:
         """By reference where the target stores the history itself, else with its own items as they are."""
         if target.name == self.stored_by and _can_continue(target):
-            return replace(view, raw=self.raw, body=self.body)
-        if target.name not in self.history.origins:
+            if self.given is None:
+                return replace(view, raw=self.raw, body=self.body)
+            body: JsonObject = {**self.body, "input": _portable(self.given, target.name)}
+        elif target.name not in self.transcript().origins:
             return view
-        body = self.whole_body(target.name)
+        else:
+            body = self.whole_body(target.name)
         return replace(view, raw=_written(body), body=body)
 
     def without_reference(self) -> Continuation:
@@ -106,11 +127,13 @@ class Continued(NamedTuple):
 
     def transcript(self) -> Transcript:
         """All that the model was given."""
-        return self.history.then(input_items(self.body), "")
+        if self.given is None:
+            return self.history.then(input_items(self.body), "")
+        return Transcript(self.history.items + self.given.items, self.history.origins + self.given.origins)
 
     def whole_body(self, reader: str) -> JsonObject:
         """The body with all items, as `reader` can take them."""
-        items = [*_portable(self.history, reader), *input_items(self.body)]
+        items = _portable(self.transcript(), reader)
         return {**{name: value for name, value in self.body.items() if name != PREVIOUS}, "input": items}
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from adapters.simulated_request import (
     OfferedTool,
+    find_orphan,
     lacks,
     offered_tools,
     read_choice,
@@ -178,3 +179,11 @@ def test_what_only_a_model_has_is_named(body, named):
 @pytest.mark.parametrize("body", [{}, {"n": 1}, {"logprobs": False}, {"include": ["reasoning.encrypted_content"]}])
 def test_what_a_client_sends_by_default_lacks_nothing(body):
     assert lacks(body) is None
+
+
+def test_an_output_without_its_call_is_found():
+    call, output = {"type": "function_call", "call_id": "call_1"}, {"type": "function_call_output", "call_id": "call_1"}
+
+    assert find_orphan({"input": [call, output, output]}) == ""
+    assert find_orphan({"input": [output, call]}) == "call_1"
+    assert find_orphan({"input": "words"}) == ""

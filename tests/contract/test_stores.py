@@ -295,6 +295,37 @@ async def test_an_id_is_denied_to_whoever_did_not_make_it(responses):
     assert not await store.is_denied("resp_unknown", ANN)
 
 
+async def test_items_are_found_in_the_newest_response_that_holds_one_by_their_own_caller_only(responses):
+    store = responses()
+    for number, held in enumerate((["msg_a"], ["msg_a", "msg_b"], ["msg_c"])):
+        store.keep(make_response(f"resp_{number}", item_ids=held), for_long=True)
+
+    holders = [await store.find_holder(names, ANN) for names in (["msg_a"], ["msg_b", "msg_x"], ["msg_c"])]
+
+    assert [holder.id for holder in holders] == ["resp_1", "resp_1", "resp_2"]
+    assert await store.find_holder(["msg_a"], BOB) is None
+    assert await store.find_holder(["msg_x"], ANN) is None
+
+
+async def test_an_item_is_found_as_long_as_one_response_that_holds_it_is_kept(responses):
+    store = responses()
+    store.keep(make_response("resp_1", item_ids=["msg_a"]), for_long=True)
+    store.keep(make_response("resp_2", item_ids=["msg_a", "msg_b"]), for_long=True)
+
+    await store.forget("resp_2", ANN)
+
+    assert (await store.find_holder(["msg_a"], ANN)).id == "resp_1"
+    assert await store.find_holder(["msg_b"], ANN) is None
+
+
+async def test_items_are_found_after_a_restart(lasting_responses):
+    store = lasting_responses()
+    store.keep(make_response(item_ids=["msg_a"]), for_long=True)
+    await store.close()
+
+    assert (await lasting_responses().find_holder(["msg_a"], ANN)).id == "resp_1"
+
+
 async def test_only_its_caller_can_delete_a_response_and_only_once(responses):
     store = responses()
     store.keep(make_response(), for_long=True)

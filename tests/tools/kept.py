@@ -2,13 +2,14 @@
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from router.contract.caller import LOCAL, Caller
 from router.contract.entry import COLUMNS, Entry, Line
-from router.contract.request import JsonObject, Transcript
+from router.contract.request import Json, JsonObject, Transcript
 from router.contract.stores import StoredResponse
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
 from router.stores.sqlite.entries import SqliteEntries
@@ -75,10 +76,14 @@ def explain_shortly(row: tuple[object, ...]) -> JsonObject | None:
         return None
 
 
-def make_response(name: str = "resp_1", caller: Caller = ANN, at: float | None = None, text: str = "hi") -> StoredResponse:
-    """A response to some words."""
+def make_response(
+    name: str = "resp_1", caller: Caller = ANN, at: float | None = None, text: str = "hi", item_ids: Sequence[str] = ()
+) -> StoredResponse:
+    """A response to some words, with an item for each of some ids."""
     now = time.time() if at is None else at
-    return StoredResponse.write(caller, "spark", now, Transcript([text], [""]), {"id": name, "output": []})
+    output: list[Json] = [{"type": "message", "id": item_id} for item_id in item_ids]
+    response: JsonObject = {"id": name, "output": output}
+    return StoredResponse.write(caller, "spark", now, Transcript([text], [""]), response, frozenset(item_ids))
 
 
 def open_entries(path: Path, failures: Failures, keep_days: int = 30) -> SqliteEntries:

@@ -38,6 +38,7 @@ async def test_the_explanation_names_what_a_request_lost_on_its_way_to_who_serve
     assert dry.json["drops"][target] == ["seed"]
     assert json.loads(reply.headers["x-tandem-explain"])["drops"] == {target: ["seed"]}
     assert kept.json["dropped"] == ["seed"]
+    assert reply.headers["x-tandem-dropped"] == "seed"
 
 
 @pytest.mark.parametrize(
@@ -165,3 +166,28 @@ async def test_an_odd_call_id_is_refused_and_not_a_fault_of_ours(start, upstream
         reply = await call(tandem.port, path, {"model": "auto", "input": [item]})
 
         assert (reply.status, reply.json["error"]["param"]) == (400, "input[0].call_id")
+
+
+ATTACHED = [
+    ("/v1/responses", {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "file_1"}]}]}),
+    ("/v1/responses", {"input": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AA"}}]}]}),
+    (
+        "/v1/messages",
+        {
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": [{"type": "document", "source": {"type": "file", "file_id": "f"}}]}],
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize("wish", ["auto", "fast"])
+@pytest.mark.parametrize(("path", "body"), ATTACHED)
+async def test_a_message_that_is_only_an_attachment_is_refused_and_nobody_is_called(start, upstream, path, body, wish):
+    tandem = await start(one_dialect("chat", upstream.base_url))
+
+    reply = await call(tandem.port, path, {"model": wish, **body})
+
+    assert reply.status == 400
+    assert "which needs a target that speaks" in reply.json["error"]["message"]
+    assert upstream.seen == []

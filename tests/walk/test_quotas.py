@@ -180,7 +180,7 @@ async def test_on_a_socket_the_wait_and_who_serves_are_frames(limited, upstream,
     tandem = await limited("in_flight: 1")
     first = later(call(tandem.port, *spark(chat(model="fast"))))
     await until(lambda: held.now)
-    async with open_socket(tandem.port) as socket:
+    async with open_socket(tandem.port, x_tandem_frames="1") as socket:
         await socket.say(model="fast", stream_id="main")
         waited = await socket.until("tandem.queued")
         held.gate.set()

@@ -12,7 +12,8 @@ from router.contract.words import Dialect, Operation
 from router.dialects.translate.envelope import unwrap_summary
 from tests.conftest import SIMULATED
 from tests.tools.http import call, request_bytes
-from tests.tools.running import running, two_targets
+from tests.tools.running import one_dialect, running, two_targets
+from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, stream
 
 FAST, DEEP = {"x-tandem-tier": "fast"}, {"x-tandem-tier": "deep"}
@@ -376,3 +377,75 @@ async def test_background_stays_refused(simulated):
     reply = await call(simulated.port, "/v1/responses", create(background=True))
 
     assert (reply.status, reply.json["error"]["param"]) == (400, "background")
+
+
+def named(item: dict) -> dict:
+    return {"type": "item_reference", "id": item["id"]}
+
+
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+async def test_a_second_turn_that_names_the_first_answer_is_sent_with_it(start, upstream, dialect):
+    tandem = await start(one_dialect(dialect, upstream.base_url))
+    upstream.scripts = [speak(dialect, Speech("the secret is 4711")), speak(dialect, Speech("4711"))]
+    question = {"role": "user", "content": "What was it?"}
+
+    first = (await call(tandem.port, "/v1/responses", create("say: the secret is 4711"))).json
+    second = await call(tandem.port, "/v1/responses", create([MESSAGE, named(first["output"][0]), question]))
+
+    sent = json.dumps(upstream.seen[1].json)
+    assert second.status == 200
+    assert sent.index("hi") < sent.index("the secret is 4711") < sent.index("What was it?")
+    assert "item_reference" not in sent
+
+
+async def test_an_item_of_one_host_reaches_another_as_the_item_itself(pair, upstream, other_upstream):
+    upstream.scripts = [answer_json(response("resp_a", said("one"), store=True))]
+    other_upstream.scripts = [answer_json(response("resp_b"))]
+    await call(pair.port, "/v1/responses", create("a"), FAST)
+
+    reply = await call(pair.port, "/v1/responses", create([named(said("one")), MESSAGE]), DEEP)
+
+    assert reply.status == 200
+    assert texts(other_upstream.seen[0].json["input"]) == ["one", "hi"]
+    assert "msg_1" not in json.dumps(other_upstream.seen[0].json)
+
+
+async def test_an_item_that_is_not_kept_is_not_found_and_nobody_is_called(pair, upstream, other_upstream):
+    upstream.scripts = [answer_json(response("resp_a", said("one")))]
+    await call(pair.port, "/v1/responses", create("a", store=False), FAST)
+
+    replies = [
+        await call(pair.port, "/v1/responses", create([MESSAGE, named({"id": name})], stream=stream))
+        for name in ("msg_1", "msg_none")
+        for stream in (False, True)
+    ]
+
+    assert {(reply.status, reply.json["error"]["code"]) for reply in replies} == {(404, "item_not_found")}
+    assert replies[0].json["error"]["message"].startswith("Item with id 'msg_1' not found")
+    assert replies[0].json["error"]["param"] == "input[1].id"
+    assert (len(upstream.seen), other_upstream.seen) == (1, [])
+
+
+async def test_callers_never_see_one_anothers_items(pair, upstream):
+    upstream.scripts = [answer_json(response("resp_a", said("secret"))), answer_json(response("resp_b"))]
+    await ask(pair, "ann", create("keep this"))
+
+    stranger = await ask(pair, "bob", create([named(said("secret"))]))
+    owner = await ask(pair, "ann", create([named(said("secret"))]))
+
+    assert (stranger.status, owner.status) == (404, 200)
+    assert len(upstream.seen) == 2
+
+
+async def test_items_that_were_stored_are_found_after_a_restart(tmp_path):
+    config = SIMULATED + "store: {path: responses.db}\n"
+    async with running(config, tmp_path) as tandem:
+        asked = (await call(tandem.port, "/v1/responses", create("for long", store=True))).json
+        silent = (await call(tandem.port, "/v1/responses", create("for now"))).json
+
+    async with running(config, tmp_path) as tandem:
+        kept, gone = [
+            await call(tandem.port, "/v1/responses", create([named(made["output"][0]), MESSAGE])) for made in (asked, silent)
+        ]
+
+    assert (kept.status, gone.status) == (200, 404)

@@ -59,7 +59,7 @@ async def test_a_turn_goes_on_from_the_one_before_and_the_target_is_told_all_of_
 async def test_each_turn_has_a_tier_of_its_own_and_the_socket_stays(tmp_path):
     # So slow that fast is sooner done on a busy machine too.
     slow_deep = SIMULATED.replace("ttft_seconds: 0.02, tokens_per_second: 20000", "ttft_seconds: 1.0, tokens_per_second: 150")
-    async with running(slow_deep, tmp_path) as tandem, open_socket(tandem.port) as socket:
+    async with running(slow_deep, tmp_path) as tandem, open_socket(tandem.port, x_tandem_frames="1") as socket:
         tiers, previous = [], None
         for words in (
             "fix the typo in a.py",
@@ -130,6 +130,19 @@ async def test_a_response_with_store_false_is_gone_with_its_socket(upstream, tmp
     assert text_of(found) == "ok"
 
 
+async def test_an_item_that_is_named_is_sent_and_one_that_is_not_stored_is_not_found(upstream, tmp_path):
+    upstream.scripts = [speak("chat", Speech(words)) for words in ("one", "two", "three")]
+    async with running(config_for(upstream, "chat"), tmp_path) as tandem, open_socket(tandem.port) as socket:
+        stored, unstored = await socket.ask("a", store=True), await socket.ask("b", store=False)
+        named = [[{"type": "item_reference", "id": made["output"][0]["id"]}] for made in (stored, unstored)]
+        await socket.ask(named[0])
+        await socket.say(named[1])
+        refused = await socket.answer()
+
+    assert "one" in json.dumps(upstream.seen[2].json)
+    assert (refused["status"], refused["error"]["code"]) == (404, "item_not_found")
+
+
 async def test_lanes_run_at_once_and_requests_of_one_lane_after_another(upstream, tmp_path):
     gate = asyncio.Event()
 
@@ -156,7 +169,10 @@ async def test_lanes_run_at_once_and_requests_of_one_lane_after_another(upstream
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_the_person_steers_and_the_new_words_are_decided_afresh(upstream, tmp_path, dialect):
     upstream.scripts = [endless(dialect), speak(dialect, Speech("renamed"))]
-    async with running(config_for(upstream, dialect), tmp_path) as tandem, open_socket(tandem.port) as socket:
+    async with (
+        running(config_for(upstream, dialect), tmp_path) as tandem,
+        open_socket(tandem.port, x_tandem_frames="1") as socket,
+    ):
         await socket.say("migrate the whole codebase to async, with tests and docs")
         begun = await socket.until("response.output_text.delta")
         response_id = next(event["response"]["id"] for event in begun if event["type"] == "response.created")
@@ -361,7 +377,7 @@ async def test_headers_of_the_handshake_and_of_the_metadata_count(upstream, tmp_
         await socket.say("fix the typo", client_metadata={"x-tandem-tier": "fast"})
         second = (await socket.until("response.completed"))[0]
 
-    assert [first["tier"], second["tier"]] == ["deep", "fast"]
+    assert [event["response"]["metadata"]["x-tandem-tier"] for event in (first, second)] == ["deep", "fast"]
 
 
 async def test_a_router_that_stops_closes_its_sockets(upstream, tmp_path):
@@ -469,7 +485,7 @@ async def test_a_fork_goes_its_own_way_while_its_parent_goes_on(upstream, tmp_pa
     assert [message["content"] for message in upstream.seen[3].json["messages"]] == [*begun, "rather c.py", "ok", "go on"]
 
 
-async def test_a_response_that_failed_cannot_be_continued_and_the_one_before_it_can(upstream, tmp_path):
+async def test_neither_a_response_that_failed_nor_what_it_went_on_from_can_be_continued(upstream, tmp_path):
     async def break_off(wire, seen):
         await wire.send(CHAT_STREAM_HEAD)
         for frame in write_stream("chat", Speech("first words"))[:-3]:
@@ -482,12 +498,45 @@ async def test_a_response_that_failed_cannot_be_continued_and_the_one_before_it_
         await socket.say("then b.py", previous_response_id=first["id"])
         events = await socket.until("response.failed", "error")
         failed = next(event["response"]["id"] for event in events if event["type"] == "response.created")
-        await socket.say("go on", previous_response_id=failed)
-        refused = await socket.answer()
-        again = await socket.ask("then b.py", previous_response_id=first["id"])
+        refused = []
+        for previous in (failed, first["id"]):
+            await socket.say("go on", previous_response_id=previous)
+            refused.append(await socket.answer())
+        again = await socket.ask("all of it again")
 
-    assert refused["error"]["code"] == "previous_response_not_found"
+    assert [event["error"]["code"] for event in refused] == ["previous_response_not_found"] * 2
     assert text_of(again) == "ok"
+
+
+async def test_a_turn_that_is_to_come_again_later_and_a_failed_fork_leave_what_they_went_on_from(upstream, tmp_path):
+    busy = answer_json({"error": {"message": "slow down"}}, 429, {"retry-after": "0.01"})
+    odd = answer_json({"error": {"message": "odd"}}, 400)
+    upstream.scripts = [speak("chat", Speech("mended")), odd, busy, speak("chat", Speech("ok"))]
+    async with running(config_for(upstream), tmp_path) as tandem, open_socket(tandem.port) as socket:
+        first = await socket.ask("fix the typo in a.py")
+        statuses = []
+        for lane in ({"stream_id": "fork"}, {}):
+            await socket.say("then b.py", previous_response_id=first["id"], model="fast", **lane)
+            statuses.append((await socket.answer())["status"])
+        again = await socket.ask("then b.py", previous_response_id=first["id"], model="deep")
+
+    assert statuses == [400, 429]
+    assert text_of(again) == "ok"
+
+
+async def test_frames_of_our_own_go_only_to_who_asks_and_others_find_the_decision_in_the_metadata(tmp_path):
+    async with running(SIMULATED, tmp_path) as tandem, open_socket(tandem.port) as socket:
+        await socket.say("fix the typo", metadata={"team": "blue"})
+        silent = await socket.until("response.completed")
+        await socket.say("fix the typo", client_metadata={"x-tandem-frames": "1"})
+        told = await socket.until("response.completed")
+
+    assert {event["type"].split(".")[0] for event in silent} == {"response"}
+    metadata = silent[0]["response"]["metadata"]
+    assert (metadata["team"], metadata["x-tandem-tier"]) == ("blue", "fast")
+    assert silent[-1]["response"]["metadata"] == {"team": "blue"}
+    assert told[0]["type"] == "tandem.decision"
+    assert told[1]["response"]["metadata"] == {}
 
 
 async def test_words_that_come_twice_before_the_next_response_begins_both_count(upstream, tmp_path):
@@ -572,3 +621,15 @@ async def test_a_request_after_another_whose_path_only_begins_like_a_sockets_is_
     writer.close()
 
     assert statuses == [200, 404, 200, 405]
+
+
+async def test_the_simulated_tiers_refuse_an_output_without_its_call_and_the_turn_before_it_is_gone(tmp_path):
+    output = [{"type": "function_call_output", "call_id": "call_missing", "output": "none"}]
+    async with running(SIMULATED, tmp_path) as tandem, open_socket(tandem.port) as socket:
+        first = await socket.ask("remember the word")
+        codes = []
+        for given in (output, "what was the word?"):
+            await socket.say(given, previous_response_id=first["id"])
+            codes.append((await socket.answer())["error"]["code"])
+
+    assert codes == ["invalid_request", "previous_response_not_found"]

@@ -15,6 +15,7 @@ from router.dialects.translate.draft import (
     Mark,
     Part,
     Text,
+    cannot_carry,
     last_mark,
     texts,
 )
@@ -150,7 +151,7 @@ class _Messages:
         if not is_marked and all(isinstance(part, Text) for part in parts):
             return texts(parts)
         shown = (part for part in parts if not is_marked or not isinstance(part, Text) or part.text.strip())
-        return [marked(written, part.mark if is_marked else None) for part in shown if (written := self._write_part(part))]
+        return [marked(_write_part(part), part.mark if is_marked else None) for part in shown]
 
     def _write_system(self) -> Json:
         """One text, or one part for each where somebody marked them: what is kept ends with a part."""
@@ -162,17 +163,17 @@ class _Messages:
     def _mark_text(self, text: str, mark: Mark) -> Json:
         return [marked({"type": "text", "text": text}, mark)] if self._takes_marks and mark and text.strip() else text
 
-    def _write_part(self, part: Part) -> JsonObject | None:
-        match part:
-            case Text(text):
-                return {"type": "text", "text": text}
-            case Image(url, detail):
-                return {"type": "image_url", "image_url": {"url": url, **({"detail": detail} if detail else {})}}
-            case File(name, data, _, _):
-                if data is None:
-                    self._draft.drop("a file by URL")
-                    return None
-                return {"type": "file", "file": {**({"filename": name} if name else {}), "file_data": data}}
+
+def _write_part(part: Part) -> JsonObject:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Image(url, detail):
+            return {"type": "image_url", "image_url": {"url": url, **({"detail": detail} if detail else {})}}
+        case File(name, data, _, _):
+            if data is None:
+                raise cannot_carry("a file by URL")
+            return {"type": "file", "file": {**({"filename": name} if name else {}), "file_data": data}}
 
 
 def mark_ends(messages: list[Json], mark: JsonObject) -> None:

@@ -30,6 +30,7 @@ _READ = frozenset(
     prompt_cache_key service_tier store cache_control
     """.split()
 )
+_READ_OF_REASONING = frozenset({"effort"})
 _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 _READ_OF_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "cache_control", *_THOUGHTS})
 _READ_OF_RESULT = frozenset({"role", "content", "tool_call_id", "name", "cache_control"})
@@ -55,8 +56,11 @@ def read_draft(body: JsonObject) -> Draft:
     stop = body.get("stop")
     draft.stop = [stop] if isinstance(stop, str) else expect.words(expect.sequence(body, "stop"), "stop")
     read_common(draft, body)
-    effort = expect.text(body, "reasoning_effort")
-    draft.effort = effort or expect.text(expect.mapping(body, "reasoning"), "effort", "reasoning") or None
+    reasoning = expect.mapping(body, "reasoning")
+    draft.effort = expect.text(body, "reasoning_effort") or expect.text(reasoning, "effort", "reasoning") or None
+    draft.drop_unread_of("reasoning", reasoning, _READ_OF_REASONING)
+    if body.get("store") is True:
+        draft.drop("store")
     draft.verbosity = expect.text(body, "verbosity") or None
     draft.drop_unread(body, _READ)
     return draft
@@ -83,7 +87,9 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
     role = expect.text(message, "role", where)
     match role:
         case "system" | "developer" | "user":
+            lost = draft.lost_parts
             parts = _read_parts(draft, message, where)
+            draft.check_said(parts, lost, where)
             if role != "user" and not draft.lines:
                 draft.add_system(parts)
             else:
@@ -160,13 +166,13 @@ def _read_parts(draft: Draft, message: JsonObject, where: str, *, may_be_absent:
                 if text:
                     parts.append(Text(text))
             case "image_url":
-                draft.add_image(parts, *_read_image(part, place))
+                draft.add_image(parts, place, *_read_image(part, place))
             case "file":
                 file = expect.needed_mapping(part, "file", place)
                 found: dict[str, Any] = {name: expect.text(file, key, f"{place}.file") or None for name, key in _FILE_FIELDS}
-                draft.add_file(parts, File(**found))
+                draft.add_file(parts, f"{place}.file", File(**found))
             case kind:
-                draft.drop(f"parts of type {kind[:40]}")
+                draft.drop_part(kind, place)
         mark_last(parts, before, draft.read_mark(part))
     mark_last(parts, 0, mark)
     return tuple(parts)

@@ -4,11 +4,24 @@ from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
 from router.dialects.beginnings import learn
-from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_list, as_object, as_text, objects, read_tools, texts_of
+from router.dialects.fields import (
+    A_FILE_BY_ID,
+    AUDIO,
+    NOTHING_SEEN,
+    Reading,
+    Seen,
+    as_list,
+    as_object,
+    as_text,
+    objects,
+    read_tools,
+    texts_of,
+)
 
 _TEXT_PARTS = frozenset({"text", "refusal"})
+_SEARCH = "web_search_options"
 _SHAPING = frozenset({"response_format", "reasoning_effort", "reasoning"})
-_NEEDING = _SHAPING | {"tools"}
+_NEEDING = _SHAPING | {"tools", _SEARCH}
 """Fields by which a request needs more of a target than text."""
 _SYSTEM = ("system", "developer")
 _TOOL = ("tool", "function")
@@ -37,7 +50,7 @@ def read(body: JsonObject, operation: Operation) -> Reading:
         effort = as_text(body.get("reasoning_effort")) or as_text(as_object(body.get("reasoning")).get("effort"))
         if effort:
             needs |= {Feature.REASONING}
-    return Reading(conversation, system, effort or None, needs, seen)
+    return Reading(conversation, system, effort or None, needs, seen, hosted=_SEARCH if _SEARCH in body else "")
 
 
 def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:
@@ -54,9 +67,12 @@ def _note_part(seen: Seen, part: JsonObject) -> Seen:
         case "image_url":
             url = part.get("image_url")
             return seen.with_image(len(as_text(as_object(url).get("url")) or as_text(url)))
-        case "file" | "input_audio":
-            source = as_object(part.get("file") or part.get("input_audio"))
-            return seen.with_file(len(as_text(source.get("file_data")) or as_text(source.get("data"))))
+        case "file":
+            file = as_object(part.get("file"))
+            is_bound = file.get("file_id") and not file.get("file_data")
+            return seen.with_file(len(as_text(file.get("file_data"))), A_FILE_BY_ID if is_bound else "")
+        case "input_audio":
+            return seen.with_file(len(as_text(as_object(part.get("input_audio")).get("data"))), AUDIO)
     return seen
 
 

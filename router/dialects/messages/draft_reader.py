@@ -28,6 +28,9 @@ _READ = frozenset(
     metadata cache_control
     """.split()
 )
+_READ_OF_METADATA = frozenset({"user_id"})
+_READ_OF_OUTPUT = frozenset({"effort", "format"})
+_READ_OF_THINKING = frozenset({"type", "budget_tokens", "display"})
 _READ_OF_MESSAGE = frozenset({"role", "content"})
 _READ_OF_TOOL = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control"})
 _READ_OF_CLIENT_TOOL = frozenset({"type", "name", "max_characters", "cache_control"})
@@ -58,7 +61,9 @@ def read_draft(body: JsonObject) -> Draft:
         if isinstance(value, (int, float)):
             setattr(draft, name, value)
     _read_thinking(draft, body)
-    draft.user = expect.text(expect.mapping(body, "metadata"), "user_id", "metadata") or None
+    metadata = expect.mapping(body, "metadata")
+    draft.user = expect.text(metadata, "user_id", "metadata") or None
+    draft.drop_unread_of("metadata", metadata, _READ_OF_METADATA)
     draft.drop_unread(body, _READ)
     return draft
 
@@ -69,6 +74,8 @@ def _read_thinking(draft: Draft, body: JsonObject) -> None:
     if expect.text(form, "type", "output_config.format") == "json_schema":
         draft.schema = Schema(expect.needed_mapping(form, "schema", "output_config.format"), is_strict=True)
     draft.effort = expect.text(output, "effort", "output_config") or None
+    draft.drop_unread_of("output_config", output, _READ_OF_OUTPUT)
+    draft.drop_unread_of("thinking", thinking, _READ_OF_THINKING)
     kind = expect.text(thinking, "type", "thinking")
     draft.wants_thoughts = kind in ("adaptive", "enabled")
     draft.wants_summary = draft.wants_thoughts and thinking.get("display") != "omitted"
@@ -89,6 +96,7 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
         draft.lines.append(DraftText(role, (Text(content),)))
         return
     said: list[Part] = []
+    lost, lines = draft.lost_parts, len(draft.lines)
 
     def say() -> None:
         if said:
@@ -116,6 +124,8 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
             case _:
                 _read_part(draft, said, block, place)
     say()
+    if role != "assistant" and len(draft.lines) == lines:
+        draft.check_said((), lost, where)
 
 
 def _read_call(draft: Draft, block: JsonObject, where: str) -> DraftCall:
@@ -146,7 +156,9 @@ def _read_block(draft: Draft, parts: list[Part], block: JsonObject, where: str) 
             if block.get("citations"):
                 draft.drop("citations")
         case "image":
-            draft.add_image(parts, _address(expect.needed_mapping(block, "source", where), f"{where}.source"))
+            draft.add_image(
+                parts, f"{where}.source", _address(expect.needed_mapping(block, "source", where), f"{where}.source")
+            )
         case "document":
             _read_document(draft, parts, block, where)
         case "search_result":
@@ -156,7 +168,7 @@ def _read_block(draft: Draft, parts: list[Part], block: JsonObject, where: str) 
             # A host's own summary of what came before, in plain words.
             _add_text(parts, expect.text(block, "content", where))
         case kind:
-            draft.drop(f"blocks of type {kind[:40]}")
+            draft.drop_part(kind, where)
 
 
 def _add_text(parts: list[Part], text: str) -> None:
@@ -186,11 +198,11 @@ def _read_document(draft: Draft, parts: list[Part], block: JsonObject, where: st
             parts.extend(_read_content(draft, expect.content(source, "content", place)))
         case "base64":
             _add_text(parts, context)
-            draft.add_file(parts, File(title or "document.pdf", data=_address(source, place)))
+            draft.add_file(parts, place, File(title or "document.pdf", data=_address(source, place)))
         case _:
             # A file by its address has no place for a title elsewhere.
             _add_text(parts, "\n".join(text for text in (f"{title}:" if title else "", context) if text))
-            draft.add_file(parts, File(url=expect.text(source, "url", place) or None))
+            draft.add_file(parts, place, File(url=expect.text(source, "url", place) or None))
 
 
 def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:

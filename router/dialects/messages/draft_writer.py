@@ -22,6 +22,7 @@ from router.dialects.translate.draft import (
     Schema,
     Text,
     Tool,
+    cannot_carry,
     last_mark,
     split_data_url,
     texts,
@@ -192,8 +193,7 @@ def _write_block(draft: Draft, part: Part) -> JsonObject | None:
         case File(name, data, url, _):
             inside = split_data_url(data) if data else None
             if inside is not None and inside[0] != "application/pdf":
-                draft.drop(f"a file of type {inside[0][:60]}")
-                return None
+                raise cannot_carry(f"a file of type {inside[0][:60]}")
             document: JsonObject = {"type": "document", "source": _write_source(data or url or "")}
             return {**document, "title": name} if name else document
 

@@ -4,9 +4,24 @@ from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
 from router.dialects.beginnings import learn
-from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_list, as_object, as_text, objects, read_list, texts_of
+from router.dialects.fields import (
+    A_FILE_BY_ID,
+    AN_IMAGE_BY_ID,
+    NOTHING_SEEN,
+    Reading,
+    Seen,
+    as_list,
+    as_object,
+    as_text,
+    find_hosted,
+    objects,
+    read_list,
+    texts_of,
+)
 
 _TEXT_PARTS = frozenset({"text"})
+_CALLERS_TOOLS = (None, "custom")
+_CALLERS_PREFIXES = ("bash_", "text_editor_", "memory_")
 _NEEDING = frozenset({"tools", "output_config", "thinking"})
 """Fields by which a request needs more of a target than text."""
 
@@ -27,7 +42,8 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     if seen is NOTHING_SEEN and _NEEDING.isdisjoint(body):
         return Reading(conversation, system)
     needs = set(seen.needs)
-    if objects(read_list(body, "tools"), "tools"):
+    tools = read_list(body, "tools")
+    if objects(tools, "tools"):
         needs.add(Feature.TOOLS)
     output = as_object(body.get("output_config"))
     if as_object(output.get("format")).get("type") == "json_schema":
@@ -35,7 +51,8 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     effort = as_text(output.get("effort")) or None
     if effort or as_object(body.get("thinking")).get("type") not in (None, "disabled"):
         needs.add(Feature.REASONING)
-    return Reading(conversation, system, effort, frozenset(needs), seen)
+    hosted = find_hosted(tools, _CALLERS_TOOLS, _CALLERS_PREFIXES)
+    return Reading(conversation, system, effort, frozenset(needs), seen, hosted=hosted)
 
 
 def _goes_on(body: JsonObject) -> bool:
@@ -56,9 +73,13 @@ def _note_parts(seen: Seen, content: list[Json]) -> Seen:
         part = as_object(value)
         match part.get("type"):
             case "image":
-                seen = seen.with_image(len(as_text(as_object(part.get("source")).get("data"))))
+                source = as_object(part.get("source"))
+                seen = seen.with_image(len(as_text(source.get("data"))), AN_IMAGE_BY_ID if source.get("type") == "file" else "")
             case "document":
-                seen = seen.with_file(len(as_text(as_object(part.get("source")).get("data"))))
+                source = as_object(part.get("source"))
+                seen = seen.with_file(len(as_text(source.get("data"))), A_FILE_BY_ID if source.get("type") == "file" else "")
+            case "container_upload":
+                seen = seen.with_file(0, A_FILE_BY_ID)
             case "tool_result":
                 seen = _note_parts(seen, as_list(part.get("content")))
     return seen

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from router.contract.digits import as_written
-from router.contract.errors import BadRequest, ResponseForgotten
+from router.contract.errors import BadRequest, ItemForgotten, ResponseForgotten
 from router.contract.request import Json, JsonObject
 from router.dialects.chat.draft_reader import read_common, read_plain_form, read_schema
 from router.dialects.client_tools import CALL_ITEMS, RESPONSES_TOOLS, read_shell_output
@@ -36,6 +36,7 @@ _READ = frozenset(
     """.split()
 )
 _READ_OF_TEXT = frozenset({"format", "verbosity"})
+_READ_OF_REASONING = frozenset({"effort", "summary"})
 _READ_OF_TOOL = frozenset({"type", "name", "description", "parameters", "strict", "format"})
 _READ_OF_CLIENT_TOOL = frozenset({"type", "environment"})
 _READ_OF_NAMESPACE = frozenset({"type", "name", "tools"})
@@ -69,6 +70,7 @@ def read_draft(body: JsonObject) -> Draft:
     reasoning = expect.mapping(body, "reasoning")
     draft.effort = expect.text(reasoning, "effort", "reasoning") or None
     draft.wants_summary = bool(expect.text(reasoning, "summary", "reasoning"))
+    draft.drop_unread_of("reasoning", reasoning, _READ_OF_REASONING)
     include = expect.words(expect.sequence(body, "include"), "include")
     draft.wants_envelopes = _ENCRYPTED in include
     draft.drop(*(f"include: {name[:60]}" for name in include if name != _ENCRYPTED))
@@ -89,6 +91,8 @@ def _read_item(draft: Draft, item: JsonObject, where: str) -> None:
     reader = _ITEMS.get(kind)
     if reader is not None:
         reader(draft, item, where)
+    elif kind == "item_reference":
+        raise ItemForgotten(f"{where}: an item_reference must be one object of an input list", param=where)
     elif kind != "additional_tools":
         draft.drop(f"items of type {kind[:40]}")
 
@@ -97,7 +101,10 @@ def _read_message(draft: Draft, item: JsonObject, where: str) -> None:
     role = expect.text(item, "role", where)
     if role not in ("system", "developer", "user", "assistant"):
         raise BadRequest(f'{where}.role: unknown role "{role[:40]}"', param=f"{where}.role")
+    lost = draft.lost_parts
     parts = _read_content(draft, expect.content(item, "content", where))
+    if role != "assistant":
+        draft.check_said(parts, lost, where)
     if role in ("system", "developer"):
         if draft.lines:
             draft.lines.append(DraftText("system", parts))
@@ -181,12 +188,12 @@ def _read_content(draft: Draft, content: str | list[tuple[JsonObject, str]]) -> 
                 image, detail = expect.text(part, "image_url", place), expect.text(part, "detail", place)
                 if not image and not expect.text(part, "file_id", place):
                     raise expect.refuse(f"{place}.image_url", "missing. Send an address or a data: URL")
-                draft.add_image(parts, image, detail or None)
+                draft.add_image(parts, place, image, detail or None)
             case "input_file":
                 found: dict[str, Any] = {name: expect.text(part, key, place) or None for name, key in _FILE_FIELDS}
-                draft.add_file(parts, File(**found))
+                draft.add_file(parts, place, File(**found))
             case kind:
-                draft.drop(f"parts of type {kind[:40]}")
+                draft.drop_part(kind, place)
     return tuple(parts)
 
 

@@ -7,9 +7,24 @@ from router.contract.request import Conversation, Json, JsonObject, Message, Too
 from router.contract.words import Feature, Operation
 from router.dialects.beginnings import learn
 from router.dialects.client_tools import CALL_ITEMS, read_shell_output
-from router.dialects.fields import NOTHING_SEEN, Reading, Seen, as_list, as_object, as_text, objects, read_tools, texts_of
+from router.dialects.fields import (
+    A_FILE_BY_ID,
+    AN_IMAGE_BY_ID,
+    AUDIO,
+    NOTHING_SEEN,
+    Reading,
+    Seen,
+    as_list,
+    as_object,
+    as_text,
+    find_hosted,
+    objects,
+    read_tools,
+    texts_of,
+)
 
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal"})
+_CALLERS_TOOLS = (None, "function", "custom", "namespace", "shell", "local_shell", "apply_patch")
 _CALLS = frozenset({"function_call", "custom_tool_call", *CALL_ITEMS})
 
 
@@ -37,7 +52,8 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     reasoning = as_object(body.get("reasoning"))
     if reasoning:
         needs.add(Feature.REASONING)
-    return Reading(conversation, system, as_text(reasoning.get("effort")) or None, frozenset(needs), seen, previous)
+    hosted = find_hosted(as_list(body.get("tools")), _CALLERS_TOOLS)
+    return Reading(conversation, system, as_text(reasoning.get("effort")) or None, frozenset(needs), seen, previous, hosted)
 
 
 def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:
@@ -58,9 +74,14 @@ def _text_of(item: JsonObject) -> str:
 def _note_part(seen: Seen, part: JsonObject) -> Seen:
     match part.get("type"):
         case "input_image":
-            return seen.with_image(len(as_text(part.get("image_url"))))
-        case "input_file" | "input_audio":
-            return seen.with_file(len(as_text(part.get("file_data"))))
+            url = as_text(part.get("image_url"))
+            return seen.with_image(len(url), AN_IMAGE_BY_ID if part.get("file_id") and not url else "")
+        case "input_file":
+            data = as_text(part.get("file_data"))
+            is_bound = part.get("file_id") and not data and not part.get("file_url")
+            return seen.with_file(len(data), A_FILE_BY_ID if is_bound else "")
+        case "input_audio":
+            return seen.with_file(len(as_text(as_object(part.get("input_audio")).get("data"))), AUDIO)
     return seen
 
 

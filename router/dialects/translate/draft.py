@@ -144,6 +144,8 @@ class Draft:
     marks_itself: bool = False
     """Whether the caller says what is to be kept for the next request, so that nothing is added."""
     dropped: dict[str, None] = field(default_factory=dict)
+    lost_parts: int = 0
+    """How many parts of messages were of a kind that only the caller's dialect knows."""
 
     def drop(self, *names: str) -> None:
         """Note what does not survive, once each, in order."""
@@ -158,8 +160,8 @@ class Draft:
         return mark
 
     def drop_unread(self, body: JsonObject, read: frozenset[str]) -> None:
-        """Note every field of a body that the other dialect has no word for."""
-        self.drop(*_unread(body, read))
+        """Note every field of a body that the other dialect has no word for. An empty object may switch something on."""
+        self.drop(*(name[:60] for name, value in body.items() if name not in read and value not in (None, [], "")))
 
     def drop_unread_of(self, what: str, body: JsonObject, read: frozenset[str]) -> None:
         """Note every such field of a message, a part or a tool."""
@@ -220,14 +222,13 @@ class Draft:
             self.drop(f"images and files in {role} messages")
         return words
 
-    def add_image(self, parts: list[Part], url: str, detail: str | None = None) -> None:
+    def add_image(self, parts: list[Part], where: str, url: str, detail: str | None = None) -> None:
         """A picture, if it can be shown elsewhere: by its address or its bytes."""
         if not url:
-            self.drop("an image by id")
-        else:
-            parts.append(Image(url.replace("data:image/jpg;", "data:image/jpeg;", 1), detail))
+            raise cannot_carry("an image by id", where)
+        parts.append(Image(url.replace("data:image/jpg;", "data:image/jpeg;", 1), detail))
 
-    def add_file(self, parts: list[Part], file: File) -> None:
+    def add_file(self, parts: list[Part], where: str, file: File) -> None:
         """A document, if it can be read elsewhere: an id is known to one host alone. One of plain text is told as text."""
         name, data, url = file[:3]
         if data and not data.startswith("data:"):
@@ -238,7 +239,19 @@ class Draft:
         elif data or url:
             parts.append(File(name, data, url))
         else:
-            self.drop("a file by id")
+            raise cannot_carry("a file by id", where)
+
+    def drop_part(self, kind: str, where: str) -> None:
+        """Note a part of a kind that only the caller's dialect knows. One that a person attached is not left out."""
+        if kind in ATTACHMENTS:
+            raise cannot_carry(ATTACHMENTS[kind], where)
+        self.lost_parts += 1
+        self.drop(f"parts of type {kind[:40]}")
+
+    def check_said(self, parts: tuple[Part, ...], lost_before: int, where: str) -> None:
+        """A message of which nothing is left would be answered as if its author had said nothing."""
+        if not parts and self.lost_parts > lost_before:
+            raise cannot_carry("a message whose parts are all of unknown types", where)
 
     def settle(self) -> None:
         """Make the last system text the user's where nobody else speaks: every target wants something to answer."""
@@ -265,6 +278,16 @@ def mark_last(parts: list[Part], before: int, mark: Mark) -> None:
 def last_mark(parts: Iterable[Part]) -> Mark:
     """The mark that reaches furthest, for a place that can have one alone."""
     return next((part.mark for part in reversed(tuple(parts)) if part.mark is not None), None)
+
+
+ATTACHMENTS = {"input_audio": "audio", "container_upload": "a file by id"}
+"""Kinds of parts that a person attaches, and that no other dialect has a form for."""
+
+
+def cannot_carry(what: str, where: str | None = None) -> Misfit:
+    """The refusal of what only a target of the caller's dialect can read. Without it the answer would be to something else."""
+    place = f"{where}: " if where else ""
+    return Misfit(f"{place}{what} cannot be passed to a target that speaks another dialect", param=where)
 
 
 def custom_tool(name: str, description: str, form: Json) -> Tool:

@@ -17,6 +17,7 @@ from router.contract.errors import InternalFault, Interrupted, TandemError, TooD
 from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.contract.facts import AttemptOpened, Read
 from router.contract.request import JsonObject
+from router.dialects.overrides import FRAMES
 from router.edge.admission import Admission, report_fault
 from router.edge.routes import Route, new_request_id
 from router.edge.websocket.messages import Create, Message, Steer, headers_of, read_message, refusal_frame
@@ -28,6 +29,7 @@ _MAX_RUNNING = 16
 _MAX_NAMED = 32
 _MAX_WAITING = 64
 _MAX_WAITING_BYTES = 64 << 20
+_COME_AGAIN = (429, 503)
 _COMPLETED = ("response_already_completed", "the response is complete. Send the words with the next response.create")
 _NOT_FOUND = ("response_not_found", "no response of that id is being written on this socket")
 
@@ -45,6 +47,8 @@ class _Lane(Struct, eq=False):
 
     running: _Running | None = None
     waiting: deque[Create] = field(default_factory=deque)
+    latest: str = ""
+    """The last response that was made here."""
 
 
 class Lanes:
@@ -242,8 +246,9 @@ class Lanes:
             self._socket.send([refusal_frame(error, request_id, create.lane)])
             return
         self._running += 1
-        lane.running = running = _Running(create, FrameSink(self._socket, request_id, create.lane))
         route, headers = self._route, headers_of(self._handshake, create.metadata)
+        sink = FrameSink(self._socket, request_id, create.lane, headers.get(FRAMES) == "1")
+        lane.running = running = _Running(create, sink)
         caller = self._admission.identify(headers, route.dialect)  # the metadata of a request may bring another key
         arrival = Arrival(request_id, route.dialect, route.operation, headers, create.raw, caller, self._responses)
         running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
@@ -256,6 +261,8 @@ class Lanes:
         self._admission.release()
         self._running -= 1
         running, lane.running = lane.running, None
+        if running is not None:
+            self._conclude(lane, running)
         if running is not None and running.exchange is not None:
             running.exchange.let_go()
         if self._is_closed:
@@ -263,6 +270,17 @@ class Lanes:
         self._advance()
         if self.is_idle:
             self._on_idle()
+
+    def _conclude(self, lane: _Lane, running: _Running) -> None:
+        """Remember what a lane may go on from. A turn that failed takes what it went on from with it, as OpenAI does.
+
+        One that was only asked to come again later does not, nor a fork that failed: its parent is another lane's.
+        """
+        status, previous = running.sink.failed_with, running.create.previous
+        if not status:
+            lane.latest = running.sink.response_id or lane.latest
+        elif status not in _COME_AGAIN and previous and previous == lane.latest:
+            self._responses.evict(previous)
 
 
 def report_and_excuse(error: Exception) -> InternalFault:

@@ -22,6 +22,8 @@ _STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}").fullmatch
 _NOT_SENT_ON: JsonObject = {"type": None, "stream_id": None, "stream": True}
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CARRIED = "x-"
+_MAX_PAIRS, _MAX_VALUE = 16, 512
+"""What `metadata` may hold: so many pairs, and so many letters in each value."""
 _NOT_CARRIED = frozenset({"connection", "upgrade", "host", "content-length", "transfer-encoding", "expect", "te", "trailer"})
 
 
@@ -123,12 +125,12 @@ def _read_create(raw: bytes, members: Mapping[str, msgspec.Raw]) -> Create:
 
 def _changed(raw: bytes, changes: JsonObject) -> bytes:
     """A JSON object with some fields changed (None takes one out), and all others as they were written. Raises `TooDeep`."""
-    members = {name: bytes(value) for name, value in _MEMBERS.decode(raw).items() if name not in changes}
+    members = {name: value for name, value in _MEMBERS.decode(raw).items() if name not in changes}
     try:
-        members |= {name: orjson.dumps(value) for name, value in changes.items() if value is not None}
+        members |= {name: msgspec.Raw(orjson.dumps(value)) for name, value in changes.items() if value is not None}
     except orjson.JSONEncodeError as error:
         raise TooDeep("nested too deeply") from error
-    return b"{%b}" % b",".join([orjson.dumps(name) + b":" + value for name, value in members.items()])
+    return _join(members)
 
 
 def headers_of(handshake: Mapping[str, str], metadata: JsonObject) -> dict[str, str]:
@@ -159,8 +161,30 @@ def refusal_frame(error: TandemError, request_id: str, lane: str = "") -> bytes:
     return error_frame(error.status, words, dict(refusal_headers(error)), lane)
 
 
+def with_metadata(event: bytes, facts: Mapping[str, str]) -> bytes:
+    """A `response.created` that says in its `metadata` who serves, and why: for callers who take no events of our own.
+
+    What the caller sent there stays, and there are never more pairs than OpenAI allows. All else stays byte for byte.
+    """
+    try:
+        members = _MEMBERS.decode(event)
+        response = _MEMBERS.decode(members["response"])
+        given = as_object(_read(response, "metadata"))
+    except (KeyError, msgspec.MsgspecError, RecursionError, BadRequest):
+        return event
+    room = max(0, _MAX_PAIRS - len(given))
+    added = {name: value[:_MAX_VALUE] for name, value in facts.items() if name not in given}
+    told: JsonObject = {**given, **dict(list(added.items())[:room])}
+    written = _join({**response, "metadata": msgspec.Raw(orjson.dumps(told))})
+    return _join({**members, "response": msgspec.Raw(written)})
+
+
+def _join(members: Mapping[str, msgspec.Raw]) -> bytes:
+    return b"{%b}" % b",".join([orjson.dumps(name) + b":" + bytes(value) for name, value in members.items()])
+
+
 def decision_frame(headers: Headers, lane: str = "") -> bytes:
-    """Who serves, and why: what an answer over HTTP says in its headers. Clients that do not know it pass over it."""
+    """Who serves, and why: what an answer over HTTP says in its headers. Only for callers who ask for such frames."""
     told: JsonObject = {"type": "tandem.decision"}
     if lane:
         told["stream_id"] = lane

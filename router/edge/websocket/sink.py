@@ -14,13 +14,16 @@ from router.dialects.headers import QUEUED
 from router.dialects.queued import DECISION, WAITING
 from router.dialects.sse import split_frames
 from router.edge.websocket.interrupted import Said
-from router.edge.websocket.messages import decision_frame, error_frame, refusal_frame
+from router.edge.websocket.messages import decision_frame, error_frame, refusal_frame, with_metadata
 
 _EVENT = re.compile(rb"(?:event: [^\n]*\n)?data: ([^\n]*)").fullmatch
 _ONE_EVENT = re.compile(rb"(?:event: [^\r\n]*\n)?data: (\{[^\r\n]*)\n\n").fullmatch
 _IS_FAILED = (b'{"type":"response.failed"', b'{"type": "response.failed"')
 _TELLS_FAILURE = (b'{"type":"error"', b'{"type": "error"', *_IS_FAILED)
 _CARRIED_STATE = "x-codex-turn-state"
+_IS_CREATED = (b'{"type":"response.created"', b'{"type": "response.created"')
+_OWN = "x-tandem-"
+_BAD_GATEWAY = 502
 
 
 class Frames(Protocol):
@@ -39,6 +42,10 @@ class FrameSink(Struct, eq=False):
     _socket: Frames
     _request_id: str
     lane: str = ""
+    _takes_frames: bool = False
+    """Whether the caller asked for events of our own. Else what they say is in the metadata of the response."""
+    _facts: dict[str, str] = {}
+    """Who serves, and why, until the response begins."""
     _status: int = 200
     _headers: Headers = ()
     _streams: bool = True
@@ -53,6 +60,8 @@ class FrameSink(Struct, eq=False):
     """Whether the stream itself said that it failed."""
     has_started: bool = False
     is_over: bool = False
+    failed_with: int = 0
+    """The status with which it failed; 0 where it did not."""
 
     def feed_from(self, flow: Flow) -> None:
         self._flow = flow
@@ -65,10 +74,15 @@ class FrameSink(Struct, eq=False):
         self._streams = status == 200 and any(name == "content-type" and "event-stream" in value for name, value in headers)
         self._waits = QUEUED in headers
         if self._streams:
-            frames = [decision_frame(headers, self.lane)]
+            frames: list[bytes] = []
+            if self._takes_frames:
+                frames.append(decision_frame(headers, self.lane))
+            else:
+                self._facts = {name: value for name, value in headers if name.startswith(_OWN)}
             if carried := {name: value for name, value in headers if name == _CARRIED_STATE}:
                 frames.append(self._in_lane(orjson.dumps({"type": "response.metadata", "headers": carried})))
-            self._socket.send(frames)
+            if frames:
+                self._socket.send(frames)
 
     def write(self, data: bytes) -> None:
         if self.is_over:
@@ -87,8 +101,10 @@ class FrameSink(Struct, eq=False):
         self.is_over, self._flow = True, None
 
     def fail(self, error: TandemError) -> None:
-        if not self.is_over and not self._has_told:
-            self._socket.send([refusal_frame(error, self._request_id, self.lane)])
+        if not self.is_over:
+            self.failed_with = error.status
+            if not self._has_told:
+                self._socket.send([refusal_frame(error, self._request_id, self.lane)])
         self.is_over, self._flow = True, None
 
     def close(self) -> None:
@@ -153,18 +169,26 @@ class FrameSink(Struct, eq=False):
         """What a comment of our own says to somebody who waited: how long yet, or who serves. Others are for HTTP alone."""
         said = block.removeprefix(b": ")
         if self._waits and said.startswith(WAITING):
+            if not self._takes_frames:
+                return []
             return [self._in_lane(orjson.dumps({"type": "tandem.queued", "message": said.decode("utf-8", "replace")}))]
         if not (self._waits and said.startswith(DECISION)):
             return [self._as_frame(frame.data) for frame in split_frames(block) if frame.data.startswith(b"{")]
         self._waits = False
+        if not self._takes_frames:
+            told = _read(said.removeprefix(DECISION))
+            self._facts = {f"{_OWN}{name.replace('_', '-')}": str(value) for name, value in told.items()}
+            return []
         return [self._in_lane(orjson.dumps({"type": "tandem.decision", **_read(said.removeprefix(DECISION))}))]
 
     def _as_frame(self, event: bytes) -> bytes:
         if not event.isascii():
             event = _as_text(event)
         self._said.add(event)
-        if event.startswith(_TELLS_FAILURE):
-            self._has_told = True
+        if self._facts and event.startswith(_IS_CREATED):
+            event, self._facts = with_metadata(event, self._facts), {}
+        elif event.startswith(_TELLS_FAILURE):
+            self._has_told, self.failed_with = True, _BAD_GATEWAY
             if not event.startswith(_IS_FAILED):
                 return self._error_of(event)
         return self._in_lane(event) if self.lane else event
@@ -181,15 +205,16 @@ class FrameSink(Struct, eq=False):
         error = as_object(told.get("error")) or {
             name: value for name, value in told.items() if name in ("code", "message", "param")
         }
-        status = told.get("status")
-        return error_frame(status if isinstance(status, int) else 502, {"type": "server_error", **error}, {}, self.lane)
+        status = given if isinstance(given := told.get("status"), int) else _BAD_GATEWAY
+        return error_frame(status, {"type": "server_error", **error}, {}, self.lane)
 
     def _whole(self) -> bytes:
         body = _read(b"".join(self._pieces))
         if self._status == 200 and body.get("object") == "response":
             return self._in_lane(orjson.dumps({"type": "response.completed", "response": body, "sequence_number": 0}))
         error = as_object(body.get("error")) or {"type": "server_error", "code": None, "message": "the target gave no answer"}
-        return error_frame(self._status if self._status != 200 else 502, error, dict(self._headers), self.lane)
+        self.failed_with = self._status if self._status != 200 else _BAD_GATEWAY
+        return error_frame(self.failed_with, error, dict(self._headers), self.lane)
 
 
 def _read(data: bytes) -> JsonObject:

@@ -5,7 +5,7 @@ A store on disk may follow this one. It is given what a caller asked to have sto
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from router.contract.caller import Caller
 from router.contract.stores import ResponseStore, StoredResponse
@@ -15,6 +15,8 @@ _MAX_BYTES = 64 << 20
 _MAX_SECONDS = 3_600.0
 _MAX_OWNERS = 65_536
 _NOBODY = Caller("")
+_ID_BYTES = 128
+"""What an item's id takes in memory, about."""
 
 
 class MemoryResponses:
@@ -41,7 +43,7 @@ class MemoryResponses:
         key = (response.caller, response.id)
         self._drop(key)
         self._kept[key] = response
-        self._kept_bytes += len(response.content)
+        self._kept_bytes += _size(response)
         self._own(response.id, response.caller)
         self._forget_oldest()
         if for_long and self._behind is not None:
@@ -54,6 +56,15 @@ class MemoryResponses:
         if found is None and self._behind is not None and self._owners.get(response_id) != _NOBODY:
             found = await self._behind.find(response_id, caller)
         return found if self._owners.get(response_id) != _NOBODY else None  # it may have been deleted meanwhile
+
+    async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
+        """The newest in memory that holds one of them, else what the store behind finds and was not deleted meanwhile."""
+        self._forget_oldest()
+        for response in reversed(self._kept.values()):
+            if response.caller == caller and not response.item_ids.isdisjoint(item_ids):
+                return response
+        found = await self._behind.find_holder(item_ids, caller) if self._behind is not None else None
+        return found if found is not None and self._owners.get(found.id) != _NOBODY else None
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
         """Delete a response, and remember that it was."""
@@ -88,7 +99,7 @@ class MemoryResponses:
     def _drop(self, key: tuple[Caller, str]) -> bool:
         response = self._kept.pop(key, None)
         if response is not None:
-            self._kept_bytes -= len(response.content)
+            self._kept_bytes -= _size(response)
         return response is not None
 
     def _forget_oldest(self) -> None:
@@ -99,3 +110,7 @@ class MemoryResponses:
             if is_within and response.at > oldest:
                 return
             self._drop(key)
+
+
+def _size(response: StoredResponse) -> int:
+    return len(response.content) + _ID_BYTES * len(response.item_ids)

@@ -1,6 +1,7 @@
 """The responses of one WebSocket: the newest of each of its lanes, in memory, for as long as the socket is open."""
 
 from collections import OrderedDict
+from collections.abc import Collection
 
 from router.contract.caller import Caller
 from router.contract.stores import ResponseStore, StoredResponse
@@ -38,6 +39,10 @@ class SocketResponses:
         self._own.move_to_end(response_id)
         return own
 
+    async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
+        """Only among those that are stored for all: a response with `store: false` can be continued here, not quoted."""
+        return await self._shared.find_holder(item_ids, caller)
+
     async def forget(self, response_id: str, caller: Caller) -> bool:
         """Delete it here and everywhere."""
         own = self._own.get(response_id)
@@ -47,6 +52,10 @@ class SocketResponses:
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
         """On a socket nobody else is asked for a response that is not here: a client sends its whole history then."""
         return True
+
+    def evict(self, response_id: str) -> None:
+        """Forget one of this socket's own. Where it is stored for all as well, it is still found."""
+        self._drop(response_id)
 
     def clear(self) -> None:
         """Forget all of this socket's own."""

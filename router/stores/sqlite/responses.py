@@ -3,9 +3,10 @@
 Everything goes through the writer in one order, so that a deletion can never be overtaken by the write that it undoes.
 """
 
+import json
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from router.contract.caller import Caller
@@ -22,6 +23,12 @@ _KEEP = "INSERT OR REPLACE INTO transcripts (id, caller, target, at, content) VA
 _FIND = "SELECT id, target, at, content FROM transcripts WHERE id = ? AND caller = ? AND at >= ?"
 _FIND_OTHERS = "SELECT 1 FROM transcripts WHERE id = ? AND caller != ?"
 _FORGET = "DELETE FROM transcripts WHERE id = ? AND caller = ?"
+_KEEP_ITEMS = "INSERT OR IGNORE INTO items (id, caller, response) SELECT value, ?, ? FROM json_each(?)"
+_FIND_HOLDER = """
+    SELECT t.id, t.target, t.at, t.content FROM transcripts t
+    JOIN items i ON i.response = t.id AND i.caller = t.caller
+    WHERE i.id IN (SELECT value FROM json_each(?)) AND i.caller = ? AND t.at >= ? ORDER BY t.at DESC LIMIT 1
+"""
 
 
 class SqliteResponses:
@@ -38,10 +45,19 @@ class SqliteResponses:
         """Queue a response."""
         values = (response.id, response.caller.name, response.target, response.at, response.content)
         self._writer.append(Row(_KEEP, values, len(response.content)))
+        if response.item_ids:
+            ids = json.dumps(sorted(response.item_ids))
+            self._writer.append(Row(_KEEP_ITEMS, (response.caller.name, response.id, ids), len(ids)))
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
         """One keyed read, off the loop: a long conversation takes milliseconds."""
         row = await self._find_row(_FIND, response_id, caller.name, self._clock() - _KEPT_SECONDS)
+        return StoredResponse(row[0], caller, *row[1:]) if row is not None else None
+
+    async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
+        """One read by the index of items."""
+        wanted = json.dumps(sorted(item_ids))
+        row = await self._find_row(_FIND_HOLDER, wanted, caller.name, self._clock() - _KEPT_SECONDS)
         return StoredResponse(row[0], caller, *row[1:]) if row is not None else None
 
     async def forget(self, response_id: str, caller: Caller) -> bool:

@@ -1,10 +1,12 @@
 """Our own response headers."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from router.contract.facts import AttemptOpened
 from router.contract.words import Tier
-from router.dialects.headers import answer_headers, header_text, id_headers, with_both_ids
+from router.dialects.headers import answer_headers, dropped_text, header_text, id_headers, with_both_ids
 from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target
 
@@ -33,6 +35,28 @@ def test_an_answer_says_who_serves_it_and_why():
     assert (headers["x-tandem-tier"], headers["x-tandem-target"]) == ("fast", "spark")
     assert (headers["x-tandem-because"], headers["x-tandem-score"]) == ("a small edit", "0.250")
     assert "x-tandem-explain" not in headers
+
+
+def test_what_was_dropped_is_named_and_nothing_is_where_nothing_was():
+    opened = AttemptOpened(0.0, make_target(), "", ())
+
+    assert headers_of()["x-tandem-dropped"] == "logit_bias"
+    assert "x-tandem-dropped" not in dict(answer_headers("req_1", DECISION, opened, 1.2))
+
+
+@given(some.lists(some.text(max_size=200), min_size=1, max_size=60).map(tuple))
+def test_any_names_make_one_short_line_of_ascii_with_commas_between_them_alone(names):
+    line = dropped_text(names)
+
+    assert line.isascii()
+    assert line.isprintable()
+    assert len(line) <= 420
+    assert len(line.split(",")) <= len(names)
+
+
+def test_names_that_do_not_fit_are_counted():
+    assert dropped_text(("thinking, together with a tool", "seed")) == "thinking together with a tool, seed"
+    assert dropped_text(("x" * 70,) * 9).endswith(f"{'x' * 70}, and 4 more")
 
 
 def test_a_target_that_takes_over_is_named_with_its_own_tier_and_who_failed_before():

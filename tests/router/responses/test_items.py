@@ -3,7 +3,7 @@
 import pytest
 
 from router.contract.errors import BadRequest
-from router.responses.items import list_items
+from router.responses.items import list_items, read_ids
 from tests.router.responses.kept import CALL, kept
 
 
@@ -38,3 +38,9 @@ def test_an_empty_page_has_no_ends():
 def test_an_item_that_is_not_there_cannot_be_paged_from():
     with pytest.raises(BadRequest, match="after"):
         list_items(kept(), "msg_9", 20, newest_first=True)
+
+
+def test_the_ids_of_items_are_read_where_they_are_names():
+    items = [{"id": "msg_1"}, {"id": 7}, {"id": ""}, {}, "text"]
+
+    assert read_ids(items, [{"id": "fc_1"}, {"id": "msg_1"}]) == {"msg_1", "fc_1"}

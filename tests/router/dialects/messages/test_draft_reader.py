@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from router.contract.errors import BadRequest, TooDeep
+from router.contract.errors import BadRequest, Misfit, TooDeep
 from router.dialects.messages.draft_reader import read_draft
 from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.draft import DraftResult, DraftText, Text
@@ -53,24 +53,28 @@ def test_blocks_that_are_nested_too_deeply_are_refused(wrap):
         BRIDGES[MESSAGES, CHAT].draft(claude({"role": "user", "content": [block]}))
 
 
-def test_documents_of_text_are_told_as_text_and_what_has_no_form_is_named():
+def test_documents_of_text_are_told_as_text():
     content = [
         document({"type": "content", "content": [{"type": "text", "text": "INNER"}]}),
         document({"type": "base64", "media_type": "text/plain", "data": base64.b64encode(b"PLAIN").decode()}),
-        document({"type": "url", "url": "https://a/b.pdf"}),
-        document({"type": "file", "file_id": "file_2"}),
-        {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
         {"type": "text", "text": "see"},
     ]
+    by_address = document({"type": "url", "url": "https://a/b.pdf"})
 
     chat, dropped = crossed(MESSAGES, CHAT, claude({"role": "user", "content": content}))
-    responses, _ = crossed(MESSAGES, RESPONSES, claude({"role": "user", "content": content}))
+    responses, _ = crossed(MESSAGES, RESPONSES, claude({"role": "user", "content": [*content, by_address]}))
 
-    assert [part["type"] for part in chat["messages"][0]["content"]] == ["text"] * 3
-    assert "INNER" in json.dumps(chat)
-    assert "PLAIN" in json.dumps(chat)
-    assert set(dropped) == {"a file by id", "an image by id", "a file by URL"}
+    assert "INNER" in chat["messages"][0]["content"]
+    assert "PLAIN" in chat["messages"][0]["content"]
+    assert dropped == ()
     assert {"type": "input_file", "file_url": "https://a/b.pdf"} in responses["input"][0]["content"]
+
+
+def test_a_file_by_its_address_cannot_be_passed_to_chat():
+    by_address = document({"type": "url", "url": "https://a/b.pdf"})
+
+    with pytest.raises(Misfit, match="a file by URL"):
+        crossed(MESSAGES, CHAT, claude({"role": "user", "content": [by_address, {"type": "text", "text": "see"}]}))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import pytest
 
 from router.contract.errors import Misfit
-from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, claude, crossed, tool
+from tests.tools.bridging import CHAT, MESSAGES, REQUESTS, RESPONSES, claude, crossed, tool
+from tests.tools.values import make_view
 
 
 @pytest.mark.parametrize(
@@ -50,8 +51,50 @@ def test_a_picture_has_the_media_type_that_every_host_knows():
 
 
 def test_many_parts_of_one_unknown_kind_are_named_once():
-    content = [{"type": "text", "text": "hear"}, *[{"type": "input_audio", "input_audio": {}}] * 50]
+    content = [{"type": "text", "text": "see"}, *[{"type": "hologram", "hologram": {}}] * 50]
 
     _, dropped = crossed(CHAT, MESSAGES, {"messages": [{"role": "user", "content": content}] * 9})
 
-    assert dropped == ("parts of type input_audio",)
+    assert dropped == ("parts of type hologram",)
+
+
+WORDS = {CHAT: {"type": "text", "text": "see"}, RESPONSES: {"type": "input_text", "text": "see"}}
+WORDS[MESSAGES] = WORDS[CHAT]
+FILE_BY_ID = {"type": "file", "file_id": "file_1"}
+BOUND = [
+    (CHAT, {"type": "file", "file": {"file_id": "file_1"}}),
+    (CHAT, {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}),
+    (RESPONSES, {"type": "input_file", "file_id": "file_1"}),
+    (RESPONSES, {"type": "input_image", "file_id": "file_1"}),
+    (RESPONSES, {"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}}),
+    (MESSAGES, {"type": "document", "source": FILE_BY_ID}),
+    (MESSAGES, {"type": "image", "source": FILE_BY_ID}),
+    (MESSAGES, {"type": "container_upload", "file_id": "file_1"}),
+]
+
+
+def with_content(caller, content: list[dict]) -> dict:
+    """A request of one message."""
+    name = "input" if caller is RESPONSES else "messages"
+    return {**REQUESTS[caller], name: [{"role": "user", "content": content}]}
+
+
+@pytest.mark.parametrize(
+    ("caller", "part", "target"), [(*bound, target) for bound in BOUND for target in REQUESTS if target is not bound[0]]
+)
+def test_what_a_person_attached_is_never_left_out_of_a_translation(caller, part, target):
+    for content in ([part], [WORDS[caller], part]):
+        body = with_content(caller, content)
+
+        with pytest.raises(Misfit, match="cannot be passed to a target that speaks another dialect"):
+            crossed(caller, target, body)
+        assert make_view(body, caller).bound
+
+
+@pytest.mark.parametrize(("caller", "target"), [(one, other) for one in REQUESTS for other in REQUESTS if one is not other])
+def test_a_message_of_unknown_parts_alone_is_never_an_empty_one(caller, target):
+    unknown = {"type": "hologram", "data": "AA"}
+
+    with pytest.raises(Misfit):
+        crossed(caller, target, with_content(caller, [unknown]))
+    assert "parts of type hologram" in crossed(caller, target, with_content(caller, [unknown, WORDS[caller]]))[1]

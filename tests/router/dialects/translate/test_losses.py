@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from router.contract.errors import Misfit
 from router.dialects.translate.bridges import BRIDGES
@@ -211,3 +213,103 @@ def test_a_blank_request_after_a_system_prompt_is_answered_from_that():
 
     assert body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Say hi."}]}]
     assert "system" not in body
+
+
+FIELDS = {
+    CHAT: {
+        "seed": 7,
+        "logprobs": True,
+        "top_logprobs": 2,
+        "logit_bias": {"50": 1},
+        "presence_penalty": 0.5,
+        "frequency_penalty": 0.5,
+        "prediction": {"type": "content", "content": "x"},
+        "audio": {"voice": "alloy", "format": "wav"},
+        "modalities": ["text", "audio"],
+        "web_search_options": {},
+        "store": True,
+        "metadata": {"a": "b"},
+        "user": "u",
+        "safety_identifier": "s",
+        "prompt_cache_key": "k",
+        "prompt_cache_retention": "24h",
+        "service_tier": "flex",
+        "verbosity": "low",
+        "reasoning_effort": "low",
+        "reasoning": {"max_tokens": 5},
+        "stop": ["x"],
+        "temperature": 0.5,
+        "top_p": 0.5,
+        "max_tokens": 50,
+        "max_completion_tokens": 50,
+        "response_format": {"type": "json_object"},
+        "provider": {"order": ["x"]},
+    },
+    RESPONSES: {
+        "instructions": "i",
+        "max_output_tokens": 50,
+        "max_tool_calls": 3,
+        "reasoning": {"mode": "pro"},
+        "text": {"verbosity": "low"},
+        "include": ["message.output_text.logprobs"],
+        "context_management": [{"type": "compaction"}],
+        "truncation": "auto",
+        "service_tier": "flex",
+        "prompt_cache_key": "k",
+        "prompt_cache_options": {"ttl": "30m"},
+        "prompt_cache_retention": "24h",
+        "safety_identifier": "s",
+        "metadata": {"a": "b"},
+        "temperature": 0.5,
+        "top_p": 0.5,
+        "top_logprobs": 2,
+        "moderation": {},
+        "user": "u",
+    },
+    MESSAGES: {
+        "system": "s",
+        "stop_sequences": ["x"],
+        "thinking": {"type": "enabled", "budget_tokens": 2_000},
+        "output_config": {"task_budget": {"tokens": 5}},
+        "service_tier": "auto",
+        "speed": "fast",
+        "metadata": {"user_id": "u"},
+        "container": "c",
+        "context_management": {"edits": []},
+        "compaction": {},
+        "mcp_servers": [{"url": "x"}],
+        "inference_geo": "us",
+        "diagnostics": {},
+        "temperature": 0.5,
+        "top_p": 0.5,
+        "top_k": 5,
+        "max_tokens": 55,
+    },
+}
+"""Every field of today's APIs that shapes an answer, but those of the conversation, of tools, and of how an answer is sent."""
+PLAIN = {CHAT: chat(), RESPONSES: {"input": "x"}, MESSAGES: claude()}
+WAYS = [(caller, target) for caller, targets in OTHERS.items() for target in targets]
+
+
+@pytest.mark.parametrize(("caller", "target"), WAYS)
+def test_every_field_of_an_api_changes_the_translation_or_is_named_as_lost(caller, target):
+    plain, nothing = crossed(caller, target, PLAIN[caller])
+    assert nothing == ()
+
+    for name, value in FIELDS[caller].items():
+        body, dropped = crossed(caller, target, {**PLAIN[caller], name: value})
+
+        assert body != plain or dropped, name
+
+
+@given(
+    way=some.sampled_from(WAYS),
+    name=some.text("abcdefghij_", min_size=1).map(lambda text: f"new_{text}"),
+    value=some.one_of(
+        some.booleans(), some.integers(), some.text(min_size=1), some.just({}), some.lists(some.none(), min_size=1)
+    ),
+)
+def test_a_field_that_nobody_knows_yet_is_named_as_lost(way, name, value):
+    _, dropped = crossed(*way, {**PLAIN[way[0]], name: value})
+
+    assert dropped == (name[:60],)

@@ -44,9 +44,9 @@ def streamed(events=EVENTS, end: str = "\n") -> bytes:
     return "".join(f"event: {event['type']}{end}data: {json.dumps(event)}{end}{end}" for event in events).encode()
 
 
-def sent(data: bytes, cuts: list[int], lane: str = "", headers=STREAM) -> list[dict]:
+def sent(data: bytes, cuts: list[int], lane: str = "", headers=STREAM, *, takes_frames: bool = True) -> list[dict]:
     socket = Socket()
-    sink = FrameSink(socket, "req_1", lane)
+    sink = FrameSink(socket, "req_1", lane, takes_frames)
     sink.start(200, headers)
     for begin, stop in zip([0, *cuts], [*cuts, len(data)], strict=True):
         sink.write(data[begin:stop])
@@ -72,7 +72,7 @@ def test_state_that_the_client_carries_comes_as_metadata():
     socket = Socket()
     FrameSink(socket, "req_1").start(200, (*STREAM, ("x-codex-turn-state", "token")))
 
-    assert socket.sent[1] == {"type": "response.metadata", "headers": {"x-codex-turn-state": "token"}}
+    assert socket.sent[0] == {"type": "response.metadata", "headers": {"x-codex-turn-state": "token"}}
 
 
 def test_a_refusal_is_one_error_with_its_status_and_wait():
@@ -109,7 +109,7 @@ def test_what_is_no_answer_is_an_error(body):
 
 def test_an_error_inside_a_stream_gets_the_form_of_a_socket_and_is_told_once():
     socket = Socket()
-    sink = FrameSink(socket, "req_1")
+    sink = FrameSink(socket, "req_1", "", True)
     sink.start(200, STREAM)
     sink.write(
         b'event: error\ndata: {"type":"error","code":"overloaded","message":"later","param":null,"sequence_number":3}\n\n'
@@ -122,7 +122,7 @@ def test_an_error_inside_a_stream_gets_the_form_of_a_socket_and_is_told_once():
 
 def test_a_failure_without_a_word_of_its_own_is_told():
     socket = Socket()
-    sink = FrameSink(socket, "req_1")
+    sink = FrameSink(socket, "req_1", "", True)
     sink.start(200, STREAM)
     sink.fail(Unavailable("the router is shutting down"))
 
@@ -239,3 +239,67 @@ def test_of_an_answer_of_many_megabytes_little_is_held():
 class Quiet(Socket):
     def send(self, frames: list[bytes]) -> None:
         pass
+
+
+def created(**response: object) -> bytes:
+    return streamed([{"type": "response.created", "response": {"id": "resp_1", **response}, "sequence_number": 0}])
+
+
+def test_a_caller_who_did_not_ask_for_our_frames_gets_the_targets_events_alone():
+    frames = sent(streamed(), [], takes_frames=False)
+
+    assert [frame["type"] for frame in frames] == [event["type"] for event in EVENTS]
+    assert frames[0]["response"] == {"id": "resp_1", "metadata": {"x-tandem-tier": "fast"}}
+    assert frames[1:] == EVENTS[1:]
+
+
+@pytest.mark.parametrize("own", [None, {}, {"team": "blue"}, {"x-tandem-tier": "mine"}])
+def test_what_the_caller_put_into_the_metadata_stays(own):
+    (frame,) = sent(created(metadata=own, temperature=1.0), [], takes_frames=False)
+
+    assert frame["response"]["metadata"] == {"x-tandem-tier": "fast", **(own or {})}
+    assert frame["response"]["temperature"] == 1.0
+
+
+@pytest.mark.parametrize(("given", "expected"), [(14, 16), (15, 16), (16, 16), (20, 20)])
+def test_metadata_never_grows_over_what_openai_allows(given, expected):
+    headers = (*STREAM, ("x-tandem-because", "b" * 600), ("x-tandem-target", "spark"))
+    own = {f"key{number}": "value" for number in range(given)}
+
+    (frame,) = sent(created(metadata=own), [], headers=headers, takes_frames=False)
+
+    metadata = frame["response"]["metadata"]
+    assert len(metadata) == expected
+    assert own.items() <= metadata.items()
+    assert max(map(len, metadata.values())) <= 512
+
+
+@pytest.mark.parametrize("event", [b'{"type":"response.created"}', b'{"type":"response.created","response":[1]}'])
+def test_an_odd_beginning_passes_as_it_is(event):
+    frames = sent(b"data: " + event + b"\n\n", [], takes_frames=False)
+
+    assert frames == [json.loads(event)]
+
+
+def test_a_caller_who_waited_is_told_in_the_metadata_who_serves():
+    stream = b": waiting for spark, position 1 of 2, about 4 s\n\n" + b': tandem.decision {"tier":"deep","overhead_ms":"1"}\n\n'
+
+    frames = sent(stream + streamed(), [], headers=(*STREAM, QUEUED), takes_frames=False)
+
+    assert [frame["type"] for frame in frames] == [event["type"] for event in EVENTS]
+    assert frames[0]["response"]["metadata"] == {"x-tandem-tier": "deep", "x-tandem-overhead-ms": "1"}
+
+
+def test_a_failure_is_known_by_its_status_and_an_interrupt_is_none():
+    failed, broken, whole, interrupted = (FrameSink(Socket(), "req_1") for _ in range(4))
+    failed.fail(Unavailable("full"))
+    broken.start(200, STREAM)
+    broken.write(b'data: {"type":"response.failed","response":{}}\n\n')
+    whole.start(400, JSON)
+    whole.write(b"{}")
+    whole.end()
+    interrupted.start(200, STREAM)
+    interrupted.cut("steered")
+    interrupted.fail(Unavailable("cancelled"))
+
+    assert [sink.failed_with for sink in (failed, broken, whole, interrupted)] == [503, 502, 400, 0]

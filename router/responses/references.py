@@ -1,0 +1,61 @@
+"""Items that a request names by their ids instead of sending them: found among what is kept here, and put in their places.
+
+The Vercel AI SDK names its earlier answers this way from the second turn on. A host knows only its own items, and a target that
+speaks another dialect knows none, so that a reference never leaves us: an item that is not kept here is refused.
+"""
+
+from router.contract.caller import Caller
+from router.contract.digits import with_digits
+from router.contract.errors import ItemForgotten
+from router.contract.request import Json, RequestView, Transcript
+from router.contract.stores import ResponseStore, StoredResponse
+from router.dialects.fields import as_list, as_object, as_text
+from router.responses.items import input_items
+from router.telemetry.tasks import HEAVY_BYTES, run_beside
+
+REFERENCE_MARK = b"item_reference"
+"""What a body holds somewhere before any reference can be in it."""
+_KIND = REFERENCE_MARK.decode()
+_Held = dict[str, tuple[Json, str]]
+"""Items by their ids, each with the target that wrote it."""
+
+
+async def look_up(view: RequestView, store: ResponseStore) -> Transcript | None:
+    """The input with every named item in its place, and who wrote it. None where it names none."""
+    if REFERENCE_MARK not in view.raw:
+        return None
+    items = input_items(with_digits(view.raw, view.body))
+    named = {place: as_text(item.get("id")) for place, item in enumerate(map(as_object, items)) if item.get("type") == _KIND}
+    if not named:
+        return None
+    found = await _find(named, store, view.caller)
+    pairs = [found[named[place]] if place in named else (item, "") for place, item in enumerate(items)]
+    return Transcript([item for item, _ in pairs], [origin for _, origin in pairs])
+
+
+async def _find(named: dict[int, str], store: ResponseStore, caller: Caller) -> _Held:
+    """All named items. The newest response usually holds every one of them, since each holds what led to it."""
+    wanted, found = set(named.values()), _Held()
+    while missing := wanted - found.keys():
+        holder = await store.find_holder(missing, caller)
+        held = await _read(holder) if holder is not None else _Held()
+        found |= {name: held[name] for name in missing & held.keys()}
+        if missing.isdisjoint(held):
+            place = next(place for place, name in named.items() if name in missing)
+            raise ItemForgotten(
+                f"Item with id '{named[place][:80]}' not found: it may have expired, been deleted, or been made with"
+                " store: false. Send the item itself",
+                param=f"input[{place}].id",
+            )
+    return found
+
+
+async def _read(holder: StoredResponse) -> _Held:
+    return await run_beside(_items_of, holder) if len(holder.content) > HEAVY_BYTES else _items_of(holder)
+
+
+def _items_of(holder: StoredResponse) -> _Held:
+    history, response = holder.read()
+    whole = history.then(as_list(response.get("output")), holder.target)
+    pairs = zip(whole.items, whole.origins, strict=True)
+    return {name: (item, origin) for item, origin in pairs if (name := as_text(as_object(item).get("id")))}

@@ -1,0 +1,124 @@
+"""Items that a request names by their ids: what is put in their places, and what is refused."""
+
+import json
+
+import pytest
+
+from router.contract.errors import ItemForgotten
+from router.contract.words import Dialect, Operation, Tier
+from router.responses.keep import record_response
+from router.responses.references import look_up
+from router.responses.resume import complete, is_complete
+from router.stores.memory.responses import MemoryResponses
+from tests.router.responses.kept import CALL, REASONING, SAID, SPARK, ask, kept
+from tests.tools.values import make_target, make_view
+
+SPEAKS = frozenset({Dialect.RESPONSES})
+QUESTION = {"role": "user", "content": "What was it?"}
+
+
+def named(item_id: object) -> dict:
+    return {"type": "item_reference", "id": item_id}
+
+
+def holding(*responses) -> MemoryResponses:
+    store = MemoryResponses(clock=lambda: 2.0)
+    for response in responses:
+        store.keep(response, for_long=False)
+    return store
+
+
+async def test_a_named_item_takes_the_place_of_its_reference_with_who_wrote_it():
+    found = await look_up(ask([QUESTION, named("msg_1"), QUESTION]), holding(kept(SAID)))
+
+    assert found.items == [QUESTION, SAID, QUESTION]
+    assert found.origins == ["", "spark", ""]
+
+
+async def test_an_item_that_was_given_to_a_response_is_found_as_its_callers_own():
+    given = {"type": "message", "id": "msg_mine", "role": "user", "content": "the secret is 4711"}
+
+    found = await look_up(ask([named("msg_mine")]), holding(kept(SAID, given=[given])))
+
+    assert (found.items, found.origins) == ([given], [""])
+
+
+async def test_items_of_several_responses_are_found_each_once():
+    other = record_response(ask("more"), SPARK, 1.0, {"id": "resp_2", "output": [CALL]})
+
+    found = await look_up(ask([named("msg_1"), named("fc_1"), named("msg_1")]), holding(kept(SAID), other))
+
+    assert found.items == [SAID, CALL, SAID]
+
+
+@pytest.mark.parametrize("name", ["msg_none", "", None, 7])
+async def test_an_item_that_is_not_kept_is_not_found_and_the_first_such_is_named(name):
+    with pytest.raises(ItemForgotten, match="^Item with id '.*' not found") as refused:
+        await look_up(ask([named("msg_1"), named(name)]), holding(kept(SAID)))
+
+    assert (refused.value.status, refused.value.param) == (404, "input[1].id")
+
+
+async def test_words_about_references_are_no_references():
+    view = ask([{"role": "user", "content": "what is an item_reference?"}])
+
+    assert not is_complete(view)
+    assert await complete(view, holding(), ()) is view
+
+
+async def test_another_dialects_request_may_hold_the_word():
+    view = make_view({"messages": [{"role": "user", "content": "item_reference"}]}, Dialect.CHAT)
+
+    assert is_complete(view)
+
+
+async def test_the_request_is_read_with_its_named_items_and_kept_with_them():
+    view = await complete(ask([named("msg_1"), QUESTION]), holding(kept(SAID)), ())
+
+    assert [message.texts for message in view.conversation] == [("done",), ("What was it?",)]
+    assert json.loads(view.raw) == view.body
+    later = record_response(view, SPARK, 2.0, {"id": "resp_2", "output": []})
+    assert later.item_ids == {"msg_1"}
+    assert "previous_response_id" not in later.read()[1]
+
+
+async def test_its_maker_gets_an_item_unchanged_and_another_target_what_it_can_take():
+    view = await complete(ask([named("rs_1"), named("fc_1"), QUESTION]), holding(kept(REASONING, CALL)), ())
+    seen = [
+        view.continued.view_for(view, target).body["input"]
+        for target in (make_target(speaks=SPEAKS), make_target("sage", Tier.DEEP, speaks=SPEAKS))
+    ]
+
+    assert seen[0] == [REASONING, CALL, QUESTION]
+    assert seen[1] == [{name: value for name, value in CALL.items() if name != "id"}, QUESTION]
+
+
+async def test_the_target_that_keeps_the_response_is_sent_its_id_and_the_items_themselves():
+    store = holding(kept(SAID, store=True))
+    view = await complete(ask([named("msg_1"), QUESTION], previous_response_id="resp_1"), store, ())
+
+    own = view.continued.view_for(view, make_target(speaks=SPEAKS))
+    other = view.continued.view_for(view, make_target("sage", Tier.DEEP, speaks=SPEAKS))
+
+    assert (own.body["previous_response_id"], own.body["input"]) == ("resp_1", [SAID, QUESTION])
+    assert json.loads(own.raw) == own.body
+    assert len(other.body["input"]) == 4
+
+
+async def test_items_are_looked_up_before_a_response_that_only_its_host_knows_is_passed_on():
+    view = ask([named("msg_1")], previous_response_id="resp_theirs")
+
+    passed = await complete(view, holding(kept(SAID)), [make_target(speaks=SPEAKS)])
+
+    assert passed.body["previous_response_id"] == "resp_theirs"
+    assert passed.body["input"][0]["content"] == SAID["content"]
+    with pytest.raises(ItemForgotten):
+        await complete(view, holding(), [make_target(speaks=SPEAKS)])
+
+
+async def test_a_compaction_reads_the_named_items():
+    view = make_view({"input": [named("msg_1")]}, Dialect.RESPONSES, operation=Operation.COMPACT)
+
+    asked = await complete(view, holding(kept(SAID)), ())
+
+    assert asked.body["input"][0]["content"] == SAID["content"]
