@@ -17,6 +17,12 @@ class ModelServer:
     """Instead of the list of models."""
     answer_status: int = 200
     hangs: bool = False
+    facts: dict[str, object] = field(default_factory=dict)
+    """What its list says of every model, as `owned_by` or `meta`."""
+    pages: dict[str, object] = field(default_factory=dict)
+    """What other paths answer, as `/props`. Without any, every path answers with the list."""
+    loading: int = 0
+    """How many more requests are told that the model is loading, as llama.cpp does."""
     seen: list[tuple[str, str, str]] = field(default_factory=list)
     """Method, path and key of every request."""
 
@@ -33,7 +39,9 @@ class ModelServer:
                     owner._leave.wait(30)
                     self.close_connection = True
                     return
-                listed = json.dumps({"data": [{"id": name} for name in owner.models]}).encode()
+                if owner._is_loading(self) or owner._has_page(self):
+                    return
+                listed = json.dumps({"data": [{"id": name, **owner.facts} for name in owner.models]}).encode()
                 owner._send(self, owner.status, listed if owner.body is None else owner.body, "application/json")
 
             def do_POST(self) -> None:
@@ -74,6 +82,21 @@ class ModelServer:
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
+
+    def _is_loading(self, handler: http.server.BaseHTTPRequestHandler) -> bool:
+        if not self.loading:
+            return False
+        self.loading -= 1
+        body = {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
+        self._send(handler, 503, json.dumps(body).encode(), "application/json")
+        return True
+
+    def _has_page(self, handler: http.server.BaseHTTPRequestHandler) -> bool:
+        if not self.pages or handler.path.startswith("/v1/"):
+            return False
+        page = self.pages.get(handler.path)
+        self._send(handler, 404 if page is None else 200, json.dumps(page).encode(), "application/json")
+        return True
 
     def _note(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         key = handler.headers.get("authorization", handler.headers.get("x-api-key", ""))
