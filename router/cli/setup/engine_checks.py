@@ -54,7 +54,7 @@ def find_small_windows(plans: Sequence[TargetPlan]) -> Remark | None:
     others = [plan.target.name for plan in models if plan not in small]
     instead = f"such requests are served by {', '.join(others)} alone" if others else "no target here can serve such requests"
     text = (
-        f"small for coding agents: {named}. Claude Code and Codex send instructions and tools of 10,000 tokens and more "
+        f"too small for coding agents: {named}. Claude Code and Codex send instructions and tools of 10,000 tokens and more "
         f"with every request, and what does not fit is not sent there: {instead}"
     )
     hint = (

@@ -151,6 +151,6 @@ def test_a_small_window_is_a_warning_and_a_models_path_is_not_shown(here, capsys
     assert main(["check"]) == 0
 
     told = capsys.readouterr()
-    assert "warning: small for coding agents: a (9,000 tokens)" in told.err
+    assert "warning: too small for coding agents: a (9,000 tokens)" in told.err
     assert "  hint: start the engine with a larger window" in told.err
     assert "a                  smol at http://h/v1" in told.out

@@ -172,7 +172,7 @@ def test_a_local_engine_is_written_with_its_own_window_and_slots_and_known_at_an
     assert (fast["quota"], deep["quota"]) == ({"in_flight": 2, "max_wait_seconds": 60}, {"in_flight": 2})
     told = capsys.readouterr()
     assert "SmolLM2-135M.Q4_1, window of 2,048 tokens, serves 2 requests at once" in told.err
-    assert "small for coding agents: llamacpp-fast (2,048 tokens)" in told.err
+    assert "too small for coding agents: llamacpp-fast (2,048 tokens)" in told.err
     assert "/models/" not in told.err + told.out
     assert "is a guess" not in told.err
 

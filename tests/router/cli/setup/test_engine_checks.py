@@ -53,7 +53,7 @@ def test_a_config_that_asks_for_no_more_than_there_is_gets_no_remark():
 def test_small_windows_are_named_with_who_serves_coding_agents_instead():
     remark = find_small_windows(plans_of("window_tokens: 8192,"))
 
-    assert "small for coding agents: spark (8,192 tokens). " in remark.text
+    assert "too small for coding agents: spark (8,192 tokens). " in remark.text
     assert remark.text.endswith(": such requests are served by sage alone")
 
 
