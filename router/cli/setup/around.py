@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from router.cli.common import command_name, say
-from router.cli.progress import Progress
 from router.cli.setup.ask_engine import ask_engine
 from router.cli.setup.engines import Engine, engine_kind, readable
 from router.cli.setup.live import Reached, ask_models, gather
@@ -22,6 +21,7 @@ from router.wiring import known_names
 
 _LOCAL_SECONDS, _REMOTE_SECONDS = 2.0, 4.0
 LOADING_SECONDS, LOOK_AGAIN_SECONDS = 120.0, 0.5
+_SAY_AGAIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +113,18 @@ async def _wait_for_loading(
     for found in loading:
         say(f"the server at {found.provider.base_url} is {found.reached.problem}")
     say(f"waiting for it, up to {LOADING_SECONDS:g} seconds (Ctrl-C stops)")
-    began = time.monotonic()
-    with Progress("waiting for the model to load", int(LOADING_SECONDS)) as progress:
-        shown = 0
-        while any(found.reached.is_loading for found in answers) and time.monotonic() - began < LOADING_SECONDS:
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            answers = [
-                await _ask(pool, adapters[found.provider.adapter], found.provider, found.variable, values)
-                if found.provider.is_local and found.reached.is_loading
-                else found
-                for found in answers
-            ]
-            passed = int(time.monotonic() - began)
-            progress.advance(passed - shown)
-            shown = passed
+    began = said_at = time.monotonic()
+    while any(found.reached.is_loading for found in answers) and time.monotonic() - began < LOADING_SECONDS:
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        answers = [
+            await _ask(pool, adapters[found.provider.adapter], found.provider, found.variable, values)
+            if found.provider.is_local and found.reached.is_loading
+            else found
+            for found in answers
+        ]
+        if time.monotonic() - said_at >= _SAY_AGAIN_SECONDS:
+            said_at = time.monotonic()
+            say(f"still loading after {said_at - began:.0f} s")
     for found in answers:
         if found.reached.is_loading:
             say(f"the server at {found.provider.base_url} is still loading, and is left out")

@@ -22,7 +22,7 @@ class Remark(NamedTuple):
 def compare(plan: TargetPlan, engine: Engine) -> list[Remark]:
     """Where the config says more than the engine has."""
     target, found = plan.target, []
-    true = engine.windows.get(plan.endpoint.model)
+    true = engine.window_of(plan.endpoint.model)
     if true is not None and target.window_tokens > true:
         text = f"the config gives it a window of {target.window_tokens:,} tokens, and its engine has {true:,}"
         found.append(Remark(text, f"set window_tokens: {true}, or start the engine with a larger window", is_wrong=True))
@@ -37,7 +37,7 @@ def compare(plan: TargetPlan, engine: Engine) -> list[Remark]:
 def describe(plan: TargetPlan, engine: Engine) -> list[str]:
     """What an engine says of itself, for the line of a target that is in order."""
     told = []
-    if (window := engine.windows.get(plan.endpoint.model)) is not None:
+    if (window := engine.window_of(plan.endpoint.model)) is not None:
         told.append(f"window of {window:,} tokens")
     if engine.slots is not None:
         told.append(f"serves {engine.slots} at once")

@@ -40,6 +40,12 @@ class Engine:
     windows: Mapping[str, int] = field(default_factory=dict)
     """The window that a request has, by model. Ollama and LM Studio say it only of models that are loaded."""
 
+    def window_of(self, model: str) -> int | None:
+        """The window that a request for this model has. llama.cpp with one model serves it under any name."""
+        if self.kind == "llamacpp" and len(self.windows) == 1:
+            return next(iter(self.windows.values()))
+        return self.windows.get(model)
+
 
 def read_listed(entry: JsonObject) -> ListedModel | None:
     """One entry of a list of models."""

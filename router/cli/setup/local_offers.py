@@ -74,7 +74,7 @@ def _usable_models(found: Found) -> list[str]:
 def with_local_model(offer: Offer, model: str, found: Found) -> Offer:
     """The same with this model, and with its window where the engine says it."""
     chosen = offer.with_model(model)
-    window = found.engine.windows.get(model)
+    window = found.engine.window_of(model)
     return replace(chosen, facts={**chosen.facts, "window_tokens": window}) if window else chosen
 
 
@@ -100,7 +100,7 @@ def say_windows(chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Foun
         offer.provider.name: offer
         for offers in chosen.values()
         for offer in offers
-        if offer.provider.is_local and offer.model not in found[offer.provider.name].engine.windows
+        if offer.provider.is_local and found[offer.provider.name].engine.window_of(offer.model) is None
     }
     for offer in guessed.values():
         window = offer.facts["window_tokens"]

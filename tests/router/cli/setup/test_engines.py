@@ -3,6 +3,7 @@
 import pytest
 
 from router.cli.setup.engines import (
+    Engine,
     ListedModel,
     engine_kind,
     read_listed,
@@ -46,6 +47,13 @@ def test_a_list_names_owner_window_and_size_of_a_model_or_leaves_them_open(entry
 )
 def test_an_engine_is_known_by_what_it_says(owner, server, kind):
     assert engine_kind((ListedModel("m", owner),), server) == kind
+
+
+def test_llama_cpp_with_one_model_has_its_window_for_every_name():
+    assert Engine("llamacpp", 1, {"/models/smol.gguf": 2048}).window_of("smol") == 2048
+    assert Engine("llamacpp", 1, {"a": 2048, "b": 4096}).window_of("smol") is None
+    assert Engine("vllm", None, {"a": 2048}).window_of("smol") is None
+    assert Engine("vllm", None, {"a": 2048}).window_of("a") == 2048
 
 
 def test_windows_are_those_that_are_named():

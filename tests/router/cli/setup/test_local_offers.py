@@ -55,7 +55,7 @@ def test_of_equal_models_the_one_with_the_larger_window_is_preferred_for_deep():
 
 
 def test_a_model_brings_its_own_window_and_keeps_what_was_thought_where_it_has_none():
-    found = server("a", "x-7b", "y-7b", "z-7b", windows={"x-7b": 4_096, "y-7b": 8_192})
+    found = server("a", "x-7b", "y-7b", "z-7b", windows={"x-7b": 4_096, "y-7b": 8_192}, kind="lmstudio")
     (offer,) = offer_locals(PRESETS, {"a": found}, is_alone=True).all
 
     assert (offer.model, offer.facts["window_tokens"]) == ("x-7b", 4_096)
