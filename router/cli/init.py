@@ -80,8 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         for fault in error.faults:
             say(str(fault))
         return 1
-    for found_small in look_at_windows(loaded):
-        say(f"{found_small.text}\n  hint: {found_small.hint}")
+    for finding in look_at_windows(loaded):
+        say(f"{finding.text}\n  hint: {finding.hint}")
     if arguments.print:
         print(written, end="")
         return 0

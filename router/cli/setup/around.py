@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from router.cli.common import command_name, say
 from router.cli.setup.ask_engine import ask_engine
-from router.cli.setup.engines import Engine, engine_kind, readable
+from router.cli.setup.engines import Engine, engine_kind, readable, serves_at_once
 from router.cli.setup.live import Reached, ask_models, gather
 from router.config.faults import KnownAdapter
 from router.config.presets import Offer, Presets, Provider
@@ -79,7 +79,7 @@ def _tell_local(found: Found) -> str:
     if len(models) == 1 and models[0] in engine.windows:
         parts.append(f"window of {engine.windows[models[0]]:,} tokens")
     if engine.slots is not None:
-        parts.append(f"serves {engine.slots} request{'s' if engine.slots > 1 else ''} at once")
+        parts.append(serves_at_once(engine.slots))
     if not engine.kind:
         parts.append(f"taken for {found.provider.title} because of its port")
     return ", ".join(parts)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from router.cli.setup.engines import Engine
+from router.cli.setup.engines import Engine, serves_at_once
 from router.config.targets import TargetPlan
 
 _AGENT_TOKENS = 16_000
@@ -28,8 +28,9 @@ def compare(plan: TargetPlan, engine: Engine) -> list[Remark]:
         found.append(Remark(text, f"set window_tokens: {true}, or start the engine with a larger window", is_wrong=True))
     allowed = target.quota.in_flight if target.quota is not None else None
     if engine.slots is not None and (allowed is None or allowed > engine.slots):
-        at_once = f"{engine.slots} request{'s' if engine.slots > 1 else ''}"
-        text = f"its engine serves {at_once} at once, and the config {f'allows {allowed}' if allowed else 'sets no limit'}"
+        text = (
+            f"its engine {serves_at_once(engine.slots)}, and the config {f'allows {allowed}' if allowed else 'sets no limit'}"
+        )
         found.append(Remark(text, f"set quota.in_flight: {engine.slots}, so that others go elsewhere or wait in a fair order"))
     return found
 
@@ -40,7 +41,7 @@ def describe(plan: TargetPlan, engine: Engine) -> list[str]:
     if (window := engine.window_of(plan.endpoint.model)) is not None:
         told.append(f"window of {window:,} tokens")
     if engine.slots is not None:
-        told.append(f"serves {engine.slots} at once")
+        told.append(serves_at_once(engine.slots))
     return told
 
 

@@ -110,6 +110,11 @@ def size_of(model: str, listed: tuple[ListedModel, ...]) -> float | None:
     return max(found, default=None)
 
 
+def serves_at_once(slots: int) -> str:
+    """What a number of slots means."""
+    return f"serves {slots} request{'s' if slots > 1 else ''} at once"
+
+
 def readable(model: str) -> str:
     """A model's name for people: of a path, the name of its file. llama.cpp without an alias names its model by path."""
     return _PATH.sub("", model).removesuffix(".gguf") if _PATH.match(model) else model

@@ -46,7 +46,7 @@ def test_a_config_that_asks_for_no_more_than_there_is_gets_no_remark():
 
     assert compare(plan, engine) == []
     assert compare(plan, Engine()) == []
-    assert describe(plan, engine) == ["window of 8,192 tokens", "serves 1 at once"]
+    assert describe(plan, engine) == ["window of 8,192 tokens", "serves 1 request at once"]
     assert describe(plan, Engine()) == []
 
 
