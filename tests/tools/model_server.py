@@ -17,14 +17,14 @@ class ModelServer:
     """Instead of the list of models."""
     answer_status: int = 200
     hangs: bool = False
+    seen: list[tuple[str, str, str]] = field(default_factory=list)
+    """Method, path and key of every request."""
     facts: dict[str, object] = field(default_factory=dict)
     """What its list says of every model, as `owned_by` or `meta`."""
     pages: dict[str, object] = field(default_factory=dict)
     """What other paths answer, as `/props`. Without any, every path answers with the list."""
     loading: int = 0
     """How many more requests are told that the model is loading, as llama.cpp does."""
-    seen: list[tuple[str, str, str]] = field(default_factory=list)
-    """Method, path and key of every request."""
 
     def __enter__(self) -> "ModelServer":
         self._leave = threading.Event()
@@ -83,6 +83,18 @@ class ModelServer:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
+    def _note(self, handler: http.server.BaseHTTPRequestHandler) -> None:
+        key = handler.headers.get("authorization", handler.headers.get("x-api-key", ""))
+        self.seen.append((handler.command, handler.path, key))
+
+    def _send(self, handler: http.server.BaseHTTPRequestHandler, status: int, body: bytes, kind: str) -> None:
+        handler.send_response_only(status)
+        for name, value in {"content-type": kind, "date": handler.date_time_string(), **self.headers}.items():
+            handler.send_header(name, value)
+        handler.send_header("content-length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
     def _is_loading(self, handler: http.server.BaseHTTPRequestHandler) -> bool:
         if not self.loading:
             return False
@@ -97,15 +109,3 @@ class ModelServer:
         page = self.pages.get(handler.path)
         self._send(handler, 404 if page is None else 200, json.dumps(page).encode(), "application/json")
         return True
-
-    def _note(self, handler: http.server.BaseHTTPRequestHandler) -> None:
-        key = handler.headers.get("authorization", handler.headers.get("x-api-key", ""))
-        self.seen.append((handler.command, handler.path, key))
-
-    def _send(self, handler: http.server.BaseHTTPRequestHandler, status: int, body: bytes, kind: str) -> None:
-        handler.send_response_only(status)
-        for name, value in {"content-type": kind, "date": handler.date_time_string(), **self.headers}.items():
-            handler.send_header(name, value)
-        handler.send_header("content-length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)

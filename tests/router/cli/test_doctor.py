@@ -115,24 +115,6 @@ def test_a_target_that_hangs_is_told_within_the_time_that_it_has(here, capsys):
     assert capsys.readouterr().out.count("did not answer in 0.3 s") == 2
 
 
-def test_every_example_is_a_command_of_its_own():
-    assert all(example.split()[0] == "doctor" for example in doctor.EXAMPLES)
-
-
-def test_a_config_that_is_not_there_is_told_by_its_path(here, capsys):
-    assert main(["doctor", "--config", "nowhere.yaml"]) == 1
-
-    assert "fix   config     nowhere.yaml: No such file or directory" in capsys.readouterr().out
-
-
-def test_the_port_of_a_faulty_config_is_the_one_that_is_looked_at(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED + "server: {port: 4001}\nnonsense: 1\n")
-
-    assert main(["doctor", "--no-calls"]) == 1
-
-    assert "127.0.0.1:4001" in capsys.readouterr().out
-
-
 def llama_server(**more: object) -> ModelServer:
     facts = {"owned_by": "llamacpp", "meta": {"n_ctx": 2048, "n_params": 1}}
     return ModelServer(facts=facts, pages={"/props": {"total_slots": 1}}, **more)
@@ -177,3 +159,21 @@ def test_windows_that_are_small_for_coding_agents_are_noted(here, capsys):
         assert main(["doctor", "--no-calls"]) == 0
 
     assert states_of(capsys.readouterr().out, "window") == ["note"]
+
+
+def test_every_example_is_a_command_of_its_own():
+    assert all(example.split()[0] == "doctor" for example in doctor.EXAMPLES)
+
+
+def test_a_config_that_is_not_there_is_told_by_its_path(here, capsys):
+    assert main(["doctor", "--config", "nowhere.yaml"]) == 1
+
+    assert "fix   config     nowhere.yaml: No such file or directory" in capsys.readouterr().out
+
+
+def test_the_port_of_a_faulty_config_is_the_one_that_is_looked_at(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED + "server: {port: 4001}\nnonsense: 1\n")
+
+    assert main(["doctor", "--no-calls"]) == 1
+
+    assert "127.0.0.1:4001" in capsys.readouterr().out
