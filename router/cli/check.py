@@ -4,7 +4,8 @@ import argparse
 import sys
 
 from router.cli.common import add_config_argument, add_timeout_argument, say, say_faults
-from router.cli.setup.findings import MEND, look_at_targets, say_findings
+from router.cli.setup.engines import readable
+from router.cli.setup.findings import MEND, look_at_targets, look_at_windows, say_findings
 from router.cli.setup.host import all_faults, find_host_fault
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import SHIPPED_MODELS
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     if fault is not None:
         say_faults(loaded.source, [fault])
         return 2
-    for warning in loaded.warnings:
+    for warning in (*loaded.warnings, *(f"{found.text}\n  hint: {found.hint}" for found in look_at_windows(loaded))):
         say(f"{paint('warning', YELLOW, sys.stderr)}: {warning}")
     _print_summary(loaded)
     return _look_live(loaded, arguments.timeout) if arguments.live else 0
@@ -55,7 +56,7 @@ def _print_summary(loaded: LoadedConfig) -> None:
         facts = f"; {', '.join(plan.looked_up)} from litellm's table" if plan.looked_up else ""
         spoken = "/".join(sorted(target.speaks))
         tier = paint_tier(f"{target.tier:<5}", sys.stdout)
-        print(f"  {tier} {target.name:<18} {endpoint.model} at {where}{key}; {spoken}{facts}")
+        print(f"  {tier} {target.name:<18} {readable(endpoint.model)} at {where}{key}; {spoken}{facts}")
     print(f"  preference {loaded.config.preference}; policies: {', '.join(name for name, _ in loaded.policies)}")
     if loaded.second_opinion:
         print(f"  second opinion: {loaded.second_opinion}")

@@ -18,6 +18,7 @@ from router.cli.setup.findings import (
     look_at_python,
     look_at_targets,
     look_at_tokenizer,
+    look_at_windows,
     say_findings,
 )
 from router.cli.setup.host import all_faults
@@ -61,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
             *look_at_clients(loaded),
             *look_at_ledger(loaded.ledger_path),
             *look_at_keys(loaded),
+            *look_at_windows(loaded),
             *_look_at_targets(arguments, loaded),
         ]
     if arguments.json:

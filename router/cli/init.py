@@ -11,11 +11,14 @@ from pathlib import Path
 
 from router.cli.common import command_name, free_backup, say
 from router.cli.setup.around import Found, look_around
+from router.cli.setup.engines import readable
+from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
+from router.cli.setup.local_offers import LocalOffers, add_quotas, offer_locals, say_windows, with_local_model
 from router.config.env_file import EnvFileUnreadable, read_env_file
 from router.config.faults import close_to
 from router.config.load import ConfigError, check_config, default_text
-from router.config.presets import Offer, Presets, Provider, read_presets
+from router.config.presets import Offer, Presets, read_presets
 from router.connect import KEY
 from router.connect.recipe import installed_clients, load_recipe
 from router.contract.words import Tier
@@ -27,6 +30,8 @@ EXAMPLES = (
     "init --yes --fast groq --deep anthropic --deep openai",
     "init --print --offline",
 )
+_LOCAL_AT_PORT = re.compile(r"[a-z]+-\d+")
+"""A local server that is not at its usual port, such as llamacpp-8000."""
 _TARGETS = {tier: re.compile(rf"(?<=^  {tier}:\n    targets:\n)(?:      .*\n|\n(?=      ))+", re.MULTILINE) for tier in Tier}
 
 
@@ -69,12 +74,14 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     written = _compose(default_text(), chosen, found)
     try:
-        check_config(written, str(output), output.parent, known_names())
+        loaded = check_config(written, str(output), output.parent, known_names())
     except ConfigError as error:
         say("the resulting config is not valid:")
         for fault in error.faults:
             say(str(fault))
         return 1
+    for finding in look_at_windows(loaded):
+        say(f"{finding.text}\n  hint: {finding.hint}")
     if arguments.print:
         print(written, end="")
         return 0
@@ -92,7 +99,7 @@ def _find_usage_problem(arguments: argparse.Namespace, output: Path, presets: Pr
     for tier in Tier:
         for given in getattr(arguments, tier) or ():
             name = given.partition(":")[0]
-            if name not in presets.providers:
+            if name not in presets.providers and not _LOCAL_AT_PORT.fullmatch(name):
                 known = ", ".join(presets.providers)
                 return f'--{tier} {given}: unknown provider "{name}"\n  hint: {close_to(name, presets.providers)}known: {known}'
     return "" if output.parent.is_dir() else f"{output.parent} is not a folder"
@@ -102,50 +109,90 @@ def _choose(
     arguments: argparse.Namespace, presets: Presets, found: Mapping[str, Found], values: Mapping[str, str], interview: Interview
 ) -> dict[Tier, list[Offer]] | None:
     """What serves each tier: as the flags say, else as somebody answers, else all that was found."""
-    chosen: dict[Tier, list[Offer]] = {}
+    is_named = any(getattr(arguments, tier) for tier in Tier)
+    is_alone = not is_named and all(one.provider.is_local for one in found.values())
+    chosen, local = dict[Tier, list[Offer]](), offer_locals(presets, found, is_alone=is_alone)
     for tier in Tier:
-        offers = [offer for offer in presets.offers[tier] if offer.provider.name in found]
         named = [given.partition(":") for given in getattr(arguments, tier) or ()]
         if named:
             absent = next((name for name, _, _ in named if name not in found), "")
             if absent:
-                say(_say_absent(presets.providers[absent], tier))
+                say(_say_absent(absent, presets, found, tier))
                 return None
-            wanted = [(presets.find(tier, name), model) for name, _, model in named]
+            wanted = [(_find_offer(name, tier, presets, local), model) for name, _, model in named]
             chosen[tier] = [_name_model(offer, model, found) for offer, model in wanted if offer is not None]
         else:
-            titles = [f"{offer.provider.title}, {_pick(offer, found)}" for offer in offers]
-            question = f"Who serves {tier}? The first is preferred, the others step in when it fails."
-            picked = interview.choose_many(question, titles, range(len(offers)))
-            chosen[tier] = [_ask_model(offers[index], found, interview) for index in picked]
+            hosted = [offer for offer in presets.offers[tier] if offer.provider.name in found and not offer.provider.is_local]
+            chosen[tier] = _ask_offers(tier, hosted, local, found, interview)
         chosen[tier] = [offer.filled(values) for offer in chosen[tier]]
     _share(chosen, presets)
+    add_quotas(chosen, found)
+    say_windows(chosen, found)
     return chosen
 
 
-def _say_absent(provider: Provider, tier: Tier) -> str:
+def _ask_offers(
+    tier: Tier, hosted: list[Offer], local: LocalOffers, found: Mapping[str, Found], interview: Interview
+) -> list[Offer]:
+    """Who serves a tier, as somebody answers: the proposed ones come first, and are what Enter gives."""
+    proposed = [*hosted, *local.proposed[tier]]
+    others = [offer for offer in local.all if offer not in proposed] if proposed else []
+    offers = [*proposed, *others]
+    titles = [f"{offer.provider.title}, {readable(_pick(offer, found))}{_say_where(offer, offers)}" for offer in offers]
+    question = f"Who serves {tier}? The first is preferred, the others step in when it fails."
+    picked = interview.choose_many(question, titles, range(len(proposed)))
+    return [_ask_model(offers[index], found, interview) for index in picked]
+
+
+def _say_where(offer: Offer, offers: Sequence[Offer]) -> str:
+    """Which of several servers of the same kind it is."""
+    return f" at {offer.provider.base_url}" if sum(other.provider.title == offer.provider.title for other in offers) > 1 else ""
+
+
+def _find_offer(name: str, tier: Tier, presets: Presets, local: LocalOffers) -> Offer | None:
+    return next((offer for offer in local.all if offer.provider.name == name), None) or presets.find(tier, name)
+
+
+def _say_absent(name: str, presets: Presets, found: Mapping[str, Found], tier: Tier) -> str:
+    provider = presets.providers.get(name)
+    if provider is None:
+        servers = ", ".join(one.provider.name for one in found.values() if one.provider.is_local) or "none"
+        return f"--{tier} {name}: no such server was found here\n  hint: local servers that were found: {servers}"
+    there = next((one.provider for one in found.values() if one.provider.base_url == provider.base_url), None)
     how = f"set {' or '.join(provider.keys)}" if provider.keys else f"start it at {provider.base_url}"
+    if there is not None:
+        how = f"the server at {provider.base_url} is {there.title}: --{tier} {there.name}"
     return f"--{tier} {provider.name}: {provider.title} was not found here\n  hint: {how}"
 
 
 def _pick(offer: Offer, found: Mapping[str, Found]) -> str:
     """The model to propose: one that its provider has, where that is known."""
+    if offer.provider.is_local:
+        return offer.model
     return offer.choose(found[offer.provider.name].reached.models or ()) or offer.model
 
 
 def _ask_model(offer: Offer, found: Mapping[str, Found], interview: Interview) -> Offer:
     listed = found[offer.provider.name].reached.models or ()
     usual = _pick(offer, found)
+    if offer.provider.is_local and len(listed) == 1:
+        return offer
     if listed and usual not in listed:
         say(f"{offer.provider.title} does not list {usual}, nor anything like it: set its model by hand")
-    return offer.with_model(interview.choose_model(f"{offer.provider.title} for {offer.tier}", usual, listed))
+    model = interview.choose_model(f"{offer.provider.title} for {offer.tier}", usual, listed)
+    return _with_model(offer, model, found)
 
 
 def _name_model(offer: Offer, model: str, found: Mapping[str, Found]) -> Offer:
     listed = found[offer.provider.name].reached.models or ()
     if model and listed and model not in listed:
         say(f"{offer.provider.title} does not list {model}; {close_to(model, listed)}it is written as you gave it")
-    return offer.with_model(model or _pick(offer, found))
+    return _with_model(offer, model or _pick(offer, found), found)
+
+
+def _with_model(offer: Offer, model: str, found: Mapping[str, Found]) -> Offer:
+    one = found[offer.provider.name]
+    return with_local_model(offer, model, one) if offer.provider.is_local else offer.with_model(model)
 
 
 def _share(chosen: dict[Tier, list[Offer]], presets: Presets) -> None:

@@ -25,6 +25,7 @@ from router.cli.common import (
 from router.cli.handles import allow_handles
 from router.cli.large_pages import use_large_pages
 from router.cli.routers import note_router
+from router.cli.setup.engines import readable
 from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
 from router.contract.words import Dialect, Operation
@@ -243,7 +244,7 @@ def _connect_command(loaded: LoadedConfig, url: str) -> str:
 
 
 def _name_of(plan: TargetPlan) -> str:
-    name, model = plan.target.name, plan.endpoint.model
+    name, model = plan.target.name, readable(plan.endpoint.model)
     return name if not model or model == name else f"{name} {model}"
 
 

@@ -19,6 +19,12 @@ class ModelServer:
     hangs: bool = False
     seen: list[tuple[str, str, str]] = field(default_factory=list)
     """Method, path and key of every request."""
+    facts: dict[str, object] = field(default_factory=dict)
+    """What its list says of every model, as `owned_by` or `meta`."""
+    pages: dict[str, object] = field(default_factory=dict)
+    """What other paths answer, as `/props`. Without any, every path answers with the list."""
+    loading: int = 0
+    """How many more requests are told that the model is loading, as llama.cpp does."""
 
     def __enter__(self) -> "ModelServer":
         self._leave = threading.Event()
@@ -33,7 +39,9 @@ class ModelServer:
                     owner._leave.wait(30)
                     self.close_connection = True
                     return
-                listed = json.dumps({"data": [{"id": name} for name in owner.models]}).encode()
+                if owner._is_loading(self) or owner._has_page(self):
+                    return
+                listed = json.dumps({"data": [{"id": name, **owner.facts} for name in owner.models]}).encode()
                 owner._send(self, owner.status, listed if owner.body is None else owner.body, "application/json")
 
             def do_POST(self) -> None:
@@ -86,3 +94,18 @@ class ModelServer:
         handler.send_header("content-length", str(len(body)))
         handler.end_headers()
         handler.wfile.write(body)
+
+    def _is_loading(self, handler: http.server.BaseHTTPRequestHandler) -> bool:
+        if not self.loading:
+            return False
+        self.loading -= 1
+        body = {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}
+        self._send(handler, 503, json.dumps(body).encode(), "application/json")
+        return True
+
+    def _has_page(self, handler: http.server.BaseHTTPRequestHandler) -> bool:
+        if not self.pages or handler.path.startswith("/v1/"):
+            return False
+        page = self.pages.get(handler.path)
+        self._send(handler, 404 if page is None else 200, json.dumps(page).encode(), "application/json")
+        return True

@@ -13,6 +13,9 @@ from textwrap import wrap
 
 from router.cli.address import is_tandem, url_of
 from router.cli.common import command_name
+from router.cli.setup.ask_engine import ask_engine
+from router.cli.setup.engine_checks import compare, describe, find_small_windows
+from router.cli.setup.engines import Engine, readable
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.setup.live import Reached, ask_models, ask_target, gather, judge_model
 from router.cli.tables import columns_here
@@ -98,11 +101,13 @@ async def _look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls
             return [Finding("target", GOOD, f"{name}: simulated, answers here")]
         listed = await ask_models(pool, adapters[plan.adapter], plan.endpoint, within_seconds)
         judged = judge_model(listed, plan.endpoint.model)
-        if judged.problem or not calls or plan.endpoint.takes_callers_key:
-            return [_tell_target(name, plan, judged), *_tell_clock(name, judged)]
-        asked = await ask_target(built.house, plan, within_seconds)
-        told = Reached(asked.problem, asked.hint, judged.models, judged.skew_seconds, asked.ttft_seconds)
-        return [_tell_target(name, plan, told), *_tell_clock(name, told)]
+        told, engine = judged, Engine()
+        if calls and not judged.problem and not plan.endpoint.takes_callers_key:
+            asked = await ask_target(built.house, plan, within_seconds)
+            told = Reached(asked.problem, asked.hint, judged.models, judged.skew_seconds, asked.ttft_seconds)
+        if judged.listed:  # after the call: some engines load a model, and know its window, only then
+            engine = await ask_engine(pool, adapters[plan.adapter], plan.endpoint, judged, within_seconds)
+        return [_tell_target(name, plan, told, engine), *_tell_engine(name, plan, engine), *_tell_clock(name, told)]
 
     try:
         found = await gather("asking the targets", [look(plan) for plan in loaded.targets])
@@ -111,10 +116,22 @@ async def _look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls
     return [finding for findings in found for finding in findings]
 
 
-def _tell_target(name: str, plan: TargetPlan, reached: Reached) -> Finding:
+def look_at_windows(loaded: LoadedConfig) -> list[Finding]:
+    """Windows that are too small for coding agents."""
+    remark = find_small_windows(loaded.targets)
+    return [Finding("window", NOTE, remark.text, remark.hint)] if remark is not None else []
+
+
+def _tell_engine(name: str, plan: TargetPlan, engine: Engine) -> list[Finding]:
+    remarks = compare(plan, engine)
+    return [Finding("target", MEND if one.is_wrong else NOTE, f"{name}: {one.text}", one.hint) for one in remarks]
+
+
+def _tell_target(name: str, plan: TargetPlan, reached: Reached, engine: Engine) -> Finding:
     if reached.problem:
         return Finding("target", MEND, f"{name}: {reached.problem}", reached.hint)
-    parts = [f"knows {plan.endpoint.model}" if reached.models else "has no list of models"]
+    parts = [f"knows {readable(plan.endpoint.model)}" if reached.models else "has no list of models"]
+    parts += describe(plan, engine)
     if plan.endpoint.takes_callers_key:
         parts.append("not called, since callers bring the key")
     if reached.ttft_seconds is None:

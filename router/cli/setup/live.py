@@ -12,14 +12,16 @@ from urllib.parse import urlsplit
 import orjson
 
 from router.cli.progress import Progress
+from router.cli.setup.engines import ListedModel, read_listed
 from router.config.faults import KnownAdapter, close_to
 from router.config.targets import TargetPlan
 from router.contract.errors import TandemError, UpstreamAuth, UpstreamCut, UpstreamMalformed, UpstreamModel, UpstreamTimeout
 from router.contract.exchange import Arrival
-from router.contract.relay import Endpoint, Flow, Headers, Upstream
+from router.contract.relay import Endpoint, Flow, Headers, Upstream, UpstreamRequest
 from router.contract.target import Timeouts
 from router.contract.words import DEFAULT_DIALECT, Operation
 from router.dialects.table import SPECS
+from router.dialects.translate.parser import read_failure
 from router.house import House
 from router.telemetry.observers import ObserverTable
 from router.telemetry.tasks import spawn
@@ -36,6 +38,7 @@ _HINTS = {
 }
 _WORDS = "Answer with the word ok."
 _MAX_ANSWER_TOKENS = 16
+_MAX_WORDS = 200
 _T = TypeVar("_T")
 
 
@@ -50,6 +53,12 @@ class Reached:
     skew_seconds: float | None = None
     """How far this machine's clock is ahead of theirs."""
     ttft_seconds: float | None = None
+    listed: tuple[ListedModel, ...] = ()
+    """The same models, with what the list says of each."""
+    server: str = ""
+    """What it calls itself in its `server` header."""
+    is_loading: bool = False
+    """Whether it is an engine that still loads its model."""
 
 
 class Collected:
@@ -88,6 +97,18 @@ async def ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoi
     request = adapter.list_models(endpoint, Timeouts(within_seconds, within_seconds, within_seconds))
     if request is None:
         return Reached()
+    sink = await fetch(upstream, request, within_seconds)
+    if sink is None:
+        return Reached(f"did not answer in {within_seconds:g} s", "try again, or raise --timeout")
+    if sink.error is not None:
+        problem = sink.error.message.removeprefix(f'target "{request.target}" ')
+        return Reached(problem, _hint_for(problem, endpoint))
+    reached = replace(_read_listing(sink, endpoint), server=sink.headers.get("server", ""))
+    return replace(reached, skew_seconds=_skew(sink.headers.get("date", "")))
+
+
+async def fetch(upstream: Upstream, request: UpstreamRequest, within_seconds: float) -> Collected | None:
+    """The answer to a request; None where it took too long."""
     sink = Collected()
     call = upstream.open(request, sink)
     try:
@@ -95,11 +116,8 @@ async def ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoi
             await sink.over.wait()
     except TimeoutError:
         call.cancel()
-        return Reached(f"did not answer in {within_seconds:g} s", "try again, or raise --timeout")
-    if sink.error is not None:
-        problem = sink.error.message.removeprefix(f'target "{request.target}" ')
-        return Reached(problem, _hint_for(problem, endpoint))
-    return replace(_read_listing(sink, endpoint), skew_seconds=_skew(sink.headers.get("date", "")))
+        return None
+    return sink
 
 
 def _hint_for(problem: str, endpoint: Endpoint) -> str:
@@ -125,15 +143,44 @@ def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
     if status in (404, 405, 501):
         return Reached()  # not everyone has a list, and a base_url that is wrong shows with the first call
     if status != 200:
-        return Reached(f"answered {status}", "try again later")
-    models = _read_models(bytes(sink.body))
-    if models is None:
+        return _read_refusal(sink, endpoint)
+    listed = _read_models(bytes(sink.body))
+    if listed is None:
         kind = "a web page" if b"<html" in sink.body[:2_000].lower() else "something other than a list of models"
         return Reached(f"answered with {kind}", "check base_url: it usually ends in /v1")
-    return Reached(models=models)
+    return Reached(models=tuple(model.name for model in listed), listed=listed)
 
 
-def _read_models(body: bytes) -> tuple[str, ...] | None:
+def _read_refusal(sink: Collected, endpoint: Endpoint) -> Reached:
+    """What a target says that does not list its models, in its own words."""
+    status, words = sink.status, _words_of(sink, endpoint)
+    if status == 503 and "loading" in words.lower():
+        return Reached(
+            f'loading: it says "{words}" ({status})', "wait until its model is loaded, then try again", is_loading=True
+        )
+    problem = f"answered {status}: {words}" if words else f"answered {status}"
+    if 400 <= status < 500 and status not in (408, 429):
+        hint = (
+            "set the header that it asks for under headers: of this target" if "header" in words.lower() else "check base_url"
+        )
+        return Reached(problem, hint if words else "check base_url: it usually ends in /v1")
+    return Reached(problem, "try again later")
+
+
+def _words_of(sink: Collected, endpoint: Endpoint) -> str:
+    """The message of an error, on one line and without the key; empty where there is none, or a web page."""
+    try:
+        told = orjson.loads(bytes(sink.body))
+    except orjson.JSONDecodeError:
+        told = "" if b"<" in sink.body[:_MAX_WORDS] else bytes(sink.body).decode("utf-8", "replace")
+    if not told:
+        return ""
+    words = read_failure(told.get("error") or told if isinstance(told, dict) else told).message
+    key = endpoint.api_key.reveal() if endpoint.api_key else ""
+    return " ".join((words.replace(key, "***") if key else words).split())[:_MAX_WORDS]
+
+
+def _read_models(body: bytes) -> tuple[ListedModel, ...] | None:
     try:
         content = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -141,8 +188,7 @@ def _read_models(body: bytes) -> tuple[str, ...] | None:
     listed = content.get("data", content.get("models")) if isinstance(content, dict) else content
     if not isinstance(listed, list):
         return None
-    names = [entry.get("id") or entry.get("name") for entry in listed if isinstance(entry, dict)]
-    return tuple(name.removeprefix("models/") for name in names if isinstance(name, str))
+    return tuple(model for entry in listed if isinstance(entry, dict) and (model := read_listed(entry)) is not None)
 
 
 def _skew(date: str) -> float | None:

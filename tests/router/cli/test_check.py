@@ -141,3 +141,16 @@ def test_check_says_who_receives_the_words_of_turns_in_doubt(here, capsys):
 
     assert main(["check"]) == 0
     assert "  second opinion: spark (api.quick.example) receives the words of turns in doubt" in capsys.readouterr().out
+
+
+def test_a_small_window_is_a_warning_and_a_models_path_is_not_shown(here, capsys):
+    target = "{name: a, base_url: 'http://h/v1', model: /home/me/models/smol.gguf, window_tokens: 9000}"
+    text = SIMULATED_TIERS.replace("{name: quick-one, adapter: simulated}", target)
+    (here / "config.yaml").write_text(text)
+
+    assert main(["check"]) == 0
+
+    told = capsys.readouterr()
+    assert "warning: too small for coding agents: a (9,000 tokens)" in told.err
+    assert "  hint: start the engine with a larger window" in told.err
+    assert "a                  smol at http://h/v1" in told.out

@@ -115,6 +115,52 @@ def test_a_target_that_hangs_is_told_within_the_time_that_it_has(here, capsys):
     assert capsys.readouterr().out.count("did not answer in 0.3 s") == 2
 
 
+def llama_server(**more: object) -> ModelServer:
+    facts = {"owned_by": "llamacpp", "meta": {"n_ctx": 2048, "n_params": 1}}
+    return ModelServer(facts=facts, pages={"/props": {"total_slots": 1}}, **more)
+
+
+def test_a_window_and_a_limit_that_the_engine_does_not_have_are_told_with_the_true_ones(here, capsys):
+    with llama_server() as server:
+        (here / "config.yaml").write_text(config_for(server))
+
+        assert main(["doctor", "--no-calls"]) == 1
+
+    out = " ".join(capsys.readouterr().out.split())
+    assert (
+        "deep sage: the config gives it a window of 400,000 tokens, and its engine has 2,048 hint: set window_tokens: 2048"
+        in out
+    )
+    assert "its engine serves 1 request at once, and the config sets no limit hint: set quota.in_flight: 1" in out
+
+
+def test_the_engine_is_asked_after_the_call_that_may_load_its_model(here):
+    with llama_server() as server:
+        (here / "config.yaml").write_text(config_for(server))
+
+        main(["doctor"])
+
+    assert [path for _, path, _ in server.seen[-2:]] == ["/props", "/props"]
+
+
+def test_an_engine_that_is_loading_is_told_in_its_own_words(here, capsys):
+    with llama_server(loading=10) as server:
+        (here / "config.yaml").write_text(config_for(server))
+
+        assert main(["doctor", "--no-calls"]) == 1
+
+    assert 'fast spark: loading: it says "Loading model" (503)' in capsys.readouterr().out
+
+
+def test_windows_that_are_small_for_coding_agents_are_noted(here, capsys):
+    with ModelServer() as server:
+        (here / "config.yaml").write_text(config_for(server).replace("window_tokens: 400000", "window_tokens: 9000"))
+
+        assert main(["doctor", "--no-calls"]) == 0
+
+    assert states_of(capsys.readouterr().out, "window") == ["note"]
+
+
 def test_every_example_is_a_command_of_its_own():
     assert all(example.split()[0] == "doctor" for example in doctor.EXAMPLES)
 

@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from router.cli import init, main
+from router.cli.setup import around
 from router.config.presets import read_presets
 from tests.tools.model_server import ModelServer
 
@@ -139,7 +141,141 @@ def test_init_finds_a_local_server_and_its_model(here, capsys, monkeypatch):
     text = (here / "config.yaml").read_text()
     assert "model: my-local-model" in text
     assert f"base_url: {server.base_url}" in text
-    assert "found Ollama: a server on this machine, 1 model" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"found Ollama: a server on this machine ({server.base_url}), my-local-model" in told
+    assert "taken for Ollama because of its port" in told
+    assert "does not say how large the window of my-local-model is: 32000 is a guess" in told
+
+
+def llama_server(model: str = "smol", *, window: int = 8192, slots: int = 1, parameters: int = 135_000_000) -> ModelServer:
+    """A server that says what llama.cpp says."""
+    meta = {"n_ctx": window, "n_params": parameters}
+    return ModelServer(models=(model,), facts={"owned_by": "llamacpp", "meta": meta}, pages={"/props": {"total_slots": slots}})
+
+
+def targets_of(here: Path) -> dict[str, list[dict[str, object]]]:
+    tiers = yaml.safe_load((here / "config.yaml").read_text())["tiers"]
+    return {tier: block["targets"] for tier, block in tiers.items()}
+
+
+def test_a_local_engine_is_written_with_its_own_window_and_slots_and_known_at_any_port(here, capsys, monkeypatch):
+    with llama_server("/models/SmolLM2-135M.Q4_1.gguf", window=2048, slots=2) as server:
+        point_presets(monkeypatch, {"vllm": server.base_url})
+
+        assert main(["init"]) == 0
+        assert main(["check", "--live"]) == 0
+
+    (fast,), (deep,) = targets_of(here).values()
+    assert (fast["name"], deep["name"]) == ("llamacpp-fast", "llamacpp-deep")
+    assert fast["model"] == "/models/SmolLM2-135M.Q4_1.gguf"
+    assert fast["window_tokens"] == deep["window_tokens"] == 2048
+    assert (fast["quota"], deep["quota"]) == ({"in_flight": 2, "max_wait_seconds": 60}, {"in_flight": 2})
+    told = capsys.readouterr()
+    assert "SmolLM2-135M.Q4_1, window of 2,048 tokens, serves 2 requests at once" in told.err
+    assert "too small for coding agents: llamacpp-fast (2,048 tokens)" in told.err
+    assert "/models/" not in told.err + told.out
+    assert "is a guess" not in told.err
+
+
+def test_of_two_local_models_the_smaller_serves_fast_and_the_larger_deep(here, capsys, monkeypatch):
+    with llama_server("big", parameters=70_000_000_000) as big, llama_server("small") as small:
+        point_presets(monkeypatch, {"vllm": small.base_url, "llamacpp": big.base_url})
+
+        assert main(["init"]) == 0
+
+    (fast,), (deep,) = targets_of(here).values()
+    assert (fast["name"], fast["model"]) == (f"llamacpp-{small.port}", "small")
+    assert (deep["name"], deep["model"]) == ("llamacpp", "big")
+    assert (fast["quota"], deep["quota"]) == ({"in_flight": 1, "max_wait_seconds": 5}, {"in_flight": 1})
+    assert f"fast gets small (llamacpp-{small.port}); deep gets the larger model, big (llamacpp)" in capsys.readouterr().err
+
+
+def test_two_servers_with_the_same_model_serve_both_tiers_each_preferred_by_one(here, capsys, monkeypatch):
+    with llama_server() as one, llama_server() as two:
+        point_presets(monkeypatch, {"vllm": one.base_url, "llamacpp": two.base_url})
+
+        assert main(["init"]) == 0
+
+    orders = [[target["base_url"] for target in targets] for targets in targets_of(here).values()]
+    assert orders == [[one.base_url, two.base_url], [two.base_url, one.base_url]]
+    assert "have the same model" in (told := capsys.readouterr().err)
+    assert "does not change the answer" in told
+
+
+def test_models_whose_sizes_are_unknown_are_not_ranked_and_flags_say_who_serves(here, capsys, monkeypatch):
+    with ModelServer(models=("mystery",)) as one, ModelServer(models=("riddle",)) as two:
+        point_presets(monkeypatch, {"ollama": one.base_url, "lmstudio": two.base_url})
+
+        assert main(["init"]) == 0
+        assert "cannot tell which local server has the larger model" in capsys.readouterr().err
+        assert main(["init", "--force", "--fast", "ollama", "--deep", "lmstudio"]) == 0
+
+    (fast,), (deep,) = targets_of(here).values()
+    assert (fast["model"], deep["model"]) == ("mystery", "riddle")
+
+
+def test_with_a_key_local_servers_serve_fast_after_the_provider(here, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    with llama_server("big-70b") as one, llama_server("small-7b") as two:
+        point_presets(monkeypatch, {"vllm": one.base_url, "llamacpp": two.base_url})
+
+        assert main(["init"]) == 0
+
+    fast, deep = targets_of(here).values()
+    assert fast[0]["name"] == "openai-fast"
+    assert len(fast) == 3
+    assert [target["name"] for target in deep] == ["openai-deep"]
+
+
+def test_an_engine_at_another_ones_port_is_named_where_that_one_was_asked_for(here, capsys, monkeypatch):
+    with llama_server() as server:
+        point_presets(monkeypatch, {"vllm": server.base_url})
+
+        assert main(["init", "--fast", "vllm"]) == 2
+        assert f"the server at {server.base_url} is llama.cpp: --fast llamacpp" in capsys.readouterr().err
+        assert main(["init", "--fast", "llamacpp-9"]) == 2
+        assert "local servers that were found: llamacpp" in capsys.readouterr().err
+
+
+def test_a_window_that_only_loaded_models_have_is_read_and_a_loaded_model_is_preferred(here, monkeypatch):
+    loaded = {"models": [{"name": "qwen3:8b", "context_length": 16384}]}
+    with ModelServer(
+        models=("nomic-embed-text", "llama3:70b", "qwen3:8b"), facts={"owned_by": "library"}, pages={"/api/ps": loaded}
+    ) as server:
+        point_presets(monkeypatch, {"ollama": server.base_url})
+
+        assert main(["init"]) == 0
+
+    (fast,), _ = targets_of(here).values()
+    assert (fast["model"], fast["window_tokens"], fast["quota"]) == ("qwen3:8b", 16384, {"max_wait_seconds": 60})
+
+
+def test_init_waits_for_an_engine_that_is_loading(here, capsys, monkeypatch):
+    with llama_server() as server:
+        server.loading = 2
+        monkeypatch.setattr(around, "LOOK_AGAIN_SECONDS", 0.01)
+        point_presets(monkeypatch, {"llamacpp": server.base_url})
+
+        assert main(["init"]) == 0
+
+    told = capsys.readouterr().err
+    assert f'the server at {server.base_url} is loading: it says "Loading model" (503)' in told
+    assert f"found llama.cpp: a server on this machine ({server.base_url}), smol" in told
+    assert "llamacpp" in (here / "config.yaml").read_text()
+
+
+def test_an_engine_that_loads_for_too_long_is_left_out(here, capsys, monkeypatch):
+    with llama_server() as server:
+        server.loading = 1_000_000
+        monkeypatch.setattr(around, "LOADING_SECONDS", 0.05)
+        monkeypatch.setattr(around, "LOOK_AGAIN_SECONDS", 0.01)
+        point_presets(monkeypatch, {"llamacpp": server.base_url})
+
+        assert main(["init"]) == 0
+
+    told = capsys.readouterr().err
+    assert "is still loading, and is left out" in told
+    assert "the simulated tiers stay" in told
 
 
 def test_a_model_that_is_gone_gives_way_to_the_newest_that_the_provider_lists(here, capsys, monkeypatch):

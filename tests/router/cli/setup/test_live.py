@@ -34,7 +34,7 @@ def test_the_models_of_a_provider_are_listed_and_its_key_is_sent():
     with ModelServer(models=("a", "models/b")) as server:
         reached = ask(server.base_url, key="sk-1")
 
-    assert reached.models == ("a", "b")
+    assert reached.models == tuple(model.name for model in reached.listed) == ("a", "b")
     assert reached.problem == ""
     assert abs(reached.skew_seconds) < 60
     assert server.seen == [("GET", "/v1/models", "Bearer sk-1")]
@@ -73,6 +73,38 @@ def test_what_is_wrong_is_said_with_the_way_to_mend_it(behaviour, problem, hint)
     assert problem in reached.problem
     assert hint in reached.hint
     assert "sk-canary" not in reached.problem + reached.hint
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "problem", "hint"),
+    [
+        (
+            400,
+            b'{"status":"failure","message":"Either x-portkey-config or x-portkey-provider header is required"}',
+            "answered 400: Either x-portkey-config or x-portkey-provider header is required",
+            "set the header that it asks for under headers: of this target",
+        ),
+        (400, b'{"error": {"message": "api-version\\nis missing"}}', "answered 400: api-version is missing", "check base_url"),
+        (500, b'{"error": "the key sk-canary is odd"}', "answered 500: the key *** is odd", "try again later"),
+        (502, b"upstream connect error", "answered 502: upstream connect error", "try again later"),
+        (502, b"<html><body>Bad Gateway</body></html>", "answered 502", "try again later"),
+        (400, b"", "answered 400", "check base_url: it usually ends in /v1"),
+    ],
+)
+def test_a_targets_own_words_are_said_without_its_key(status, body, problem, hint):
+    with ModelServer(status=status, body=body) as server:
+        reached = ask(server.base_url, key="sk-canary")
+
+    assert (reached.problem, reached.hint, reached.is_loading) == (problem, hint, False)
+
+
+def test_an_engine_that_is_loading_is_told_apart_from_one_that_fails():
+    with ModelServer(loading=1, headers={"server": "llama.cpp"}) as server:
+        reached = ask(server.base_url)
+
+    assert reached.problem == 'loading: it says "Loading model" (503)'
+    assert reached.is_loading
+    assert reached.server == "llama.cpp"
 
 
 def test_a_server_that_wants_a_key_and_gets_none_says_so():

@@ -1,0 +1,120 @@
+"""What an engine on this machine says of itself: which one it is, the windows of its models, what it serves at once.
+
+Pure: `router/cli/setup/ask_engine.py` does the asking. An engine is known by what it says, since ports are anybody's choice.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from router.contract.request import Json, JsonObject
+from router.dialects.fields import as_object
+
+_BY_OWNER = {"llamacpp": "llamacpp", "vllm": "vllm", "library": "ollama", "organization_owner": "lmstudio"}
+"""What engines write as `owned_by`, and their names in the presets. Ollama names the owner of a model: most are `library`."""
+_SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", re.IGNORECASE)
+_UNITS = {"b": 1e9, "m": 1e6}
+_PATH = re.compile(r"^(?:~?|\.{1,2}|[A-Za-z]:)[/\\](?:.*[/\\])?")
+_LEAST_WINDOW = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """A model as a list of models has it."""
+
+    name: str
+    owner: str = ""
+    window_tokens: int | None = None
+    """How long a prompt and its answer may be together, where the list says it."""
+    parameters: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What is known of an engine that runs."""
+
+    kind: str = ""
+    """Its name in the presets; empty where it does not say which one it is."""
+    slots: int | None = None
+    """How many requests it serves at once, where it says so."""
+    windows: Mapping[str, int] = field(default_factory=dict)
+    """The window that a request has, by model. Ollama and LM Studio say it only of models that are loaded."""
+
+    def window_of(self, model: str) -> int | None:
+        """The window that a request for this model has. llama.cpp with one model serves it under any name."""
+        if self.kind == "llamacpp" and len(self.windows) == 1:
+            return next(iter(self.windows.values()))
+        return self.windows.get(model)
+
+
+def read_listed(entry: JsonObject) -> ListedModel | None:
+    """One entry of a list of models."""
+    name = entry.get("id") or entry.get("name")
+    if not isinstance(name, str):
+        return None
+    meta, owner = as_object(entry.get("meta")), entry.get("owned_by")
+    # With several slots, n_ctx is what each of them holds: half of --ctx-size with two.
+    window = _window(meta.get("n_ctx")) or _window(entry.get("max_model_len"))
+    count = meta.get("n_params")
+    known = float(count) if isinstance(count, int) and count > 0 else None
+    return ListedModel(name.removeprefix("models/"), owner if isinstance(owner, str) else "", window, known)
+
+
+def engine_kind(listed: tuple[ListedModel, ...], server: str) -> str:
+    """Which engine wrote this list, by its owners or by the `server` header; empty where neither says."""
+    if server.startswith("llama.cpp"):
+        return "llamacpp"
+    return next((_BY_OWNER[model.owner] for model in listed if model.owner in _BY_OWNER), "")
+
+
+def windows_of(listed: tuple[ListedModel, ...]) -> dict[str, int]:
+    """The windows that a list of models names."""
+    return {model.name: model.window_tokens for model in listed if model.window_tokens}
+
+
+def read_props(told: Json) -> int | None:
+    """The slots in llama.cpp's `/props`."""
+    slots = as_object(told).get("total_slots")
+    return slots if isinstance(slots, int) and slots > 0 else None
+
+
+def read_running(told: Json) -> dict[str, int]:
+    """The windows in Ollama's `/api/ps`, which lists what is loaded."""
+    return _read_windows(as_object(told).get("models"), "name", "context_length")
+
+
+def read_loaded(told: Json) -> dict[str, int]:
+    """The windows in LM Studio's `/api/v0/models`: the one that a model was loaded with, not the largest that it can have."""
+    return _read_windows(as_object(told).get("data"), "id", "loaded_context_length")
+
+
+def _read_windows(entries: Json, name: str, length: str) -> dict[str, int]:
+    found = {}
+    for entry in map(as_object, entries if isinstance(entries, list) else ()):
+        model, window = entry.get(name), _window(entry.get(length))
+        if isinstance(model, str) and window:
+            found[model] = window
+    return found
+
+
+def _window(value: Json) -> int | None:
+    return value if isinstance(value, int) and value >= _LEAST_WINDOW else None
+
+
+def size_of(model: str, listed: tuple[ListedModel, ...]) -> float | None:
+    """How many parameters a model has: as its engine says, else by its name (`7b`, `8x7B`, `135M`); None if neither."""
+    known = next((entry.parameters for entry in listed if entry.name == model and entry.parameters), None)
+    if known is not None:
+        return known
+    found = [float(times or 1) * float(number) * _UNITS[unit.lower()] for times, number, unit in _SIZE.findall(readable(model))]
+    return max(found, default=None)
+
+
+def serves_at_once(slots: int) -> str:
+    """What a number of slots means."""
+    return f"serves {slots} request{'s' if slots > 1 else ''} at once"
+
+
+def readable(model: str) -> str:
+    """A model's name for people: of a path, the name of its file. llama.cpp without an alias names its model by path."""
+    return _PATH.sub("", model).removesuffix(".gguf") if _PATH.match(model) else model
