@@ -26,6 +26,7 @@ _REFUSED_FIELDS = frozenset(
     """.split()
 )
 _REFUSED_PREFIXES = ("aws_", "vertex_", "litellm_", "azure_")
+_ANY_MODEL = "auto"
 _STREAM_FIELDS = frozenset({"stream", "stream_options"})
 USUAL_FIELDS = (
     frozenset(
@@ -45,7 +46,7 @@ def read_request(arrival: Arrival) -> RequestView:
     body, has_one_model = parse_request(arrival.raw, arrival.dialect)
     if not USUAL_FIELDS.issuperset(body):
         refuse_library_fields(body)
-    model = read_model(body)
+    model = read_model(body) if body.get("model") else read_model(body, _model_of_nobody(arrival))
     if not NUMBERS.isdisjoint(body):
         check_numbers(body)
     spec = SPECS[arrival.dialect]
@@ -76,6 +77,12 @@ def read_request(arrival: Arrival) -> RequestView:
         previous_response_id=reading.previous_response_id,
         has_one_model=has_one_model,
     )
+
+
+def _model_of_nobody(arrival: Arrival) -> str | None:
+    """The model of a request without one: a count that is made here is the same for all."""
+    is_counted_here = arrival.operation is Operation.COUNT_TOKENS and SPECS[arrival.dialect].counts_tokens_here
+    return _ANY_MODEL if is_counted_here else None
 
 
 def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:

@@ -74,21 +74,27 @@ class Catalogue:
         listed = self._models.listed()
         names = listed[listed.index(after) + 1 :] if after in listed else listed
         shown = names[:limit]
-        data: list[Json] = [
-            {
-                "type": "model",
-                "id": name,
-                "display_name": TITLES.get(name, (name, ""))[0],
-                "created_at": _CREATED_ISO,
-                "max_input_tokens": self.window(name),
-            }
-            for name in shown
-        ]
+        data: list[Json] = [self._anthropic_entry(name) for name in shown]
         return {
             "data": data,
             "has_more": len(names) > limit,
             "first_id": shown[0] if shown else None,
             "last_id": shown[-1] if shown else None,
+        }
+
+    def anthropic_entry(self, name: str) -> JsonObject:
+        """One model; raises `UnknownModel`."""
+        self._models.resolve(name)
+        return self._anthropic_entry(name)
+
+    def _anthropic_entry(self, name: str) -> JsonObject:
+        return {
+            "type": "model",
+            "id": name,
+            "display_name": TITLES.get(name, (name, ""))[0],
+            "created_at": _CREATED_ISO,
+            "lifecycle": "active",
+            "max_input_tokens": self.window(name),
         }
 
     def codex(self, known: Mapping[str, JsonObject]) -> JsonObject:

@@ -15,6 +15,7 @@ from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect, Operation
 from router.dialects.headers import id_headers
 from router.dialects.json_body import parse_body, refuse_crowded
+from router.dialects.messages.versions import VERSION
 from router.dialects.requests import guess_dialect
 from router.dispatch.live.picture import draw
 from router.edge.admission import Plan, Road, report_fault
@@ -113,15 +114,16 @@ def _add_models(app: FastAPI, current: CurrentCatalogue) -> None:
         if "client_version" in request.query_params:
             return _json(catalogue.codex(stored()), headers={"etag": 'W/"tandem"'})
         limit = request.query_params.get("limit", "")
-        if limit or "anthropic-version" in request.headers:
+        if limit or VERSION in request.headers:
             most = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 5 else 20
             return _json(catalogue.anthropic(max(1, min(most, 1_000)), request.query_params.get("after_id")))
         return _json(catalogue.openai())
 
     @app.get("/v1/models/{name:path}")
     @app.get("/models/{name:path}")
-    async def model(name: str) -> Response:
-        return _json(current().openai_entry(name))
+    async def model(request: Request, name: str) -> Response:
+        catalogue = current()
+        return _json(catalogue.anthropic_entry(name) if VERSION in request.headers else catalogue.openai_entry(name))
 
 
 def _add_explanations(app: FastAPI, road: Road) -> None:
@@ -177,7 +179,7 @@ def _add_refusals(app: FastAPI) -> None:
         path = request.scope["path"]
         is_browsers = path.startswith(_BROWSERS) and not closes
         return refusal_response(
-            error, dialect_of_path(path), request.state.request_id, closes=closes, is_logged=not is_browsers
+            error, dialect_of_path(path, request.headers), request.state.request_id, closes=closes, is_logged=not is_browsers
         )
 
     @app.exception_handler(TandemError)

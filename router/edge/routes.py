@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -53,11 +53,17 @@ def new_request_id() -> str:
     return f"req_{int(time.time() * 1000):011x}{_unused_noise.pop()}"
 
 
-def dialect_of_path(path: str) -> Dialect:
-    """The dialect in which to refuse a request, whatever is wrong with it."""
+_OWN_HEADERS = {spec.own_header: dialect for dialect, spec in SPECS.items() if spec.own_header is not None}
+
+
+def dialect_of_path(path: str, headers: Container[str] = ()) -> Dialect:
+    """The dialect in which to refuse a request, whatever is wrong with it: the route's, else that of the caller's SDK."""
     route = ROUTES.get(path)
     if route is not None:
         return route.dialect
+    for name, dialect in _OWN_HEADERS.items():
+        if name in headers:
+            return dialect
     return next((route.dialect for start, route in ROUTES.items() if path.startswith(start)), DEFAULT_DIALECT)
 
 

@@ -205,3 +205,49 @@ async def test_a_quick_ask_in_a_conversation_too_long_for_fast_says_how_to_get_f
 
     assert reply.headers["x-tandem-tier"] == "deep"
     assert "k of 128k tokens: compact to use fast" in reply.headers["x-tandem-because"]
+
+
+CLAUDE = {"anthropic-version": "2023-06-01"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/models/nobody", 404),
+        ("GET", "/v1/files", 404),
+        ("POST", "/v1/skills", 404),
+        ("DELETE", "/v1/agents/agent_1", 404),
+        ("GET", "/v1/sessions?beta=true", 404),
+        ("PUT", "/v1/models", 405),
+        ("GET", "/v1/messages", 405),
+        ("GET", "/v1/responses/resp_none", 404),
+    ],
+)
+async def test_a_caller_with_anthropics_sdk_gets_its_errors_on_every_route(simulated, method, path, status):
+    body = {} if method in ("POST", "PUT") else None
+
+    reply = await call(simulated.port, path, body, CLAUDE, method=method)
+
+    assert (reply.status, reply.json["type"]) == (status, "error")
+    assert set(reply.json["error"]) >= {"type", "message"}
+
+
+async def test_anthropics_sdk_finds_every_model_active(simulated):
+    listed = (await call(simulated.port, "/v1/models", headers=CLAUDE)).json["data"]
+    one = (await call(simulated.port, "/v1/models/auto", headers=CLAUDE)).json
+
+    assert {model["lifecycle"] for model in listed} == {"active"}
+    assert one in listed
+    assert (await call(simulated.port, "/v1/models/auto")).json["object"] == "model"
+
+
+async def test_input_tokens_are_counted_without_a_model_and_nothing_else_is_served_without_one(simulated):
+    counted = await call(simulated.port, "/v1/responses/input_tokens", {"input": "how long is this?", "model": None})
+    refused = [
+        await call(simulated.port, path, {"input": "x", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]})
+        for path in ("/v1/responses", "/v1/responses/compact", "/v1/messages/count_tokens", "/v1/messages")
+    ]
+
+    assert counted.status == 200
+    assert counted.json["input_tokens"] > 0
+    assert {reply.status for reply in refused} == {400}

@@ -1,11 +1,12 @@
 """Writing Chat Completions."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.chat.refusal import write_failure
 from router.dialects.composer import Answer, Finish, cut_free_form, data_frame, free_form, is_blank
-
-_FINISHES = {Finish.STOP: "stop", Finish.LENGTH: "length", Finish.TOOLS: "tool_calls", Finish.FILTER: "content_filter"}
 
 
 def chat_usage(usage: Usage) -> JsonObject:
@@ -21,6 +22,13 @@ def chat_usage(usage: Usage) -> JsonObject:
 
 class ChatComposer:
     """Calls are told apart by their index; a free-form call leaves in one piece."""
+
+    finishes: ClassVar[Mapping[Finish, str]] = {
+        Finish.STOP: "stop",
+        Finish.LENGTH: "length",
+        Finish.TOOLS: "tool_calls",
+        Finish.FILTER: "content_filter",
+    }
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -63,14 +71,17 @@ class ChatComposer:
             return b""
         function: JsonObject = {"name": shape.name, "arguments": ""}
         call: JsonObject = {"index": len(self._calls), "id": call_id, "type": "function", "function": function}
+        return self.call_chunk(call)
+
+    def call_chunk(self, call: JsonObject) -> bytes:
+        """A piece of a call of a function."""
         return self._chunk({"tool_calls": [call]})
 
     def arguments(self, delta: str) -> bytes:
         self._pieces.append(delta)
         if self._open is None or self._answer.shape(self._open[1]).is_custom:
             return b""
-        call: JsonObject = {"index": len(self._calls), "function": {"arguments": delta}}
-        return self._chunk({"tool_calls": [call]})
+        return self.call_chunk({"index": len(self._calls), "function": {"arguments": delta}})
 
     def end_call(self, *, is_cut: bool = False) -> bytes:
         if self._open is None:
@@ -92,7 +103,7 @@ class ChatComposer:
 
     def close(self, finish: Finish, usage: Usage | None) -> bytes:
         frames = self.end_call()
-        self._finish = _FINISHES[Finish.TOOLS if self._calls and finish is Finish.STOP else finish]
+        self._finish = self.finishes[Finish.TOOLS if self._calls and finish is Finish.STOP else finish]
         self._usage = usage
         frames += self._chunk({}, self._finish)
         if self._answer.sends_usage and usage is not None:

@@ -6,6 +6,7 @@ import orjson
 
 from router.contract.errors import BadRequest, Misfit
 from router.contract.request import Json, JsonObject
+from router.dialects.chat.old_calls import asks_for_old_calls
 from router.dialects.composer import CUSTOM_FIELD
 from router.dialects.translate import expect
 from router.dialects.translate.draft import (
@@ -27,7 +28,7 @@ _READ = frozenset(
     """
     model messages stream stream_options tools tool_choice parallel_tool_calls response_format max_tokens n
     max_completion_tokens stop temperature top_p reasoning_effort reasoning verbosity metadata user safety_identifier
-    prompt_cache_key service_tier store cache_control
+    prompt_cache_key service_tier store cache_control functions function_call
     """.split()
 )
 _READ_OF_REASONING = frozenset({"effort"})
@@ -45,10 +46,15 @@ def read_draft(body: JsonObject) -> Draft:
         raise Misfit("n: this target needs translation, which supports only n=1", param="n")
     for tool, where in expect.entries(expect.sequence(body, "tools"), "tools"):
         _read_tool(draft, tool, where)
+    for function, where in expect.entries(expect.sequence(body, "functions"), "functions"):
+        _offer_function(draft, function, where)
     for message, where in expect.entries(expect.sequence(body, "messages"), "messages"):
         _read_message(draft, message, where)
     _read_choice(draft, body.get("tool_choice"))
     draft.parallel = expect.flag(body, "parallel_tool_calls")
+    if asks_for_old_calls(body):
+        _read_old_choice(draft, body.get("function_call"))
+        draft.parallel = False  # an answer has room for one
     draft.schema = _read_schema(body)
     for name in ("max_completion_tokens", "max_tokens"):
         if draft.max_tokens is None:
@@ -191,12 +197,8 @@ def _read_image(part: JsonObject, where: str) -> tuple[str, str | None]:
 def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:
     match expect.text(tool, "type", where) or "function":
         case "function":
-            function, place = expect.needed_mapping(tool, "function", where), f"{where}.function"
-            name = expect.needed_text(function, "name", place)
-            description, schema = expect.text(function, "description", place), expect.mapping(function, "parameters", place)
-            mark = draft.read_mark(tool) or draft.read_mark(function)
-            draft.add_tool(Tool(name, description, schema, expect.flag(function, "strict", place), mark))
-            draft.drop_unread_of("tools", function, _READ_OF_FUNCTION)
+            function = expect.needed_mapping(tool, "function", where)
+            _offer_function(draft, function, f"{where}.function", draft.read_mark(tool))
         case "custom":
             custom, place = expect.needed_mapping(tool, "custom", where), f"{where}.custom"
             form = expect.mapping(custom, "format", place)
@@ -205,6 +207,22 @@ def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:
             draft.add_tool(custom_tool(name, expect.text(custom, "description", place), grammar), is_custom=True)
         case kind:
             draft.drop(f"the tool {kind[:40]}")
+
+
+def _offer_function(draft: Draft, function: JsonObject, where: str, mark: Mark = None) -> None:
+    name = expect.needed_text(function, "name", where)
+    description, schema = expect.text(function, "description", where), expect.mapping(function, "parameters", where)
+    mark = mark or draft.read_mark(function)
+    draft.add_tool(Tool(name, description, schema, expect.flag(function, "strict", where), mark))
+    draft.drop_unread_of("tools", function, _READ_OF_FUNCTION)
+
+
+def _read_old_choice(draft: Draft, choice: Json) -> None:
+    """Which function is called, from before there were other tools."""
+    if isinstance(choice, dict):
+        draft.choose("one", draft.name_tool(expect.needed_text(choice, "name", "function_call")))
+    elif choice is not None:
+        draft.choose(expect.one_of(str(choice), ("auto", "none"), "function_call"))
 
 
 def _read_choice(draft: Draft, choice: Json) -> None:

@@ -21,7 +21,7 @@ from router.dialects.fields import (
 _TEXT_PARTS = frozenset({"text", "refusal"})
 _SEARCH = "web_search_options"
 _SHAPING = frozenset({"response_format", "reasoning_effort", "reasoning"})
-_NEEDING = _SHAPING | {"tools", _SEARCH}
+_NEEDING = _SHAPING | {"tools", "functions", _SEARCH}
 """Fields by which a request needs more of a target than text."""
 _SYSTEM = ("system", "developer")
 _TOOL = ("tool", "function")
@@ -44,6 +44,8 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     if seen is NOTHING_SEEN and _NEEDING.isdisjoint(body):
         return Reading(conversation, system)
     needs, effort = seen.needs | read_tools(body), ""
+    if body.get("functions"):
+        needs |= {Feature.TOOLS}
     if not _SHAPING.isdisjoint(body):
         if as_object(body.get("response_format")).get("type") == "json_schema":
             needs |= {Feature.JSON_SCHEMA}

@@ -2,9 +2,9 @@
 
 from router.contract.words import Dialect, Operation
 from router.dialects.chat.answer import TELLING, read_answer, read_end
-from router.dialects.chat.compose import ChatComposer
 from router.dialects.chat.draft_reader import read_draft
 from router.dialects.chat.draft_writer import write_draft
+from router.dialects.chat.old_calls import compose_chat
 from router.dialects.chat.opaque import opaque_keys, without_opaque
 from router.dialects.chat.parse import ChatParser
 from router.dialects.chat.refusal import word_too_long, write_failure, write_refusal
@@ -38,7 +38,7 @@ CHAT = DialectSpec(
     read_end=read_end,
     read_answer=read_answer,
     first_token_mark=b'"delta"',
-    composer=ChatComposer,
+    composer=compose_chat,
     write_refusal=write_refusal,
     write_failure=write_failure,
     word_too_long=word_too_long,

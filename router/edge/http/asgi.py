@@ -96,7 +96,7 @@ class AsgiApp:
         try:
             caller = self._admission.admit(head)
         except TandemError as error:
-            await send_refusal(send, error, dialect_of_path(head.path), request_id)
+            await send_refusal(send, error, dialect_of_path(head.path, head.headers), request_id)
             return
         try:
             route = head.route
@@ -107,7 +107,7 @@ class AsgiApp:
             body = await collect_body(_body_pieces(receive), self._admission.limits)
             await self._serve(Arrival(request_id, route.dialect, route.operation, head.headers, body, caller), receive, send)
         except TandemError as error:
-            await send_refusal(send, error, dialect_of_path(head.path), request_id)
+            await send_refusal(send, error, dialect_of_path(head.path, head.headers), request_id)
         except CallerLeft:
             pass
         finally:

@@ -196,8 +196,8 @@ class ControlConnection(HttpToolsProtocol):
                 return
             cycle.disconnected = True
             cycle.message_event.set()
-        path = self.url.partition(b"?")[0].decode("latin-1")
-        self.transport.write(refusal_bytes(error, dialect_of_path(path), new_request_id()))
+        path, names = self.url.partition(b"?")[0].decode("latin-1"), {name.decode("latin-1") for name, _ in self.headers}
+        self.transport.write(refusal_bytes(error, dialect_of_path(path, names), new_request_id()))
         if self.transport.can_write_eof():
             self.transport.write_eof()  # bytes that arrive at a closed socket would take the refusal back
         self._waiting = self.loop.call_later(_LINGER_SECONDS, self.transport.close)

@@ -114,7 +114,7 @@ class RequestReader:
     def dialect(self) -> Dialect:
         """The dialect in which to refuse what is being read, however little of it has come."""
         if self.head is not None:
-            return dialect_of_path(self.head.path)
+            return dialect_of_path(self.head.path, self.head.headers)
         return dialect_of_start(self._buffer[:_LONGEST_START])
 
 

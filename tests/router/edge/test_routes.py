@@ -49,6 +49,12 @@ def test_a_refusal_is_in_the_dialect_that_the_path_suggests(path, dialect):
     assert dialect_of_path(path) is dialect
 
 
+@pytest.mark.parametrize("path", ["/v1/files", "/v1/models/nobody", "/v1/responses/resp_1", "/v1/messages/batches", ""])
+def test_a_caller_with_anthropics_sdk_is_refused_in_its_dialect_wherever_a_route_has_none(path):
+    assert dialect_of_path(path, {"anthropic-version": "2023-06-01"}) is Dialect.MESSAGES
+    assert dialect_of_path("/v1/responses", {"anthropic-version": "2023-06-01"}) is Dialect.RESPONSES
+
+
 @pytest.mark.parametrize(
     "headers",
     [

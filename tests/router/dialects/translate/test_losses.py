@@ -244,6 +244,7 @@ FIELDS = {
         "max_completion_tokens": 50,
         "response_format": {"type": "json_object"},
         "provider": {"order": ["x"]},
+        "functions": [{"name": "f"}],
     },
     RESPONSES: {
         "instructions": "i",

@@ -1,0 +1,35 @@
+"""Answers for callers who offer `functions`, from before calls had ids: a message holds one call, in `function_call`."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from router.contract.request import JsonObject
+from router.dialects.chat.compose import ChatComposer
+from router.dialects.composer import Answer, Finish
+from router.dialects.fields import as_list, as_object
+
+
+def asks_for_old_calls(body: JsonObject) -> bool:
+    """Whether a request offers `functions`, and no tools."""
+    return bool(body.get("functions")) and not body.get("tools")
+
+
+def compose_chat(answer: Answer) -> ChatComposer:
+    """The composer for a caller, by how it offers its functions."""
+    return OldCallsComposer(answer) if asks_for_old_calls(answer.asked) else ChatComposer(answer)
+
+
+class OldCallsComposer(ChatComposer):
+    """Writes the first call alone. Targets are asked for no more than one."""
+
+    finishes: ClassVar[Mapping[Finish, str]] = {**ChatComposer.finishes, Finish.TOOLS: "function_call"}
+
+    def call_chunk(self, call: JsonObject) -> bytes:
+        return b"" if call["index"] else self._chunk({"function_call": call["function"]})
+
+    def whole(self) -> JsonObject:
+        body = super().whole()
+        message = as_object(as_object(as_list(body["choices"])[0])["message"])
+        if calls := as_list(message.pop("tool_calls", None)):
+            message["function_call"] = as_object(calls[0])["function"]
+        return body
