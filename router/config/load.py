@@ -16,6 +16,7 @@ from router.config.faults import ConfigError as ConfigError
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
 from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, TargetSettings
 from router.config.parsing import parse
+from router.config.proxies import proxy_warnings
 from router.config.reading import default_text as default_text
 from router.config.reading import expand, read_config
 from router.config.reading import find_config as find_config
@@ -123,6 +124,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         raise ConfigError(source, faults, content)
     warnings = _warnings(config) + _warn_of_windows(config, policies) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]
+    warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)
     if keys and is_open_to_others(folder):
         warnings.append(f"{folder / ENV_FILE}: other users of this machine may read it; chmod 600 {folder / ENV_FILE}")
     if not _fits(config, policies):
