@@ -25,7 +25,7 @@ from router.config.salvage import path_of, salvage_targets
 from router.config.second_opinion import check_asked, salvage_asked, say_who_is_asked, warn_of_slowness
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets
 from router.contract.opinions import PolicyConfig
-from router.contract.secret import Secret
+from router.contract.secret import Secret, looks_like_key
 from router.contract.words import Tier
 
 _RESERVE = "output_reserve_tokens"
@@ -309,4 +309,9 @@ def _warnings(config: Config) -> list[str]:
                 found.append(f"{path}.api_key: the key is written in the config file; use env:NAME to keep it out")
             if key is not None and key.is_padded:
                 found.append(f"{path}.api_key: {key} has spaces or a line break around it, which are left out")
+            for name, value in {**settings.headers, **settings.query}.items():
+                if looks_like_key(value) and "env:" not in value:
+                    found.append(
+                        f"{path}: the value of {name} looks like a key; use env:NAME to keep it out of the config file"
+                    )
     return found

@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to, how_to_install, missing_extra
-from router.config.foreign import find_variable
 from router.config.model_facts import ModelFacts, read_facts
-from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, TargetSettings, fits_header
-from router.contract.relay import AdapterSettings, Endpoint, Tls
+from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, TargetSettings
+from router.config.secrets import SecretChecker
+from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls
 from router.contract.secret import Secret
 from router.contract.target import Price, Quota, Speed, Target, Timeouts
 from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier
@@ -119,7 +119,9 @@ class TargetChecker:
             return None
         self._check_address(block, adapter)
         dialect = self._check_dialect(block, adapter)
-        key = self._check_key(block)
+        secrets = SecretChecker(self.faults, self.keys)
+        key = secrets.check(f"{block.path}.api_key", block.settings.api_key) if block.settings.api_key else None
+        headers, query = self._check_extra(block, adapter, secrets, key)
         tls = self._check_tls(block, adapter)
         over_websocket = self._check_transport(block, adapter, dialect)
         options = self._check_options(block, adapter)
@@ -129,7 +131,7 @@ class TargetChecker:
         return TargetPlan(
             target=_make_target(block, adapter, dialect, options, self.limits, looked_up),
             adapter=adapter.name,
-            endpoint=Endpoint(block.model, block.settings.base_url, key, tls, over_websocket),
+            endpoint=Endpoint(block.model, block.settings.base_url, key, tls, over_websocket, headers, query),
             settings=options,
             fit=Fit(quirks_of(block.settings.base_url), block.settings.effort, block.instructions),
             looked_up=tuple(looked_up),
@@ -170,37 +172,16 @@ class TargetChecker:
             self._add(block, "dialect", f"{adapter.name} does not speak {dialect}", f"it speaks: {spoken}")
         return dialect
 
-    def _check_key(self, block: TargetBlock) -> Secret | None:
-        key = Secret(block.settings.api_key) if block.settings.api_key else None
-        if key is not None and key.is_reference:
-            key = Secret(key.source, self.keys.get(key.variable, ""))
-        if key is not None and self._finds_misplaced(block, key):
-            return key
-        if key is not None and key.is_reference and not key.reveal():
-            is_empty = os.environ.get(key.variable) is not None
-            where = "is set, but empty, and is not" if is_empty else "is not set in the environment, nor"
-            problem = f"{key} {where} in .env next to the config"
-            if not any(fault.problem == problem for fault in self.faults):
-                hint = f"export {key.variable}=… before you start the router, or write {key.variable}=… into .env"
-                self._add(block, "api_key", problem, hint)
-        elif key is not None and not fits_header(key.reveal()):
-            problem = "contains a line break, or a character that is not ASCII, and cannot be sent"
-            self._add(block, "api_key", f"{key} {problem}", "copy the key again")
-        return key
-
-    def _finds_misplaced(self, block: TargetBlock, key: Secret) -> bool:
-        """A key after `env:`, or a variable in the notation of another program, which would be sent as the key itself."""
-        if key.is_callers or (key.is_reference and (not key.is_misplaced or key.reveal())):
-            return False
-        variable = find_variable(key.source)
-        if variable and not Secret(f"env:{variable}").is_misplaced:
-            self._add(block, "api_key", "names a variable in a way that is not read here", f"write api_key: env:{variable}")
-        elif key.is_reference:
-            hint = "put the key into a variable, or into .env next to the config, and name that: env:OPENAI_API_KEY"
-            self._add(block, "api_key", f"{key}: env: takes the name of a variable, not the key", hint)
-        else:
-            return False
-        return True
+    def _check_extra(
+        self, block: TargetBlock, adapter: KnownAdapter, secrets: SecretChecker, key: Secret | None
+    ) -> tuple[tuple[ExtraField, ...], tuple[ExtraField, ...]]:
+        """The headers and the query parameters that go with every request."""
+        settings = block.settings
+        for name in ("headers", "query"):
+            if getattr(settings, name) and name not in adapter.takes_extra:
+                self._add(block, name, f"not supported by adapter: {adapter.name}", "remove it")
+        headers = secrets.check_headers(f"{block.path}.headers", settings.headers, adapter, key)
+        return tuple(headers), tuple(secrets.check_query(f"{block.path}.query", settings.query))
 
     def _check_tls(self, block: TargetBlock, adapter: KnownAdapter) -> Tls | None:
         if block.settings.tls is None:

@@ -11,7 +11,7 @@ import pytest
 from adapters.litellm import LitellmAdapter
 from adapters.litellm_library import begin_loading
 from router.contract.errors import UpstreamCut, UpstreamModel, UpstreamTimeout, UpstreamUnreachable
-from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest
+from router.contract.relay import AdapterSettings, Endpoint, ExtraField, OutgoingRequest
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
@@ -64,9 +64,17 @@ class Basket:
 
 
 def begin(
-    upstream, *, key="key-of-the-target", base_url=None, model="openai/some-model", timeouts=None, headers=None, **fields
+    upstream,
+    *,
+    key="key-of-the-target",
+    base_url=None,
+    model="openai/some-model",
+    timeouts=None,
+    headers=None,
+    extra=(),
+    **fields,
 ):
-    endpoint = Endpoint(model, upstream.base_url if base_url is None else base_url, Secret(key) if key else None)
+    endpoint = Endpoint(model, upstream.base_url if base_url is None else base_url, Secret(key) if key else None, headers=extra)
     view = ask(headers=headers, **fields)
     body = json.dumps({**view.body, "model": model}).encode()
     target = make_target(timeouts=timeouts or Timeouts(1, 5, 5))
@@ -381,3 +389,11 @@ async def test_a_request_walks_through_a_litellm_target(start, upstream):
     assert reply.body.endswith(DONE)
     assert (entry["outcome"], entry["output_tokens"]) == ("SERVED", 3)
     assert upstream.seen[0].json["model"] == "fast-model"
+
+
+async def test_extra_headers_of_a_target_are_sent_by_litellm(upstream):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+
+    await fetch(upstream, extra=(ExtraField("x-org", "7"),))
+
+    assert upstream.seen[0].headers["x-org"] == "7"
