@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 
 from router.config.values import ExtraValue, find_address_fault, fits_header
+from router.contract.target import LEAST_STEP_TOKENS
 from router.contract.words import Feature, Preference, Tier
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -69,6 +70,21 @@ class TypicalSettings(Settings):
     """How fast it reads a prompt that is not cached. By default 20000 on fast, 10000 on deep."""
 
 
+class PriceStepSettings(Settings):
+    """USD per million tokens for requests with a long prompt. It counts for all of a request's tokens."""
+
+    above_tokens: int = Field(ge=LEAST_STEP_TOKENS)
+    """From which length of the prompt on: longer than this."""
+    input: float = Field(ge=0)
+    """For prompt tokens."""
+    output: float = Field(ge=0)
+    """For tokens of the answer."""
+    cached_input: float | None = Field(default=None, ge=0)
+    """For prompt tokens read from the target's cache. When absent, it rises as `input` does."""
+    cache_write: float | None = Field(default=None, ge=0)
+    """For prompt tokens written to the cache. When absent, it rises as `input` does."""
+
+
 class PriceSettings(Settings):
     """USD per million tokens. Without a price, cost is unknown, not 0."""
 
@@ -82,6 +98,8 @@ class PriceSettings(Settings):
     """For prompt tokens written to the cache; `input` when absent."""
     cache_minutes: float = Field(default=5.0, ge=0, le=10_080)
     """How long a cached prompt stays warm."""
+    steps: tuple[PriceStepSettings, ...] = ()
+    """Higher prices for longer prompts: [{above_tokens: 200000, input: 4.0, output: 18.0}]."""
 
 
 class QuotaSettings(Settings):

@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to, how_to_install, missing_extra
-from router.config.model_facts import ModelFacts, read_facts
-from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, TargetSettings
+from router.config.model_facts import ModelFacts, provider_of, read_facts
+from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, PriceSettings, TargetSettings
 from router.config.secrets import SecretChecker
 from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls
 from router.contract.secret import Secret
-from router.contract.target import Price, Quota, Speed, Target, Timeouts
+from router.contract.target import Price, PriceStep, Quota, Speed, Target, Timeouts
 from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier
 from router.dialects.fitting import Fit
 from router.dialects.hosts import quirks_of
@@ -68,12 +68,17 @@ class TargetBlock:
         """The model's name at its provider."""
         return self.settings.model or self.settings.name
 
+    @property
+    def table_name(self) -> tuple[str, str]:
+        """What the table of models calls it: its provider, as far as the address tells, and its name there."""
+        return provider_of(self.settings.base_url), self.model
+
 
 def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault], keys: Mapping[str, str]) -> list[TargetPlan]:
     """Check every target of a config whose form is right. Adds to the faults; answers the plans of those without one."""
     blocks = _read_blocks(config)
     check_names(blocks, faults)
-    facts = read_facts(block.model for block in blocks if _unstated(block, known.adapters.get(block.settings.adapter)))
+    facts = read_facts(block.table_name for block in blocks if _unstated(block, known.adapters.get(block.settings.adapter)))
     checker = TargetChecker(known, folder, faults, keys, config.limits, facts)
     return [plan for block in blocks if (plan := checker.check(block)) is not None]
 
@@ -109,7 +114,7 @@ class TargetChecker:
     keys: Mapping[str, str] = field(default_factory=dict)
     """What the file next to the config has for variables that are not set."""
     limits: LimitsSettings = field(default_factory=LimitsSettings)
-    facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+    facts: Mapping[tuple[str, str], ModelFacts] = field(default_factory=dict)
 
     def check(self, block: TargetBlock) -> TargetPlan | None:
         """The plan of a target; None after its faults were added."""
@@ -241,7 +246,7 @@ def _make_target(
     settings = block.settings
     stated = {
         "window_tokens": settings.window_tokens,
-        "price": Price(**settings.price.model_dump()) if settings.price else None,
+        "price": _read_price(settings.price) if settings.price else None,
         "accepts": frozenset(settings.accepts),
     }
     values: dict[str, Any] = {**stated, **looked_up}
@@ -264,6 +269,11 @@ def _make_target(
     )
 
 
+def _read_price(settings: PriceSettings) -> Price:
+    steps = sorted((PriceStep(**step.model_dump()) for step in settings.steps), key=lambda step: step.above_tokens)
+    return Price(**{**settings.model_dump(), "steps": tuple(steps)})
+
+
 def _spoken(adapter: KnownAdapter, dialect: Dialect | None) -> frozenset[Dialect]:
     if dialect is not None:
         return frozenset({dialect})
@@ -277,8 +287,8 @@ def _unstated(block: TargetBlock, adapter: KnownAdapter | None) -> tuple[str, ..
     return tuple(name for name in _FACTS if name not in block.settings.model_fields_set)
 
 
-def _look_up(block: TargetBlock, adapter: KnownAdapter, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
-    known = facts.get(block.model)
+def _look_up(block: TargetBlock, adapter: KnownAdapter, facts: Mapping[tuple[str, str], ModelFacts]) -> dict[str, object]:
+    known = facts.get(block.table_name)
     if known is None:
         return {}
     return {name: value for name in _unstated(block, adapter) if (value := getattr(known, name)) is not None}
