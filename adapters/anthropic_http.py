@@ -29,6 +29,8 @@ class AnthropicHttpAdapter(Adapter):
 
     name: ClassVar[str] = "anthropic_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.MESSAGES})
+    key_header: ClassVar[str] = "x-api-key"
+    own_headers: ClassVar[frozenset[str]] = frozenset({_VERSION})
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
         self._endpoint, self._takes_callers_key = endpoint, endpoint.takes_callers_key
@@ -40,8 +42,8 @@ class AnthropicHttpAdapter(Adapter):
     def list_models(cls, endpoint: Endpoint, timeouts: Timeouts) -> UpstreamRequest:
         """Ask for the models, all on one page, with the target's own key."""
         key = endpoint.api_key.reveal() if endpoint.api_key else ""
-        headers = (("accept", "application/json"), *_USUAL_VERSION, *_key_header(key))
-        url = f"{_versioned(endpoint.base_url)}/models?limit=1000"
+        headers = (("accept", "application/json"), *_USUAL_VERSION, *_key_header(key), *endpoint.extra_headers)
+        url = endpoint.locate(f"{_versioned(endpoint.base_url)}/models?limit=1000")
         return UpstreamRequest("models", "GET", url, headers, b"", timeouts, tls=endpoint.tls)
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
@@ -79,11 +81,12 @@ class AnthropicHttpAdapter(Adapter):
         constant = UpstreamRequest(
             target=request.target.name,
             method="POST",
-            url=self._base_url + path,
+            url=endpoint.locate(self._base_url + path),
             headers=(
                 ("content-type", "application/json"),
                 ("accept", "text/event-stream" if view.is_streaming else "application/json"),
                 *(() if self._takes_callers_key else _key_header(endpoint.key_for(request))),
+                *endpoint.extra_headers,
             ),
             body=b"",
             timeouts=request.target.timeouts,

@@ -33,6 +33,7 @@ class LitellmAdapter(Adapter):
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT})
     needs_address: ClassVar[bool] = False
     relays_bytes: ClassVar[bool] = False
+    takes_extra: ClassVar[frozenset[str]] = frozenset({"headers"})
     library: ClassVar[str] = "litellm"
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
@@ -49,14 +50,15 @@ class LitellmAdapter(Adapter):
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Ask through litellm and push what comes, as Chat."""
-        return _LitellmCall(request, sink, self._endpoint.key_for(request), self._endpoint.base_url)
+        endpoint = self._endpoint
+        return _LitellmCall(request, sink, endpoint.key_for(request), endpoint.base_url, dict(endpoint.extra_headers))
 
 
 class _LitellmCall:
     """One answer under way: a task that pulls from litellm and pushes into the sink."""
 
-    def __init__(self, request: OutgoingRequest, sink: Sink, key: str, base_url: str) -> None:
-        self._sink, self._key, self._base_url = sink, key, base_url
+    def __init__(self, request: OutgoingRequest, sink: Sink, key: str, base_url: str, headers: dict[str, str]) -> None:
+        self._sink, self._key, self._base_url, self._headers = sink, key, base_url, headers
         self._name, self._timeouts = request.target.name, request.target.timeouts
         body: dict[str, Any] = orjson.loads(request.body)
         self._fields = read_fields(body)
@@ -115,6 +117,7 @@ class _LitellmCall:
             **fields,
             api_key=self._key or _NO_KEY,
             api_base=self._base_url or None,
+            extra_headers=self._headers or None,
             max_retries=0,
             num_retries=0,
             drop_params=True,

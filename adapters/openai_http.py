@@ -44,10 +44,9 @@ class OpenAiHttpAdapter(Adapter):
     def list_models(cls, endpoint: Endpoint, timeouts: Timeouts) -> UpstreamRequest:
         """Ask for the models with the target's own key."""
         key = endpoint.api_key.reveal() if endpoint.api_key else ""
-        headers = (("accept", "application/json"), *_key_header(key))
-        return UpstreamRequest(
-            "models", "GET", f"{endpoint.base_url.rstrip('/')}/models", headers, b"", timeouts, tls=endpoint.tls
-        )
+        headers = (("accept", "application/json"), *_key_header(key), *endpoint.extra_headers)
+        url = endpoint.locate(f"{endpoint.base_url.rstrip('/')}/models")
+        return UpstreamRequest("models", "GET", url, headers, b"", timeouts, tls=endpoint.tls)
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Send the body unchanged and relay the answer."""
@@ -84,11 +83,12 @@ class OpenAiHttpAdapter(Adapter):
         return UpstreamRequest(
             target=target.name,
             method="POST",
-            url=self._base_url + spec.paths[Operation.CREATE],
+            url=endpoint.locate(self._base_url + spec.paths[Operation.CREATE]),
             headers=(
                 ("content-type", "application/json"),
                 ("accept", "text/event-stream" if is_streaming else "application/json"),
                 *_key_header(endpoint.own_key),
+                *endpoint.extra_headers,
             ),
             body=b"",
             timeouts=target.timeouts,

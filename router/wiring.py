@@ -161,6 +161,7 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], flo
             plan.fit,
             plan.endpoint.api_key,
             plan.endpoint.over_websocket,
+            plan.endpoint.secrets,
         )
         for plan in loaded.targets
     }

@@ -53,6 +53,8 @@ def _print_summary(loaded: LoadedConfig) -> None:
         origin = " from .env" if endpoint.api_key is not None and endpoint.api_key.is_from_file else ""
         key = f", key {endpoint.api_key}{origin}" if endpoint.api_key else ""
         where = endpoint.base_url or plan.adapter
+        sent = ", ".join([extra.name for extra in (*endpoint.headers, *endpoint.query)])
+        key += f", sends {sent}" if sent else ""
         facts = f"; {', '.join(plan.looked_up)} from litellm's table" if plan.looked_up else ""
         spoken = "/".join(sorted(target.speaks))
         tier = paint_tier(f"{target.tier:<5}", sys.stdout)

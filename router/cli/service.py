@@ -61,7 +61,7 @@ def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
 
 def _keys_of_the_shell(loaded: LoadedConfig) -> list[str]:
     """Variables with keys that a service does not see."""
-    keys = dict.fromkeys(plan.endpoint.api_key for plan in loaded.targets if plan.endpoint.api_key is not None)
+    keys = dict.fromkeys(key for plan in loaded.targets for key in plan.endpoint.secrets)
     return [str(key).removeprefix("env:") for key in keys if key.is_reference and not key.is_from_file]
 
 

@@ -16,6 +16,7 @@ from router.config.faults import ConfigError as ConfigError
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
 from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, TargetSettings
 from router.config.parsing import parse
+from router.config.proxies import proxy_warnings
 from router.config.reading import default_text as default_text
 from router.config.reading import expand, read_config
 from router.config.reading import find_config as find_config
@@ -25,7 +26,7 @@ from router.config.second_opinion import check_asked, salvage_asked, say_who_is_
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets
 from router.contract.opinions import PolicyConfig
 from router.contract.room import reserve_tokens
-from router.contract.secret import Secret
+from router.contract.secret import Secret, looks_like_key
 from router.contract.words import Tier
 
 _RESERVE = "output_reserve_tokens"
@@ -124,6 +125,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         raise ConfigError(source, faults, content)
     warnings = _warnings(config) + _warn_of_windows(config, policies) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]
+    warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)
     if keys and is_open_to_others(folder):
         warnings.append(f"{folder / ENV_FILE}: other users of this machine may read it; chmod 600 {folder / ENV_FILE}")
     if not _fits(config, policies):
@@ -310,4 +312,9 @@ def _warnings(config: Config) -> list[str]:
                 found.append(f"{path}.api_key: the key is written in the config file; use env:NAME to keep it out")
             if key is not None and key.is_padded:
                 found.append(f"{path}.api_key: {key} has spaces or a line break around it, which are left out")
+            for name, value in {**settings.headers, **settings.query}.items():
+                if looks_like_key(value) and "env:" not in value:
+                    found.append(
+                        f"{path}: the value of {name} looks like a key; use env:NAME to keep it out of the config file"
+                    )
     return found

@@ -4,14 +4,16 @@ litellm itself is not imported for it. The table is read only when a target leav
 """
 
 import importlib.util
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from router.contract.target import Price
+from router.contract.target import LEAST_STEP_TOKENS, Price, PriceStep
 from router.contract.words import Feature
 
 _TABLE = "model_prices_and_context_window_backup.json"
@@ -24,6 +26,30 @@ _ABILITIES = {
     Feature.JSON_SCHEMA: "supports_response_schema",
     Feature.REASONING: "supports_reasoning",
 }
+_PROVIDERS = {
+    "api.cerebras.ai": "cerebras",
+    "api.groq.com": "groq",
+    "generativelanguage.googleapis.com": "gemini",
+    "api.deepseek.com": "deepseek",
+    "api.moonshot.ai": "moonshot",
+    "api.moonshot.cn": "moonshot",
+    "api.z.ai": "zai",
+    "dashscope-intl.aliyuncs.com": "dashscope",
+    "dashscope.aliyuncs.com": "dashscope",
+    "api.x.ai": "xai",
+    "openrouter.ai": "openrouter",
+    "api.mistral.ai": "mistral",
+    "api.together.xyz": "together_ai",
+    "api.fireworks.ai": "fireworks_ai",
+}
+"""The table's names for providers, by the hosts of their APIs. OpenAI's and Anthropic's own models have none in the table."""
+_COSTS = (
+    ("input", "input_cost_per_token"),
+    ("output", "output_cost_per_token"),
+    ("cached_input", "cache_read_input_token_cost"),
+    ("cache_write", "cache_creation_input_token_cost"),
+)
+_STEP = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 _WITH_CUSTOM_TOOLS = ("openai", "azure")
 """The table says nothing of custom tools. They are these providers' own invention."""
 
@@ -41,12 +67,18 @@ class ModelFacts:
     accepts: frozenset[Feature]
 
 
-def read_facts(models: Iterable[str]) -> dict[str, ModelFacts]:
-    """Facts of those models that the table knows, by their full name or by what follows a provider's prefix."""
+def provider_of(base_url: str) -> str:
+    """The table's name for the provider at an address; empty where the address does not tell."""
+    host = urlsplit(base_url).hostname or ""
+    return "azure" if host.endswith(".azure.com") else _PROVIDERS.get(host, "")
+
+
+def read_facts(models: Iterable[tuple[str, str]]) -> dict[tuple[str, str], ModelFacts]:
+    """Facts of those models that the table knows. A model is its provider's name in the table, or none, and its own."""
     wanted = set(models)
     try:
         table = _read_table() if wanted else {}
-        entries = {model: _find_entry(table, model) for model in wanted}
+        entries = {model: _find_entry(table, *model) for model in wanted}
     except (OSError, UnicodeDecodeError, msgspec.DecodeError):
         return {}  # another version of litellm may lay its files out differently, and the defaults still serve
     return {model: _read_entry(entry) for model, entry in entries.items() if entry is not None}
@@ -60,8 +92,15 @@ def _read_table() -> Table:
     return msgspec.json.decode((Path(folders[0]) / _TABLE).read_bytes(), type=Table)
 
 
-def _find_entry(table: Table, model: str) -> dict[str, Any] | None:
-    for name in (model, model.partition("/")[2]):
+def _find_entry(table: Table, provider: str, model: str) -> dict[str, Any] | None:
+    """By its name at its provider, by its full name, or by what follows a provider's prefix.
+
+    OpenRouter writes the versions of Anthropic's models with dots.
+    """
+    bare = model.partition("/")[2]
+    names = [f"{provider}/{model}"] if provider else []
+    names += [model, bare] if provider != "openrouter" else [bare, bare.replace(".", "-")]
+    for name in names:
         entry = msgspec.json.decode(table.get(name, b"null"))
         if isinstance(entry, dict) and entry.get("mode") in _MODES:
             return entry
@@ -82,14 +121,33 @@ def _read_entry(entry: dict[str, Any]) -> ModelFacts:
 
 def _read_price(entry: dict[str, Any]) -> Price | None:
     """USD per million tokens; the table counts by the token."""
-    costs = {
+    costs = _read_costs(entry)
+    if "input" not in costs or "output" not in costs:
+        return None
+    lengths = sorted(int(found[1]) for key in entry if (found := _STEP.fullmatch(key)))
+    steps = [
+        PriceStep(above_tokens=length * 1_000, **step)
+        for length in lengths
+        if {"input", "output"} <= (step := _read_costs(entry, f"_above_{length}k_tokens", costs)).keys()
+    ]
+    return Price(
+        costs["input"],
+        costs["output"],
+        costs.get("cached_input"),
+        costs.get("cache_write"),
+        steps=tuple(step for step in steps if step.above_tokens >= LEAST_STEP_TOKENS),
+    )
+
+
+def _read_costs(entry: dict[str, Any], suffix: str = "", usual: Mapping[str, float] | None = None) -> dict[str, float]:
+    """What the table has, and for longer prompts only what it also has for short ones.
+
+    Writing to the cache costs nothing in some rows, where it is not billed apart: the tokens are then paid as input.
+    """
+    return {
         ours: round(cost * 1_000_000, 6)
-        for ours, theirs in (
-            ("input", "input_cost_per_token"),
-            ("output", "output_cost_per_token"),
-            ("cached_input", "cache_read_input_token_cost"),
-            ("cache_write", "cache_creation_input_token_cost"),
-        )
-        if isinstance(cost := entry.get(theirs), (int, float)) and cost >= 0
+        for ours, theirs in _COSTS
+        if isinstance(cost := entry.get(theirs + suffix), (int, float))
+        and (cost > 0 or (cost == 0 and ours != "cache_write"))
+        and (usual is None or ours in usual)
     }
-    return Price(**costs) if "input" in costs and "output" in costs else None

@@ -2,10 +2,11 @@
 
 import re
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 
+from router.config.values import ExtraValue, find_address_fault, fits_header
+from router.contract.target import LEAST_STEP_TOKENS
 from router.contract.words import Feature, Preference, Tier
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -31,27 +32,6 @@ SHIPPED_MODELS = {
 }
 """The model names that every config has, and to which `models` adds. Claude Code lists only names that begin with claude."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def fits_header(value: str) -> bool:
-    """Whether a header can have this value."""
-    return value.isascii() and value.isprintable()
-
-
-def _find_address_fault(url: str) -> str:
-    """What is wrong with an address; empty for a good one."""
-    if not fits_header(url) or " " in url:
-        return "must not contain line breaks, spaces, or characters other than ASCII"
-    try:
-        parts = urlsplit(url)
-    except ValueError:  # a bracket that is not closed, or what is in it is no IPv6 address
-        return "is not an address; an IPv6 one is written http://[::1]:8000/v1"
-    if not parts.hostname:
-        return "must name a host, as in https://api.example.com/v1"
-    port = parts.netloc.rpartition("]")[2].rpartition(":")
-    if port[1] and not (port[2].isdigit() and 1 <= int(port[2][:6]) <= 65_535):
-        return "must have a port between 1 and 65535, or none"
-    return ""
 
 
 def _is_a_policy(value: object, check: ValidatorFunctionWrapHandler) -> object:
@@ -90,6 +70,21 @@ class TypicalSettings(Settings):
     """How fast it reads a prompt that is not cached. By default 20000 on fast, 10000 on deep."""
 
 
+class PriceStepSettings(Settings):
+    """USD per million tokens for requests with a long prompt. It counts for all of a request's tokens."""
+
+    above_tokens: int = Field(ge=LEAST_STEP_TOKENS)
+    """From which length of the prompt on: longer than this."""
+    input: float = Field(ge=0)
+    """For prompt tokens."""
+    output: float = Field(ge=0)
+    """For tokens of the answer."""
+    cached_input: float | None = Field(default=None, ge=0)
+    """For prompt tokens read from the target's cache. When absent, it rises as `input` does."""
+    cache_write: float | None = Field(default=None, ge=0)
+    """For prompt tokens written to the cache. When absent, it rises as `input` does."""
+
+
 class PriceSettings(Settings):
     """USD per million tokens. Without a price, cost is unknown, not 0."""
 
@@ -103,6 +98,8 @@ class PriceSettings(Settings):
     """For prompt tokens written to the cache; `input` when absent."""
     cache_minutes: float = Field(default=5.0, ge=0, le=10_080)
     """How long a cached prompt stays warm."""
+    steps: tuple[PriceStepSettings, ...] = ()
+    """Higher prices for longer prompts: [{above_tokens: 200000, input: 4.0, output: 18.0}]."""
 
 
 class QuotaSettings(Settings):
@@ -161,6 +158,11 @@ class TargetSettings(Settings):
     api_key: str | None = None
     """Its API key, as env:NAME, out of the environment or else of .env next to the config; absent for a server without keys.
     `caller` passes on the caller's own key, only to it. Spaces and line breaks around the variable's value are left out."""
+    headers: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
+    """Headers that are sent with every request to it, as gateways want them: {x-portkey-provider: openai}. A value may be
+    env:NAME or Bearer env:NAME, read like api_key."""
+    query: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
+    """Query parameters of every request to it: {api-version: 2024-10-21}. A value may be env:NAME. Not for litellm."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
     """Its context window. When absent, it is looked up in litellm's table of models, if litellm is installed and knows the
     model."""
@@ -204,8 +206,8 @@ class TargetSettings(Settings):
         if value and not value.startswith(("http://", "https://")):
             raise ValueError("must begin with http:// or https://")
         if "?" in value or "#" in value or "@" in value:
-            raise ValueError("must not contain a query, a fragment or credentials; put the key in api_key")
-        if value and (problem := _find_address_fault(value)):
+            raise ValueError("must not contain a query, a fragment or credentials; put a query in query, the key in api_key")
+        if value and (problem := find_address_fault(value)):
             raise ValueError(problem)
         return value
 

@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to, how_to_install, missing_extra
-from router.config.foreign import find_variable
-from router.config.model_facts import ModelFacts, read_facts
-from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, TargetSettings, fits_header
-from router.contract.relay import AdapterSettings, Endpoint, Tls
+from router.config.model_facts import ModelFacts, provider_of, read_facts
+from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, PriceSettings, TargetSettings
+from router.config.secrets import SecretChecker
+from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls
 from router.contract.secret import Secret
-from router.contract.target import Price, Quota, Speed, Target, Timeouts
+from router.contract.target import Price, PriceStep, Quota, Speed, Target, Timeouts
 from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier
 from router.dialects.fitting import Fit
 from router.dialects.hosts import caches_when_asked, quirks_of
@@ -68,12 +68,17 @@ class TargetBlock:
         """The model's name at its provider."""
         return self.settings.model or self.settings.name
 
+    @property
+    def table_name(self) -> tuple[str, str]:
+        """What the table of models calls it: its provider, as far as the address tells, and its name there."""
+        return provider_of(self.settings.base_url), self.model
+
 
 def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault], keys: Mapping[str, str]) -> list[TargetPlan]:
     """Check every target of a config whose form is right. Adds to the faults; answers the plans of those without one."""
     blocks = _read_blocks(config)
     check_names(blocks, faults)
-    facts = read_facts(block.model for block in blocks if _unstated(block, known.adapters.get(block.settings.adapter)))
+    facts = read_facts(block.table_name for block in blocks if _unstated(block, known.adapters.get(block.settings.adapter)))
     checker = TargetChecker(known, folder, faults, keys, config.limits, facts)
     return [plan for block in blocks if (plan := checker.check(block)) is not None]
 
@@ -109,7 +114,7 @@ class TargetChecker:
     keys: Mapping[str, str] = field(default_factory=dict)
     """What the file next to the config has for variables that are not set."""
     limits: LimitsSettings = field(default_factory=LimitsSettings)
-    facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+    facts: Mapping[tuple[str, str], ModelFacts] = field(default_factory=dict)
 
     def check(self, block: TargetBlock) -> TargetPlan | None:
         """The plan of a target; None after its faults were added."""
@@ -119,7 +124,9 @@ class TargetChecker:
             return None
         self._check_address(block, adapter)
         dialect = self._check_dialect(block, adapter)
-        key = self._check_key(block)
+        secrets = SecretChecker(self.faults, self.keys)
+        key = secrets.check(f"{block.path}.api_key", block.settings.api_key) if block.settings.api_key else None
+        headers, query = self._check_extra(block, adapter, secrets, key)
         tls = self._check_tls(block, adapter)
         over_websocket = self._check_transport(block, adapter, dialect)
         options = self._check_options(block, adapter)
@@ -130,7 +137,7 @@ class TargetChecker:
         return TargetPlan(
             target=target,
             adapter=adapter.name,
-            endpoint=Endpoint(block.model, block.settings.base_url, key, tls, over_websocket),
+            endpoint=Endpoint(block.model, block.settings.base_url, key, tls, over_websocket, headers, query),
             settings=options,
             fit=_make_fit(block, adapter, target),
             looked_up=tuple(looked_up),
@@ -171,37 +178,16 @@ class TargetChecker:
             self._add(block, "dialect", f"{adapter.name} does not speak {dialect}", f"it speaks: {spoken}")
         return dialect
 
-    def _check_key(self, block: TargetBlock) -> Secret | None:
-        key = Secret(block.settings.api_key) if block.settings.api_key else None
-        if key is not None and key.is_reference:
-            key = Secret(key.source, self.keys.get(key.variable, ""))
-        if key is not None and self._finds_misplaced(block, key):
-            return key
-        if key is not None and key.is_reference and not key.reveal():
-            is_empty = os.environ.get(key.variable) is not None
-            where = "is set, but empty, and is not" if is_empty else "is not set in the environment, nor"
-            problem = f"{key} {where} in .env next to the config"
-            if not any(fault.problem == problem for fault in self.faults):
-                hint = f"export {key.variable}=… before you start the router, or write {key.variable}=… into .env"
-                self._add(block, "api_key", problem, hint)
-        elif key is not None and not fits_header(key.reveal()):
-            problem = "contains a line break, or a character that is not ASCII, and cannot be sent"
-            self._add(block, "api_key", f"{key} {problem}", "copy the key again")
-        return key
-
-    def _finds_misplaced(self, block: TargetBlock, key: Secret) -> bool:
-        """A key after `env:`, or a variable in the notation of another program, which would be sent as the key itself."""
-        if key.is_callers or (key.is_reference and (not key.is_misplaced or key.reveal())):
-            return False
-        variable = find_variable(key.source)
-        if variable and not Secret(f"env:{variable}").is_misplaced:
-            self._add(block, "api_key", "names a variable in a way that is not read here", f"write api_key: env:{variable}")
-        elif key.is_reference:
-            hint = "put the key into a variable, or into .env next to the config, and name that: env:OPENAI_API_KEY"
-            self._add(block, "api_key", f"{key}: env: takes the name of a variable, not the key", hint)
-        else:
-            return False
-        return True
+    def _check_extra(
+        self, block: TargetBlock, adapter: KnownAdapter, secrets: SecretChecker, key: Secret | None
+    ) -> tuple[tuple[ExtraField, ...], tuple[ExtraField, ...]]:
+        """The headers and the query parameters that go with every request."""
+        settings = block.settings
+        for name in ("headers", "query"):
+            if getattr(settings, name) and name not in adapter.takes_extra:
+                self._add(block, name, f"not supported by adapter: {adapter.name}", "remove it")
+        headers = secrets.check_headers(f"{block.path}.headers", settings.headers, adapter, key)
+        return tuple(headers), tuple(secrets.check_query(f"{block.path}.query", settings.query))
 
     def _check_tls(self, block: TargetBlock, adapter: KnownAdapter) -> Tls | None:
         if block.settings.tls is None:
@@ -261,7 +247,7 @@ def _make_target(
     settings = block.settings
     stated = {
         "window_tokens": settings.window_tokens,
-        "price": Price(**settings.price.model_dump()) if settings.price else None,
+        "price": _read_price(settings.price) if settings.price else None,
         "accepts": frozenset(settings.accepts),
     }
     values: dict[str, Any] = {**stated, **looked_up}
@@ -291,6 +277,11 @@ def _make_fit(block: TargetBlock, adapter: KnownAdapter, target: Target) -> Fit:
     return Fit(quirks_of(url), block.settings.effort, block.instructions, asks)
 
 
+def _read_price(settings: PriceSettings) -> Price:
+    steps = sorted((PriceStep(**step.model_dump()) for step in settings.steps), key=lambda step: step.above_tokens)
+    return Price(**{**settings.model_dump(), "steps": tuple(steps)})
+
+
 def _spoken(adapter: KnownAdapter, dialect: Dialect | None) -> frozenset[Dialect]:
     if dialect is not None:
         return frozenset({dialect})
@@ -304,8 +295,8 @@ def _unstated(block: TargetBlock, adapter: KnownAdapter | None) -> tuple[str, ..
     return tuple(name for name in _FACTS if name not in block.settings.model_fields_set)
 
 
-def _look_up(block: TargetBlock, adapter: KnownAdapter, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
-    known = facts.get(block.model)
+def _look_up(block: TargetBlock, adapter: KnownAdapter, facts: Mapping[tuple[str, str], ModelFacts]) -> dict[str, object]:
+    known = facts.get(block.table_name)
     if known is None:
         return {}
     return {name: value for name in _unstated(block, adapter) if (value := getattr(known, name)) is not None}

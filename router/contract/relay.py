@@ -1,15 +1,16 @@
 """How an answer travels: an adapter pushes its head and then its bytes into a sink; pause and resume come back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
+from urllib.parse import urlencode
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
 from router.contract.errors import CallerKey, TandemError
 from router.contract.request import RequestView
-from router.contract.secret import UPSTREAM_KEY, Secret, read_callers_key
+from router.contract.secret import UPSTREAM_KEY, Secret, looks_like_key, read_callers_key
 from router.contract.target import Speed, Target, Timeouts
 from router.contract.words import Dialect
 
@@ -186,6 +187,20 @@ class OutgoingRequest(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class ExtraField:
+    """A header, or a query parameter, that goes with every request to a target. Prints without its value."""
+
+    name: str
+    text: str = field(repr=False)
+    """Its value; with a secret, what comes before that: `Bearer `."""
+    secret: Secret | None = None
+
+    def reveal(self) -> str:
+        """The whole value, for the moment at which it is written."""
+        return self.text if self.secret is None else self.text + self.secret.reveal()
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """Where a target is and what opens it. `base_url` is empty for an adapter that needs no address."""
 
@@ -194,6 +209,28 @@ class Endpoint:
     api_key: Secret | None = None
     tls: Tls | None = None
     over_websocket: bool = False
+    headers: tuple[ExtraField, ...] = ()
+    query: tuple[ExtraField, ...] = ()
+
+    @property
+    def extra_headers(self) -> Headers:
+        """The headers that the config adds to every request."""
+        return tuple((extra.name, extra.reveal()) for extra in self.headers)
+
+    def locate(self, url: str) -> str:
+        """An address below this endpoint's, with the query that the config adds to every request."""
+        if not self.query:
+            return url
+        added = urlencode([(extra.name, extra.reveal()) for extra in self.query])
+        return f"{url}{'&' if '?' in url else '?'}{added}"
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """What must never be shown: its key, and whatever else it is sent that comes from a variable or looks like a key."""
+        extra = (*self.headers, *self.query)
+        named = [field.secret for field in extra if field.secret is not None]
+        literal = [Secret(field.text.split()[-1]) for field in extra if field.secret is None and looks_like_key(field.text)]
+        return (*(() if self.api_key is None else (self.api_key,)), *named, *literal)
 
     @property
     def takes_callers_key(self) -> bool:
@@ -257,6 +294,12 @@ class Adapter(Protocol):
     """Whether bodies and answers pass byte for byte. One that goes through a library or answers itself cannot promise that."""
     has_sockets: ClassVar[bool] = False
     """Whether `upstream_transport: websocket` is possible, for a dialect that has such."""
+    key_header: ClassVar[str] = "authorization"
+    """The header in which a target's own key is sent."""
+    own_headers: ClassVar[frozenset[str]] = frozenset()
+    """Headers that it writes itself, which `headers:` of a target cannot set."""
+    takes_extra: ClassVar[frozenset[str]] = frozenset({"headers", "query"})
+    """Which of a target's `headers:` and `query:` it can send."""
     library: ClassVar[str] = ""
     """What must be installed for it, and the extra of the same name that brings it. Empty when the router itself dials."""
 

@@ -80,6 +80,11 @@ class Secret:
     __str__ = __repr__
 
 
+def looks_like_key(text: str) -> bool:
+    """Whether a value that nobody called a key looks like one, alone or after the name of a scheme."""
+    return any(_MIXED.fullmatch(word) for word in text.split())
+
+
 def read_callers_key(headers: Mapping[str, str], dialect: Dialect) -> str:
     """The caller's own credential: the header that is meant for it, else what its client sends anyway. Empty for none.
 

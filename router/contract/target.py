@@ -12,6 +12,8 @@ from router.contract.usage import Usage
 from router.contract.words import Dialect, Feature, Tier
 
 _MILLION = 1_000_000.0
+LEAST_STEP_TOKENS = 10_000
+"""No prompt that is shorter has another price than the first."""
 NOTHING_LEARNED: Mapping[str, FailureRates] = MappingProxyType({})
 
 
@@ -23,14 +25,38 @@ class Speed(NamedTuple):
     prefill_tokens_per_second: float
 
 
+class PriceStep(Struct, frozen=True):
+    """What a request costs whose prompt is longer than so many tokens: all of its tokens, and not only those above."""
+
+    above_tokens: int
+    input: float
+    output: float
+    cached_input: float | None = None
+    cache_write: float | None = None
+
+
 class Price(Struct, frozen=True):
-    """USD per million tokens."""
+    """USD per million tokens. With `steps`, from short prompts to long ones, long prompts cost more."""
 
     input: float
     output: float
     cached_input: float | None = None
     cache_write: float | None = None
     cache_minutes: float = 5.0
+    steps: tuple[PriceStep, ...] = ()
+
+    def at(self, prompt_tokens: int) -> "Price":
+        """What a request with a prompt of this length costs. A cache price that a step leaves out rises as `input` does."""
+        reached = [step for step in self.steps if prompt_tokens > step.above_tokens]
+        if not reached:
+            return self
+        step = reached[-1]
+        factor = step.input / self.input if self.input else 1.0
+        read, write = (
+            stated if stated is not None else usual * factor if usual is not None else None
+            for stated, usual in ((step.cached_input, self.cached_input), (step.cache_write, self.cache_write))
+        )
+        return Price(step.input, step.output, read, write, self.cache_minutes)
 
     @property
     def write(self) -> float:
@@ -44,11 +70,12 @@ class Price(Struct, frozen=True):
 
     def cost(self, usage: Usage) -> float:
         """USD for one answer, to the hundredth of a millionth."""
+        price = self.at(usage.input_tokens) if self.steps else self
         read, written = usage.cached_tokens, usage.cache_write_tokens
-        price = max(0, usage.input_tokens - read - written) * self.input + usage.output_tokens * self.output
+        usd = max(0, usage.input_tokens - read - written) * price.input + usage.output_tokens * price.output
         if read or written:
-            price += read * self.read + written * self.write
-        return round(price / _MILLION, 8)
+            usd += read * price.read + written * price.write
+        return round(usd / _MILLION, 8)
 
     def cost_of_turn(self, *, written_tokens: float, read_tokens: float, output_tokens: float) -> float:
         """USD for tokens that are written to the cache, read from it, and answered. Without own prices both cost `input`."""

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from router.contract.decision import Decision, Estimate, Flip, Projection, Redo, Weighing
 from router.contract.economics import ASSUMED_RATES, Economics, FailureRates, RedoWeights, weigh_redo
 from router.contract.signals import Signals
-from router.contract.target import Price, TargetStatus, WorkRatio
+from router.contract.target import LEAST_STEP_TOKENS, Price, TargetStatus, WorkRatio
 from router.contract.words import Preference, Tier
 
 _MILLION = 1_000_000.0
@@ -74,6 +74,8 @@ def project(
     """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
     target, (ttft, speed, prefill), wait, _, ratio = status[:5]
     price = target.price
+    if prompt_tokens >= LEAST_STEP_TOKENS and price is not None and price.steps:
+        price = price.at(prompt_tokens)
     calls, output, more_calls, more_output, usd, per_cold, per_prompt, more_usd, more_per_prompt = _rates(
         economics, price, ratio
     )

@@ -1,8 +1,10 @@
 """Keys that a target echoes: taken out of whatever of its answer goes to a caller."""
 
 import re
+from collections.abc import Iterable
 
 from router.contract.relay import Headers
+from router.contract.secret import Secret
 
 _LEAST_IN_ANSWERS, _LEAST_IN_REFUSALS = 12, 6
 """Shorter keys are words such as `ollama` or `EMPTY`, which a model may well write. A refusal is no model's work."""
@@ -13,14 +15,18 @@ _UNCHANGED = re.compile(r"[A-Za-z0-9_.~-]+")
 
 
 class KeyGuard:
-    """Knows one target's key. Prints without it."""
+    """Knows one target's key, and what else must not come back from it. Prints without them.
+
+    Streams are searched for the key alone, since it costs something for every piece. `others` are taken out of refusals.
+    """
 
     __slots__ = ("_in_refusals", "_key", "mark", "mark_text")
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, others: Iterable[str] = ()) -> None:
         self._key = key.strip().encode("latin-1", "replace")
-        has_key = len(self._key) >= _LEAST_IN_REFUSALS
-        self._in_refusals = re.compile(b"".join(map(_spellings, self._key)), re.IGNORECASE) if has_key else None
+        hidden = [text.strip().encode("latin-1", "replace") for text in (key, *others)]
+        spelled = [b"".join(map(_spellings, text)) for text in hidden if len(text) >= _LEAST_IN_REFUSALS]
+        self._in_refusals = re.compile(b"|".join(spelled), re.IGNORECASE) if spelled else None
         self.mark = (
             max(_UNCHANGED.findall(key), key=len, default="").encode() if len(self._key) >= _LEAST_IN_ANSWERS else _NEVER
         )
@@ -54,3 +60,10 @@ def _spellings(byte: int) -> bytes:
 
 
 NO_KEY = KeyGuard("")
+
+
+def guard_for(secret: Secret | None, others: Iterable[Secret] = ()) -> KeyGuard:
+    """The guard for a target's key and its other secrets. Where it has no key, one of the others is watched for like a key."""
+    known = (secret, *others) if secret is not None else others
+    texts = list(dict.fromkeys(text for one in known if (text := one.reveal())))
+    return KeyGuard(texts[0], texts[1:]) if texts else NO_KEY

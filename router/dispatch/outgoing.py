@@ -14,7 +14,7 @@ from router.dialects.splice import replace_model
 from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
 from router.dialects.translate.translator import AnswerTranslator
-from router.dispatch.keys import NO_KEY, KeyGuard
+from router.dispatch.keys import KeyGuard, guard_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Reachable:
     """The target's key. A caller's own, which it may well be shown, is none of ours."""
     keeps_sessions: bool = False
     """Whether it must be told which session a request belongs to."""
+    more_secrets: tuple[Secret, ...] = ()
+    """What else is sent to it and never shown: values of its `headers:` and `query:`."""
     reasons: Mapping[Dialect, Reasons] = field(init=False)
     """What in a request of each of its own dialects could have to change. No dialect where every request changes."""
     guard: KeyGuard = field(init=False)
@@ -36,7 +38,7 @@ class Reachable:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reasons", reasons_to_change(self.target, self.fit))
-        object.__setattr__(self, "guard", KeyGuard(self.secret.reveal()) if self.secret is not None else NO_KEY)
+        object.__setattr__(self, "guard", guard_for(self.secret, self.more_secrets))
 
 
 class Outgoing(OutgoingRequest, frozen=True):

@@ -1,11 +1,29 @@
 """Where a URL leads: host, port, and the proxy that the environment names for it."""
 
 import os
-from dataclasses import dataclass
+from base64 import b64encode
+from dataclasses import dataclass, field
 from functools import lru_cache
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from router.contract.relay import Tls
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy that a variable of the environment names. Prints without its password."""
+
+    host: str
+    port: int
+    variable: str
+    scheme: str = "http"
+    credentials: str = field(default="", repr=False)
+    """The value of `proxy-authorization`; empty where its address has no user."""
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether it is one that opens tunnels for CONNECT. A SOCKS proxy speaks a protocol of its own."""
+        return self.scheme in ("http", "https")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +35,7 @@ class Address:
     is_tls: bool
     authority: str
     path: str
-    proxy: tuple[str, int] | None
+    proxy: Proxy | None
 
 
 @lru_cache(maxsize=256)
@@ -36,15 +54,30 @@ def pool_key(address: Address, tls: Tls | None) -> str:
     return f"{'https' if address.is_tls else 'http'}://{address.host}:{address.port} {tls or ''}"
 
 
-def _find_proxy(scheme: str, host: str, authority: str) -> tuple[str, int] | None:
+def _find_proxy(scheme: str, host: str, authority: str) -> Proxy | None:
     if scheme != "https" or host in ("localhost", "::1") or host.startswith("127."):
         return None
-    url = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy")
+    variable = next((name for name in ("HTTPS_PROXY", "https_proxy") if os.environ.get(name)), "")
     exceptions = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
-    if not url or bypasses_proxy(authority, exceptions):
+    if not variable or bypasses_proxy(authority, exceptions):
         return None
-    parts = urlsplit(url if "//" in url else f"//{url}")
-    return (parts.hostname or "", parts.port or 8080) if parts.hostname else None
+    return read_proxy(os.environ[variable], variable)
+
+
+def read_proxy(url: str, variable: str) -> Proxy | None:
+    """Take the address of a proxy apart. User and password in it may be percent-encoded. None where it names no host."""
+    parts = urlsplit(url.strip() if "//" in url else f"//{url.strip()}")
+    try:
+        host, port = parts.hostname, parts.port or 8080
+    except ValueError:  # the port is not a number
+        return None
+    if not host:
+        return None
+    credentials = ""
+    if parts.username or parts.password:
+        known = unquote_to_bytes(parts.username or "") + b":" + unquote_to_bytes(parts.password or "")
+        credentials = f"Basic {b64encode(known).decode()}"
+    return Proxy(host, port, variable, parts.scheme.lower() or "http", credentials)
 
 
 def bypasses_proxy(authority: str, exceptions: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from router.contract.relay import Tls
-from router.upstream.address import Address
+from router.upstream.address import Address, Proxy
 from router.upstream.connection import CannotConnect, Connection
 
 _MAX_PROXY_ANSWER_BYTES = 16_384
@@ -31,7 +31,8 @@ class Dialer:
             async with asyncio.timeout(within_seconds):
                 return await self._dial(make, address, tls)
         except TimeoutError as error:
-            raise CannotConnect(f"no connection within {within_seconds:g} s") from error
+            way = f" through the proxy in {address.proxy.variable}" if address.proxy is not None else ""
+            raise CannotConnect(f"no connection{way} within {within_seconds:g} s") from error
         except ssl.SSLError as error:
             raise CannotConnect(f"TLS failed ({error.reason or 'handshake'})") from error
         except socket.gaierror as error:
@@ -59,30 +60,71 @@ class Dialer:
         return context
 
 
-async def _dial_through(make: Callable[[], _P], address: Address, proxy: tuple[str, int], context: ssl.SSLContext | None) -> _P:
+async def _dial_through(make: Callable[[], _P], address: Address, proxy: Proxy, context: ssl.SSLContext | None) -> _P:
     """A tunnel through a proxy: CONNECT in plain text, then TLS with the target inside it."""
-    loop = asyncio.get_running_loop()
-    target = f"{address.host}:{address.port}"
-    family, kind, protocol, _, place = (await loop.getaddrinfo(*proxy, type=socket.SOCK_STREAM))[0]
-    sock = socket.socket(family, kind, protocol)
-    sock.setblocking(False)
+    sock = await _open_tunnel(f"{address.host}:{address.port}", proxy)
     try:
-        await loop.sock_connect(sock, place)
-        await loop.sock_sendall(sock, f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n\r\n".encode())
-        answer = b""
-        while b"\r\n\r\n" not in answer and len(answer) < _MAX_PROXY_ANSWER_BYTES:
-            piece = await loop.sock_recv(sock, 1)  # byte by byte: what follows the headers belongs to the tunnel
-            if not piece:
-                raise ConnectionError("the proxy closed the connection")
-            answer += piece
-        if answer.split(b" ", 2)[1:2] != [b"200"]:
-            raise ConnectionError("the proxy refused the tunnel")
+        loop = asyncio.get_running_loop()
         transport, connection = await loop.create_connection(make, sock=sock, ssl=context, server_hostname=address.host)
     except BaseException:
         sock.close()
         raise
     _set_no_delay(transport)
     return connection
+
+
+async def _open_tunnel(target: str, proxy: Proxy) -> socket.socket:
+    """A socket that leads to the target. Whatever goes wrong up to here is the proxy's fault, and not the target's."""
+    named = f"the proxy in {proxy.variable}"
+    if not proxy.is_supported:
+        raise CannotConnect(f"{named} is a {proxy.scheme}:// proxy, which is not supported: only http:// proxies are")
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise CannotConnect(f"the host name of {named} does not resolve") from error
+    family, kind, protocol, _, place = found[0]
+    sock = socket.socket(family, kind, protocol)
+    sock.setblocking(False)
+    try:
+        await loop.sock_connect(sock, place)
+        status = await _ask_for_tunnel(sock, target, proxy)
+    except OSError as error:
+        sock.close()
+        raise CannotConnect(f"{named} does not take connections") from error
+    except BaseException:
+        sock.close()
+        raise
+    if status != "200":
+        sock.close()
+        raise CannotConnect(f"{named} {_say_refusal(status, has_credentials=bool(proxy.credentials))}")
+    return sock
+
+
+async def _ask_for_tunnel(sock: socket.socket, target: str, proxy: Proxy) -> str:
+    """The status that the proxy answers; empty where it hangs up or answers something else."""
+    loop = asyncio.get_running_loop()
+    credentials = f"proxy-authorization: {proxy.credentials}\r\n" if proxy.credentials else ""
+    await loop.sock_sendall(sock, f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{credentials}\r\n".encode())
+    answer = b""
+    while b"\r\n\r\n" not in answer and len(answer) < _MAX_PROXY_ANSWER_BYTES:
+        piece = await loop.sock_recv(sock, 1)  # byte by byte: what follows the headers belongs to the tunnel
+        if not piece:
+            return ""
+        answer += piece
+    version, _, rest = answer.partition(b" ")
+    status = rest[:3].decode("ascii", "replace")
+    return status if version.startswith(b"HTTP/") and status.isdigit() else ""
+
+
+def _say_refusal(status: str, *, has_credentials: bool) -> str:
+    if not status:
+        return "closed the connection, or is not an HTTP proxy"
+    if status == "407" and has_credentials:
+        return "refused its user name and password (407)"
+    if status == "407":
+        return "wants a user name and a password (407)"
+    return f"refused to open a connection to the target ({status})"
 
 
 def _set_no_delay(transport: asyncio.BaseTransport) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.anthropic_http import AnthropicHttpAdapter
-from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest
+from router.contract.relay import AdapterSettings, Endpoint, ExtraField, OutgoingRequest
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
 from router.contract.words import Dialect, Operation
@@ -83,3 +83,19 @@ def test_a_connection_ahead_is_to_the_same_place():
     AnthropicHttpAdapter(Endpoint("m", "https://models.example"), AdapterSettings(), wire).connect_ahead(make_target())
 
     assert [request.url for request in wire.ahead] == ["https://models.example/v1"]
+
+
+def test_extra_headers_and_query_go_with_every_question():
+    extra = {"headers": (ExtraField("x-org", "7"),), "query": (ExtraField("beta", "true"),)}
+    endpoint = Endpoint("m", "https://models.example", Secret("k"), **extra)
+    wire, view = Wire(), make_view({"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}, Dialect.MESSAGES)
+    adapter = AnthropicHttpAdapter(endpoint, AdapterSettings(), wire)
+
+    adapter.open(OutgoingRequest(view, make_target(), Dialect.MESSAGES, b"{}", 1), None)
+    asked = [wire.sent, AnthropicHttpAdapter.list_models(endpoint, Timeouts(1, 1, 1))]
+
+    assert [request.url for request in asked] == [
+        "https://models.example/v1/messages?beta=true",
+        "https://models.example/v1/models?limit=1000&beta=true",
+    ]
+    assert all(("x-org", "7") in request.headers for request in asked)

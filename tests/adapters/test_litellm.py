@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from router.contract.errors import UpstreamCut, UpstreamModel, UpstreamTimeout, UpstreamUnreachable
+from router.contract.relay import ExtraField
 from router.contract.target import Timeouts
 from tests.tools.http import call, chat
 from tests.tools.litellm_calls import MESSAGE_EVENTS, as_events, begin, fetch, load_litellm, piece  # noqa: F401  a fixture
@@ -294,3 +295,11 @@ async def test_a_request_walks_through_a_litellm_target(start, upstream):
     assert reply.body.endswith(DONE)
     assert (entry["outcome"], entry["output_tokens"]) == ("SERVED", 3)
     assert upstream.seen[0].json["model"] == "fast-model"
+
+
+async def test_extra_headers_of_a_target_are_sent_by_litellm(upstream):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+
+    await fetch(upstream, extra=(ExtraField("x-org", "7"),))
+
+    assert upstream.seen[0].headers["x-org"] == "7"

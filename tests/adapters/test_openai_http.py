@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.openai_http import OpenAiHttpAdapter
-from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Tls
+from router.contract.relay import AdapterSettings, Endpoint, ExtraField, OutgoingRequest, Tls
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
@@ -140,3 +140,20 @@ def test_a_socket_is_opened_ahead_with_the_targets_own_key_and_never_without_the
 
     assert [request.over_websocket for request in own.ahead] == [True]
     assert callers.ahead == []
+
+
+EXTRA = {"headers": (ExtraField("x-org", "7"),), "query": (ExtraField("api-version", "2024-10-21"),)}
+
+
+def test_extra_headers_and_query_go_with_every_question():
+    endpoint = Endpoint("m", "https://models.example/v1", Secret("k"), **EXTRA)
+    wire = Wire()
+
+    OpenAiHttpAdapter(endpoint, AdapterSettings(), wire).connect_ahead(make_target())
+    asked = [*wire.ahead, OpenAiHttpAdapter.list_models(endpoint, Timeouts(1, 1, 1))]
+
+    assert [request.url.partition("/v1/")[2] for request in asked] == [
+        "chat/completions?api-version=2024-10-21",
+        "models?api-version=2024-10-21",
+    ]
+    assert all(("x-org", "7") in request.headers for request in asked)

@@ -63,9 +63,10 @@ def begin(
     timeouts=None,
     headers=None,
     options=None,
+    extra=(),
     **fields,
 ):
-    endpoint = Endpoint(model, upstream.base_url if base_url is None else base_url, Secret(key) if key else None)
+    endpoint = Endpoint(model, upstream.base_url if base_url is None else base_url, Secret(key) if key else None, headers=extra)
     view = ask(headers=headers, **fields)
     body = json.dumps({**view.body, "model": model}).encode()
     target = make_target(timeouts=timeouts or Timeouts(1, 5, 5))

@@ -17,6 +17,8 @@ class ModelServer:
     """Instead of the list of models."""
     answer_status: int = 200
     hangs: bool = False
+    needs_headers: dict[str, str] = field(default_factory=dict)
+    """A request without these is refused, as gateways do."""
     seen: list[tuple[str, str, str]] = field(default_factory=list)
     """Method, path and key of every request."""
     facts: dict[str, object] = field(default_factory=dict)
@@ -35,6 +37,8 @@ class ModelServer:
 
             def do_GET(self) -> None:
                 owner._note(self)
+                if owner._refuses(self):
+                    return
                 if owner.hangs:
                     owner._leave.wait(30)
                     self.close_connection = True
@@ -47,6 +51,8 @@ class ModelServer:
             def do_POST(self) -> None:
                 owner._note(self)
                 self.rfile.read(int(self.headers.get("content-length", 0)))
+                if owner._refuses(self):
+                    return
                 if owner.answer_status != 200:
                     body = json.dumps({"error": {"message": "no money left", "type": "billing", "code": "billing"}}).encode()
                     owner._send(self, owner.answer_status, body, "application/json")
@@ -82,6 +88,13 @@ class ModelServer:
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
+
+    def _refuses(self, handler: http.server.BaseHTTPRequestHandler) -> bool:
+        missing = [name for name, value in self.needs_headers.items() if handler.headers.get(name) != value]
+        if missing:
+            body = json.dumps({"error": {"message": f"{missing[0]} header is required"}}).encode()
+            self._send(handler, 400, body, "application/json")
+        return bool(missing)
 
     def _note(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         key = handler.headers.get("authorization", handler.headers.get("x-api-key", ""))

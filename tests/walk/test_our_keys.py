@@ -66,3 +66,24 @@ async def test_a_key_that_a_target_echoes_stays_here_straight_and_over_a_bridge(
 
     assert reply.status == 400
     assert "bad header Bearer ***" in reply.json["error"]["message"]
+
+
+async def test_headers_and_query_of_a_target_are_sent_and_their_secrets_stay_here(start, upstream, monkeypatch):
+    monkeypatch.setenv("GATEWAY_TOKEN", "gateway-secret-canary")
+    extra = "headers: {x-portkey-provider: openai, x-gateway: Bearer env:GATEWAY_TOKEN}, query: {api-version: 2024-10-21},"
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, fast_extra=extra))
+
+    async def echoes(wire, seen):
+        said = {"error": {"message": f"bad header {seen.headers['x-gateway']} of {seen.path}", "code": 400}}
+        await answer_json(said, 400)(wire, seen)
+
+    upstream.scripts = [echoes]
+
+    reply = await call(tandem.port, "/v1/chat/completions", chat(model="fast"))
+    explained = await call(tandem.port, "/tandem/explain", chat(model="fast"))
+
+    (seen,) = upstream.seen
+    assert seen.path == "/v1/chat/completions?api-version=2024-10-21"
+    assert (seen.headers["x-portkey-provider"], seen.headers["x-gateway"]) == ("openai", "Bearer gateway-secret-canary")
+    assert "bad header Bearer ***" in reply.json["error"]["message"]
+    assert "canary" not in f"{reply.headers} {explained.body!r}"

@@ -475,6 +475,17 @@ async def test_keys_and_passed_headers_are_those_of_http_and_the_key_is_never_sh
     assert b"sk-canary" not in served.body + refused.body
 
 
+async def test_headers_and_query_of_a_target_are_part_of_the_handshake(target, tmp_path, monkeypatch):
+    monkeypatch.setenv("GATEWAY_TOKEN", "gateway-canary-0123456789")
+    more = "headers: {x-gateway: env:GATEWAY_TOKEN}, query: {api-version: 2024-10-21}"
+    async with running(config_for(target, target, more=more), tmp_path) as tandem:
+        await Client(tandem).post(user("fix it"))
+        (connection,) = target.open
+
+    assert target.seen[0].headers["x-gateway"] == "gateway-canary-0123456789"
+    assert connection.request.path == "/v1/responses?api-version=2024-10-21"
+
+
 async def test_callers_with_keys_of_their_own_never_share_a_socket(target, tmp_path):
     async with running(config_for(target, target, more="api_key: caller"), tmp_path) as tandem:
         for key in ("one", "other", "one"):

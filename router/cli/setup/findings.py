@@ -76,7 +76,7 @@ def as_json(findings: list[Finding]) -> list[Json]:
 def look_at_keys(loaded: LoadedConfig) -> list[Finding]:
     """Where each key comes from. Never what it is."""
     found = []
-    for key in dict.fromkeys(plan.endpoint.api_key for plan in loaded.targets if plan.endpoint.api_key is not None):
+    for key in dict.fromkeys(key for plan in loaded.targets for key in plan.endpoint.secrets):
         if key.is_reference:
             found.append(Finding("key", GOOD, f"{key}, from {'.env' if key.is_from_file else 'the environment'}"))
         elif key.is_callers:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import orjson
 
@@ -25,6 +24,7 @@ from router.dialects.translate.parser import read_failure
 from router.house import House
 from router.telemetry.observers import ObserverTable
 from router.telemetry.tasks import spawn
+from router.upstream.address import Proxy, read_address
 
 _QUIET_SECONDS = 2.0
 _MAX_BYTES = 8 << 20
@@ -121,12 +121,27 @@ async def fetch(upstream: Upstream, request: UpstreamRequest, within_seconds: fl
 
 
 def _hint_for(problem: str, endpoint: Endpoint) -> str:
-    host = urlsplit(endpoint.base_url).hostname or ""
+    address = read_address(endpoint.base_url)
+    host = address.host
+    if address.proxy is not None and "the proxy in" in problem:
+        return _hint_for_proxy(problem, address.proxy, host)
     if "TLS" in problem:
         return "set tls.ca_file for a certificate of your own, or http:// for a server without TLS"
     if "resolve" in problem:
         return f"check the spelling of {host}, and the connection to the network"
     return f"is a server running at {endpoint.base_url}?"
+
+
+def _hint_for_proxy(problem: str, proxy: Proxy, host: str) -> str:
+    """What to do about a proxy that is in the way. Its password is never in it."""
+    where = f"{proxy.host}:{proxy.port}"
+    if "(407)" in problem:
+        return f"set {proxy.variable} to http://USER:PASSWORD@{where}, with special characters percent-encoded (@ is %40)"
+    if "not supported" in problem:
+        return f"set {proxy.variable} to an http:// proxy, or add {host} to NO_PROXY to reach it without one"
+    if "refused" in problem:
+        return f"ask whoever runs the proxy {where} to allow {host}, or add {host} to NO_PROXY to reach it without the proxy"
+    return f"check that a proxy runs at {where}, as {proxy.variable} says, or add {host} to NO_PROXY to reach it without one"
 
 
 def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:

@@ -15,6 +15,7 @@ from router.dialects.translate.draft import (
     DraftResult,
     DraftText,
     File,
+    Mark,
     Part,
     Schema,
     Text,

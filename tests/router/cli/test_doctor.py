@@ -177,3 +177,22 @@ def test_the_port_of_a_faulty_config_is_the_one_that_is_looked_at(here, capsys):
     assert main(["doctor", "--no-calls"]) == 1
 
     assert "127.0.0.1:4001" in capsys.readouterr().out
+
+
+def test_headers_and_query_of_a_target_are_part_of_every_question(here, capsys, monkeypatch):
+    monkeypatch.setenv("GATEWAY_TOKEN", "gateway-canary-0123456789")
+    with ModelServer(needs_headers={"x-gateway": "gateway-canary-0123456789"}) as server:
+        extra = "headers: {x-gateway: env:GATEWAY_TOKEN}, query: {api-version: 2024-10-21},"
+        config = (
+            config_for(server).replace("name: spark,", f"name: spark, {extra}").replace("name: sage,", f"name: sage, {extra}")
+        )
+        (here / "config.yaml").write_text(config)
+
+        assert main(["doctor"]) == 0
+        assert main(["check", "--live"]) == 0
+
+    told = capsys.readouterr()
+    assert {path.partition("?")[2] for _, path, _ in server.seen} == {"api-version=2024-10-21"}
+    assert "env:GATEWAY_TOKEN, from the environment" in told.out
+    assert "canary" not in told.out + told.err
+    assert "sends x-gateway, api-version" in told.out

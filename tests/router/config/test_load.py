@@ -577,3 +577,12 @@ def test_a_quote_that_is_not_closed_in_env_is_a_fault_and_its_value_is_not_shown
         )
 
     assert [str(fault).split("\n")[0] for fault in caught.value.faults] == [".env: A_KEY: its quote is not closed"]
+
+
+def test_a_header_that_looks_like_a_key_is_warned_of_and_not_shown():
+    extra = "headers: {x-gateway: Bearer gateway0canary0123456789, x-portkey-provider: openai, x-b: env:HOME},"
+    loaded = check_config(two_targets("http://x/v1", "http://y/v1", fast_extra=extra), "test", Path("."), known_names())
+
+    (warning,) = [text for text in loaded.warnings if "looks like a key" in text]
+    assert "x-gateway" in warning
+    assert "canary" not in warning

@@ -315,3 +315,22 @@ def test_a_variable_elsewhere_than_in_a_key_is_a_fault(name, value):
     _, faults = check(adapter="openai_http", **{name: value})
 
     assert "is not replaced here" in faults[name]
+
+
+def test_headers_and_query_become_part_of_the_endpoint(monkeypatch):
+    monkeypatch.setenv("GATEWAY_TOKEN", "s3cret-canary")
+    plan = plan_of(
+        adapter="openai_http", headers={"X-Org": "env:GATEWAY_TOKEN"}, query={"api-version": "2024-10-21", "k": "a b"}
+    )
+
+    assert plan.endpoint.extra_headers == (("x-org", "s3cret-canary"),)
+    assert plan.endpoint.locate("http://x/chat") == "http://x/chat?api-version=2024-10-21&k=a+b"
+    assert plan.endpoint.locate("http://x/models?limit=1") == "http://x/models?limit=1&api-version=2024-10-21&k=a+b"
+    assert "s3cret-canary" not in repr(plan)
+
+
+@pytest.mark.parametrize(("adapter", "refused"), [("simulated", {"headers", "query"}), ("litellm", {"query"})])
+def test_an_adapter_that_cannot_send_them_refuses_them_in_words(adapter, refused):
+    faults = faults_of(adapter=adapter, headers={"x-a": "1"}, query={"b": "2"})
+
+    assert {name for name, words in faults.items() if "not supported by adapter" in words} == refused

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contract.target import Price, Quota
+from router.contract.target import Price, PriceStep, Quota
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Tier
 from tests.tools.values import make_target, stand
@@ -83,3 +83,30 @@ def test_a_target_that_asked_to_be_left_alone_is_that_whatever_its_wait():
 
 def test_no_wait_at_deep_is_too_long():
     assert not stand(make_target("sage", Tier.DEEP, quota=Quota(max_wait_seconds=2.0))).with_wait(60.0).is_over_max_wait
+
+
+STEPPED = Price(
+    input=2.0,
+    output=12.0,
+    cached_input=0.2,
+    steps=(PriceStep(200_000, 4.0, 18.0), PriceStep(500_000, 8.0, 36.0, cached_input=0.5)),
+)
+
+
+@pytest.mark.parametrize(
+    ("prompt_tokens", "price"),
+    [
+        (200_000, STEPPED),
+        (200_001, Price(input=4.0, output=18.0, cached_input=0.4)),
+        (500_001, Price(input=8.0, output=36.0, cached_input=0.5)),
+    ],
+)
+def test_a_prompt_that_is_longer_than_a_step_has_its_price(prompt_tokens, price):
+    assert STEPPED.at(prompt_tokens) == price
+
+
+def test_all_tokens_of_a_long_request_cost_the_price_of_its_step_cached_ones_too():
+    short, long = Usage(200_000, 1_000, cached_tokens=100_000), Usage(300_000, 1_000, cached_tokens=100_000)
+
+    assert STEPPED.cost(short) == pytest.approx(0.2 + 0.02 + 0.012)
+    assert STEPPED.cost(long) == pytest.approx(0.8 + 0.04 + 0.018)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from router.contract.decision import Weighing
 from router.contract.economics import ASSUMED_RATES, FLIP_SCORES, Economics, FailureRates, TurnSize
 from router.contract.entry import FinishedWork
-from router.contract.target import Price, WorkRatio
+from router.contract.target import Price, PriceStep, WorkRatio
 from router.contract.words import Preference, Tier
 from router.decide.estimate import (
     costs_of,
@@ -91,6 +91,17 @@ def test_without_prices_for_the_cache_all_of_the_prompt_is_paid_in_full_each_tim
     estimate = weigh(project(target(price=plain), 10_000, ECONOMICS), 0.0, ECONOMICS)
 
     assert estimate.money_usd == pytest.approx((2 * 10_000 * 10.0 + 400 * 50.0) / 1e6)
+
+
+def test_a_long_prompt_is_weighed_by_the_price_of_its_step():
+    stepped = replace(CHEAP, steps=(PriceStep(100_000, 5.0, 25.0, 0.5),))
+    dear = Price(input=5.0, output=25.0, cached_input=0.5)
+
+    def usd(price, tokens):
+        return weigh(project(target(price=price), tokens, ECONOMICS), 0.0, ECONOMICS).money_usd
+
+    assert usd(stepped, 100_000) == usd(CHEAP, 100_000)
+    assert usd(stepped, 100_001) == pytest.approx(usd(dear, 100_001))
 
 
 def test_a_targets_own_ratio_multiplies_calls_and_tokens_and_is_shown():

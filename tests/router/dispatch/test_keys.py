@@ -5,7 +5,8 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from router.dispatch.keys import NO_KEY, KeyGuard
+from router.contract.secret import Secret
+from router.dispatch.keys import NO_KEY, KeyGuard, guard_for
 
 PLAIN, ODD = "sk-upstream-canary", 'key/with+odd=long_part_of_it"'
 
@@ -71,3 +72,15 @@ def test_the_beginning_of_a_key_at_the_end_of_a_piece_is_found():
 
 def test_a_guard_prints_without_its_key():
     assert PLAIN not in repr(KeyGuard(PLAIN))
+
+
+def test_other_secrets_of_a_target_are_hidden_too():
+    guard = guard_for(Secret("sk-upstream-canary"), [Secret("sk-upstream-canary"), Secret("gateway-canary")])
+
+    assert guard.clean(b"sk-upstream-canary and gateway-canary") == b"*** and ***"
+    assert guard.mark == KeyGuard("sk-upstream-canary").mark
+
+
+def test_without_a_key_another_secret_is_watched_for():
+    assert guard_for(None, [Secret("caller"), Secret("gateway-canary")]).mark == b"gateway-canary"
+    assert guard_for(None, ()) is NO_KEY

@@ -1,9 +1,11 @@
 """URLs taken apart, and the proxies of the environment."""
 
+from base64 import b64decode
+
 import pytest
 
 from router.contract.relay import Tls
-from router.upstream.address import bypasses_proxy, pool_key, read_address
+from router.upstream.address import Proxy, bypasses_proxy, pool_key, read_address, read_proxy
 
 
 def test_a_url_is_taken_apart_with_the_usual_ports():
@@ -57,7 +59,28 @@ def test_a_proxy_of_the_environment_serves_https_and_never_loopback(monkeypatch)
     monkeypatch.delenv("no_proxy", raising=False)
     read_address.cache_clear()
 
-    assert read_address("https://api.example.com/v1").proxy == ("127.0.0.1", 3128)
+    assert read_address("https://api.example.com/v1").proxy == Proxy("127.0.0.1", 3128, "HTTPS_PROXY")
     assert read_address("https://localhost/v1").proxy is None
     assert read_address("http://api.example.com/v1").proxy is None
     read_address.cache_clear()
+
+
+def test_the_user_and_password_of_a_proxy_are_decoded_and_never_printed():
+    proxy = read_proxy("http://us%40er:p%3Ass@proxy.corp:3128", "HTTPS_PROXY")
+
+    assert b64decode(proxy.credentials.removeprefix("Basic ")) == b"us@er:p:ss"
+    assert (proxy.host, proxy.port) == ("proxy.corp", 3128)
+    assert "p:ss" not in repr(proxy)
+    assert proxy.credentials not in repr(proxy)
+
+
+@pytest.mark.parametrize("url", ["http://", "http://proxy:port", ""])
+def test_what_names_no_host_or_port_is_not_a_proxy(url):
+    assert read_proxy(url, "HTTPS_PROXY") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "is_supported"), [("proxy:3128", True), ("HTTP://proxy", True), ("socks5h://proxy:1080", False)]
+)
+def test_a_socks_proxy_is_not_one_that_can_be_used(url, is_supported):
+    assert read_proxy(url, "HTTPS_PROXY").is_supported is is_supported

@@ -5,6 +5,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+from base64 import b64encode
 
 import pytest
 
@@ -157,23 +158,92 @@ async def test_a_handshake_that_never_ends_is_given_up_in_time(certificate):
     server.close()
 
 
+@pytest.fixture
+def set_proxy(monkeypatch):
+    """Set HTTPS_PROXY, and nothing else that would keep it from being used."""
+
+    def set_it(url: str) -> None:
+        monkeypatch.setenv("HTTPS_PROXY", url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        read_address.cache_clear()
+
+    yield set_it
+    read_address.cache_clear()
+
+
 @pytest.mark.parametrize(
-    "answer", [b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", b"", b"x" * 20_000], ids=["407", "hangs up", "babbles"]
+    ("user", "answer", "words"),
+    [
+        ("", b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "wants a user name and a password (407)"),
+        ("a:s3cret-word@", b"HTTP/1.1 407 No\r\n\r\n", "refused its user name and password (407)"),
+        ("a:s3cret-word@", b"HTTP/1.1 403 Forbidden\r\n\r\n", "refused to open a connection to the target (403)"),
+        ("", b"", "closed the connection, or is not an HTTP proxy"),
+        ("", b"x" * 20_000, "closed the connection, or is not an HTTP proxy"),
+    ],
+    ids=["407 without a user", "407 with one", "403", "hangs up", "babbles"],
 )
-async def test_a_proxy_that_opens_no_tunnel_is_no_connection(monkeypatch, answer):
+async def test_a_proxy_that_opens_no_tunnel_is_named_with_what_it_said(set_proxy, user, answer, words):
     async def proxy(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
         writer.close()
 
     server = await asyncio.start_server(proxy, "127.0.0.1", 0)
-    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    read_address.cache_clear()
+    set_proxy(f"http://{user}127.0.0.1:{server.sockets[0].getsockname()[1]}")
 
-    with pytest.raises(CannotConnect, match="connection failed$"):
+    with pytest.raises(CannotConnect) as caught:
         await Dialer().dial(read_address("https://models.example/v1"), None, 60)
 
     server.close()
-    read_address.cache_clear()
+    assert str(caught.value) == f"the proxy in HTTPS_PROXY {words}"
+
+
+async def test_the_user_and_password_of_a_proxy_are_sent_to_it_decoded(set_proxy):
+    asked = []
+
+    async def proxy(reader, writer):
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    server = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    set_proxy(f"http://me:p%40ss@127.0.0.1:{server.sockets[0].getsockname()[1]}")
+
+    with pytest.raises(CannotConnect):
+        await Dialer().dial(read_address("https://models.example/v1"), None, 60)
+
+    server.close()
+    assert b"\r\nproxy-authorization: Basic " + b64encode(b"me:p@ss") + b"\r\n" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY does not take connections"),
+        ("http://u:s3cret-word@no-such-proxy.invalid:1", "the host name of the proxy in HTTPS_PROXY does not resolve"),
+        ("socks5://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY is a socks5:// proxy, which is not supported"),
+    ],
+    ids=["refuses", "does not resolve", "socks"],
+)
+async def test_a_proxy_that_cannot_be_used_is_named_instead_of_the_target(set_proxy, free_port, url, words):
+    set_proxy(url.format(port=free_port))
+
+    with pytest.raises(CannotConnect) as caught:
+        await Dialer().dial(read_address("https://models.example/v1"), None, 60)
+
+    assert str(caught.value).startswith(words)
+    assert "s3cret-word" not in str(caught.value)
+
+
+async def test_a_proxy_that_says_nothing_is_named_when_time_is_up(set_proxy):
+    async def mute(reader, writer):
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(mute, "127.0.0.1", 0)
+    set_proxy(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+
+    with pytest.raises(CannotConnect, match=r"no connection through the proxy in HTTPS_PROXY within 0.1 s"):
+        await Dialer().dial(read_address("https://models.example/v1"), None, 0.1)
+
+    server.close()

@@ -10,6 +10,7 @@ from router.cli.setup.live import Reached, ask_models, ask_target, gather, judge
 from router.config.load import check_config
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
+from router.upstream.address import read_address
 from router.upstream.pool import Pool
 from router.wiring import build_house, known_names
 from tests.tools.model_server import ModelServer
@@ -133,6 +134,29 @@ def test_nobody_at_the_port_and_no_such_host_are_told_apart():
     assert "is a server running at" in nobody.hint
     assert "does not resolve" in nowhere.problem
     assert "nowhere.invalid" in nowhere.hint
+
+
+@pytest.mark.parametrize(
+    ("proxy", "problem", "hint"),
+    [
+        ("http://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY does not take connections", "NO_PROXY"),
+        ("http://u:s3cret-word@no-proxy.invalid:1", "the proxy in HTTPS_PROXY does not resolve", "runs at no-proxy.invalid:1"),
+        ("socks5://u:s3cret-word@127.0.0.1:{port}", "a socks5:// proxy, which is not supported", "to an http:// proxy"),
+    ],
+)
+def test_a_proxy_that_fails_is_named_and_not_the_target(monkeypatch, proxy, problem, hint):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HTTPS_PROXY", proxy.format(port=free.getsockname()[1]))
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        read_address.cache_clear()
+        reached = ask("https://api.example.com/v1", key="sk-canary")
+    read_address.cache_clear()
+
+    assert problem in reached.problem
+    assert hint in reached.hint
+    assert "s3cret-word" not in reached.problem + reached.hint
 
 
 def test_plain_text_where_tls_was_expected_is_told():

@@ -1,0 +1,107 @@
+"""Values of a config that may be secret: keys, and what goes with every request to a target as headers or query.
+
+A value may name a variable (`env:NAME`); a variable that is not set, and other notations for one, are faults.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from router.config.faults import Fault, KnownAdapter
+from router.config.foreign import find_variable
+from router.config.values import fits_header
+from router.contract.relay import ExtraField
+from router.contract.secret import Secret
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_REFERENCE = re.compile(r"([A-Za-z]+ )?(env:\S*)")
+"""A reference, alone or after the name of a scheme: `Bearer env:NAME`."""
+_SET_BY_TANDEM = frozenset({"host", "content-length", "content-type", "accept", "accept-encoding", "user-agent"})
+_OF_A_CONNECTION = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect"})
+_OF_A_KEY = ("authorization", "x-api-key")
+
+
+@dataclass(frozen=True, slots=True)
+class SecretChecker:
+    """Checks values that may be secret, and collects the faults. None of them shows a value."""
+
+    faults: list[Fault]
+    keys: Mapping[str, str]
+    """What the file next to the config has for variables that are not set."""
+
+    def check(self, path: str, source: str) -> Secret:
+        """The secret that a setting holds or names."""
+        secret = Secret(source)
+        if secret.is_reference:
+            secret = Secret(source, self.keys.get(secret.variable, ""))
+        if self._finds_misplaced(path, secret):
+            return secret
+        if secret.is_reference and not secret.reveal():
+            is_empty = os.environ.get(secret.variable) is not None
+            where = "is set, but empty, and is not" if is_empty else "is not set in the environment, nor"
+            problem = f"{secret} {where} in .env next to the config"
+            if not any(fault.problem == problem for fault in self.faults):
+                hint = f"export {secret.variable}=… before you start the router, or write {secret.variable}=… into .env"
+                self.faults.append(Fault(path, problem, hint))
+        elif not fits_header(secret.reveal()):
+            problem = "contains a line break, or a character that is not ASCII, and cannot be sent"
+            self.faults.append(Fault(path, f"{secret} {problem}", "copy the key again"))
+        return secret
+
+    def check_headers(
+        self, path: str, headers: Mapping[str, str], adapter: KnownAdapter, key: Secret | None
+    ) -> list[ExtraField]:
+        """The headers that go with every request to a target, by their names in lower case."""
+        found: dict[str, ExtraField] = {}
+        for written, value in headers.items():
+            name, place = written.lower(), f"{path}.{written}"
+            if problem := _find_name_fault(name, adapter, key):
+                self.faults.append(Fault(place, *problem))
+            elif name in found:
+                self.faults.append(Fault(place, f'duplicate header "{name}"', "names of headers do not differ by case"))
+            else:
+                found[name] = self._check_field(place, name, value)
+        return list(found.values())
+
+    def check_query(self, path: str, query: Mapping[str, str]) -> list[ExtraField]:
+        """The query parameters that go with every request to a target."""
+        return [self._check_field(f"{path}.{name}", name, value) for name, value in query.items()]
+
+    def _check_field(self, path: str, name: str, value: str) -> ExtraField:
+        if found := _REFERENCE.fullmatch(value.strip()):
+            return ExtraField(name, found[1] or "", self.check(path, found[2]))
+        if variable := find_variable(value):
+            self.faults.append(Fault(path, "names a variable in a way that is not read here", f"write env:{variable}"))
+        elif not value or value != value.strip() or not fits_header(value):
+            problem = "must not be empty, nor contain line breaks, spaces around it, or characters other than ASCII"
+            self.faults.append(Fault(path, problem))
+        return ExtraField(name, value)
+
+    def _finds_misplaced(self, path: str, key: Secret) -> bool:
+        """A key after `env:`, or a variable in the notation of another program, which would be sent as the key itself."""
+        if key.is_callers or (key.is_reference and (not key.is_misplaced or key.reveal())):
+            return False
+        variable, name = find_variable(key.source), path.rpartition(".")[2]
+        if variable and not Secret(f"env:{variable}").is_misplaced:
+            problem = "names a variable in a way that is not read here"
+            self.faults.append(Fault(path, problem, f"write {name}: env:{variable}"))
+        elif key.is_reference:
+            hint = "put the key into a variable, or into .env next to the config, and name that: env:OPENAI_API_KEY"
+            self.faults.append(Fault(path, f"{key}: env: takes the name of a variable, not the key", hint))
+        else:
+            return False
+        return True
+
+
+def _find_name_fault(name: str, adapter: KnownAdapter, key: Secret | None) -> tuple[str, str] | None:
+    """What is wrong with the name of a header, and what would be right. None for a good one."""
+    if not _TOKEN.fullmatch(name):
+        return "is not the name of a header", "letters, digits and hyphens, as in x-portkey-provider"
+    if name in _OF_A_CONNECTION or name.startswith(("proxy-", "sec-")):
+        return "belongs to a connection, and cannot be set for a target", ""
+    if name in _SET_BY_TANDEM or name in adapter.own_headers:
+        return "is set by Tandem itself", "remove the line"
+    if name in _OF_A_KEY and key is not None and (key.is_callers or name == adapter.key_header):
+        return "is sent from api_key already", "keep one: api_key, or this header"
+    return None
