@@ -131,15 +131,15 @@ async def test_a_window_that_the_engine_names_is_kept_for_everyone(engine, start
     tandem = await start(config(small, large, window=32000))
     long = "word " * 4000
 
-    first = await call(tandem.port, "/v1/chat/completions", chat(long, model="auto", max_tokens=8))
-    before = small.began()
-    second = await call(tandem.port, "/v1/chat/completions", chat("other " + long, model="auto", max_tokens=8))
+    first = await call(tandem.port, "/v1/chat/completions", chat(long, max_tokens=8))
+    second = await call(tandem.port, "/v1/chat/completions", chat("other " + long, max_tokens=8))
+    anyone = await call(tandem.port, "/v1/chat/completions", chat("fix the typo: " + long, model="auto", max_tokens=8))
 
-    assert (first.status, second.status) == (200, 200)
-    assert {first.headers["x-tandem-target"], second.headers["x-tandem-target"]} == {"large"}
-    assert small.began() == before
+    assert (first.status, first.json["error"]["n_ctx"]) == (400, 2048)  # the engine's own words
+    assert (second.status, second.json["error"]["code"]) == (400, "context_length_exceeded")
+    assert (anyone.status, anyone.headers["x-tandem-target"]) == (200, "large")
+    assert [row["attempts"] for row in await tandem.entries(3)] == [1, 0, 1]
     assert (await targets(tandem))["small"]["window_tokens"] == 2048
-    assert len([row for row in await tandem.entries(2) if row["attempts"] == 1]) >= 1
 
 
 async def test_a_quick_ask_does_not_wait_for_the_only_slot_while_the_other_tier_is_idle(engine, start):
