@@ -9,6 +9,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+STREAM_OPTIONS = "stream_options"
+"""How usage is asked for at the end of a stream. Some hosts refuse it, and tell usage all the same."""
+
 
 class Quirks(NamedTuple):
     """How one host differs from what most do."""
@@ -70,6 +73,7 @@ _HOSTS: tuple[tuple[str, Quirks], ...] = (
         ),
     ),
     ("api.deepseek.com", Quirks(replays_reasoning=True)),
+    ("api.mistral.ai", Quirks(refuses=frozenset({STREAM_OPTIONS}))),
     (
         "api.x.ai",
         Quirks(

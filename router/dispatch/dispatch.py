@@ -22,7 +22,7 @@ from router.dispatch.attempt import attempt
 from router.dispatch.budget import RetryBudget
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.order import Order
-from router.dispatch.outgoing import Reachable, prepare
+from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
 from router.dispatch.queues.fair import Who
 from router.dispatch.queues.waiting import WaitingSink, await_turn
 from router.dispatch.rules import (
@@ -36,6 +36,7 @@ from router.dispatch.rules import (
     first_step,
     last_failure,
     next_step,
+    refuses_asking,
 )
 
 
@@ -135,7 +136,8 @@ class Dispatcher:
                     exchange.note(StateRefused(reachable.target, left_out))
                 if isinstance(ended, Ending):
                     return ended
-                tried.append(_remember(view, sent, reachable.target, step, ended))
+                has_refused = any(past.refused_usage and past.target is reachable.target for past in tried)
+                tried.append(_remember(view, sent, reachable, step, ended, has_refused=has_refused))
             step = await self._next(decision, tried, exchange, live)
         raise step.error
 
@@ -195,7 +197,7 @@ class Dispatcher:
     def _note_misfit(self, exchange: Exchange, target: Target, step: Try, misfit: BadRequest) -> Tried:
         misfit.__traceback__ = None  # its frames hold the request, and would be held by it
         row = Attempt(target.name, None, misfit.code, 0.0, cost_usd=0.0)
-        exchange.note(AttemptEnded(self._clock(), target, row, misfit, None, None, False))
+        exchange.note(AttemptEnded(self._clock(), target, row, misfit, None, None))
         return Tried(target, row, misfit, step.form)
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
@@ -246,8 +248,15 @@ def _remember_busy(target: Target, step: Try, busy: TiersBusy) -> Tried:
     return Tried(target, Attempt(target.name, None, busy.code, 0.0), busy, step.form)
 
 
-def _remember(view: RequestView, sent: RequestView, target: Target, step: Try, ended: AttemptEnded) -> Tried:
+def _remember(
+    view: RequestView, sent: RequestView, reachable: Reachable, step: Try, ended: AttemptEnded, *, has_refused: bool
+) -> Tried:
     assert ended.error is not None
+    target = reachable.target
+    # Another request may have found it out meanwhile: what counts is whether this one was tried without the question.
+    refused_usage = refuses_asking(ended.error) and may_ask_usage(sent, target) and not has_refused
+    if refused_usage:
+        reachable.asking.refuse()
     sent_reference = view.continued is not None and view.continued.stored_by == target.name
     has_state = isinstance(ended.error, UpstreamRefused) and bool(keys_for(sent, target.name))
-    return Tried(target, ended.attempt, ended.error, step.form, sent_reference, has_state)
+    return Tried(target, ended.attempt, ended.error, step.form, sent_reference, has_state, refused_usage)

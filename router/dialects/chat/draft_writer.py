@@ -2,6 +2,7 @@
 
 from router.contract.request import Json, JsonObject
 from router.dialects.chat.draft_messages import write_messages
+from router.dialects.hosts import STREAM_OPTIONS
 from router.dialects.translate.context import WriteContext, optional
 from router.dialects.translate.draft import DEFAULT_SCHEMA_NAME, Draft, Tool
 
@@ -33,7 +34,8 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
     }
     if draft.is_streaming:
         body["stream"] = True
-        body["stream_options"] = {"include_usage": True}
+        if STREAM_OPTIONS not in context.quirks.refuses:
+            body[STREAM_OPTIONS] = {"include_usage": True}
     return context.finish(body, draft)
 
 

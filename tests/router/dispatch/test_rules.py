@@ -37,6 +37,7 @@ from router.dispatch.rules import (
     final_error,
     first_step,
     next_step,
+    refuses_asking,
 )
 from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target
@@ -391,3 +392,18 @@ def test_a_failure_before_a_full_quota_still_counts_against_the_budget():
 
     assert step(*past, allowance=allow(Standing.UNKNOWN)) == Try("sage", is_paid=True)
     assert step(*past, allowance=allow(Standing.FAILED, has_budget=False)).error.status == 429
+
+
+@pytest.mark.parametrize("form", [Form.AS_DECIDED, Form.WITHOUT_STATE])
+def test_a_target_that_refused_to_be_asked_for_usage_gets_the_same_request_again(form):
+    assert step(tried(SPARK, refused(SPARK, 400), form, refused_usage=True)) == Try("spark", form)
+
+
+@pytest.mark.parametrize(("status", "body", "is_refused"), [
+    (400, b'{"error":{"param":"stream_options"}}', True),
+    (422, b'{"detail":[{"loc":["body","stream_options"]}]}', True),
+    (500, b"stream_options", False),
+    (400, b"temperature", False),
+])  # fmt: skip
+def test_a_refusal_of_the_question_is_known_by_the_fields_name(status, body, is_refused):
+    assert refuses_asking(refused(SPARK, status, body)) is is_refused
