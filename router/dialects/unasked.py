@@ -23,6 +23,7 @@ ASKING: Mapping[Dialect, JsonObject] = {
 _INCLUDE = "include_usage"
 _NO_FIELD: JsonObject = {}
 _NULL = re.compile(rb',\s*"usage"\s*:\s*null(?=\s*[,}])')
+_NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _FRAME_END = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 _MAX_CHUNK_BYTES = 8_192
 """A chunk that holds usage alone is shorter than this."""
@@ -44,7 +45,7 @@ def ask(view: RequestView) -> JsonObject:
 def without_usage(data: bytes) -> bytes:
     """Some bytes of a stream without its usage. What is cut in the middle of a frame is left as it is."""
     data = _NULL.sub(b"", data)
-    if data.rfind(USAGE_MARK) < 0:
+    if data.rfind(USAGE_MARK) < 0 or _NO_CHOICES.search(data) is None:  # some hosts tell it with every token
         return data
     *parts, rest = _FRAME_END.split(data)
     kept: list[bytes] = []
