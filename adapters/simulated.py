@@ -165,7 +165,7 @@ class _SimulatedCall:
         self._began_writing: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         options = view.body.get("stream_options")
-        asks_usage = isinstance(options, dict) and options.get("include_usage") is True
+        asks_usage = request.asks_usage or (isinstance(options, dict) and options.get("include_usage") is True)
         sends_usage = asks_usage or not view.is_streaming
         known = Answer(
             view.id.removeprefix("req_"),

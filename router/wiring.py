@@ -22,6 +22,7 @@ from router.decide.doubt import rules_with
 from router.decide.estimate import find_rival, worth_waiting
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.dispatch import Dispatcher, QuotaSense
+from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.admission import Admission
@@ -45,6 +46,7 @@ from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrations
+from router.stores.sqlite.paces import read_past_calls
 from router.stores.sqlite.responses import SqliteResponses
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.work import read_finished_work
@@ -82,22 +84,25 @@ class Built:
                 adapter.warm()
 
     def learn(self) -> None:
-        """Take from the ledger how much work each target makes of a turn, and how often fast's work was done again."""
-        self._apply(self._read_work())
+        """Take from the ledger how fast targets were, how much work each makes of a turn, and how often fast's is redone."""
+        self._apply(*self._read_ledger())
 
     async def keep_learning(self) -> None:
         """The same now and then, with the file read off the loop."""
         while True:
-            self._apply(await asyncio.to_thread(self._read_work))
+            self._apply(*await asyncio.to_thread(self._read_ledger))
             await asyncio.sleep(_LEARN_SECONDS)
 
-    def _read_work(self) -> list[FinishedWork]:
+    def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
         path = self.ledger_path
-        return read_finished_work(path, time.time()) if path is not None and path.is_file() else []
+        if path is None or not path.is_file():
+            return [], {}
+        return read_finished_work(path, time.time()), sum_up(read_past_calls(path))
 
-    def _apply(self, work: list[FinishedWork]) -> None:
-        ratios = learn_ratios(work, self.house.plan.rules.economics)
-        self.house.state.live.learn(ratios, learn_failures(work))
+    def _apply(self, work: list[FinishedWork], paces: Paces) -> None:
+        ratios, live = learn_ratios(work, self.house.plan.rules.economics), self.house.state.live
+        live.learn(ratios, learn_failures(work))
+        live.recall(paces, time.perf_counter(), time.time())
 
     async def close(self) -> None:
         """Flush and let go, in the order in which nothing is lost."""

@@ -60,7 +60,7 @@ class ServerSettings(Settings):
 
 
 class TypicalSettings(Settings):
-    """What is expected of a target before it has been measured, and what its live figures fall back to."""
+    """What is expected of a target before it has been measured, and again when it was not used for long."""
 
     ttft_seconds: Annotated[float, Field(ge=0, le=600)] | None = None
     """Time to first token for a short prompt. By default 0.3 on fast, 1.2 on deep."""

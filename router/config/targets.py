@@ -267,6 +267,7 @@ def _make_target(
         price=values["price"],
         takes_callers_key=settings.api_key is not None and Secret(settings.api_key).is_callers,
         quota=Quota(**settings.quota.model_dump()) if settings.quota is not None else None,
+        model=block.model,
     )
 
 

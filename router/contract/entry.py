@@ -7,6 +7,18 @@ from msgspec import Struct
 from router.contract.usage import Usage
 
 
+class Pace(Struct, frozen=True, omit_defaults=True):
+    """What one call showed of its target's own pace. None where it showed nothing of that."""
+
+    model: str
+    ttft_seconds: float | None = None
+    """From the call to its first token, whatever it waited for."""
+    tokens_per_second: float | None = None
+    """Not where the caller read slowly."""
+    prefill_tokens_per_second: float | None = None
+    """Only as the engine itself says."""
+
+
 class Attempt(Struct, frozen=True, omit_defaults=True):
     """One call to one target, as the ledger keeps it."""
 
@@ -26,6 +38,9 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     """USD. Absent (unknown) where tokens were used and the target has no price; 0 where nothing is billed."""
     is_question: bool = False
     """Whether the target was only asked for a second opinion on the turn."""
+    pace: Pace | None = None
+    """How fast the target was: `model` (the name that it was asked for), `ttft_seconds`, `tokens_per_second` and, where the
+    engine itself says so, `prefill_tokens_per_second`. Speeds are learned from this after a restart."""
 
 
 class Line(Struct, frozen=True, rename={"id": "request_id"}):
@@ -87,6 +102,15 @@ class Entry(Struct, frozen=True):
     places: bytes | None = None
     """Where a person's turn began: the places of its words in the table of weights, as `contract.features` packs them. The
     ledger keeps them in a table of their own, for the newest turns."""
+
+
+class PastCall(NamedTuple):
+    """A call of the past, and what it showed of its target's pace."""
+
+    at: float
+    """When its request arrived, in seconds since 1970."""
+    attempt: Attempt
+    pace: Pace
 
 
 class FinishedWork(NamedTuple):

@@ -122,9 +122,7 @@ class AttemptEnded(Struct, frozen=True):
     error: TandemError | None
     usage: Usage | None
     tokens_per_second: float | None
-    """How fast the answer was written, as its caller saw it."""
-    is_targets_own_speed: bool
-    """Whether that says something of the target: not where tokens were guessed, or the caller read slowly."""
+    """How fast the answer was written, as its caller saw it. What it says of the target itself is in the attempt's `pace`."""
 
 
 class QuestionEnded(AttemptEnded, frozen=True):

@@ -184,6 +184,8 @@ class OutgoingRequest(Struct, frozen=True):
     prompt_tokens: int
     session: str = ""
     """The session that it belongs to, where its target keeps one open. Empty for what a client asks on the side."""
+    asks_usage: bool = False
+    """Whether `body` asks for usage that the caller did not ask for: it is taken out of the answer."""
 
 
 @dataclass(frozen=True, slots=True)

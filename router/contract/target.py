@@ -117,6 +117,8 @@ class Target:
     price: Price | None = None
     takes_callers_key: bool = False
     quota: Quota | None = None
+    model: str = ""
+    """The model's name at its provider."""
 
     @property
     def max_wait_seconds(self) -> float | None:

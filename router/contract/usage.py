@@ -12,3 +12,14 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     is_estimated: bool = False
+
+
+class Timings(Struct, frozen=True):
+    """What an engine says of one answer by itself, asked or not: its tokens, and how fast it wrote and read.
+
+    A speed is None where too little was written or read to tell.
+    """
+
+    usage: Usage
+    tokens_per_second: float | None = None
+    prefill_tokens_per_second: float | None = None

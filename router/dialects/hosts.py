@@ -11,6 +11,9 @@ from urllib.parse import urlsplit
 
 from router.contract.words import Dialect
 
+STREAM_OPTIONS = "stream_options"
+"""How usage is asked for at the end of a stream. Some hosts refuse it, and tell usage all the same."""
+
 
 class Quirks(NamedTuple):
     """How one host differs from what most do."""
@@ -69,6 +72,7 @@ _HOSTS: tuple[tuple[str, Quirks], ...] = (
         ),
     ),
     ("api.deepseek.com", Quirks(replays_reasoning=True)),
+    ("api.mistral.ai", Quirks(refuses=frozenset({STREAM_OPTIONS}))),
     (
         "api.x.ai",
         Quirks(

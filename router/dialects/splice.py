@@ -24,6 +24,7 @@ _MEMBER_KEY = re.compile(rb'[ \t\r\n]*,?[ \t\r\n]*("(?:[^"\\]|\\.)*+")[ \t\r\n]*
 _END = re.compile(rb"[ \t\r\n]*\}")
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_NOTHING: JsonObject = {}
 
 
 def parse_apart(raw: bytes) -> JsonObject | None:
@@ -72,16 +73,22 @@ def _size(value: Any) -> int:
     return len(memoryview(value))
 
 
-def replace_model(raw: bytes, body: JsonObject, model: str, changes: JsonObject, *, has_one_model: bool = False) -> bytes:
+def replace_model(
+    raw: bytes, body: JsonObject, model: str, changes: JsonObject, *, has_one_model: bool = False, added: JsonObject = _NOTHING
+) -> bytes:
     """The body with another model name, and with `changes` made (None takes a field out).
 
-    `has_one_model` says that `parse_apart` has read it, or that we wrote it ourselves: then nothing need be searched.
+    `has_one_model` says that `parse_apart` has read it, or that we wrote it ourselves: then nothing need be searched. `added`
+    are fields that the body does not have: they are put after the model's name.
     """
     if not changes:
         found = (_FIRST.match(raw) if has_one_model else None) or _find_only_model(raw)
         if found is not None:
-            return b"".join((raw[: found.start(1)], orjson.dumps(model), memoryview(raw)[found.end(1) :]))
-    return replace_fields(raw, body, {**changes, "model": model})
+            name = orjson.dumps(model)
+            if added:
+                name += b"," + orjson.dumps(added)[1:-1]
+            return b"".join((raw[: found.start(1)], name, memoryview(raw)[found.end(1) :]))
+    return replace_fields(raw, body, {**changes, **added, "model": model})
 
 
 def _find_only_model(raw: bytes) -> re.Match[bytes] | None:

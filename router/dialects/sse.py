@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from router.contract.digits import parse_exactly
 from router.contract.request import JsonObject
-from router.contract.usage import Usage
+from router.contract.usage import Timings, Usage
 
 _KEPT_GROUPS = 8
 _ROOM_BYTES, _GROUP_BYTES = 1 << 20, 1 << 15
@@ -62,6 +62,7 @@ class StreamEnd(Struct):
     is_complete: bool = False
     has_failed: bool = False
     usage: Usage | None = None
+    timings: Timings | None = None
 
 
 def split_frames(data: bytes, telling: re.Pattern[bytes] | None = None) -> list[Frame]:
@@ -123,16 +124,21 @@ class Tail:
 
     def add(self, piece: bytes) -> bool:
         """Note one piece as it is relayed. Whether it begins or ends in the middle of a frame, as few do."""
-        is_part = False
         if self._open or not piece.endswith(FRAME_ENDS):
-            piece, is_part = self._join_open(piece), True
-            if not piece:
-                return True
+            if piece := self._join_open(piece):
+                self._add_group(piece)
+            return True
         self._groups.append(piece)
         self._room = room = self._room - len(piece) - _GROUP_BYTES
         if room < 0:
             self._forget()
-        return is_part
+        return False
+
+    def _add_group(self, group: bytes) -> None:
+        self._groups.append(group)
+        self._room -= len(group) + _GROUP_BYTES
+        if self._room < 0:
+            self._forget()
 
     def _join_open(self, piece: bytes) -> bytes:
         """The whole group, if this piece ends one; nothing while it is still open."""

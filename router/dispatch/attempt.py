@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from router.contract.entry import Attempt
+from router.contract.entry import Attempt, Pace
 from router.contract.errors import CallerKey, TandemError, UpstreamAuth
 from router.contract.exchange import Exchange, cancel_error
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending
@@ -14,7 +14,7 @@ from router.contract.usage import Usage
 from router.contract.words import PERSONS_KINDS, AccountFault, Dialect, Operation, Outcome, TurnKind
 from router.dialects.headers import sdk_id_headers
 from router.dialects.translate.translator import AnswerTranslator
-from router.dispatch.meter import cost_of, is_billed, measure_speed, measure_usage
+from router.dispatch.meter import cost_of, is_billed, is_too_little, measure_speed, measure_usage
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, is_small_change, prepare
 from router.dispatch.patience import Patience, max_wait_of
@@ -46,6 +46,8 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
         order.first_call_at = began
     opened = AttemptOpened(began, reachable.target, failed, outgoing.dropped)
     relay = Relay(order, opened, view, reachable, order.sink, outgoing.answer, loop.create_future())
+    if outgoing.asks_usage:
+        relay.hides_usage = True
     exchange.note(opened)
     call: UpstreamCall | None = None
     timer: asyncio.TimerHandle | None = None
@@ -64,6 +66,8 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
         error = await relay.finished
         if error is not None:
             error = _name_key(error, relay)
+        elif view.is_streaming:
+            reachable.asking.note_end(tells_unasked=relay.timings is not None)
         ended = _conclude(relay, error)
     except TandemError as unopened:  # the caller was to bring a key, and did not
         ended = _conclude(relay, unopened)
@@ -136,15 +140,27 @@ def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) 
     now, target = relay.order.clock(), opened.target
     if usage is None or not usage.output_tokens or relay.view.operation is Operation.COUNT_TOKENS:
         usage = _estimate_usage(relay, error)
-    speed, is_own = None, False
-    if first_token_at is not None:
-        speed = measure_speed(usage, first_token_at, now)
-        # A caller that reads slowly slows the target down: that says nothing of the target's own speed.
-        is_own = usage is not None and not usage.is_estimated and not relay.was_paused
+    speed, pace = None, None
+    if first_token_at is not None or relay.timings is not None:
+        speed, pace = _measure_pace(relay, usage, now)
     if error is not None:
         code = error.code
-    row = Attempt(target.name, relay.status, code, round(now - opened.at, 4), usage, cost_of(usage, target.price))
-    return AttemptEnded(now, target, row, error, usage, speed, is_own)
+    seconds, cost = round(now - opened.at, 4), cost_of(usage, target.price)
+    row = Attempt(target.name, relay.status, code, seconds, usage, cost, pace=pace)
+    return AttemptEnded(now, target, row, error, usage, speed)
+
+
+def _measure_pace(relay: Relay, usage: Usage | None, now: float) -> tuple[float | None, Pace]:
+    """How fast an answer was written, and what it shows of its target's own pace: by the engine's clock, if it tells that."""
+    opened, timings, first_token_at, prefill, ttft = relay.opened, relay.timings, relay.first_token_at, None, None
+    speed = own = measure_speed(usage, first_token_at, now)
+    if first_token_at is not None:
+        ttft = round(first_token_at - opened.at, 4)
+    if timings is not None:
+        own, prefill = timings.tokens_per_second, timings.prefill_tokens_per_second
+    elif relay.was_paused or usage is None or is_too_little(usage):
+        own = None  # a caller that reads slowly slows the target down
+    return speed, Pace(opened.target.model, ttft, own and round(own, 1), prefill and round(prefill, 1))
 
 
 def _estimate_usage(relay: Relay, error: TandemError | None) -> Usage | None:

@@ -24,7 +24,7 @@ from router.dispatch.budget import RetryBudget
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.loading import watch_loading
 from router.dispatch.order import Order
-from router.dispatch.outgoing import Reachable, prepare
+from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
 from router.dispatch.queues.fair import Who
 from router.dispatch.queues.waiting import WaitingSink, await_turn
 from router.dispatch.rules import (
@@ -38,6 +38,7 @@ from router.dispatch.rules import (
     first_step,
     last_failure,
     next_step,
+    refuses_asking,
 )
 
 
@@ -139,7 +140,7 @@ class Dispatcher:
                     exchange.note(StateRefused(reachable.target, left_out))
                 if isinstance(ended, Ending):
                     return ended
-                tried.append(_remember(view, sent, live.known(reachable.target), step, ended))
+                tried.append(_remember(view, sent, reachable, live.known(reachable.target), step, ended, tried))
                 if isinstance(ended.error, UpstreamLoading):
                     watch_loading(self._reachable[step.target], live, self._clock)
             step = await self._next(decision, tried, exchange, live)
@@ -202,7 +203,7 @@ class Dispatcher:
     def _note_misfit(self, exchange: Exchange, target: Target, step: Try, misfit: BadRequest) -> Tried:
         misfit.__traceback__ = None  # its frames hold the request, and would be held by it
         row = Attempt(target.name, None, misfit.code, 0.0, cost_usd=0.0)
-        exchange.note(AttemptEnded(self._clock(), target, row, misfit, None, None, False))
+        exchange.note(AttemptEnded(self._clock(), target, row, misfit, None, None))
         return Tried(target, row, misfit, step.form)
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
@@ -253,8 +254,21 @@ def _remember_busy(target: Target, step: Try, busy: TiersBusy) -> Tried:
     return Tried(target, Attempt(target.name, None, busy.code, 0.0), busy, step.form)
 
 
-def _remember(view: RequestView, sent: RequestView, target: Target, step: Try, ended: AttemptEnded) -> Tried:
+def _remember(
+    view: RequestView,
+    sent: RequestView,
+    reachable: Reachable,
+    target: Target,
+    step: Try,
+    ended: AttemptEnded,
+    before: Sequence[Tried],
+) -> Tried:
     assert ended.error is not None
+    # Another request may have found it out meanwhile: what counts is whether this one was tried without the question.
+    has_refused = any(past.refused_usage and past.target.name == target.name for past in before)
+    refused_usage = refuses_asking(ended.error) and may_ask_usage(sent, target) and not has_refused
+    if refused_usage:
+        reachable.asking.refuse()
     sent_reference = view.continued is not None and view.continued.stored_by == target.name
     has_state = isinstance(ended.error, UpstreamRefused) and bool(keys_for(sent, target.name))
-    return Tried(target, ended.attempt, ended.error, step.form, sent_reference, has_state)
+    return Tried(target, ended.attempt, ended.error, step.form, sent_reference, has_state, refused_usage)

@@ -8,6 +8,7 @@ from router.contract.usage import Usage
 from router.contract.words import Operation
 
 _LEAST_TOKENS = 4
+_LEAST_PIECES = 16
 _LEAST_SECONDS = 0.001
 _UNSENT = (UpstreamUnreachable, CallerKey)
 
@@ -47,3 +48,8 @@ def measure_speed(usage: Usage | None, first_token_at: float | None, now: float)
         return None
     seconds = now - first_token_at
     return usage.output_tokens / seconds if seconds > _LEAST_SECONDS else None
+
+
+def is_too_little(usage: Usage) -> bool:
+    """Whether so few pieces were counted that they say nothing of the speed: some open or end a stream, and are no tokens."""
+    return usage.is_estimated and usage.output_tokens < _LEAST_PIECES

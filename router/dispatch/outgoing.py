@@ -10,11 +10,31 @@ from router.contract.secret import Secret
 from router.contract.target import Target
 from router.contract.words import Dialect, Operation
 from router.dialects.fitting import Fit, Reasons, fields_to_change, reasons_to_change
+from router.dialects.hosts import STREAM_OPTIONS
 from router.dialects.splice import replace_model
 from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
 from router.dialects.translate.translator import AnswerTranslator
+from router.dialects.unasked import ASKING, ask
 from router.dispatch.keys import KeyGuard, guard_for
+
+
+class UsageAsking:
+    """Whether a target is asked for usage where the caller did not ask: until it refuses that, or says it unasked."""
+
+    __slots__ = ("has_refused", "is_on")
+
+    def __init__(self) -> None:
+        self.is_on = True
+        self.has_refused = False
+
+    def refuse(self) -> None:
+        """The target does not take the question. It is not asked again, until the router or its config is loaded again."""
+        self.is_on, self.has_refused = False, True
+
+    def note_end(self, *, tells_unasked: bool) -> None:
+        """A stream has ended. An engine that says what it used by itself need not be asked: its stream stays as it is."""
+        self.is_on = not tells_unasked and not self.has_refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +51,7 @@ class Reachable:
     """Whether it must be told which session a request belongs to."""
     more_secrets: tuple[Secret, ...] = ()
     """What else is sent to it and never shown: values of its `headers:` and `query:`."""
+    asking: UsageAsking = field(default_factory=UsageAsking)
     reasons: Mapping[Dialect, Reasons] = field(init=False)
     """What in a request of each of its own dialects could have to change. No dialect where every request changes."""
     guard: KeyGuard = field(init=False)
@@ -38,6 +59,8 @@ class Reachable:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reasons", reasons_to_change(self.target, self.fit))
+        if STREAM_OPTIONS in self.fit.quirks.refuses:
+            self.asking.refuse()
         object.__setattr__(self, "guard", guard_for(self.secret, self.more_secrets))
 
 
@@ -56,6 +79,12 @@ def is_small_change(view: RequestView, reachable: Reachable) -> bool:
     return reasons is not None and reasons.leave_alone(view, reachable.target)
 
 
+def may_ask_usage(view: RequestView, target: Target) -> bool:
+    """Whether a target may have been asked for usage that the caller did not ask for. A bridge always asks."""
+    dialect = target.dialect_for(view.dialect)
+    return view.is_streaming and (dialect in ASKING if dialect is not view.dialect else bool(ask(view)))
+
+
 def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:
     """Write the body for a target. Raises a `BadRequest` where it could only misunderstand the request."""
     target, dialect = reachable.target, view.dialect
@@ -66,6 +95,11 @@ def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outg
         if target.dialect_for(dialect) is not dialect:
             return _translate(view, reachable, prompt_tokens)
         changes, dropped = fields_to_change(view, target, reachable.fit)
+    if view.is_streaming and reachable.asking.is_on and (added := ask(view)):
+        if STREAM_OPTIONS in view.body:  # options of the caller's own, as few send
+            changes, added = {**changes, **added}, {}
+        body = replace_model(view.raw, view.body, reachable.model, changes, has_one_model=view.has_one_model, added=added)
+        return Outgoing(view, target, dialect, body, prompt_tokens, asks_usage=True, dropped=dropped)
     body = replace_model(view.raw, view.body, reachable.model, changes, has_one_model=view.has_one_model)
     return Outgoing(view, target, dialect, body, prompt_tokens, dropped=dropped)
 
@@ -74,8 +108,10 @@ def _translate(view: RequestView, reachable: Reachable, prompt_tokens: int) -> O
     target, fit = reachable.target, reachable.fit
     if view.operation is Operation.COUNT_TOKENS:
         return Outgoing(view, target, view.dialect, view.raw, prompt_tokens, is_counted_here=True)
-    dialect = target.dialect_for(view.dialect)
-    context = WriteContext(target, reachable.model, fit.quirks, fit.efforts, prompt_tokens, fit.caches_when_asked)
+    dialect, quirks = target.dialect_for(view.dialect), fit.quirks
+    if reachable.asking.has_refused:
+        quirks = quirks._replace(refuses=quirks.refuses | {STREAM_OPTIONS})
+    context = WriteContext(target, reachable.model, quirks, fit.efforts, prompt_tokens, fit.caches_when_asked)
     bridge = BRIDGES[view.dialect, dialect]
     translated = bridge.cross(view, context, created=int(time.time()), instructions=fit.instructions)
     return Outgoing(view, target, dialect, translated.body, prompt_tokens, dropped=translated.dropped, answer=translated.answer)

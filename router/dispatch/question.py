@@ -78,7 +78,7 @@ async def ask(
         usage = measure_usage(Operation.CREATE, usage, estimate_tokens(words), 0, is_billed=is_used)
         cost, seconds = cost_of(usage, target.price), round(now - opened_at, 4)
         row = Attempt(target.name, answer.status, code or None, seconds, usage, cost, is_question=True)
-        exchange.note(ended := QuestionEnded(now, target, row, error, usage, None, False, opened_at))
+        exchange.note(ended := QuestionEnded(now, target, row, error, usage, None, opened_at))
         if permit is not None:
             permit.end(now, ended)
     return Asked(ended, text)

@@ -7,6 +7,7 @@ one can still be tried elsewhere.
 
 from collections.abc import Mapping
 
+import orjson
 from msgspec import field
 
 from router.contract.errors import UpstreamCut, UpstreamMalformed
@@ -17,6 +18,8 @@ from router.dialects.answers import FIRST_TOKEN_MARKS, follow_stream, read_whole
 from router.dialects.headers import answer_headers
 from router.dialects.refusals import failure_refusal
 from router.dialects.sse import Tail
+from router.dialects.timings import MARK as TIMINGS_MARK
+from router.dialects.timings import read_timings
 from router.dispatch.live.limits import LIMIT_HEADERS, read_windows
 from router.dispatch.opening import Opening, begins_well
 from router.dispatch.passed_headers import passed_headers, stream_headers, without_type
@@ -81,14 +84,14 @@ class Relay(StreamedAnswer, eq=False):
     def write(self, data: bytes) -> None:
         tail = self._tail
         if tail is not None:
-            if tail.add(data) or data.rfind(self._key_mark) >= 0:
+            if self._mark is not None and data.rfind(self._mark) >= 0:
+                self._write_marked(data, tail)
+            elif tail.add(data) or data.rfind(self._key_mark) >= 0:
                 self._write_part(data, tail)
             else:
                 self._caller.write(data)
             if self.silent_checks:
                 self.silent_checks = 0
-            if self._mark is not None and data.find(self._mark) >= 0:
-                self._note_first_token()
         elif self.finished.done():
             return
         elif self._is_good and self.view.is_streaming:
@@ -122,7 +125,7 @@ class Relay(StreamedAnswer, eq=False):
         self._key_mark = mark = self._reachable.guard.mark
         self.has_reached_caller = True
         self._caller.start(200, self._own_headers + stream_headers(self._headers, self.view.id, self._reachable.guard))
-        if tail.add(data) or data.rfind(mark) >= 0:
+        if tail.add(data) or data.rfind(mark) >= 0 or self.hides_usage:
             self._write_part(data, tail)
         else:
             self._caller.write(data)
@@ -171,6 +174,8 @@ class Relay(StreamedAnswer, eq=False):
         except ValueError:
             self._settle(self._malformed("answered a body that is not valid in its dialect"))
             return
+        if body.rfind(TIMINGS_MARK) >= 0 or self._translator is not None:
+            self._read_timings(body)
         if not self._own_headers:
             self.prepare()
         self.has_reached_caller = True
@@ -185,6 +190,13 @@ class Relay(StreamedAnswer, eq=False):
         caller.end()
         self.order.exchange.note(FirstByte(self.opened.target))
         self._settle(None)
+
+    def _read_timings(self, body: bytes) -> None:
+        """What the engine says of an answer in one piece. A translated one does not show it."""
+        translator = self._translator
+        self.timings = read_timings(orjson.loads(body).get("timings")) if translator is None else translator.timings
+        if self.usage is None and self.timings is not None:
+            self.usage = self.timings.usage
 
     def estimate_output_tokens(self) -> int:
         """Tokens of an answer whose host gave no usage: a frame is about one token, four bytes of a whole one are."""

@@ -27,7 +27,7 @@ from router.contract.errors import (
 )
 from router.contract.exchange import Deadline
 from router.contract.target import Target
-from router.dialects.hosts import says_too_long
+from router.dialects.hosts import STREAM_OPTIONS, says_too_long
 from router.dispatch.budget import Allowance, Standing
 
 _NO_TIME_SECONDS = 0.01
@@ -50,6 +50,7 @@ _STATE_MARKS = (
     b"without its required 'reasoning'",
 )
 _FORGOTTEN_MARK = b"previous_response_not_found"
+_ASKING_MARK = STREAM_OPTIONS.encode()
 
 
 class Form(Enum):
@@ -72,6 +73,8 @@ class Tried(Struct, frozen=True):
     """Whether the target was to look the conversation up by a response id of its own."""
     sent_state: bool = False
     """Whether hidden state was sent that this target may have refused."""
+    refused_usage: bool = False
+    """Whether it refused to be asked for usage, which the caller had not done."""
 
 
 class Try(Struct, frozen=True):
@@ -122,7 +125,12 @@ def first_step(decision: Decision) -> Try:
 
 
 def _same_again(last: Tried) -> Try | None:
-    """Retry on the same target: with the whole history if it lost the response, without hidden state if it rejected that."""
+    """Retry on the same target: with the whole history if it lost the response, without hidden state if it rejected that.
+
+    One that refuses to be asked for usage gets the same request without that.
+    """
+    if last.refused_usage:
+        return Try(last.target.name, last.form)
     if last.form in (Form.AS_DECIDED, Form.AGAIN) and last.sent_reference and _has_forgotten(last.error):
         return Try(last.target.name, Form.WITHOUT_REFERENCE)
     if last.form is not Form.WITHOUT_STATE and last.sent_state and _rejects_state(last.error):
@@ -264,3 +272,8 @@ def _rejects_state(error: TandemError) -> bool:
     if not isinstance(error, UpstreamRefused) or error.status != 400:
         return False
     return any(mark in error.body for mark in _STATE_MARKS)
+
+
+def refuses_asking(error: TandemError) -> bool:
+    """Whether a target says that it does not take the field by which it was asked for usage."""
+    return isinstance(error, UpstreamRefused) and error.status in (400, 422) and _ASKING_MARK in error.body

@@ -11,11 +11,12 @@ from router.contract.errors import TandemError, UpstreamCut, UpstreamRefused, Up
 from router.contract.facts import AttemptOpened, FirstToken
 from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import RequestView
-from router.contract.usage import Usage
-from router.dialects.answers import read_stream_end
+from router.contract.usage import Timings, Usage
+from router.dialects.answers import FIRST_TOKEN_MARKS, read_stream_end
 from router.dialects.refusals import failure_event
 from router.dialects.sse import StreamEnd, Tail
 from router.dialects.translate.translator import AnswerTranslator
+from router.dialects.unasked import USAGE_MARK, is_usage_alone, usage_may_begin, without_usage
 from router.dispatch.keys import NO_KEY
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable
@@ -51,15 +52,19 @@ class StreamedAnswer(Struct, eq=False):
     was_paused: bool = False
     ended_in_stream: TandemError | None = None
     usage: Usage | None = None
+    timings: Timings | None = None
+    hides_usage: bool = False
+    """Whether the caller did not ask for the usage that the target was asked for."""
     is_over: bool = False
     _error: TandemError | None = None
     _watch: SilenceWatch | None = None
     _flow: Flow | None = None
     _tail: Tail | None = None
     _mark: bytes | None = None
+    """What a piece must hold to be looked at: the first token, and after it the usage that is hidden, if any."""
     _key_mark: bytes = NO_KEY.mark
-    _key_begun: bytes = b""
-    """The end of what has come, where the target's key may begin."""
+    _held_back: bytes = b""
+    """The end of what has come, where the target's key may begin, or usage that is hidden."""
     silent_checks: int = 0
     is_paused: bool = False
 
@@ -85,12 +90,28 @@ class StreamedAnswer(Struct, eq=False):
         if self._flow is not None:
             self._flow.resume()
 
+    def _write_marked(self, data: bytes, tail: Tail) -> None:
+        """Write a piece that holds the first token, or usage that the caller did not ask for."""
+        tail.add(data)
+        self._write_part(data, tail)
+        if self.first_token_at is None:
+            self._note_first_token()
+
     def _write_part(self, data: bytes, tail: Tail) -> None:
-        """Write a piece that may hold the target's key, or a part of it: what may be its beginning waits for the next piece."""
-        guard, data = self._reachable.guard, self._key_begun + data
-        end = len(data) if tail.at_frame_end else guard.split_end(data)
-        self._key_begun = data[end:]
-        data = guard.clean(data[:end]) if data.rfind(self._key_mark) >= 0 else data[:end]
+        """Write a piece that may hold the target's key or hidden usage, or a part of one.
+
+        What may be the beginning of either waits for the next piece.
+        """
+        guard, data = self._reachable.guard, self._held_back + data
+        end = len(data)
+        if not tail.at_frame_end:
+            end = guard.split_end(data)
+            if self.hides_usage:
+                end = min(end, usage_may_begin(data, FIRST_TOKEN_MARKS[self.view.dialect]))
+        self._held_back = data[end:]
+        data = guard.clean(data[:end]) if data.rfind(guard.mark) >= 0 else data[:end]
+        if self.hides_usage and data.rfind(USAGE_MARK) >= 0:
+            data = without_usage(data)
         if data:
             self._caller.write(data)
 
@@ -108,6 +129,12 @@ class StreamedAnswer(Struct, eq=False):
 
     def _note_first_token(self) -> None:
         self._mark = None
+        if self.hides_usage:
+            # Each piece is searched for a key in any case: where there is none to find, that search looks for usage.
+            if self._key_mark is NO_KEY.mark:
+                self._key_mark = USAGE_MARK
+            else:
+                self._mark = USAGE_MARK
         self.first_token_at = now = self.order.clock()
         self.order.exchange.note(FirstToken(now, self.opened.target))
 
@@ -129,15 +156,20 @@ class StreamedAnswer(Struct, eq=False):
         return True
 
     def _write_rest(self) -> None:
-        """Nothing comes after it: what waited was not the beginning of a key."""
-        if self._key_begun:
-            rest, self._key_begun = self._key_begun, b""
-            self._caller.write(rest)
+        """Nothing comes after it: what waited was not the beginning of a key. Of hidden usage nothing is shown."""
+        if self._held_back:
+            rest, self._held_back = self._held_back, b""
+            if not (self.hides_usage and is_usage_alone(rest)):
+                self._caller.write(rest)
 
     def _read_end(self, tail: Tail) -> StreamEnd:
         """How the stream ended. A translated one says less of usage than its target did, if its caller did not ask."""
-        end = read_stream_end(self.view.dialect, tail.frames())
-        self.usage = (self._translator.usage if self._translator is not None else None) or end.usage
+        end, translator = read_stream_end(self.view.dialect, tail.frames()), self._translator
+        self.usage, self.timings = end.usage, end.timings
+        if translator is not None:
+            self.usage, self.timings = translator.usage or end.usage, translator.timings
+        if self.usage is None and self.timings is not None:
+            self.usage = self.timings.usage
         return end
 
     def _pass_failure(self) -> None:

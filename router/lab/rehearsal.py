@@ -112,7 +112,7 @@ class _Conversation:
         exchange = Exchange(arrival, now, Deadline(now), self._observers)
         exchange.note(decided)
         exchange.note(FirstByte(target))
-        exchange.note(AttemptEnded(now, target, Attempt(target.name, 200, None, 0.0), None, None, None, False))
+        exchange.note(AttemptEnded(now, target, Attempt(target.name, 200, None, 0.0), None, None, None))
         exchange.note(Settled(now, Ending(Outcome.SERVED, 200)))
         return decided.decision
 

@@ -19,7 +19,7 @@ from router.sessions.turns import read_turn
 from tests.tools.houses import Counter, Walk, arrive, make_house, make_plan
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.scripted import answers, hangs, reach, streams
-from tests.tools.upstream import GOOD_CHAT_STREAM, chat_frame
+from tests.tools.upstream import SEEN_CHAT_STREAM, chat_frame
 from tests.tools.values import make_target
 
 SPARK, OWL, SAGE = make_target(), make_target("owl"), make_target("sage", Tier.DEEP)
@@ -248,7 +248,7 @@ async def test_texts_are_kept_if_the_plan_says_so_and_the_answer_is_the_same_eit
 
     await walk.task
 
-    assert walk.sink.body == b"".join(GOOD_CHAT_STREAM)
+    assert walk.sink.body == SEEN_CHAT_STREAM
     assert walk.facts[-1] == "Recorded"
     entry = walk.exchange.last(Recorded).entry
     assert walk.exchange.last(Settled).answer == (walk.sink.body if keeps_text else None)

@@ -125,7 +125,7 @@ class Afternoons:
             return decided, None
         target = targets[name]
         exchange.note(FirstByte(target))
-        exchange.note(AttemptEnded(1.0, target, Attempt(name, 200, None, 1.0), None, None, None, True))
+        exchange.note(AttemptEnded(1.0, target, Attempt(name, 200, None, 1.0), None, None, None))
         exchange.note(Settled(1.0, Ending(Outcome.SERVED, 200)))
         return decided, str(target.tier)
 

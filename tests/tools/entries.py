@@ -34,7 +34,7 @@ def keep_entry(
         Read(view),
         decided,
         AttemptOpened(0.1, target, "", ()),
-        AttemptEnded(0.2, target, Attempt(target.name, 200, None, 0.1), None, usage, None, False),
+        AttemptEnded(0.2, target, Attempt(target.name, 200, None, 0.1), None, usage, None),
     ):
         exchange.note(fact)
     settled = Settled(0.2, Ending(outcome, 200), b"" if keeps_text else None)

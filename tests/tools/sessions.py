@@ -52,7 +52,7 @@ def answer(memory: SessionMemory, snapshot, view, turn, tier: Tier, target):
 def finish(exchange, target, tokens: int) -> None:
     """Its answer is complete."""
     usage = Usage(tokens, 0)
-    exchange.note(AttemptEnded(1.0, target, Attempt(target.name, 200, None, 1.0), None, usage, None, True))
+    exchange.note(AttemptEnded(1.0, target, Attempt(target.name, 200, None, 1.0), None, usage, None))
     exchange.note(Settled(1.0, Ending(Outcome.SERVED, 200)))
 
 

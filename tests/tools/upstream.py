@@ -196,3 +196,5 @@ def stream(*pieces: bytes, ends: bool = True, pause: float = 0.0) -> Script:
 
 
 GOOD_CHAT_STREAM = (chat_frame("a"), chat_frame("b"), chat_frame(finish="stop"), CHAT_USAGE, DONE)
+SEEN_CHAT_STREAM = b"".join(piece for piece in GOOD_CHAT_STREAM if piece != CHAT_USAGE)
+"""What of it a caller gets that did not ask for usage."""

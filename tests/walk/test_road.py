@@ -14,6 +14,7 @@ from tests.tools.upstream import (
     CHAT_USAGE,
     DONE,
     GOOD_CHAT_STREAM,
+    SEEN_CHAT_STREAM,
     answer_json,
     chat_frame,
     stream,
@@ -42,19 +43,29 @@ async def test_the_body_goes_upstream_as_it_came_but_for_the_model(pair, upstrea
     assert upstream.seen[0].path == "/v1/chat/completions"
 
 
-async def test_a_stream_is_relayed_byte_for_byte_and_its_usage_recorded(pair, upstream):
+async def test_a_stream_is_relayed_byte_for_byte_without_the_usage_that_only_the_router_asked_for(pair, upstream):
     upstream.scripts = [stream(*GOOD_CHAT_STREAM)]
 
     reply = await call(pair.port, "/v1/chat/completions", chat(stream=True))
 
-    assert reply.body == b"".join(GOOD_CHAT_STREAM)
+    assert reply.body == SEEN_CHAT_STREAM
     assert reply.is_whole
     assert reply.headers["content-type"].startswith("text/event-stream")
     (entry,) = await pair.entries()
     assert (entry["outcome"], entry["input_tokens"], entry["output_tokens"], entry["tokens_estimated"]) == ("SERVED", 9, 3, 0)
     assert (entry["tier"], entry["target"], entry["turn_kind"], entry["streaming"]) == ("fast", "spark", "ask", 1)
     assert entry["cost_usd"] is None
-    assert "include_usage" not in upstream.seen[0].body.decode()
+    assert upstream.seen[0].json["stream_options"] == {"include_usage": True}
+
+
+async def test_who_asks_for_usage_gets_the_whole_stream_and_the_target_the_whole_request(pair, upstream):
+    upstream.scripts = [stream(*GOOD_CHAT_STREAM)]
+    body = chat(stream=True, stream_options={"include_usage": True})
+
+    reply = await call(pair.port, "/v1/chat/completions", body)
+
+    assert reply.body == b"".join(GOOD_CHAT_STREAM)
+    assert upstream.seen[0].json == {**body, "model": "fast-model"}
 
 
 async def test_each_piece_is_passed_on_before_the_next_one_exists(pair, upstream):

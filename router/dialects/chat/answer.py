@@ -6,6 +6,7 @@ from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.fields import as_count, as_list, as_object
 from router.dialects.sse import Frame, StreamEnd
+from router.dialects.timings import read_timings
 
 TELLING = re.compile(rb'"(?:finish_reason|usage|error)"\s*:\s*[^n\s]|\[DONE\]')
 """What every frame holds that `read_end` looks for. Each token's frame has these fields too, but they are null."""
@@ -26,6 +27,8 @@ def read_end(frames: list[Frame]) -> StreamEnd:
             end.has_failed = True
         if usage := body.get("usage"):
             end.usage = read_usage(usage)
+        if timings := body.get("timings"):
+            end.timings = read_timings(timings)
         for choice in map(as_object, as_list(body.get("choices"))):
             index = as_count(choice.get("index"))
             begun.add(index)

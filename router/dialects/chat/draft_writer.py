@@ -2,6 +2,7 @@
 
 from router.contract.request import Json, JsonObject
 from router.dialects.chat.draft_messages import mark_ends, write_messages
+from router.dialects.hosts import STREAM_OPTIONS
 from router.dialects.translate.context import WriteContext, marked, optional
 from router.dialects.translate.draft import DEFAULT_SCHEMA_NAME, Draft, Tool
 
@@ -37,7 +38,8 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
         mark_ends(messages, mark)
     if draft.is_streaming:
         body["stream"] = True
-        body["stream_options"] = {"include_usage": True}
+        if STREAM_OPTIONS not in context.quirks.refuses:
+            body[STREAM_OPTIONS] = {"include_usage": True}
     return context.finish(body, draft)
 
 

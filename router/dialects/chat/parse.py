@@ -7,6 +7,7 @@ from router.contract.request import Json, JsonObject
 from router.dialects.chat.answer import read_usage
 from router.dialects.composer import Composer, Finish
 from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.timings import read_timings
 from router.dialects.translate.envelope import wrap
 from router.dialects.translate.parser import AnswerParser, Failure, NotAnAnswer, read_failure
 
@@ -38,7 +39,7 @@ class ChatParser(AnswerParser):
             return b""
         usage = event.get("usage")
         if usage:
-            self._end.usage = read_usage(usage)
+            self._read_usage(event)
         choices = event.get("choices")
         if not isinstance(choices, list) or not choices:
             return b""
@@ -49,7 +50,14 @@ class ChatParser(AnswerParser):
         reason = choice.get("finish_reason")
         if reason:
             self._conclude(as_text(reason), choice)
+            self._read_usage(event)
         return frames
+
+    def _read_usage(self, event: JsonObject) -> None:
+        """What was used. An engine that was not asked may say it all the same, in its own words."""
+        end = self._end
+        end.timings = read_timings(event.get("timings")) or end.timings
+        end.usage = read_usage(event.get("usage")) or end.usage or (end.timings.usage if end.timings is not None else None)
 
     def _conclude(self, reason: str, choice: JsonObject) -> None:
         if reason not in _FAILURES:
@@ -135,7 +143,7 @@ class ChatParser(AnswerParser):
         if not isinstance(choice, dict):
             raise NotAnAnswer("an answer without choices")
         self._parse_message(as_object(choice.get("message")), is_whole=True)
-        self._end.usage = read_usage(body.get("usage"))
+        self._read_usage(body)
         self._conclude(as_text(choice.get("finish_reason")), choice)
         self.finish()
 

@@ -6,6 +6,7 @@ from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.fields import as_count, as_object
 from router.dialects.sse import Frame, StreamEnd
+from router.dialects.timings import read_timings
 
 TELLING = re.compile(
     rb'"(?:response\.(?:completed|incomplete|failed)|error)"|event:\s*(?:response\.(?:completed|incomplete|failed)|error)'
@@ -23,6 +24,7 @@ def read_end(frames: list[Frame]) -> StreamEnd:
         if kind in _TERMINAL or kind == "response.failed":
             end.is_complete = kind in _TERMINAL
             end.usage = read_usage(as_object(frame.json().get("response")).get("usage"))
+            end.timings = read_timings(frame.json().get("timings"))
         if kind in _FAILED:
             end.has_failed = True
     return end

@@ -7,7 +7,7 @@ import orjson
 
 from router.contract.errors import TooLong
 from router.contract.request import Json, JsonObject
-from router.contract.usage import Usage
+from router.contract.usage import Timings, Usage
 from router.dialects.composer import Composer, Finish
 from router.dialects.fields import as_object
 from router.dialects.hosts import says_too_long
@@ -35,6 +35,7 @@ class End:
 
     finish: Finish | None = None
     usage: Usage | None = None
+    timings: Timings | None = None
 
 
 class AnswerParser(ABC):
@@ -53,6 +54,11 @@ class AnswerParser(ABC):
     def usage(self) -> Usage | None:
         """What the target says it used, as far as it has said so."""
         return self._end.usage
+
+    @property
+    def timings(self) -> Timings | None:
+        """What its engine says of the answer's tokens and speed."""
+        return self._end.timings
 
     @abstractmethod
     def parse(self, event: JsonObject) -> bytes:

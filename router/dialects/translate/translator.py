@@ -5,7 +5,7 @@ import orjson
 from router.contract.digits import as_written, parse_exactly
 from router.contract.errors import TandemError, TooLong
 from router.contract.request import Json, JsonObject
-from router.contract.usage import Usage
+from router.contract.usage import Timings, Usage
 from router.contract.words import Dialect
 from router.dialects.accounts import account_code
 from router.dialects.composer import Composer
@@ -34,6 +34,11 @@ class AnswerTranslator:
     def usage(self) -> Usage | None:
         """What the target says it used, whether or not the caller asked."""
         return self._parser.usage
+
+    @property
+    def timings(self) -> Timings | None:
+        """What its engine says of the answer's tokens and speed."""
+        return self._parser.timings
 
     def feed(self, data: bytes) -> bytes:
         """Translate what has come. What ends in the middle of a frame waits for the rest of it."""

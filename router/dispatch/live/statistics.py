@@ -8,6 +8,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from router.contract.economics import FailureRates
+from router.contract.entry import Pace
 from router.contract.errors import TandemError, TiersBusy, UpstreamLoading, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
@@ -17,12 +18,14 @@ from router.contract.target import NOTHING_LEARNED, Target, TargetStatus, WorkRa
 from router.dispatch.budget import Allowance, RetryBudget
 from router.dispatch.live.circuit import blames_request, is_lasting_failure, is_targets_failure
 from router.dispatch.live.limits import RateLimits
-from router.dispatch.live.target import LONG_PROMPT_TOKENS, LiveTarget
+from router.dispatch.live.past import LONG_PROMPT_TOKENS, NO_PAST, Paces, prefill_speed
+from router.dispatch.live.target import LiveTarget
 from router.dispatch.live.windows import told_window
 from router.dispatch.queues.queues import Queues
 from router.telemetry import events
 
 _FRESH_SECONDS = 0.005
+_FADE_SECONDS = 60.0
 _NEVER_LOOKED = float("-inf")
 _TOO_MANY = 429
 _CONCURRENCY = re.compile(rb"concurren|in[ -]flight|parallel requests", re.IGNORECASE)
@@ -40,6 +43,10 @@ class LiveStatistics:
         self._live: dict[str, LiveTarget] = {}
         self._ratios: Mapping[str, WorkRatio] = {}
         self._failures: Mapping[str, Mapping[str, FailureRates]] = {}
+        self._past: Paces | None = None
+        self._past_offset = 0.0
+        """What a time of day is by our clock, less that time of day."""
+        self._settle_at = self._fade_at = 0.0
         self._looked_at = _NEVER_LOOKED
         self._targets: Mapping[str, Target] = {}
         self._listed: Mapping[str, LiveTarget] = {}
@@ -61,6 +68,8 @@ class LiveStatistics:
         elif 0 <= now - self._looked_at < _FRESH_SECONDS:
             return self._statuses
         self._looked_at = now
+        if now >= self._settle_at:
+            self._settle(now)
         self._statuses = {name: live.status(now) for name, live in self._listed.items()}
         if self._has_rested and all(live.circuit.is_open for live in self._listed.values()):
             # Where every target rests, none is better for waiting: a request must have somewhere to go.
@@ -148,6 +157,10 @@ class LiveStatistics:
             status = signals.statuses[target.name]
         return not status.closed_seconds and status.wait_seconds < seconds
 
+    def sources_of(self, target: Target) -> Mapping[str, str]:
+        """Where each figure of a target comes from."""
+        return self._of(target).sources
+
     def usual_seconds(self, target: Target, prompt_tokens: int) -> float:
         """How long a prompt usually waits there for its first token."""
         return self._of(target).usual_seconds(prompt_tokens)
@@ -162,6 +175,25 @@ class LiveStatistics:
         self._ratios, self._failures = ratios, failures
         for live in self._live.values():
             self._teach(live)
+
+    def recall(self, past: Paces, now: float, time_of_day: float) -> None:
+        """How fast each target was before this router was started, by its name and model. Each takes it once."""
+        self._past, self._past_offset = past, now - time_of_day
+        self._settle(now)
+
+    def _settle(self, now: float) -> None:
+        """Let targets take what is known of their past, and once a minute what was not seen for hours fade."""
+        known, is_fading = self._past, now >= self._fade_at
+        if is_fading:
+            self._fade_at = now + _FADE_SECONDS
+        self._settle_at = self._fade_at
+        for live in self._live.values():
+            if known is not None and not live.has_recalled:
+                past = known.get((live.target.name, live.target.model), NO_PAST)
+                live.recall(past, past.at + self._past_offset)
+                live.settle(now)
+            elif is_fading:
+                live.settle(now)
 
     def _teach(self, live: LiveTarget) -> None:
         live.ratio = self._ratios.get(live.target.name, WorkRatio())
@@ -181,9 +213,12 @@ class LiveStatistics:
         if live is None:
             live = self._live[target.name] = LiveTarget(target)
             self._teach(live)
+            self._settle_at = 0.0  # what is known of its past comes with the next look
         elif live.target is not target and live.known is not target:
             live.follow(target)
             self._list_windows()
+            if not live.has_recalled:
+                self._settle_at = 0.0
         return live
 
     # A call under way may have begun under an earlier plan, whose target changes nothing of one that is known.
@@ -202,7 +237,7 @@ class LiveStatistics:
             live.unanswered[exchange.id] = fact.at + live.usual_seconds(decided.decision.prompt_tokens if decided else 0)
 
     def _begin(self, exchange: Exchange, fact: FirstToken) -> None:
-        """A long prompt tells how fast the target reads, a short one how soon it starts."""
+        """A short prompt tells how soon the target starts. A long one tells how fast it reads, once its end says how much."""
         live, decided = self._live.get(fact.target.name) or self._of(fact.target), exchange.last(Decided)
         opened_at = live.open.get(exchange.id)
         live.circuit.served_at = fact.at
@@ -212,7 +247,7 @@ class LiveStatistics:
             return
         tokens, seconds = decided.decision.prompt_tokens, fact.at - opened_at
         if tokens >= LONG_PROMPT_TOKENS:
-            live.add(live.prefill, tokens / max(seconds - live.ttft.current(fact.at), 0.001), fact.at)
+            live.reading[exchange.id] = seconds
         else:
             live.add(live.ttft, seconds, fact.at)
 
@@ -222,12 +257,23 @@ class LiveStatistics:
         if exchange.id in live.unanswered:
             was_left = fact.attempt.error is not None and (error is None or isinstance(error, UpstreamTimeout))
             live.leave(exchange.id, opened_at if was_left else None, fact.at)
-        if fact.tokens_per_second is not None and fact.is_targets_own_speed:
-            live.add(live.speed, fact.tokens_per_second, fact.at)
+        if (pace := fact.attempt.pace) is not None:
+            self._learn_pace(live, pace, fact, live.reading.pop(exchange.id, None) if live.reading else None)
         if error is not None or live.is_watched:
             self._judge(live, exchange, opened_at, fact)
         elif fact.attempt.error is None:
             live.circuit.served_at = fact.at
+
+    def _learn_pace(self, live: LiveTarget, pace: Pace, fact: AttemptEnded, reading: float | None) -> None:
+        """What one answer shows. Of a prompt only those tokens count as read that the target had not kept from before."""
+        usage, speed, prefill = fact.usage, pace.tokens_per_second, pace.prefill_tokens_per_second
+        if speed is not None:
+            live.add_speed(speed, fact.at, is_counted=usage is None or usage.is_estimated)
+        if prefill is None and reading is not None and usage is not None and not usage.is_estimated:
+            fresh = usage.input_tokens - usage.cached_tokens
+            prefill = prefill_speed(fresh, reading, live.ttft.current(fact.at))
+        if prefill is not None:
+            live.add(live.prefill, prefill, fact.at)
 
     def _note_question(self, exchange: Exchange, fact: QuestionEnded) -> None:
         """A question that was refused or answered says as much of its target as any call; one that was late says nothing."""

@@ -1,14 +1,15 @@
 """One target as it is now: its pace, its queue, whether it rests or asked to be left alone. No clock: times are given."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 from router.contract.target import NOTHING_LEARNED, Speed, Target, TargetStatus, WorkRatio
 from router.dispatch.live.circuit import Circuit
 from router.dispatch.live.lateness import Lateness, is_late
+from router.dispatch.live.past import LONG_PROMPT_TOKENS, PastPace
 from router.dispatch.live.samples import Samples
 
-LONG_PROMPT_TOKENS = 8_000
 _MAX_CLOSED_SECONDS = 900.0
 """However long a target asks to be left alone, one request goes there after this: quotas are raised, and hosts err."""
 _PROBE_SECONDS = 60.0
@@ -37,6 +38,11 @@ class LiveTarget:
         self.ttft = Samples(target.typical.ttft_seconds)
         self.speed = Samples(target.typical.tokens_per_second)
         self.prefill = Samples(target.typical.prefill_tokens_per_second)
+        self.is_counted = True
+        """Whether its speed comes from counted pieces alone: it has not said yet how many tokens it wrote."""
+        self.has_recalled = False
+        self.reading: dict[str, float] = {}
+        """How long each long prompt under way took to its first token. How much of it was read its end tells."""
         self.lateness = Lateness()
         self.open: dict[str, float] = {}
         """When each call that is under way was opened, by its request."""
@@ -63,10 +69,52 @@ class LiveTarget:
         samples.add(value, now)
         self.has_samples = True
 
+    def add_speed(self, value: float, now: float, *, is_counted: bool) -> None:
+        """Take how fast it wrote. Counted pieces are not all tokens: they count until the target says how many there were."""
+        if is_counted != self.is_counted:
+            if is_counted:
+                return
+            self.is_counted = False
+            self.speed.forget()
+        self.add(self.speed, value, now)
+
+    def recall(self, past: PastPace, newest_at: float) -> None:
+        """Take what the ledger knows of it, the newest of which was seen at that time."""
+        self.has_recalled = True
+        speed = past.speed
+        if self.is_counted and speed and not past.is_counted:
+            self.is_counted = False
+            self.speed.forget()
+        elif past.is_counted and not self.is_counted:
+            speed = ()
+        for samples, minutes in ((self.ttft, past.ttft), (self.speed, speed), (self.prefill, past.prefill)):
+            if minutes:
+                samples.recall(minutes, newest_at)
+                self.has_samples = True
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Where each figure comes from: the config's guess, what was learned, or an estimate by counted pieces."""
+        learned = {"ttft_seconds": self.ttft, "tokens_per_second": self.speed, "prefill_tokens_per_second": self.prefill}
+        sources = {name: "learned" if samples.is_learned else "config" for name, samples in learned.items()}
+        if self.is_counted and self.speed.is_learned:
+            sources["tokens_per_second"] = "estimated"
+        return sources
+
+    def settle(self, now: float) -> None:
+        """Work out again what is usual of it."""
+        for samples in (self.ttft, self.speed, self.prefill):
+            samples.settle(now)
+
     def follow(self, target: Target) -> None:
-        """Keep the figures for a target that a new config describes otherwise."""
+        """Keep the figures for a target that a new config describes otherwise, unless it is another model."""
+        is_other = target.model != self.target.model
         for samples, typical in zip((self.ttft, self.speed, self.prefill), target.typical, strict=True):
-            samples.typical = typical
+            if is_other:
+                samples.forget()
+            samples.follow(typical)
+        if is_other:
+            self.is_counted, self.has_recalled = True, False
         if self.known is self.target or target != self.target:
             self.known = target
         self.target = target

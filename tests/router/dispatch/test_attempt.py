@@ -1,6 +1,7 @@
 """One attempt at one target: what goes out, what is noted in which order, and that nothing is left behind."""
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 from typing import NamedTuple
@@ -425,8 +426,55 @@ async def test_speed_is_not_the_targets_own_when_its_caller_read_slowly():
         return trial.ended
 
     quick, slow = await run(False), await run(True)
-    assert (quick.tokens_per_second, quick.is_targets_own_speed) == (15.0, True)
-    assert (slow.tokens_per_second, slow.is_targets_own_speed) == (15.0, False)
+    assert (quick.tokens_per_second, quick.attempt.pace.tokens_per_second) == (15.0, 15.0)
+    assert (slow.tokens_per_second, slow.attempt.pace.tokens_per_second) == (15.0, None)
+
+
+async def pace_of(*frames: bytes, last: bytes = b"", leaves: bool = False):
+    """The pace of a stream whose last piece comes two seconds after the others, or that its caller leaves by then."""
+
+    def play(sink):
+        sink.start(200, (("content-type", "text/event-stream"),))
+        for frame in frames:
+            sink.write(frame)
+        loop = asyncio.get_running_loop()
+        leave = lambda: trial.exchange.cancel(CancelReason.CALLER_LEFT)  # noqa: E731
+        loop.call_later(2, leave if leaves else lambda: (sink.write(last + DONE), sink.end()))
+
+    trial = Trial(play, view=ask(stream=True))
+    with contextlib.suppress(asyncio.CancelledError):
+        await trial.begin()
+    return trial.ended.attempt.pace, trial.ended.usage
+
+
+@jumping_clock
+async def test_where_tokens_are_not_told_pieces_are_counted_for_the_speed_and_said_to_be_an_estimate():
+    pace, usage = await pace_of(*[chat_frame("a")] * 38, last=chat_frame(finish="stop"))
+
+    assert (pace.tokens_per_second, usage.is_estimated) == (20.0, True)
+
+
+@jumping_clock
+async def test_of_a_few_counted_pieces_no_speed_is_learned():
+    pace, _ = await pace_of(*[chat_frame("a")] * 5, last=chat_frame(finish="stop"))
+
+    assert pace.tokens_per_second is None
+
+
+@jumping_clock
+async def test_a_stream_that_its_caller_left_shows_the_speed_that_was_seen():
+    pace, usage = await pace_of(*[chat_frame("a")] * 40, leaves=True)
+
+    assert (pace.tokens_per_second, usage.is_estimated) == (20.0, True)
+
+
+@jumping_clock
+async def test_the_engines_own_clock_counts_before_ours():
+    timings = b'"timings":{"prompt_n":600,"prompt_per_second":430.0,"predicted_n":40,"predicted_per_second":645.0}'
+    pace, usage = await pace_of(chat_frame("a"), last=chat_frame(finish="stop").replace(b"}\n\n", b"," + timings + b"}\n\n"))
+
+    assert (pace.tokens_per_second, pace.prefill_tokens_per_second) == (645.0, 430.0)
+    assert (usage.input_tokens, usage.output_tokens, usage.is_estimated) == (600, 40, False)
 
 
 @jumping_clock

@@ -664,3 +664,67 @@ async def test_when_a_target_begins_to_rest_those_who_wait_for_its_turn_go_elsew
     assert {ending.outcome for ending in endings} == {Outcome.SERVED}
     assert len(spark.adapter.opened) == 5
     assert trials[-1].headers["x-tandem-because"].startswith("spark rests after 5 failures in a row, so sage answers: ")
+
+
+NO_OPTIONS = answers({"error": {"message": "Unknown parameter: 'stream_options'", "param": "stream_options"}}, 400)
+EXTRA = answers({"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]}, 422)
+ENGINE_END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"timings":{"predicted_n":9,"prompt_n":1}}\n\n'
+
+
+@pytest.mark.parametrize("refusal", [NO_OPTIONS, EXTRA])
+@pytest.mark.parametrize("view", [ask(stream=True), make_view({"input": "x", "stream": True}, Dialect.RESPONSES)])
+@jumping_clock
+async def test_a_target_that_refuses_to_be_asked_for_usage_serves_the_request_without_that(refusal, view):
+    spark = reach(SPARK, refusal, streams())
+    trial = Trial(spark, reach(OWL), view=view)
+
+    ending = await trial.run()
+
+    assert ending == Ending(Outcome.SERVED, 200)
+    assert [("stream_options" in body) for body in spark.adapter.bodies] == [True, False]
+    await Trial(spark, view=view).run()
+    assert "stream_options" not in spark.adapter.bodies[-1]
+
+
+@jumping_clock
+async def test_a_request_that_was_under_way_when_another_found_it_out_is_sent_again_too():
+    spark = reach(SPARK, NO_OPTIONS, NO_OPTIONS, streams())
+    trials = [Trial(spark, view=ask(stream=True), name=f"req_{number}") for number in range(2)]
+
+    endings = await asyncio.gather(*(trial.run() for trial in trials))
+
+    assert endings == [Ending(Outcome.SERVED, 200)] * 2
+
+
+@jumping_clock
+async def test_a_caller_whose_own_options_are_refused_is_told_so():
+    spark = reach(SPARK, NO_OPTIONS)
+    trial = Trial(spark, view=ask(stream=True, stream_options={"include_usage": True}))
+
+    with pytest.raises(UpstreamRefused):
+        await trial.run()
+
+    assert len(spark.adapter.opened) == 1
+
+
+@jumping_clock
+async def test_a_target_that_goes_on_refusing_is_asked_no_third_time():
+    spark = reach(SPARK, NO_OPTIONS)
+
+    with pytest.raises(UpstreamRefused):
+        await Trial(spark, view=ask(stream=True)).run()
+
+    assert len(spark.adapter.opened) == 2
+
+
+@jumping_clock
+async def test_the_stream_of_an_engine_that_tells_unasked_is_left_as_it_is_from_the_second_on():
+    spark = reach(SPARK, streams(chat_frame("a"), ENGINE_END, b"data: [DONE]\n\n"))
+    first, second = Trial(spark, view=ask(stream=True)), Trial(spark, view=ask(stream=True))
+
+    await first.run()
+    await second.run()
+
+    assert [("stream_options" in body) for body in spark.adapter.bodies] == [True, False]
+    assert second.sink.body == chat_frame("a") + ENGINE_END + b"data: [DONE]\n\n"
+    assert [fact.usage.output_tokens for fact in second.exchange.journal if isinstance(fact, AttemptEnded)] == [9]

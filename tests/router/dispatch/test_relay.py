@@ -104,3 +104,91 @@ async def test_comments_of_a_slow_host_are_passed_on_in_time():
 
     assert caller.written == [b": wait\n\n"]
     relay.close()
+
+
+ALONE = b'data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7}}\n\n'
+DONE = b"data: [DONE]\n\n"
+FINISH = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'
+
+
+async def relayed(*pieces: bytes, hides_usage: bool = True, key: str = ""):
+    """What reaches the caller of a stream that comes in these pieces, and the relay after it."""
+    caller = Heading()
+    relay = make_relay(caller, key=key)
+    relay.hides_usage = hides_usage
+    relay.start(200, (("content-type", "text/event-stream"),))
+    for piece in pieces:
+        relay.write(piece)
+    relay.end()
+    assert (await relay.finished, caller.end_told) == (None, "whole")
+    return caller.written, relay
+
+
+async def test_usage_that_the_caller_did_not_ask_for_is_read_and_not_passed_on():
+    written, relay = await relayed(FRAME, FRAME, FINISH, ALONE, DONE)
+
+    assert written == [FRAME, FRAME, FINISH, DONE]
+    assert relay.usage.output_tokens == 7
+
+
+async def test_usage_that_the_caller_asked_for_is_passed_on():
+    written, relay = await relayed(FRAME, FINISH + ALONE + DONE, hides_usage=False)
+
+    assert written == [FRAME, FINISH + ALONE + DONE]
+    assert relay.usage.output_tokens == 7
+
+
+async def test_usage_is_taken_out_of_a_stream_that_comes_in_one_piece_or_byte_by_byte():
+    stream = FRAME + FINISH + ALONE + DONE
+
+    for pieces in ([stream], [stream[place : place + 1] for place in range(len(stream))]):
+        written, relay = await relayed(*pieces)
+        assert b"".join(written) == FRAME + FINISH + DONE
+        assert relay.usage.output_tokens == 7
+
+
+async def test_of_a_last_chunk_with_usage_that_nobody_ended_nothing_is_shown():
+    written, relay = await relayed(FRAME, FINISH, ALONE.rstrip())
+
+    assert b"".join(written) == FRAME + FINISH
+    assert relay.usage.output_tokens == 7
+
+
+async def test_part_of_a_token_is_passed_on_at_once_where_usage_is_hidden():
+    caller = Caller()
+    relay = make_relay(caller)
+    relay.hides_usage = True
+    relay.start(200, (("content-type", "text/event-stream"),))
+    relay.write(FRAME)
+    relay.write(FRAME[:-4])
+
+    assert caller.written == [FRAME, FRAME[:-4]]
+    relay.close()
+
+
+async def test_where_usage_is_hidden_the_targets_key_still_never_leaves():
+    frame = FRAME.replace(b'"a"', b'"%b"' % KEY.encode())
+    written, _ = await relayed(FRAME, frame, frame[:50], frame[50:] + FINISH + ALONE, DONE, key=KEY)
+
+    assert b"".join(written) == FRAME + 2 * frame.replace(KEY.encode(), b"***") + FINISH + DONE
+
+
+TIMINGS = b'"timings":{"cache_n":3,"prompt_n":5,"predicted_n":40,"predicted_ms":100.0,"predicted_per_second":400.0}'
+
+
+async def test_an_engines_own_count_is_the_usage_where_there_is_no_other():
+    written, relay = await relayed(FRAME, FINISH.replace(b"}]}", b"}],%b}" % TIMINGS) + DONE, hides_usage=False)
+
+    assert (relay.usage.input_tokens, relay.usage.cached_tokens, relay.usage.output_tokens) == (8, 3, 40)
+    assert relay.timings.tokens_per_second == 400
+    assert TIMINGS in b"".join(written)
+
+
+async def test_an_engines_own_speed_is_read_from_a_whole_answer():
+    relay = make_relay(Heading(), view=make_view({"messages": [{"role": "user", "content": "hi"}]}, Dialect.CHAT))
+    relay.start(200, (("content-type", "application/json"),))
+    relay.write(b'{"choices":[{"message":{"content":"hi"}}],%b}' % TIMINGS)
+    relay.end()
+
+    assert await relay.finished is None
+    assert (relay.usage.output_tokens, relay.timings.tokens_per_second) == (40, 400)

@@ -38,6 +38,7 @@ from router.dispatch.rules import (
     final_error,
     first_step,
     next_step,
+    refuses_asking,
 )
 from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target
@@ -404,3 +405,18 @@ def test_a_target_that_is_loading_is_left_without_budget_is_not_asked_again_and_
     assert (alone.error.status, alone.error.message) == (503, 'spark is loading its model ("Loading model")')
     assert failed_in_words([loading], "sage") == 'spark is loading its model ("Loading model")'
     assert 'spark (loading: "Loading model"), sage (502)' in final_error([loading, tried(SAGE, refused(SAGE, 502))]).message
+
+
+@pytest.mark.parametrize("form", [Form.AS_DECIDED, Form.WITHOUT_STATE])
+def test_a_target_that_refused_to_be_asked_for_usage_gets_the_same_request_again(form):
+    assert step(tried(SPARK, refused(SPARK, 400), form, refused_usage=True)) == Try("spark", form)
+
+
+@pytest.mark.parametrize(("status", "body", "is_refused"), [
+    (400, b'{"error":{"param":"stream_options"}}', True),
+    (422, b'{"detail":[{"loc":["body","stream_options"]}]}', True),
+    (500, b"stream_options", False),
+    (400, b"temperature", False),
+])  # fmt: skip
+def test_a_refusal_of_the_question_is_known_by_the_fields_name(status, body, is_refused):
+    assert refuses_asking(refused(SPARK, status, body)) is is_refused

@@ -174,7 +174,7 @@ async def test_each_call_is_told_with_its_estimate(paper):
     screen = make_screen(paper, is_each_call=True)
     exchange = make_exchange(screen, name="req_1")
     exchange.note(make_decided(decision=make_decision(score=0.25)))
-    exchange.note(AttemptEnded(1.0, make_target(), Attempt("spark", 200, None, 0.1), None, None, None, False))
+    exchange.note(AttemptEnded(1.0, make_target(), Attempt("spark", 200, None, 0.1), None, None, None))
     end(exchange)
     screen.close()
 

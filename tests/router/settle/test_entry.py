@@ -56,7 +56,7 @@ def opened(at=10.5, target=SPARK, failed="", dropped=()):
 
 
 def ended(at=14.0, target=SPARK, status=200, error=None, usage=None, speed=None, cost=None):
-    return AttemptEnded(at, target, Attempt(target.name, status, error, 1.0, usage, cost), None, usage, speed, True)
+    return AttemptEnded(at, target, Attempt(target.name, status, error, 1.0, usage, cost), None, usage, speed)
 
 
 def test_a_request_that_was_refused_before_it_was_read_has_nothing_but_its_frame():
@@ -256,7 +256,7 @@ def test_a_wall_clock_that_jumps_back_changes_no_duration(monkeypatch):
 
 def question(at=10.7, opened_at=10.4, usage=None, error=None, cost=None):
     row = Attempt("spark", 200, error, 0.3, usage, cost, is_question=True)
-    return QuestionEnded(at, SPARK, row, None, usage, None, False, opened_at)
+    return QuestionEnded(at, SPARK, row, None, usage, None, opened_at)
 
 
 def test_a_question_is_an_attempt_of_its_own_with_its_cost_and_no_part_of_our_own_time():

@@ -26,7 +26,7 @@ def note(*facts) -> None:
 
 
 def ended(error) -> AttemptEnded:
-    return AttemptEnded(1.0, SPARK, Attempt("spark", None, error.code if error else None, 0.1), error, None, None, False)
+    return AttemptEnded(1.0, SPARK, Attempt("spark", None, error.code if error else None, 0.1), error, None, None)
 
 
 def test_a_request_is_one_line_when_its_entry_is_written(listen):

@@ -44,3 +44,18 @@ def test_limits_are_shown_until_they_are_whole_again_and_those_of_callers_keys_o
     assert found["spark"]["limits"] == [{"of": "prompt tokens", "left": 0.0, "limit": 60_000, "resets_in_seconds": 30.0}]
     assert (found["owl"]["limits"], found["owl"]["callers_with_limits"]) == ([], 1)
     assert "canary" not in repr(found)
+
+
+def test_where_each_figure_comes_from_is_shown():
+    live = LiveStatistics()
+    live.statuses({"spark": SPARK}, 0.0)
+    spark, config = live._live["spark"], {"ttft_seconds": "config", "prefill_tokens_per_second": "config"}
+
+    assert draw(live, {"spark": SPARK}, 0.0)["spark"]["figures_from"] == {**config, "tokens_per_second": "config"}
+    spark.add_speed(40.0, 1.0, is_counted=True)
+    assert draw(live, {"spark": SPARK}, 2.0)["spark"]["figures_from"] == {**config, "tokens_per_second": "estimated"}
+    spark.add_speed(640.0, 3.0, is_counted=False)
+
+    found = draw(live, {"spark": SPARK}, 4.0)["spark"]
+    assert found["figures_from"] == {**config, "tokens_per_second": "learned"}
+    assert found["tokens_per_second"] == 640

@@ -3,13 +3,14 @@ from dataclasses import replace
 import pytest
 
 from router.contract.economics import FailureRates
-from router.contract.entry import Attempt
+from router.contract.entry import Attempt, Pace
 from router.contract.errors import TiersBusy, UpstreamAuth, UpstreamModel, UpstreamRefused, UpstreamUnreachable
 from router.contract.facts import AttemptEnded, AttemptOpened, FirstToken, LimitsTold, QuestionEnded, Read
 from router.contract.target import LimitWindow, Quota, WorkRatio
 from router.contract.usage import Usage
 from router.contract.words import Tier
 from router.dispatch.budget import Standing
+from router.dispatch.live.past import PastPace
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.live.target import RESTED_WAIT_SECONDS
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
@@ -17,6 +18,7 @@ from tests.tools.values import ask, make_signals, make_target, make_view, stand
 
 SPARK, SAGE = make_target(), make_target("sage", Tier.DEEP)
 TARGETS = {"spark": SPARK, "sage": SAGE}
+TOLD = Usage(100, 400)
 
 
 class Call:
@@ -33,11 +35,11 @@ class Call:
         self.exchange.note(FirstToken(at, self.target))
 
     def leave(self, at: float) -> None:
-        self.exchange.note(AttemptEnded(at, self.target, Attempt("spark", None, "abandoned", at), None, None, None, False))
+        self.exchange.note(AttemptEnded(at, self.target, Attempt("spark", None, "abandoned", at), None, None, None))
 
-    def end(self, at: float, speed: float | None = None, *, error=None, is_own: bool = True) -> None:
-        row = Attempt("spark", 200, None, at)
-        self.exchange.note(AttemptEnded(at, self.target, row, error, None, speed, is_own))
+    def end(self, at: float, speed: float | None = None, *, error=None, usage: Usage | None = TOLD, prefill=None) -> None:
+        row = Attempt("spark", 200, None, at, usage, pace=Pace("", None, speed, prefill))
+        self.exchange.note(AttemptEnded(at, self.target, row, error, usage, speed))
 
 
 def status(live: LiveStatistics, now: float, name: str = "spark"):
@@ -51,12 +53,15 @@ def test_before_any_sample_a_target_is_as_typical():
     assert (found.wait_seconds, found.in_flight) == (0.0, 0)
 
 
-def test_recent_samples_count_and_fade_with_a_half_life_of_ten_seconds():
+def test_recent_samples_fade_into_what_is_usual_with_a_half_life_of_ten_seconds():
     live = LiveStatistics()
-    Call(live).begin(1.0)
+    for at in (0.0, 100.0, 200.0):
+        Call(live, at=at).begin(at + 0.2)
+    for _ in range(9):
+        Call(live, at=300.0).begin(301.0)
 
-    assert status(live, 1.0).speed.ttft_seconds == 1.0
-    assert round(status(live, 11.0).speed.ttft_seconds, 3) == 0.6
+    assert status(live, 301.0).speed.ttft_seconds == 1.0
+    assert round(status(live, 311.0).speed.ttft_seconds, 3) == 0.6
     assert status(live, 500.0).speed.ttft_seconds < 0.21
 
 
@@ -158,11 +163,33 @@ def test_a_call_that_is_over_is_no_longer_in_flight():
 
 def test_a_long_prompt_tells_how_fast_the_target_reads():
     live = LiveStatistics()
-    Call(live, tokens=40_000).begin(2.2)
+    call = Call(live, tokens=40_000)
+    call.begin(2.2)
+    call.end(4.0, usage=Usage(40_000, 10))
 
-    speed = status(live, 2.2).speed
+    speed = status(live, 4.0).speed
     assert speed.ttft_seconds == SPARK.typical.ttft_seconds
     assert round(speed.prefill_tokens_per_second) == 20_000
+
+
+@pytest.mark.parametrize("cached", [39_000, 20_000, 0])
+def test_what_the_target_had_kept_of_a_prompt_does_not_count_as_read(cached):
+    live = LiveStatistics()
+    call = Call(live, tokens=40_000)
+    call.begin(2.2)
+    call.end(4.0, usage=Usage(40_000, 10, cached))
+
+    expected = {39_000: SPARK.typical.prefill_tokens_per_second, 20_000: 10_000, 0: 20_000}
+    assert round(status(live, 4.0).speed.prefill_tokens_per_second) == expected[cached]
+
+
+def test_a_long_prompt_of_which_nobody_says_how_much_was_kept_tells_nothing():
+    live = LiveStatistics()
+    call = Call(live, tokens=40_000)
+    call.begin(2.2)
+    call.end(4.0, usage=Usage(40_000, 10, is_estimated=True))
+
+    assert status(live, 4.0).speed.prefill_tokens_per_second == SPARK.typical.prefill_tokens_per_second
 
 
 def busy(seconds, status=429):
@@ -242,9 +269,77 @@ def test_speed_is_the_median_of_what_was_seen_of_the_target_itself():
     live = LiveStatistics()
     for speed in (900, 100, 950):
         Call(live).end(1.0, speed)
-    Call(live).end(1.0, 5, is_own=False)
+    Call(live).end(1.0)  # its caller read slowly
 
     assert status(live, 1.0).speed.tokens_per_second == 900
+
+
+def test_a_learned_speed_holds_over_a_pause_of_a_minute():
+    live = LiveStatistics()
+    Call(live).end(1.0, 645)
+
+    assert status(live, 61.0).speed.tokens_per_second == pytest.approx(645, rel=0.01)
+    assert status(live, 3601.0).speed.tokens_per_second == pytest.approx(645, rel=0.1)
+
+
+def test_a_target_that_was_slow_once_is_as_the_config_says_again_after_hours():
+    live = LiveStatistics()
+    Call(live).end(1.0, 20)
+
+    assert status(live, 48 * 3600.0).speed.tokens_per_second > 990
+
+
+def test_counted_pieces_are_its_speed_only_until_the_target_says_how_many_tokens_they_were():
+    live, counted = LiveStatistics(), Usage(100, 50, is_estimated=True)
+    Call(live).end(1.0, 40, usage=counted)
+    before = status(live, 1.0).speed.tokens_per_second
+    Call(live).end(2.0, 640)
+    Call(live).end(3.0, 40, usage=counted)
+
+    assert (before, status(live, 3.0).speed.tokens_per_second) == (40, 640)
+
+
+def test_what_the_engine_says_of_its_reading_counts_whatever_the_prompts_length():
+    live = LiveStatistics()
+    Call(live).end(1.0, prefill=430.0)
+
+    assert status(live, 1.0).speed.prefill_tokens_per_second == 600  # a hundredth of what the config says: no sample is further
+    Call(live).end(2.0, prefill=430.0)
+    assert status(live, 2.0).speed.prefill_tokens_per_second < 600
+
+
+def test_another_model_under_the_same_name_begins_with_what_the_config_says():
+    live, other = LiveStatistics(), replace(SPARK, model="other")
+    Call(live).end(1.0, 645)
+
+    assert round(live.statuses({"spark": SPARK}, 2.0)["spark"].speed.tokens_per_second) == 645
+    assert live.statuses({"spark": other}, 3.0)["spark"].speed == SPARK.typical
+
+
+def test_after_a_restart_a_target_is_as_fast_as_the_ledger_says_of_its_name_and_model():
+    live, other = LiveStatistics(), replace(SPARK, model="other")
+    live.recall({("spark", ""): PastPace(speed=(640.0, 650.0, 645.0), at=1_000.0)}, 5.0, 1_005.0)
+
+    assert live.statuses({"spark": SPARK}, 6.0)["spark"].speed.tokens_per_second == pytest.approx(645, rel=0.01)
+    assert live.statuses({"spark": other}, 7.0)["spark"].speed == SPARK.typical
+
+
+def test_a_target_takes_its_past_once_and_what_was_seen_since_is_newer():
+    live, past = LiveStatistics(), {("spark", ""): PastPace(speed=(645.0,), at=1_000.0)}
+    Call(live).end(1.0, 300)
+    for _ in range(3):
+        live.recall(past, 5.0, 1_005.0)
+
+    assert status(live, 6.0).speed.tokens_per_second < 360
+    assert status(live, 50.0).speed.tokens_per_second == pytest.approx((645 + 300) / 2, rel=0.06)
+
+
+def test_what_was_counted_before_a_restart_gives_way_to_what_is_told_after_it():
+    live = LiveStatistics()
+    Call(live).end(1.0, 640)
+    live.recall({("spark", ""): PastPace(speed=(40.0,) * 9, at=1_000.0, is_counted=True)}, 5.0, 1_005.0)
+
+    assert status(live, 60.0).speed.tokens_per_second == pytest.approx(640, rel=0.02)
 
 
 def test_until_something_is_learnt_every_target_works_as_expected():
@@ -360,7 +455,7 @@ def test_a_probe_that_fails_doubles_the_rest_and_one_whose_caller_left_leaves_it
     assert status(live, 103.7).wait_seconds == 0
 
     left = Call(live, at=104.0)
-    left.exchange.note(AttemptEnded(104.1, SPARK, Attempt("spark", None, "abandoned", 0.1), None, None, None, False))
+    left.exchange.note(AttemptEnded(104.1, SPARK, Attempt("spark", None, "abandoned", 0.1), None, None, None))
     assert status(live, 104.2).wait_seconds == 0
 
 
@@ -418,7 +513,7 @@ def test_a_limit_of_one_callers_own_key_closes_the_target_for_nobody_else():
 
 def note_question(live, at, *, code=None, error=None) -> None:
     row = Attempt("spark", None, code, 0.1, is_question=True)
-    make_exchange(live).note(QuestionEnded(at, SPARK, row, error, None, None, False, at - 0.1))
+    make_exchange(live).note(QuestionEnded(at, SPARK, row, error, None, None, at - 0.1))
 
 
 def test_a_question_that_fails_counts_against_its_target_as_any_call():

@@ -28,7 +28,7 @@ def enter(queue, who=A, tokens=100):
 
 
 def ended(error=None, usage=None):
-    return AttemptEnded(0.0, SPARK, Attempt("spark", 200, None, 1.0), error, usage, None, False)
+    return AttemptEnded(0.0, SPARK, Attempt("spark", 200, None, 1.0), error, usage, None)
 
 
 def served(waiters):

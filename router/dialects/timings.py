@@ -1,0 +1,31 @@
+"""llama.cpp's `timings`: the tokens and the speed of one answer by the engine's own clock.
+
+They come with the last event of a stream and with every whole answer, whether anybody asked for usage or not.
+"""
+
+from router.contract.request import Json
+from router.contract.usage import Timings, Usage
+from router.dialects.fields import as_count
+
+MARK = b'"timings"'
+_LEAST_WRITTEN, _LEAST_READ = 5, 500
+"""Of fewer tokens the fixed cost of a step is most of the time, and not the pace."""
+
+
+def read_timings(value: Json) -> Timings | None:
+    """The engine's figures; None where there are none."""
+    if not isinstance(value, dict) or "predicted_n" not in value:
+        return None
+    written, read, cached = as_count(value.get("predicted_n")), as_count(value.get("prompt_n")), as_count(value.get("cache_n"))
+    return Timings(
+        Usage(cached + read, written, cached),
+        _speed(value.get("predicted_per_second"), written, value.get("predicted_ms")) if written >= _LEAST_WRITTEN else None,
+        _speed(value.get("prompt_per_second"), read, value.get("prompt_ms")) if read >= _LEAST_READ else None,
+    )
+
+
+def _speed(told: Json, tokens: int, milliseconds: Json) -> float | None:
+    """Tokens a second, as the engine says it or as its time gives it."""
+    if isinstance(told, (int, float)) and told > 0:
+        return float(told)
+    return 1000 * tokens / milliseconds if isinstance(milliseconds, (int, float)) and milliseconds > 0 else None

@@ -1,0 +1,71 @@
+"""Usage at the end of a stream that its caller did not ask for: asked for on the way out, and taken out on the way back.
+
+Whoever asks gets one more chunk, which has no choices. Some hosts then also write `"usage":null` into every other chunk.
+"""
+
+import re
+from collections.abc import Mapping
+
+from router.contract.request import JsonObject, RequestView
+from router.contract.words import Dialect
+from router.dialects.hosts import STREAM_OPTIONS
+from router.dialects.sse import FRAME_ENDS, split_frames
+from router.dialects.table import SPECS
+
+USAGE_MARK = b'"usage"'
+"""In every piece that has something to be taken out. Inside a JSON string the second quote would be escaped."""
+ASKING: Mapping[Dialect, JsonObject] = {
+    name: {STREAM_OPTIONS: spec.stream_fields[STREAM_OPTIONS]}
+    for name, spec in SPECS.items()
+    if STREAM_OPTIONS in spec.stream_fields
+}
+"""The field by which usage is asked for, in the dialects whose streams have none otherwise."""
+_INCLUDE = "include_usage"
+_NO_FIELD: JsonObject = {}
+_NULL = re.compile(rb',\s*"usage"\s*:\s*null(?=\s*[,}])')
+_NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+_FRAME_END = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
+_MAX_CHUNK_BYTES = 8_192
+"""A chunk that holds usage alone is shorter than this."""
+
+
+def ask(view: RequestView) -> JsonObject:
+    """The field that asks for usage. Empty where the caller asks itself, or where there is no such field."""
+    field = ASKING.get(view.dialect)
+    if field is None:
+        return _NO_FIELD
+    options = view.body.get(STREAM_OPTIONS)
+    if options is None:
+        return field
+    if not isinstance(options, dict) or options.get(_INCLUDE) is True:
+        return _NO_FIELD
+    return {STREAM_OPTIONS: {**options, _INCLUDE: True}}
+
+
+def without_usage(data: bytes) -> bytes:
+    """Some bytes of a stream without its usage. What is cut in the middle of a frame is left as it is."""
+    data = _NULL.sub(b"", data)
+    if data.rfind(USAGE_MARK) < 0 or _NO_CHOICES.search(data) is None:  # some hosts tell it with every token
+        return data
+    *parts, rest = _FRAME_END.split(data)
+    kept: list[bytes] = []
+    for frame, end in zip(parts[::2], parts[1::2], strict=True):
+        if USAGE_MARK in frame and is_usage_alone(frame):
+            kept.append(frame[: len(frame) - len(frame.lstrip(b"\r\n"))])  # the end of the frame before it
+        else:
+            kept += (frame, end)
+    return b"".join((*kept, rest))
+
+
+def is_usage_alone(frame: bytes) -> bool:
+    """Whether a frame is the chunk that only whoever asks for usage gets."""
+    chunk = frames[0].json() if (frames := split_frames(frame)) else {}
+    return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
+
+
+def usage_may_begin(data: bytes, first_token_mark: bytes) -> int:
+    """Where a frame begins that may be usage alone, and that the next bytes would end. The length of these bytes for none."""
+    begin = max((place + len(end) for end in FRAME_ENDS if (place := data.rfind(end)) >= 0), default=0)
+    frame = data[begin:].lstrip(b"\r\n")
+    may_be = frame.startswith(b"data:"[: len(frame)]) and len(frame) <= _MAX_CHUNK_BYTES and first_token_mark not in frame
+    return len(data) - len(frame) if may_be else len(data)
