@@ -13,11 +13,13 @@ def draw(live: LiveStatistics, targets: Mapping[str, Target], now: float) -> Jso
 
 
 def _draw_target(live: LiveStatistics, status: TargetStatus, now: float) -> JsonObject:
+    status = live.queues.show(status, now)
     name, speed = status.target.name, status.speed
     told = live.limits.told
     return {
         "tier": str(status.target.tier),
         "in_flight": status.in_flight,
+        "serves_at_once": live.serves_at_once(status.target),
         "wait_seconds": round(status.wait_seconds, 1),
         "wait_because": status.wait_because or ("a queue" if status.wait_seconds else None),
         "max_wait_seconds": status.target.max_wait_seconds,

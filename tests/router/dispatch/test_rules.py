@@ -391,3 +391,9 @@ def test_a_failure_before_a_full_quota_still_counts_against_the_budget():
 
     assert step(*past, allowance=allow(Standing.UNKNOWN)) == Try("sage", is_paid=True)
     assert step(*past, allowance=allow(Standing.FAILED, has_budget=False)).error.status == 429
+
+
+def test_who_leaves_a_queue_moves_without_the_budget_of_failures():
+    left = Tried(SPARK, Attempt("spark", None, "upstream_queued", 2.0), UpstreamQueued("spark", "x"))
+
+    assert step(left, candidates=(SPARK, SAGE), allowance=allow(Standing.AWAITED, has_budget=False)) == Try("sage")

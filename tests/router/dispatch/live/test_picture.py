@@ -44,3 +44,13 @@ def test_limits_are_shown_until_they_are_whole_again_and_those_of_callers_keys_o
     assert found["spark"]["limits"] == [{"of": "prompt tokens", "left": 0.0, "limit": 60_000, "resets_in_seconds": 30.0}]
     assert (found["owl"]["limits"], found["owl"]["callers_with_limits"]) == ([], 1)
     assert "canary" not in repr(found)
+
+
+def test_how_many_calls_a_target_serves_at_once_is_shown_as_learned_or_as_configured():
+    live, targets = LiveStatistics(), {"spark": make_target(), "owl": make_target("owl", quota=Quota(in_flight=2))}
+    live.statuses(targets, 0.0)
+    assert [found["serves_at_once"] for found in draw(live, targets, 0.0).values()] == [None, 2]
+
+    live._live["spark"].slots.most = 1
+
+    assert draw(live, targets, 0.1)["spark"]["serves_at_once"] == 1
