@@ -10,13 +10,13 @@ from adapters.simulated_request import (
     Choice,
     OfferedTool,
     read_choice,
-    read_limit,
     read_stops,
     wanted_schema,
     wants_json,
 )
 from adapters.simulated_schema import fitting_value
 from router.contract.request import Json, Message, RequestView
+from router.contract.room import read_own_limit
 from router.contract.words import Feature, Tier
 from router.dialects.composer import ComposedCall, Finish, Shape
 
@@ -59,7 +59,7 @@ def write_answer(view: RequestView, tier: Tier, tokens: int) -> SimulatedAnswer:
     stop = min((stop for stop in read_stops(view.body) if stop in text), key=text.index, default=None)
     if stop is not None:
         text, tool = text[: text.index(stop)], None
-    pieces, limit = _PIECES.findall(text), read_limit(view.body)
+    pieces, limit = _PIECES.findall(text), read_own_limit(view.body)
     needed = len(pieces) + (_TOKENS_PER_CALL if tool is not None else 0)
     if limit is not None and needed > limit:
         return SimulatedAnswer(pieces[:limit], finish=Finish.LENGTH)

@@ -6,7 +6,6 @@ from router.contract.request import Json, JsonObject
 from router.dialects.composer import Shape
 from router.dialects.fields import as_list, as_object, as_text
 
-_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 _FORCED = ("required", "any")
 
 
@@ -112,12 +111,6 @@ def wants_json(body: JsonObject) -> bool:
     """Whether the answer must be some JSON object."""
     formats = (body.get("response_format"), as_object(body.get("text")).get("format"))
     return any(as_object(entry).get("type") in ("json_object", "json_schema") for entry in formats)
-
-
-def read_limit(body: JsonObject) -> int | None:
-    """How many tokens the answer may have."""
-    limits = (body.get(name) for name in _LIMITS)
-    return next((limit for limit in limits if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0), None)
 
 
 def read_stops(body: JsonObject) -> tuple[str, ...]:

@@ -136,3 +136,5 @@ class Decision(Struct, frozen=True):
     """Whether somebody with the right to say so asked for the tier: a person, or the operator's rule."""
     second_opinion: SecondOpinion | None = None
     """None where none is configured, or nothing was in doubt."""
+    alike: int = 1
+    """How many of the first targets are as good as each other: the least busy of them serves."""

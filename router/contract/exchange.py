@@ -1,7 +1,8 @@
 """One request from its arrival to its last fact: who owns it, how long it may take, and why it was cut off."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -57,6 +58,18 @@ def cancel_error(reason: CancelReason | None) -> TandemError | None:
     if reason is CancelReason.SUPERSEDED:
         return Superseded("a newer request with the same x-tandem-supersede took the place of this one")
     return None
+
+
+@contextmanager
+def saying_why(exchange: "Exchange") -> Iterator[None]:
+    """Around a wait that may be cancelled: a caller who is still there gets an error that says why the request ends."""
+    try:
+        yield
+    except asyncio.CancelledError as cancelled:
+        error = cancel_error(exchange.cancelled)
+        if error is None:
+            raise
+        raise error from cancelled
 
 
 Handler = Callable[["Exchange", Any], None]

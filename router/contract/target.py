@@ -125,6 +125,11 @@ class Target:
         """How long a request may wait for its turn there, be it in a queue of ours or in the target's own."""
         return self.quota.max_wait_seconds if self.quota is not None else None
 
+    @property
+    def in_flight(self) -> int | None:
+        """How many requests are sent there at once, where the config says."""
+        return self.quota.in_flight if self.quota is not None else None
+
     def dialect_for(self, dialect: Dialect) -> Dialect:
         """The dialect in which this target gets a request: the request's own, if it speaks that."""
         return dialect if dialect in self.speaks or dialect is Dialect.COMPLETIONS else min(self.speaks)

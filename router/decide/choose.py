@@ -14,7 +14,7 @@ from router.contract.opinions import Insist, Lean, Opinions, Policy, Rank, RuleO
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount
 from router.contract.words import PERSONS_KINDS, Tier
-from router.decide.estimate import costs_of, project_tiers, redo_between, weigh_up
+from router.decide.estimate import costs_of, count_alike, project_tiers, redo_between, weigh_up
 from router.decide.explain import because_estimate, because_only_tier, because_out, no_target_error, say_rule_out
 from router.decide.length import because_too_long, say_too_long, say_way_back
 from router.decide.opinions import collect, spare, with_lean, without_closed
@@ -83,6 +83,7 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
         rules.weights_fingerprint,
         # More than the running turn's habit.
         bool(opinions.insists) and opinions.insists[0][1].rank > Rank.RUNNING_TURN,
+        alike=count_alike(choice.targets, signals, score, economics) if len(choice.targets) > 1 else 1,
     )
 
 

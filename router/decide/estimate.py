@@ -5,6 +5,7 @@ the chance that fast's work must be done again and what that costs: every figure
 closed form.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Container
 from functools import lru_cache
@@ -19,6 +20,8 @@ from router.contract.words import Preference, Tier
 _MILLION = 1_000_000.0
 _CLOSE = 1.25
 """By so much more the other tier may cost to have been nearly chosen."""
+_ALIKE = 1.1
+"""By so much more a target may cost to be as good as another one of its tier."""
 
 
 class Worth(Protocol):
@@ -112,6 +115,19 @@ def project_tiers(
         for several in (fast, deep):
             several.sort(key=lambda projection: weigh(projection, score, economics).cost_usd)
     return fast, deep
+
+
+def count_alike(names: tuple[str, ...], signals: Signals, score: float, economics: Economics) -> int:
+    """How many of a tier's targets, cheapest first, are as good as the first. A session stays where its prefix is warm."""
+    tokens, warm = signals.prompt.tokens, signals.turn.position.warm
+
+    def cost(name: str) -> float:
+        return weigh(project(signals.statuses[name], tokens, economics, warm.get(name, 0)), score, economics).cost_usd
+
+    first = names[0]
+    most = cost(first) * _ALIKE
+    alike = itertools.takewhile(lambda name: cost(name) <= most and warm.get(name, 0) >= warm.get(first, 0), names)
+    return len(list(alike))
 
 
 _weights: Callable[[Preference, FailureRates], RedoWeights] = lru_cache(maxsize=256)(weigh_redo)

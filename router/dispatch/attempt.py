@@ -61,8 +61,10 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
             relay.prepare()
         # A plain timer: asyncio.timeout does the same for three times the cost.
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)
-        if view.is_streaming and order.live is not None and (most := max_wait_of(view, reachable.target)) is not None:
-            Patience(relay, order.live, most)
+        if view.is_streaming and order.live is not None:
+            most = max_wait_of(view, reachable.target)
+            if most is not None or order.live.is_shared(reachable.target):
+                Patience(relay, order.live, most)
         error = await relay.finished
         if error is not None:
             error = _name_key(error, relay)

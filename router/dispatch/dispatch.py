@@ -1,6 +1,5 @@
 """Sending a request to the targets of its decision: `rules` says whom to try, `attempt` tries."""
 
-import asyncio
 import dataclasses
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -11,7 +10,7 @@ from msgspec.structs import replace
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
-from router.contract.exchange import Exchange, cancel_error
+from router.contract.exchange import Exchange, saying_why
 from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
 from router.contract.relay import Adapter, Headers, Sink
 from router.contract.request import JsonObject, RequestView
@@ -27,6 +26,7 @@ from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
 from router.dispatch.queues.fair import Who
 from router.dispatch.queues.waiting import WaitingSink, await_turn
+from router.dispatch.room import find_room
 from router.dispatch.rules import (
     Form,
     GiveUp,
@@ -90,9 +90,12 @@ class Dispatcher:
         if exchange.began >= self._ahead.due:
             self._ahead.look(decided, exchange.began)
         max_bytes, clock, asked_at = self._max_response_bytes, self._clock, decided.asked_at
-        order = Order(exchange, decided.decision, sink, max_bytes, clock, explanation, carried, asked_at, live)
+        decision = decided.decision
+        if decision.alike > 1:
+            decision = _least_busy_first(decision, live)
+        order = Order(exchange, decision, sink, max_bytes, clock, explanation, carried, asked_at, live)
         if live.closed_until > exchange.began:
-            live.check_closed([self._reachable[name].target for name in candidates_of(decided.decision)], clock())
+            live.check_closed([self._reachable[name].target for name in candidates_of(decision)], clock())
         if live.queues.is_on:
             self._note_missed(decided, live)
             return self._try_in_queues(order, decided.view, live)
@@ -124,6 +127,8 @@ class Dispatcher:
                 view, sent, left_out = _shape(view, reachable.target, step)
                 failed = failed_in_words(tried, step.target)
             try:
+                if live.has_slots and not tried:
+                    await find_room(order, view, reachable.target, live, self._quota_sense.worth_waiting)
                 ended = await (
                     self._in_turn(live, order, sent, reachable, failed, is_paid=step.is_paid)
                     if reachable.target.quota is not None
@@ -192,13 +197,8 @@ class Dispatcher:
             step = next_step(candidates, tried, now, deadline, live.allowance(candidates, failed.target.name, now))
             if not isinstance(step, Wait):
                 return step
-            try:
+            with saying_why(exchange):
                 await live.await_news(self._reachable[step.target].target, deadline.left(now))
-            except asyncio.CancelledError as cancelled:
-                error = cancel_error(exchange.cancelled)  # a caller who is still there is told why it ends
-                if error is None:
-                    raise
-                raise error from cancelled
 
     def _note_misfit(self, exchange: Exchange, target: Target, step: Try, misfit: BadRequest) -> Tried:
         misfit.__traceback__ = None  # its frames hold the request, and would be held by it
@@ -213,6 +213,12 @@ class Dispatcher:
             return prepare(_view_for(view, reachable.target), reachable, 0).dropped
         except BadRequest as error:
             return (f"cannot be served: {error.message}",)
+
+
+def _least_busy_first(decision: Decision, live: LiveStatistics) -> Decision:
+    """The same with the first of those that are alike by how busy they are now: several may be decided in one moment."""
+    targets, count = decision.targets, decision.alike
+    return replace(decision, targets=(*live.least_busy_first(targets[:count]), *targets[count:]))
 
 
 async def _paid(

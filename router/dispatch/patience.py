@@ -1,7 +1,8 @@
 """How long a stream may wait for its first byte before its request moves on to another target.
 
 What is closed in a queue has cost nothing at most hosts: tokens are billed once there are some. So a request that would wait
-less elsewhere is not left in a queue for longer than it may wait.
+less elsewhere is not left in a queue for longer than it may wait. Where nothing says how long that is, it moves only if the
+target seems to serve no more calls at once than it has, and another would begin much sooner.
 """
 
 import asyncio
@@ -17,6 +18,9 @@ from router.dispatch.rules import candidates_of
 _LOOK_AGAIN_SECONDS = 1.0
 _TIMES_USUAL = 2.0
 """A target whose usual time to first token is longer than the wait is given this many of it: it may have no queue at all."""
+_FIRST_LOOK_SECONDS = 2.0
+_MUCH_SOONER, _MARGIN_SECONDS = 0.5, 0.5
+"""Without a longest wait, another target must begin within this part of the time that is still to be waited, less a margin."""
 
 
 def max_wait_of(view: RequestView, target: Target) -> float | None:
@@ -30,13 +34,13 @@ class Patience:
 
     __slots__ = ("_live", "_most_seconds", "_others", "_relay", "_timer")
 
-    def __init__(self, relay: Relay, live: LiveStatistics, most_seconds: float) -> None:
+    def __init__(self, relay: Relay, live: LiveStatistics, most_seconds: float | None) -> None:
         self._relay, self._live, self._most_seconds = relay, live, most_seconds
         self._others = _others(relay)
         self._timer: asyncio.TimerHandle | None = None
         if self._others:
             usual = live.usual_seconds(relay.opened.target, relay.order.decision.prompt_tokens)
-            self._wait(max(most_seconds, _TIMES_USUAL * usual))
+            self._wait(max(_FIRST_LOOK_SECONDS if most_seconds is None else most_seconds, _TIMES_USUAL * usual))
             relay.finished.add_done_callback(self._drop)
 
     def _wait(self, seconds: float) -> None:
@@ -48,12 +52,20 @@ class Patience:
             return
         now = relay.order.clock()
         waited = now - relay.opened.at
-        signals, view = relay.order.decision.signals, relay.view
-        if any(self._live.is_sooner(target, signals, view, waited, now) for target in self._others):
+        if any(self._is_sooner(target, waited, now) for target in self._others):
             name = relay.opened.target.name
             relay.fail(UpstreamQueued(name, f'target "{name}" had not begun after {waited:.1f} s'))
         else:
             self._wait(_LOOK_AGAIN_SECONDS)
+
+    def _is_sooner(self, target: Target, waited: float, now: float) -> bool:
+        order, opened, live = self._relay.order, self._relay.opened, self._live
+        decision = order.decision
+        most = waited
+        if self._most_seconds is None:
+            left = live.wait_left(opened.target, order.exchange.id, now)
+            most = left * _MUCH_SOONER - _MARGIN_SECONDS - live.usual_seconds(target, decision.prompt_tokens)
+        return live.is_sooner(target, decision.signals, self._relay.view, most, now)
 
     def _drop(self, _: "asyncio.Future[TandemError | None]") -> None:
         """The call is over."""

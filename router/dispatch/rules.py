@@ -149,7 +149,7 @@ def _other_targets(candidates: Sequence[Target], tried: Sequence[Tried]) -> list
 def _move(rest: Sequence[Target], tried: Sequence[Tried], allowance: Allowance) -> Try | Wait | None:
     """To the next target. Without budget: to one that has served, or that nobody has asked; else wait for who has asked."""
     failure = last_failure(tried)
-    is_free = failure is None or _blames_request(failure.error) or isinstance(failure.error, UpstreamLoading)
+    is_free = failure is None or _blames_request(failure.error) or isinstance(failure.error, UpstreamLoading | UpstreamQueued)
     for target in rest:
         standing = allowance.standing(target.name)
         if is_free or standing is Standing.PROVEN:

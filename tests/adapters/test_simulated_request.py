@@ -8,7 +8,6 @@ from adapters.simulated_request import (
     lacks,
     offered_tools,
     read_choice,
-    read_limit,
     read_stops,
     wanted_schema,
     wants_json,
@@ -131,22 +130,6 @@ def test_json_may_be_wanted_without_a_schema(body):
 
 def test_words_are_wanted_by_default():
     assert not wants_json({"text": {"format": {"type": "text"}}, "response_format": {"type": "text"}})
-
-
-@pytest.mark.parametrize(
-    ("body", "limit"),
-    [
-        ({"max_tokens": 8}, 8),
-        ({"max_completion_tokens": 8, "max_tokens": 9}, 8),
-        ({"max_output_tokens": 8}, 8),
-        ({"max_tokens": None}, None),
-        ({"max_tokens": True}, None),
-        ({"max_tokens": 0}, None),
-        ({}, None),
-    ],
-)
-def test_a_length_is_read_in_every_dialect(body, limit):
-    assert read_limit(body) == limit
 
 
 @pytest.mark.parametrize(

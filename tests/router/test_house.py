@@ -498,7 +498,8 @@ def tier_remembered(house: House, session: str):
 async def test_requests_under_way_keep_their_plan_when_another_takes_its_place():
     """Even for what they try next: the old plan's second target, which the new one does not know."""
     sinks = []
-    first, second = reach(SPARK, sinks.append), reach(OWL)
+    slower = make_target("owl", typical=SPARK.typical._replace(tokens_per_second=500))  # an equal one would share
+    first, second = reach(SPARK, sinks.append), reach(slower)
     house = make_house(first, second, reach(SAGE))
     walks = [Walk(house, name=f"req_{number}") for number in range(8)]
     await asyncio.sleep(1)

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from router.cli.setup.engines import Engine, serves_at_once
 from router.config.targets import TargetPlan
+from router.contract.room import reserve_tokens
 
 _AGENT_TOKENS = 16_000
 """A prompt with less room than this is too small for coding agents: Codex's first one has 10,000 to 14,000 tokens."""
-_MOST_RESERVED = 8_000
 
 
 class Remark(NamedTuple):
@@ -67,4 +67,4 @@ def find_small_windows(plans: Sequence[TargetPlan]) -> Remark | None:
 
 def room_for_prompt(window_tokens: int) -> int:
     """What a window holds next to the room that is kept free for an answer."""
-    return window_tokens - min(_MOST_RESERVED, window_tokens // 4)
+    return window_tokens - reserve_tokens(window_tokens)

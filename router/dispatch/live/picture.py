@@ -13,6 +13,7 @@ def draw(live: LiveStatistics, targets: Mapping[str, Target], now: float) -> Jso
 
 
 def _draw_target(live: LiveStatistics, configured: Target, status: TargetStatus, now: float) -> JsonObject:
+    status = live.queues.show(status, now)
     name, speed = status.target.name, status.speed
     told = live.limits.told
     return {
@@ -21,6 +22,7 @@ def _draw_target(live: LiveStatistics, configured: Target, status: TargetStatus,
         "loading": status.loading or None,
         "window_tokens": status.target.window_tokens,
         "configured_window_tokens": configured.window_tokens,
+        "serves_at_once": live.serves_at_once(status.target),
         "wait_seconds": round(status.wait_seconds, 1),
         "wait_because": status.wait_because or ("a queue" if status.wait_seconds else None),
         "max_wait_seconds": status.target.max_wait_seconds,

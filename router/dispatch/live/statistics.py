@@ -53,6 +53,8 @@ class LiveStatistics:
         self._statuses: Mapping[str, TargetStatus] = {}
         self._has_rested = False
         """Whether any target ever had to rest: seldom so, and each decision would ask."""
+        self.has_slots = False
+        """Whether it was ever learned of a target how many calls it serves at once: most serve as many as there are."""
         self.closed_until = _NEVER_LOOKED
         """Until when a target asked to be left alone, of all the one that named the latest time: seldom any."""
         self.budget, self.limits, self.queues = RetryBudget(), RateLimits(), Queues()
@@ -161,6 +163,33 @@ class LiveStatistics:
         """Where each figure of a target comes from."""
         return self._of(target).sources
 
+    def is_shared(self, target: Target) -> bool:
+        """Whether other calls than the one that was just opened are under way there."""
+        return len(self._of(target).open) > 1
+
+    def wait_left(self, target: Target, name: str, now: float) -> float:
+        """How much longer a call without a token waits there for others to end; 0 where it does not seem to."""
+        return self._of(target).wait_left(name, now)
+
+    def wait_for_slot(self, target: Target, now: float) -> float:
+        """How long a call would wait there that is opened now, where it is known how many calls it serves at once."""
+        live = self._of(target)
+        return live.status(now).wait_seconds if live.has_slots(now) else 0.0
+
+    def has_last_slot(self, target: Target, now: float) -> bool:
+        """Whether a target is known to have one free slot at most."""
+        live = self._of(target)
+        return live.has_slots(now) and len(live.open) >= live.slots.most - 1
+
+    def serves_at_once(self, target: Target) -> int | None:
+        """How many calls a target serves at once, by the config or as learned; None where that is not known."""
+        return self._of(target).slots.most or target.in_flight
+
+    def least_busy_first(self, names: Sequence[str]) -> list[str]:
+        """Targets by how many calls they have, and how many more wait for them here."""
+        busy = {name: len(live.open) + self.queues.waiting_for(name) for name in names if (live := self._live.get(name))}
+        return sorted(names, key=lambda name: busy.get(name, 0))
+
     def usual_seconds(self, target: Target, prompt_tokens: int) -> float:
         """How long a prompt usually waits there for its first token."""
         return self._of(target).usual_seconds(prompt_tokens)
@@ -234,6 +263,7 @@ class LiveStatistics:
             self.limits.spend(exchange, fact.target, decided.decision.prompt_tokens)
         if read is not None and read.view.is_streaming:
             decided = exchange.last(Decided)
+            live.asked[exchange.id] = read.view
             live.unanswered[exchange.id] = fact.at + live.usual_seconds(decided.decision.prompt_tokens if decided else 0)
 
     def _begin(self, exchange: Exchange, fact: FirstToken) -> None:
@@ -243,7 +273,10 @@ class LiveStatistics:
         live.circuit.served_at = fact.at
         if live.is_watched:
             self._note_served(live, exchange, opened_at, fact.at)
-        if decided is None or opened_at is None or not live.begin(exchange.id, opened_at, fact.at):
+        if decided is None or opened_at is None:
+            return
+        if not live.begin(exchange.id, opened_at, fact.at):
+            self._note_slots(live)
             return
         tokens, seconds = decided.decision.prompt_tokens, fact.at - opened_at
         if tokens >= LONG_PROMPT_TOKENS:
@@ -257,6 +290,9 @@ class LiveStatistics:
         if exchange.id in live.unanswered:
             was_left = fact.attempt.error is not None and (error is None or isinstance(error, UpstreamTimeout))
             live.leave(exchange.id, opened_at if was_left else None, fact.at)
+            self._note_slots(live)
+        elif exchange.id in live.asked:
+            live.end(exchange.id, fact.at)
         if (pace := fact.attempt.pace) is not None:
             self._learn_pace(live, pace, fact, live.reading.pop(exchange.id, None) if live.reading else None)
         if error is not None or live.is_watched:
@@ -274,6 +310,11 @@ class LiveStatistics:
             prefill = prefill_speed(fresh, reading, live.ttft.current(fact.at))
         if prefill is not None:
             live.add(live.prefill, prefill, fact.at)
+
+    def _note_slots(self, live: LiveTarget) -> None:
+        if live.slots.most:
+            self.has_slots = True
+            self._looked_at = _NEVER_LOOKED
 
     def _note_question(self, exchange: Exchange, fact: QuestionEnded) -> None:
         """A question that was refused or answered says as much of its target as any call; one that was late says nothing."""

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from router.contract.request import RequestView
+from router.contract.room import read_own_limit
 from router.contract.target import NOTHING_LEARNED, Speed, Target, TargetStatus, WorkRatio
 from router.dispatch.live.circuit import Circuit
 from router.dispatch.live.lateness import Lateness, is_late
 from router.dispatch.live.past import LONG_PROMPT_TOKENS, PastPace
 from router.dispatch.live.samples import Samples
+from router.dispatch.live.slots import Slots, seconds_left, wait_for_slot
 
 _MAX_CLOSED_SECONDS = 900.0
 """However long a target asks to be left alone, one request goes there after this: quotas are raised, and hosts err."""
@@ -22,6 +25,8 @@ LOADING_KNOWN_SECONDS = 5.0
 """How long it is believed without asking that a target is still loading its model."""
 _MOST_KNOWN_SECONDS = 60.0
 """How long it is believed that a target takes no more requests at once than it had when it refused one."""
+_GUESSED_ANSWER_TOKENS = 400
+"""How long answers are taken to be before one was seen."""
 
 
 class LiveTarget:
@@ -43,11 +48,13 @@ class LiveTarget:
         self.has_recalled = False
         self.reading: dict[str, float] = {}
         """How long each long prompt under way took to its first token. How much of it was read its end tells."""
-        self.lateness = Lateness()
+        self.lateness, self.slots = Lateness(), Slots()
         self.open: dict[str, float] = {}
         """When each call that is under way was opened, by its request."""
         self.unanswered: dict[str, float] = {}
         """When each stream under way that has no token yet was to have its first one."""
+        self.asked: dict[str, RequestView] = {}
+        """What each stream under way was asked for."""
         self.has_samples = False
         self.closed_until = self.probe_at = 0.0
         self.asked_at = 0.0
@@ -126,7 +133,7 @@ class LiveTarget:
         status = TargetStatus(self.known, speed, 0.0, len(self.open), self.ratio, failures=self.failures)
         if self.closed_until > now:
             status = status._replace(closed_seconds=self.closed_seconds(now), may_probe=self.may_probe(now))
-        if self.unanswered or self.lateness.seconds:
+        if self.unanswered or self.lateness.seconds or self.slots.most:
             status = self._queued(status, now)
         return self._at_rest(self._with_window(status, now), now) if self.is_watched else status
 
@@ -137,20 +144,62 @@ class LiveTarget:
         return status._replace(window_to_try=self.target.window_tokens)
 
     def _queued(self, status: TargetStatus, now: float) -> TargetStatus:
-        """The same with its queue. A request that waits for its first token shows that before any answer can.
+        """The same with its queue. Where the number of slots is known, the calls under way tell how long it is.
 
-        Where all calls have been late for long, that is how the target is: each further call of a turn would wait as well,
-        unless requests move on after their longest wait.
+        Else late calls do. Where all calls have been late for long, that is how the target is: each further call of a turn
+        would wait as well, unless requests move on after their longest wait.
         """
-        lateness = self.lateness
-        if self.unanswered:
-            name, due = next(iter(self.unanswered.items()))
-            wait = lateness.expect_behind(now - due, due - self.open.get(name, due), now)
-        else:
-            wait = lateness.expect(now)
+        most, lateness = self.slots.most, self.lateness
+        if self.has_slots(now) and most <= len(self.open):
+            return status.with_wait(self._wait_for_slot(len(self.unanswered), most, now))
+        wait = self._wait_by_lateness(now)
         if self.target.max_wait_seconds is None and lateness.is_standing(now):
             return status._replace(speed=status.speed._replace(ttft_seconds=status.speed.ttft_seconds + wait))
         return status.with_wait(wait)
+
+    def has_slots(self, now: float) -> bool:
+        """Whether it is known how many calls it serves at once. What is old is doubted until a call waits again."""
+        return self.slots.is_sure(now) or (self.slots.most > 0 and bool(self.unanswered))
+
+    def _wait_by_lateness(self, now: float) -> float:
+        """A request that waits for its first token shows a queue before any answer can, and so do the others that wait."""
+        if not self.unanswered:
+            return self.lateness.expect(now)
+        name, due = next(iter(self.unanswered.items()))
+        usual = due - self.open.get(name, due)
+        wait = self.lateness.expect_behind(now - due, usual, now)
+        if is_late(now - due, usual) and (most := self._seeming_slots(now)):
+            return max(wait, self._wait_for_slot(len(self.unanswered), most, now))
+        return wait
+
+    def _seeming_slots(self, now: float) -> int:
+        """How many calls fit while others wait, as it looks: those that are not waiting. 0 where more were seen at once."""
+        running = len(self.open) - len(self.unanswered)
+        return running if self.slots.begun and running >= self.slots.at_least(now) else 0
+
+    def _wait_for_slot(self, waiting: int, most: int, now: float) -> float:
+        """How long a call waits that so many others go ahead of, in addition to those that are being served."""
+        usual, begun, speed = self.answer_seconds, self.slots.begun, self.speed.usual
+        left = []
+        for name, opened_at in self.open.items():
+            if name not in self.unanswered:
+                own = min(usual, limit / speed) if (limit := _limit_of(self.asked.get(name))) else usual
+                left.append(seconds_left(now - begun.get(name, opened_at), own))
+        return wait_for_slot(left, waiting, most, usual)
+
+    @property
+    def answer_seconds(self) -> float:
+        """How long a call usually holds its slot."""
+        return self.ttft.usual + (self.slots.seconds or _GUESSED_ANSWER_TOKENS / self.speed.usual)
+
+    def wait_left(self, name: str, now: float) -> float:
+        """How much longer a call that has no token yet waits for the calls before it; 0 where it does not seem to wait."""
+        if name not in self.unanswered:
+            return 0.0
+        most = self.slots.most or self._seeming_slots(now)
+        if not most or most > len(self.open) - len(self.unanswered):
+            return 0.0
+        return self._wait_for_slot(list(self.unanswered).index(name), most, now)
 
     def usual_seconds(self, prompt_tokens: int) -> float:
         """How long a prompt usually waits for its first token. How a short one is read is part of what is usual."""
@@ -160,8 +209,10 @@ class LiveTarget:
     def begin(self, name: str, opened_at: float, now: float) -> bool:
         """The first token of a call is here: whether it was prompt, or the call waited in a queue."""
         due = self.unanswered.pop(name, now)
+        self.slots.begun[name] = now
         if is_late(now - due, due - opened_at):
-            self.lateness.begin_late(now - due, opened_at, now)
+            if not self._waited_for_slot(self.slots.begin_late(opened_at, due - opened_at, now), now):
+                self.lateness.begin_late(now - due, opened_at, now)
             return False
         self.lateness.begin_promptly(opened_at)
         # A call that was sent before this one, and has nothing yet, is slow for a reason of its own.
@@ -172,8 +223,23 @@ class LiveTarget:
     def leave(self, name: str, opened_at: float | None, now: float) -> None:
         """A call ended before its first token. When it was opened counts only if nobody wanted to wait for it any longer."""
         due = self.unanswered.pop(name)
-        if opened_at is not None and is_late(now - due, due - opened_at):
+        del self.asked[name]
+        if opened_at is None or not is_late(now - due, due - opened_at):
+            return
+        if not self._waited_for_slot(self.slots.leave_late(now), now):
             self.lateness.leave(now - due, opened_at, now)
+
+    def end(self, name: str, now: float) -> None:
+        """A stream is over that had begun, or whose first token nobody waited for."""
+        del self.asked[name]
+        if name in self.slots.begun:
+            self.slots.end(name, now)
+
+    def _waited_for_slot(self, is_known: bool, now: float) -> bool:
+        """Whether a call was late for want of a slot: the calls under way tell that wait, and it leaves no queue."""
+        if is_known:
+            self.lateness.begin_promptly(now)
+        return is_known
 
     def _at_rest(self, status: TargetStatus, now: float) -> TargetStatus:
         """The same with a long wait if it rests, if one request is finding out about it, or if it has all that it takes."""
@@ -234,3 +300,10 @@ class LiveTarget:
         """It asked to be left alone. What it says last counts, be it less than what it said before."""
         self.asked_at = now
         self.closed_until, self.probe_at = now + seconds, now + min(seconds, _MAX_CLOSED_SECONDS)
+
+
+def _limit_of(view: RequestView | None) -> int:
+    """How many tokens a request lets its answer have at most; 0 where it sets no limit."""
+    if view is None:
+        return 0
+    return read_own_limit(view.body) or 0

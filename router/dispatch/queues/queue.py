@@ -26,7 +26,9 @@ _FEW, _FEWS_SECONDS, _MOST_STALE_SECONDS = 20, 0.01, 0.5
 _TOLD_SECONDS = 60.0
 """Not more often than this is it logged that a queue has formed."""
 _TOO_MANY = 429
-
+ASIDE_SECONDS, _MOST_ASIDE_SECONDS = 0.3, 30.0
+"""How long a side request leaves the last slot free for its session's own turn: since it came, and since the turn's last call
+ended. Clients send both in one moment, and go on with a turn as soon as a tool has run."""
 
 _A = TypeVar("_A", bound=Ask)
 _due = attrgetter("due")
@@ -79,10 +81,11 @@ class TargetQueue:
             self._look_at_all(now)
         return waiter.expected
 
-    def enter(self, who: Who, prompt_tokens: int, clock: Callable[[], float]) -> Waiter:
+    def enter(self, who: Who, prompt_tokens: int, clock: Callable[[], float], *, is_aside: bool = False) -> Waiter:
         """Ask for a permit. Where there is room, and nobody goes first, the waiter has it at once."""
         self._clock, now = clock, clock()
-        waiter = Waiter(self._ask(who, prompt_tokens), asyncio.get_running_loop().create_future())
+        let_in = asyncio.get_running_loop().create_future()
+        waiter = Waiter(self._ask(who, prompt_tokens, is_aside=is_aside), let_in, now)
         self._numbers += 1
         self._waiting.append(waiter)
         self._let_in(now)
@@ -151,9 +154,9 @@ class TargetQueue:
         self._forget(grant)
         self._let_in(now)
 
-    def _ask(self, who: Who, prompt_tokens: int) -> Ask:
+    def _ask(self, who: Who, prompt_tokens: int, *, is_aside: bool = False) -> Ask:
         tokens = self.meter.expect_tokens(prompt_tokens)
-        return Ask(who, tokens, self.meter.part_of(tokens), self._numbers)
+        return Ask(who, tokens, self.meter.part_of(tokens), self._numbers, is_aside=is_aside)
 
     def _expire(self, now: float) -> None:
         for grant in self.meter.expire(now):
@@ -176,7 +179,8 @@ class TargetQueue:
             if waiter.miss is not None:
                 self._shares.forgive(waiter.miss)
             grant = self.meter.take(waiter.tokens, now)
-            permit = self._permits[grant] = Permit(self, grant, waiter.who, waiter.amount)
+            permit = Permit(self, grant, waiter.who, waiter.amount, is_aside=waiter.is_aside)
+            self._permits[grant] = permit
             self._shares.take(waiter.who, waiter.amount)
             waiter.let_in.set_result(permit)
         else:
@@ -190,18 +194,42 @@ class TargetQueue:
         for waiter in self._line_up(self._waiting, now):
             if not self.meter.has_room(waiter.tokens, now):
                 return None
+            if waiter.is_aside and now < self._gives_way_until(waiter):
+                continue
             if self._is_late(waiter, now) or self._may_take(waiter.who, waiter.amount, self.meter.free_part()):
                 return waiter
         return None
+
+    def _gives_way_until(self, waiter: Waiter) -> float:
+        """How long a side request leaves the last slot to its session's own turn, which is there or may be about to come."""
+        most = self.meter.quota.in_flight
+        if most is None or self.meter.in_flight < most - 1:
+            return -math.inf
+        until, latest = waiter.came_at + ASIDE_SECONDS, waiter.came_at + _MOST_ASIDE_SECONDS
+        if any(other.who == waiter.who and not other.is_aside for other in self._waiting):
+            return latest
+        for permit in self._permits.values():
+            if permit.who == waiter.who and not permit.is_aside:
+                if permit.ended_at is None:
+                    return -math.inf  # the turn has a slot
+                until = max(until, permit.ended_at + ASIDE_SECONDS)
+        return min(until, latest)
 
     def _is_late(self, waiter: Waiter, now: float) -> bool:
         """Whether it was to have its turn by now: then it may have one more than its share."""
         return now >= waiter.due and self._shares.taken(waiter.who)[1] <= self._shares.share_of(waiter.who) + _NEARLY
 
     def _line_up(self, asks: Sequence[_A], now: float) -> list[_A]:
-        """Who waits longer than it was told is not overtaken any more; of the others, least taken first."""
+        """Who waits longer than it was told is not overtaken any more; of the others, least taken first.
+
+        A session's side requests come after its own turn in any case.
+        """
         late = [ask for ask in asks if now >= ask.due]
-        return sorted(late, key=_due) + self._shares.line_up(ask for ask in asks if now < ask.due)
+        line = sorted(late, key=_due) + self._shares.line_up(ask for ask in asks if now < ask.due)
+        if any(ask.is_aside for ask in asks):
+            turns = {ask.who for ask in asks if not ask.is_aside}
+            line.sort(key=lambda ask: ask.is_aside and ask.who in turns)
+        return line
 
     def _may_take(self, who: Who, amount: float, free: float) -> bool:
         return not self.meter.counts_minutes or self._shares.may_take(who, amount, free)
@@ -219,6 +247,7 @@ class TargetQueue:
     def _next_change(self, now: float) -> float | None:
         changes = [at for at in (self.meter.next_change(now), self._shares.next_change()) if at is not None]
         changes += [waiter.due for waiter in self._waiting if now < waiter.due < math.inf]
+        changes += [at for waiter in self._waiting if waiter.is_aside and (at := self._gives_way_until(waiter)) > now]
         return min(changes, default=None)
 
     def _wake(self) -> None:
@@ -226,7 +255,7 @@ class TargetQueue:
         self._let_in(self._clock())
 
     def _tell_formed(self, now: float) -> None:
-        if len(self._waiting) == 1 and now - self._told_at >= _TOLD_SECONDS:
+        if len(self._waiting) == 1 and self._waiting[0].expected.seconds and now - self._told_at >= _TOLD_SECONDS:
             self._told_at = now
             events.queue_formed(target=self._name, seconds=round(self._waiting[0].expected.seconds, 1))
 

@@ -16,7 +16,7 @@ from router.dispatch.queues.queue import TargetQueue
 
 _MAX_QUEUES = 1_000
 """Keys of callers. Queues in which nothing was sent for a minute are forgotten first."""
-_NO_QUOTA = Quota()
+_NO_QUOTA, _ANYBODY = Quota(), Who("", "")
 
 
 class Queues:
@@ -36,8 +36,17 @@ class Queues:
 
     def apply(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """The same signals, with the wait that this request would have in each queue."""
-        statuses = {name: self._heed(status, signals, view, now) for name, status in signals.statuses.items()}
+        who, tokens = Who(view.caller.name, signals.turn.session), signals.prompt.tokens
+        statuses = {
+            name: self._heed(status, self.queue_of(status.target, view), who, tokens, now) if status.target.quota else status
+            for name, status in signals.statuses.items()
+        }
         return replace(signals, statuses=statuses)
+
+    def show(self, status: TargetStatus, now: float) -> TargetStatus:
+        """A target with the wait that somebody would have in its queue; without it where each key has a queue of its own."""
+        queue = self._queues.get((status.target.name, 0))
+        return status if queue is None or status.target.takes_callers_key else self._heed(status, queue, _ANYBODY, 0, now)
 
     def queue_of(self, target: Target, view: RequestView) -> TargetQueue:
         """The queue for a target."""
@@ -49,12 +58,16 @@ class Queues:
             queue = self._queues[target.name, key] = TargetQueue(target.name, target.quota or _NO_QUOTA)
         return queue
 
-    def _heed(self, status: TargetStatus, signals: Signals, view: RequestView, now: float) -> TargetStatus:
+    def waiting_for(self, name: str) -> int:
+        """How many requests wait for a target."""
+        return sum(queue.length for (place, _), queue in self._queues.items() if place == name)
+
+    @staticmethod
+    def _heed(status: TargetStatus, queue: TargetQueue, who: Who, tokens: int, now: float) -> TargetStatus:
         target = status.target
-        if target.quota is None or status.closed_seconds:
+        if status.closed_seconds:
             return status
-        who = Who(view.caller.name, signals.turn.session)
-        expected = self.queue_of(target, view).expect(who, signals.prompt.tokens, now)
+        expected = queue.expect(who, tokens, now)
         if expected.seconds <= status.wait_seconds:
             return status
         status, most = status.with_wait(expected.seconds, f"{target.name} {expected.because}"), target.max_wait_seconds

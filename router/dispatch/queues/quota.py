@@ -10,12 +10,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from router.contract.target import Quota
+from router.dispatch.live.slots import seconds_left, wait_for_slot
 
 WINDOW_SECONDS = 61.0
 """A minute, and a second more: a call may be longer on its way to the provider than one that is sent a minute later."""
 _FIRST_GUESS_TOKENS, _FIRST_GUESS_SECONDS = 400.0, 5.0
 _WEIGHT = 0.1
-"""How much one answer changes what is expected of the next."""
+"""How much one answer changes what is expected of the next; of its time, the first ones change more."""
 
 
 class Grant:
@@ -38,15 +39,21 @@ class Wait(NamedTuple):
 class Meter:
     """Counts calls and tokens of the last minute, and the calls that are under way."""
 
-    __slots__ = ("_blocked_until", "_log", "_output_tokens", "_seconds", "in_flight", "quota", "requests", "tokens")
+    __slots__ = ("_blocked_until", "_ended", "_log", "_open", "_output_tokens", "_seconds", "quota", "requests", "tokens")
 
     def __init__(self, quota: Quota) -> None:
         self.quota = quota
-        self.requests = self.tokens = self.in_flight = 0
+        self.requests = self.tokens = self._ended = 0
         """Of the last minute. Tokens of calls under way are expected, those of the others are known."""
         self._log: deque[Grant] = deque()
+        self._open: set[Grant] = set()
         self._blocked_until = -math.inf
         self._output_tokens, self._seconds = _FIRST_GUESS_TOKENS, _FIRST_GUESS_SECONDS
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that are under way."""
+        return len(self._open)
 
     @property
     def counts_minutes(self) -> bool:
@@ -100,14 +107,15 @@ class Meter:
         self._log.append(grant)
         self.requests += 1
         self.tokens += tokens
-        self.in_flight += 1
+        self._open.add(grant)
         return grant
 
     def end(self, grant: Grant, now: float, prompt_tokens: int = 0, output_tokens: int | None = None) -> None:
         """A call is over. What it really took counts from now on, where that is known."""
         grant.is_open = False
-        self.in_flight -= 1
-        self._seconds += (now - grant.at - self._seconds) * _WEIGHT
+        self._open.discard(grant)
+        self._ended += 1
+        self._seconds += (now - grant.at - self._seconds) * max(_WEIGHT, 1 / self._ended)
         if output_tokens is not None:
             self._output_tokens += (output_tokens - self._output_tokens) * _WEIGHT
             self._charge(grant, grant.requests, prompt_tokens + output_tokens)
@@ -115,7 +123,7 @@ class Meter:
     def take_back(self, grant: Grant) -> None:
         """It was never sent: nothing of it counts."""
         grant.is_open = False
-        self.in_flight -= 1
+        self._open.discard(grant)
         self._charge(grant, 0, 0)
 
     def block(self, until: float) -> None:
@@ -147,8 +155,8 @@ class Meter:
             seconds = self._wait_for_tokens(tokens_ahead + own, quota.tokens_per_minute, now)
             waits.append(Wait(seconds, f"quota of {_count(quota.tokens_per_minute, 'token')} a minute"))
         if quota.in_flight is not None:
-            # Nobody knows when a call will end: as soon as they lately did.
-            seconds = max(0, ahead + 1 - (quota.in_flight - self.in_flight)) * self._seconds / quota.in_flight
+            left = [seconds_left(now - grant.at, self._seconds) for grant in self._open]
+            seconds = wait_for_slot(left, ahead, quota.in_flight, self._seconds)
             waits.append(Wait(seconds, f"quota of {quota.in_flight:,} at once"))
         waits.append(Wait(max(0.0, self._blocked_until - now), "rate limit"))
         return max(waits, key=lambda wait: wait.seconds)

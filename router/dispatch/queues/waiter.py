@@ -26,14 +26,16 @@ class Metered(Protocol):
 class Permit:
     """The right to make one call. It is given back when the call is over, in whatever way."""
 
-    __slots__ = ("_grant", "_queue", "amount", "who")
+    __slots__ = ("_grant", "_queue", "amount", "ended_at", "is_aside", "who")
 
-    def __init__(self, queue: Metered, grant: Grant, who: Who, amount: float) -> None:
-        self._queue, self._grant, self.who, self.amount = queue, grant, who, amount
+    def __init__(self, queue: Metered, grant: Grant, who: Who, amount: float, *, is_aside: bool = False) -> None:
+        self._queue, self._grant, self.who, self.amount, self.is_aside = queue, grant, who, amount, is_aside
+        self.ended_at: float | None = None
 
     def end(self, now: float, ended: AttemptEnded | None) -> None:
         """The call is over."""
         if self._grant.is_open:
+            self.ended_at = now
             self._queue.end(self._grant, now, ended)
 
     def take_back(self, now: float) -> None:
@@ -54,10 +56,10 @@ class Expected(Struct, frozen=True):
 class Ask:
     """What one request asks for: so many tokens, which are such a part of a minute. Numbers go by arrival."""
 
-    __slots__ = ("amount", "due", "number", "tokens", "who")
+    __slots__ = ("amount", "due", "is_aside", "number", "tokens", "who")
 
-    def __init__(self, who: Who, tokens: int, amount: float, number: int) -> None:
-        self.who, self.tokens, self.amount, self.number = who, tokens, amount, number
+    def __init__(self, who: Who, tokens: int, amount: float, number: int, *, is_aside: bool = False) -> None:
+        self.who, self.tokens, self.amount, self.number, self.is_aside = who, tokens, amount, number, is_aside
         self.due = math.inf
         """When it was to have its turn, as it looked when it came."""
 
@@ -65,11 +67,11 @@ class Ask:
 class Waiter(Ask):
     """One request in the queue."""
 
-    __slots__ = ("expected", "let_in", "miss")
+    __slots__ = ("came_at", "expected", "let_in", "miss")
 
-    def __init__(self, ask: Ask, let_in: "asyncio.Future[Permit]") -> None:
-        super().__init__(ask.who, ask.tokens, ask.amount, ask.number)
-        self.let_in = let_in
+    def __init__(self, ask: Ask, let_in: "asyncio.Future[Permit]", came_at: float = 0.0) -> None:
+        super().__init__(ask.who, ask.tokens, ask.amount, ask.number, is_aside=ask.is_aside)
+        self.let_in, self.came_at = let_in, came_at
         self.miss: Miss | None = None
         """What is owed for the wait, once it is one."""
         self.expected = Expected(0.0)

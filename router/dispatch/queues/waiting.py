@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from router.contract.decision import Decision
 from router.contract.errors import Superseded, TandemError, TiersBusy
-from router.contract.exchange import CancelReason, Exchange, cancel_error
+from router.contract.exchange import CancelReason, Exchange, saying_why
 from router.contract.facts import Dequeued, Ending, Queued
 from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import RequestView
@@ -23,6 +23,7 @@ from router.dispatch.passed_headers import STREAM_HEADERS
 from router.dispatch.queues.fair import Who
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.waiter import Expected, Permit, Waiter
+from router.dispatch.room import is_aside
 from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS
 
 _LOOK_SECONDS = 0.5
@@ -108,7 +109,9 @@ async def await_turn(
     Raises `TiersBusy` where that takes longer than the request may wait: at once, if that is to be seen.
     """
     exchange, clock = order.exchange, order.clock
-    waiter = queue.enter(Who(exchange.caller.name, order.decision.turn.session), order.decision.prompt_tokens, clock)
+    decision = order.decision
+    who = Who(exchange.caller.name, decision.turn.session)
+    waiter = queue.enter(who, decision.prompt_tokens, clock, is_aside=is_aside(decision, view))
     if waiter.permit is not None:
         return waiter.permit
     now = clock()
@@ -138,19 +141,17 @@ async def await_turn(
 
 async def _wait(order: Order, queue: TargetQueue, waiter: Waiter, until: float) -> Permit | None:
     """Wait for the turn; None where it will not come in time, which may be seen before that: others go first who had less."""
-    exchange, clock = order.exchange, order.clock
-    try:
-        while waiter.permit is None:
-            left = until - clock()
-            if left <= 0 or queue.look(waiter, clock()).seconds > left + _LOOK_SECONDS:
-                return None
-            await asyncio.wait((waiter.let_in,), timeout=min(left, _LOOK_SECONDS))
-    except asyncio.CancelledError as cancelled:
-        queue.leave(waiter, is_owed=False)
-        error = cancel_error(exchange.cancelled)  # a caller who is still there is told why it ends
-        if error is None:
+    clock = order.clock
+    with saying_why(order.exchange):
+        try:
+            while waiter.permit is None:
+                left = until - clock()
+                if left <= 0 or queue.look(waiter, clock()).seconds > left + _LOOK_SECONDS:
+                    return None
+                await asyncio.wait((waiter.let_in,), timeout=min(left, _LOOK_SECONDS))
+        except asyncio.CancelledError:
+            queue.leave(waiter, is_owed=False)
             raise
-        raise error from cancelled
     return waiter.permit
 
 

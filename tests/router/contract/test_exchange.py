@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from router.contract.exchange import Arrival, CancelReason, Deadline, Exchange
+from router.contract.errors import Unavailable
+from router.contract.exchange import Arrival, CancelReason, Deadline, Exchange, saying_why
 from router.contract.facts import FirstByte, FirstToken, Settled
 from router.contract.words import Dialect, Operation
 from tests.tools.loop_clock import jumping_clock
@@ -116,3 +117,14 @@ async def test_a_task_that_is_named_after_the_cancellation_is_cancelled_too():
 
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"), [(CancelReason.STOPPING, Unavailable), (CancelReason.CALLER_LEFT, asyncio.CancelledError)]
+)
+def test_who_waits_and_is_still_there_is_told_why_the_request_ends(reason, error):
+    exchange = make_exchange()
+    exchange.cancel(reason)
+
+    with pytest.raises(error), saying_why(exchange):
+        raise asyncio.CancelledError

@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from router.contract.decision import Weighing
 from router.contract.economics import ASSUMED_RATES, FLIP_SCORES, Economics, FailureRates, TurnSize
 from router.contract.entry import FinishedWork
+from router.contract.signals import SessionPosition
 from router.contract.target import Price, PriceStep, WorkRatio
 from router.contract.words import Preference, Tier
 from router.decide.estimate import (
     costs_of,
+    count_alike,
     estimates_of,
     find_flip,
     find_rival,
@@ -25,7 +27,7 @@ from router.decide.estimate import (
 )
 from router.decide.ratios import learn_failures
 from tests.tools.exchanges import make_decision
-from tests.tools.values import make_target, stand
+from tests.tools.values import make_signals, make_target, stand
 
 ECONOMICS = Economics(
     value_of_time_usd_per_hour=36.0,
@@ -352,3 +354,21 @@ def test_where_nobody_else_may_serve_any_wait_is_worth_it():
     free = replace(ECONOMICS, value_of_time_usd_per_hour=0.0)
     assert worth_waiting(make_decision(spill=spill, weighing=both, economics=free)) == math.inf
     assert worth_waiting(make_decision(spill=spill, weighing=both, economics=ECONOMICS)) < math.inf
+
+
+@pytest.mark.parametrize(
+    ("others", "warm", "alike"),
+    [
+        ({}, {}, 2),
+        ({"speed": 960}, {}, 2),
+        ({"speed": 500}, {}, 1),
+        ({"wait": 1.0}, {}, 1),
+        ({}, {"spark": 500}, 1),
+        ({}, {"spark": 500, "owl": 500}, 2),
+    ],
+)
+def test_targets_of_a_tier_are_alike_where_they_cost_nearly_the_same_and_neither_has_the_prefix_alone(others, warm, alike):
+    statuses = stand(make_target("spark")), stand(make_target("owl"), **others)
+    signals = make_signals(*statuses, tokens=600, position=SessionPosition(warm=warm))
+
+    assert count_alike(("spark", "owl"), signals, 0.1, ECONOMICS) == alike

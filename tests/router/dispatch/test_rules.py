@@ -420,3 +420,9 @@ def test_a_target_that_refused_to_be_asked_for_usage_gets_the_same_request_again
 ])  # fmt: skip
 def test_a_refusal_of_the_question_is_known_by_the_fields_name(status, body, is_refused):
     assert refuses_asking(refused(SPARK, status, body)) is is_refused
+
+
+def test_who_leaves_a_queue_moves_without_the_budget_of_failures():
+    left = Tried(SPARK, Attempt("spark", None, "upstream_queued", 2.0), UpstreamQueued("spark", "x"))
+
+    assert step(left, candidates=(SPARK, SAGE), allowance=allow(Standing.AWAITED, has_budget=False)) == Try("sage")

@@ -10,7 +10,7 @@ from router.contract.facts import AttemptEnded
 from router.contract.target import Quota
 from router.contract.usage import Usage
 from router.dispatch.queues.fair import Who
-from router.dispatch.queues.queue import TargetQueue
+from router.dispatch.queues.queue import ASIDE_SECONDS, TargetQueue
 from router.dispatch.queues.quota import WINDOW_SECONDS
 from tests.tools.loop_clock import JumpingLoop, jumping_clock, seconds_passed
 from tests.tools.values import make_target
@@ -364,3 +364,91 @@ def test_whatever_happens_limits_hold_everybody_has_its_turn_and_nothing_is_left
 
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
         runner.run(play())
+
+
+def enter_aside(queue, who=A):
+    return queue.enter(who, 100, seconds_passed, is_aside=True)
+
+
+@jumping_clock
+async def test_a_side_request_leaves_the_last_slot_free_for_a_moment():
+    queue = queue_of(in_flight=1)
+    aside = enter_aside(queue)
+    assert aside.permit is None
+
+    await aside.let_in
+
+    assert seconds_passed() == pytest.approx(ASIDE_SECONDS)
+
+
+@jumping_clock
+async def test_a_turn_does_not_wait_for_a_side_request_of_its_session():
+    queue = queue_of(in_flight=1)
+    aside = enter_aside(queue)
+    assert queue.expect(A, 100, 0.0).seconds == 0.0
+
+    turn = enter(queue)
+
+    assert (turn.permit is not None, aside.permit) == (True, None)
+    await asyncio.sleep(5.0)
+    turn.permit.end(seconds_passed(), None)
+    await aside.let_in
+    assert seconds_passed() == pytest.approx(5.0 + ASIDE_SECONDS)
+
+
+@jumping_clock
+async def test_a_turn_that_waits_goes_before_a_side_request_that_has_waited_longer():
+    queue = queue_of(in_flight=1)
+    other = enter(queue, B)
+    aside = enter_aside(queue)
+    await asyncio.sleep(60.0)
+    turn = enter(queue)
+    other.permit.end(seconds_passed(), None)
+
+    assert (turn.permit is not None, aside.permit) == (True, None)
+
+
+@jumping_clock
+async def test_a_side_request_gives_way_to_no_other_session_and_not_where_more_slots_are_free():
+    one, several = queue_of(in_flight=1), queue_of(in_flight=2)
+    assert enter_aside(several).permit is not None
+    aside = enter_aside(one)
+    await asyncio.sleep(ASIDE_SECONDS + 0.01)
+
+    assert aside.permit is not None
+    assert enter(one, B).permit is None
+
+
+@jumping_clock
+async def test_a_side_request_takes_the_last_slot_while_its_sessions_turn_has_another():
+    queue = queue_of(in_flight=2)
+    enter(queue)
+
+    assert enter_aside(queue).permit is not None
+
+
+@jumping_clock
+async def test_a_side_request_does_not_wait_for_ever_for_a_session_that_goes_on():
+    queue = queue_of(in_flight=1)
+    turn, aside = enter(queue), enter_aside(queue)
+    while aside.permit is None and seconds_passed() < 100:
+        await asyncio.sleep(1.0)
+        turn.permit.end(seconds_passed(), None)
+        await asyncio.sleep(0.1)  # a tool runs
+        turn = enter(queue)
+        if turn.permit is None:
+            break
+
+    assert seconds_passed() == pytest.approx(30.0, abs=2.0)
+
+
+def test_a_side_request_that_waits_for_a_moment_is_not_reported_as_a_queue(monkeypatch):
+    told = []
+    monkeypatch.setattr("router.telemetry.events.queue_formed", lambda **what: told.append(what))
+
+    @jumping_clock
+    async def run():
+        await enter_aside(queue_of(in_flight=1)).let_in
+
+    run()
+    assert told == []

@@ -146,3 +146,15 @@ async def test_a_target_is_used_again_as_soon_as_there_is_room(seconds):
     spark = queues.apply(signals_of(), VIEW, seconds).statuses["spark"]
 
     assert (spark.wait_seconds == 0) is (seconds > WINDOW_SECONDS)
+
+
+@jumping_clock
+async def test_who_looks_on_sees_the_wait_in_a_queue_of_ours():
+    queues, target = Queues(), make_target(quota=Quota(in_flight=1))
+    assert queues.show(stand(target), 0.0).wait_seconds == 0.0
+    queue = queues.queue_of(target, ask())
+    queue.enter(Who("local", "a"), 100, seconds_passed)
+    queue.enter(Who("local", "a"), 100, seconds_passed)
+
+    assert queues.waiting_for("spark") == 1
+    assert queues.show(stand(target), 1.0).wait_seconds == pytest.approx(4.0)  # a new session goes before the second call

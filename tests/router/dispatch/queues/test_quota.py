@@ -169,3 +169,21 @@ def test_after_the_wait_that_it_tells_there_is_room(steps, requests, tokens):
         meter.expire(now)
         assert meter.has_room(size, now)
         meter.take(size, now)
+
+
+def test_the_wait_for_a_slot_is_what_is_left_of_the_calls_under_way_and_of_those_ahead():
+    meter = Meter(Quota(in_flight=1))
+    meter.end(meter.take(0, 0.0), 4.0)  # answers take 4 s
+    meter.take(0, 10.0)
+
+    assert [meter.wait(0, now).seconds for now in (10.0, 12.0, 20.0)] == [4.0, 2.0, 5.0]
+    assert meter.wait(0, 12.0, ahead=2).seconds == 10.0
+
+
+def test_a_call_that_takes_longer_than_a_minute_still_counts_as_under_way():
+    meter = Meter(Quota(in_flight=1))
+    meter.take(0, 0.0)
+    meter.expire(100.0)
+
+    assert not meter.has_room(0, 100.0)
+    assert meter.wait(0, 100.0).seconds == 50.0

@@ -1,0 +1,149 @@
+"""How many calls a target serves at once, as its calls show it."""
+
+import pytest
+
+from router.dispatch.live.slots import Slots, seconds_left, wait_for_slot
+
+
+def test_a_call_is_expected_to_take_as_long_as_others_and_one_that_is_older_longer_still():
+    assert [seconds_left(age, 6.0) for age in (0.0, 2.0, 6.0, 20.0)] == [6.0, 4.0, 3.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("left", "waiting", "most", "wait"),
+    [
+        ([], 0, 1, 0.0),
+        ([], 1, 1, 5.0),
+        ([3.0], 0, 1, 3.0),
+        ([3.0], 4, 1, 23.0),
+        ([3.0], 0, 2, 0.0),
+        ([3.0], 1, 2, 3.0),
+        ([4.0, 1.0], 0, 2, 1.0),
+        ([4.0, 1.0], 1, 2, 4.0),
+        ([4.0, 1.0], 2, 2, 6.0),
+        ([4.0, 1.0, 2.0], 0, 2, 2.0),
+    ],
+)
+def test_the_wait_is_until_those_before_have_had_their_slots(left, waiting, most, wait):
+    assert wait_for_slot(left, waiting, most, 5.0) == wait
+
+
+def hand_over(slots: Slots, at: float, *, running: int = 1, opened_before: float = 5.0) -> bool:
+    """One call ends, and another that has long waited begins."""
+    for number in range(running):
+        slots.begun.setdefault(f"{number}", at - 10.0)
+    slots.end("0", at)
+    slots.begun["0"] = at + 0.1
+    return slots.begin_late(at - opened_before, 0.1, at + 0.1)
+
+
+def test_one_call_that_begins_when_another_ends_may_be_chance_and_two_are_not():
+    slots = Slots()
+
+    assert not hand_over(slots, 10.0)
+    assert slots.most == 0
+    assert hand_over(slots, 20.0)
+    assert slots.most == 1
+
+
+def test_as_many_fit_as_were_running_each_time():
+    slots = Slots()
+    hand_over(slots, 10.0, running=3)
+    hand_over(slots, 20.0, running=3)
+
+    assert slots.most == 3
+
+
+def test_cases_that_disagree_prove_nothing():
+    slots = Slots()
+    hand_over(slots, 10.0, running=1)
+    hand_over(slots, 20.0, running=2)
+
+    assert slots.most == 0
+
+
+def test_cases_that_are_far_apart_prove_nothing():
+    slots = Slots()
+    hand_over(slots, 10.0)
+    hand_over(slots, 1_000.0)
+
+    assert slots.most == 0
+
+
+def test_a_late_call_that_was_opened_after_the_end_or_begins_long_after_it_waited_for_something_else():
+    slots = Slots()
+    for at in (10.0, 20.0):
+        hand_over(slots, at, opened_before=-1.0)
+    for at in (30.0, 40.0):
+        slots.end("0", at)
+        slots.begun["0"] = at + 3.0
+        slots.begin_late(at - 5.0, 0.1, at + 3.0)
+
+    assert slots.most == 0
+
+
+def test_calls_that_gave_up_while_others_streamed_count_as_well():
+    slots = Slots()
+    slots.begun["0"] = 0.0
+
+    assert not slots.leave_late(2.0)
+    assert slots.leave_late(4.0)
+    assert slots.most == 1
+
+
+def test_a_target_on_which_nothing_streams_is_late_for_another_reason():
+    slots = Slots()
+    slots.leave_late(2.0)
+    slots.leave_late(4.0)
+
+    assert slots.most == 0
+
+
+def test_what_was_learned_is_forgotten_once_more_calls_stream_at_once():
+    slots = Slots()
+    hand_over(slots, 10.0)
+    hand_over(slots, 20.0)
+    assert slots.is_sure(20.2)
+    slots.begun["other"] = 20.5
+
+    assert slots.is_sure(20.55)  # the first may have ended, which is noted a moment later
+    assert not slots.is_sure(21.0)
+    assert slots.most == 0
+
+
+def test_fewer_are_not_believed_to_fit_than_lately_streamed_at_once():
+    slots = Slots()
+    slots.begun.update(a=0.0, b=0.0, c=0.0)
+    for name in "abc":
+        slots.end(name, 5.0)
+    for at in (10.0, 20.0, 30.0):
+        hand_over(slots, at)
+    assert (slots.most, slots.at_least(30.0)) == (0, 3)
+
+    slots.begun.clear()
+    for at in (4_000.0, 4_010.0):  # the engine may have been started again with fewer
+        hand_over(slots, at)
+    assert slots.most == 1
+
+
+def test_what_was_not_confirmed_for_long_is_doubted():
+    slots = Slots()
+    hand_over(slots, 10.0)
+    hand_over(slots, 20.0)
+    slots.begun.clear()
+
+    assert slots.is_sure(300.0)
+    assert not slots.is_sure(400.0)
+
+
+def test_how_long_answers_take_is_the_mean_of_the_last_ones():
+    slots = Slots()
+    for seconds in (2.0, 4.0):
+        slots.begun["0"] = 10.0
+        slots.end("0", 10.0 + seconds)
+    assert slots.seconds == 3.0
+
+    for _ in range(50):
+        slots.begun["0"] = 100.0
+        slots.end("0", 101.0)
+    assert slots.seconds == pytest.approx(1.0, abs=0.05)

@@ -1,0 +1,276 @@
+"""Engines with one slot, through the whole house on a clock that jumps: who waits, who moves, and who goes first."""
+
+import asyncio
+
+import pytest
+
+from policies.override import OverrideConfig, OverridePolicy
+from policies.side_request import SideRequestConfig, SideRequestPolicy
+from router.contract.target import Quota, Speed
+from router.contract.words import Tier
+from router.dispatch.live.picture import draw
+from tests.tools.houses import Walk, make_house
+from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.slot_engine import SlotEngine, reach_engine
+from tests.tools.values import make_target
+
+GUESSED = Speed(0.3, 60, 2_000)
+TITLE = [
+    {"role": "system", "content": "You are a title generator. You output ONLY a thread title. Nothing else."},
+    {"role": "user", "content": "fix it"},
+]
+FAST = {"x-tandem-tier": "fast"}
+
+
+class Setting:
+    """A house with one-slot engines on fast, and an idle deep tier."""
+
+    def __init__(self, *engines: SlotEngine, quota: Quota | None = None, typical: Speed = GUESSED) -> None:
+        self.engines = engines
+        names = [f"tiny{number}" for number in range(len(engines))]
+        targets = [make_target(name, typical=typical, quota=quota) for name in names]
+        sage = make_target("sage", Tier.DEEP, typical=Speed(0.9, 40, 60_000))
+        deep = reach_engine(sage, SlotEngine(100, ttft_seconds=0.9, tokens_per_second=40))
+        policies = (OverridePolicy(OverrideConfig()), SideRequestPolicy(SideRequestConfig()))
+        reachable = map(reach_engine, targets, engines)
+        self.house = make_house(*reachable, deep, base_rate=0.01, policies=policies)
+        self.walks: list[Walk] = []
+        self.begun_at: dict[Walk, float] = {}
+
+    def ask(self, session: str = "", headers=None, **body) -> Walk:
+        """Ask at this moment."""
+        own = {**(headers or {}), **({"x-tandem-session": session} if session else {})}
+        walk = Walk(self.house, name=f"req_{len(self.walks)}", headers=own, stream=True, **body)
+        self.walks.append(walk)
+        start, write = walk.sink.start, walk.sink.write
+
+        def begin(data: bytes) -> None:
+            self.begun_at.setdefault(walk, seconds_passed())
+            write(data)
+
+        walk.sink.start, walk.sink.write = start, begin
+        return walk
+
+    async def teach(self) -> None:
+        """Two answers that had to wait for another: then it is known that one fits."""
+        for walk in [self.ask(headers=FAST, max_tokens=120) for _ in range(3)]:
+            await walk.task
+        await asyncio.sleep(1.0)
+
+    def stats(self, name: str = "tiny0") -> dict:
+        return draw(self.house.state.live, self.house.plan.targets, seconds_passed())[name]
+
+    async def finish(self) -> None:
+        for walk in self.walks:
+            walk.task.cancel()
+        await asyncio.wait([walk.task for walk in self.walks])
+
+
+def target_of(walk: Walk) -> str:
+    return walk.headers["x-tandem-target"]
+
+
+@jumping_clock
+async def test_that_one_call_fits_is_learned_from_calls_that_begin_when_another_ends():
+    setting = Setting(SlotEngine())
+    assert setting.stats()["serves_at_once"] is None
+
+    await setting.teach()
+
+    assert setting.stats()["serves_at_once"] == 1
+    assert setting.stats()["wait_seconds"] == 0.0
+
+
+@jumping_clock
+async def test_an_engine_that_streams_several_at_once_is_never_taken_for_one_with_few_slots():
+    setting = Setting(SlotEngine(slots=4))
+    for _ in range(5):
+        for walk in [setting.ask(headers=FAST) for _ in range(4)]:
+            await walk.task
+
+    assert setting.stats()["serves_at_once"] is None
+    assert setting.stats()["wait_seconds"] == 0.0
+
+
+@jumping_clock
+async def test_several_slots_are_learned_too():
+    setting = Setting(SlotEngine(slots=3))
+    for walk in [setting.ask(headers=FAST, max_tokens=100 + 10 * number) for number in range(8)]:
+        await walk.task
+
+    assert setting.stats()["serves_at_once"] == 3
+
+
+@jumping_clock
+async def test_the_wait_counts_all_calls_under_way():
+    setting = Setting(SlotEngine(answer_tokens=600))
+    await setting.teach()  # answers of 2 s
+    for _ in range(4):
+        setting.ask(headers=FAST, max_tokens=120)
+    await asyncio.sleep(1.0)
+
+    assert setting.stats()["wait_seconds"] == pytest.approx(4 * 2.1 - 1.0, abs=1.0)
+    walk = setting.ask()
+    await walk.task
+
+    assert target_of(walk) == "sage"
+    assert "tiny0 would keep you waiting 8 s, so deep is done sooner" in walk.headers["x-tandem-because"]
+    await setting.finish()
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["slots known", "nothing known"])
+@pytest.mark.parametrize("pause", [0.05, 1.0])
+def test_of_six_quick_asks_behind_five_long_streams_none_waits_much_longer_than_two_seconds(is_known, pause):
+    @jumping_clock
+    async def run():
+        setting = Setting(SlotEngine(answer_tokens=1_500))
+        if is_known:
+            await setting.teach()
+        for _ in range(5):
+            setting.ask(headers=FAST)  # 25 s each
+        await asyncio.sleep(pause)
+        asked_at, asks = seconds_passed(), [setting.ask() for _ in range(6)]
+        await asyncio.gather(*(ask.task for ask in asks))
+
+        assert [target_of(ask) for ask in asks] == ["sage"] * 6
+        most = 0.9 if is_known else 2.0 + 0.9
+        assert max(setting.begun_at[ask] - asked_at for ask in asks) == pytest.approx(most, abs=0.1)
+        await setting.finish()
+
+    run()
+
+
+@jumping_clock
+async def test_quick_asks_that_come_in_one_moment_do_not_all_take_the_one_slot():
+    setting = Setting(SlotEngine(answer_tokens=600))
+    await setting.teach()
+    asks = [setting.ask() for _ in range(6)]
+    await asyncio.gather(*(ask.task for ask in asks))
+
+    assert [target_of(ask) for ask in asks].count("sage") >= 3
+    assert any(ask.headers["x-tandem-because"].startswith("tiny0 would keep you waiting ") for ask in asks)
+
+
+@pytest.mark.parametrize("in_flight", [1, None], ids=["configured", "learned"])
+@pytest.mark.parametrize("title_first", [True, False])
+def test_a_title_that_comes_with_its_sessions_turn_is_served_after_it(in_flight, title_first):
+    @jumping_clock
+    async def run():
+        engine = SlotEngine()
+        setting = Setting(engine, quota=Quota(in_flight=in_flight) if in_flight else None)
+        await setting.teach()
+        asked_at = seconds_passed()
+        walks = {}
+        for kind in ("title", "turn") if title_first else ("turn", "title"):
+            more = {"messages": TITLE, "headers": FAST} if kind == "title" else {}
+            walks[kind] = setting.ask("s", **more)
+            await asyncio.sleep(0.005)
+        await asyncio.gather(*(walk.task for walk in walks.values()))
+
+        assert [target_of(walk) for walk in walks.values()] == ["tiny0"] * 2
+        assert setting.begun_at[walks["turn"]] - asked_at == pytest.approx(0.1, abs=0.01)
+        assert setting.begun_at[walks["title"]] > setting.begun_at[walks["turn"]] + 2.0
+
+    run()
+
+
+@jumping_clock
+async def test_a_title_that_nothing_else_comes_with_waits_a_moment_and_no_longer():
+    setting = Setting(SlotEngine(), quota=Quota(in_flight=1))
+    title = setting.ask("s", messages=TITLE, headers=FAST)
+    await title.task
+
+    assert setting.begun_at[title] == pytest.approx(0.3 + 0.1, abs=0.01)
+
+
+@pytest.mark.parametrize("quota", [None, Quota(in_flight=2)])
+def test_where_more_calls_fit_a_side_request_does_not_wait(quota):
+    @jumping_clock
+    async def run():
+        setting = Setting(SlotEngine(slots=2), quota=quota)
+        title = setting.ask("s", messages=TITLE, headers=FAST)
+        await title.task
+
+        assert setting.begun_at[title] == pytest.approx(0.1, abs=0.01)
+
+    run()
+
+
+@jumping_clock
+async def test_a_title_goes_between_no_two_calls_of_its_sessions_turn():
+    engine = SlotEngine()
+    setting = Setting(engine, quota=Quota(in_flight=1))
+    turn, title = setting.ask("s"), setting.ask("s", messages=TITLE, headers=FAST)
+    await turn.task
+    await asyncio.sleep(0.1)  # a tool runs
+    called = {
+        "role": "assistant",
+        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+    }
+    result = {"role": "tool", "tool_call_id": "1", "content": "ok"}
+    more = setting.ask("s", messages=[{"role": "user", "content": "fix it"}, called, result])
+    await asyncio.gather(more.task, title.task)
+
+    assert setting.begun_at[more] < setting.begun_at[title]
+    assert title.sink.status == 200
+
+
+@jumping_clock
+async def test_a_turn_behind_a_title_of_which_nothing_is_known_moves_to_the_idle_tier():
+    setting = Setting(SlotEngine(answer_tokens=2_500))
+    title = setting.ask("s", messages=TITLE, headers=FAST)
+    await asyncio.sleep(0.005)
+    turn = setting.ask("s")
+    await turn.task
+
+    assert target_of(turn) == "sage"
+    assert turn.headers["x-tandem-because"].startswith("tiny0 had not begun after 2.0 s, so sage answers: ")
+    assert not title.task.done()
+    await setting.finish()
+
+
+@jumping_clock
+async def test_a_late_call_stays_where_several_were_seen_to_stream_at_once():
+    """A host that serves many is late for another reason, and would bill the prompt twice."""
+    engine = SlotEngine(slots=8, answer_tokens=600)
+    setting = Setting(engine)
+    for walk in [setting.ask(headers=FAST) for _ in range(3)]:
+        await walk.task
+    running = setting.ask(headers=FAST)
+    await asyncio.sleep(1.0)
+    engine.ttft_seconds = 4.0
+    late = setting.ask()
+    await late.task
+
+    assert target_of(late) == "tiny0"
+    await running.task
+
+
+@pytest.mark.parametrize("in_flight", [1, None])
+def test_two_equal_engines_share_asks_that_come_in_one_moment(in_flight):
+    @jumping_clock
+    async def run():
+        engines = SlotEngine(), SlotEngine()
+        setting = Setting(*engines, quota=Quota(in_flight=in_flight) if in_flight else None)
+        asks = [setting.ask(headers=FAST) for _ in range(8)]
+        await asyncio.gather(*(ask.task for ask in asks))
+
+        assert [len(engine.calls) for engine in engines] == [4, 4]
+
+    run()
+
+
+@jumping_clock
+async def test_a_session_stays_where_its_prefix_is_warm():
+    engines = SlotEngine(slots=4), SlotEngine(slots=4)
+    setting = Setting(*engines)
+    said = [{"role": "user", "content": "fix it " * 400}]
+    first = setting.ask("s", messages=said, headers=FAST)
+    await first.task
+    other = setting.ask("o", headers=FAST)
+    await asyncio.sleep(0.2)
+    said += [{"role": "assistant", "content": "a"}, {"role": "user", "content": "go on"}]
+    second = setting.ask("s", messages=said, headers=FAST)
+    await asyncio.gather(other.task, second.task)
+
+    assert target_of(first) == target_of(second)
