@@ -12,8 +12,9 @@ from pathlib import Path
 from router.cli.common import command_name, free_backup, say
 from router.cli.setup.around import Found, look_around
 from router.cli.setup.interview import Interview
+from router.cli.setup.litellm_keys import say_litellm_keys
 from router.config.env_file import EnvFileUnreadable, read_env_file
-from router.config.faults import close_to
+from router.config.faults import close_to, how_to_install
 from router.config.load import ConfigError, check_config, default_text
 from router.config.presets import Offer, Presets, Provider, read_presets
 from router.connect import KEY
@@ -59,12 +60,21 @@ def run(arguments: argparse.Namespace) -> int:
     except EnvFileUnreadable as error:
         say(f"{output.parent / '.env'}: {error}")
         return 2
-    found = look_around(presets, values, is_offline=arguments.offline)
+    around = look_around(presets, values, is_offline=arguments.offline)
+    found = {name: one for name, one in around.items() if not one.reached.is_refused}
+    refused = [one for name, one in around.items() if name not in found]
+    for one in refused:
+        say(f"  hint: {one.provider.title}: {one.reached.hint}")
+    say_litellm_keys(presets, values)
+    if refused and not found:
+        say("no key and no local server can be used: nothing was written")
+        say(f"  hint: {command_name()} init --offline writes a config without asking anybody")
+        return 1
     if not found and output.exists() and not arguments.print:
         say(f"found no key and no local server: {output} was not changed")
         return 1
     asks = sys.stdin.isatty() and sys.stderr.isatty() and not arguments.yes and not arguments.print
-    chosen = _choose(arguments, presets, found, values, Interview(asks=asks))
+    chosen = _choose(arguments, presets, found, values, Interview(asks=asks), refused)
     if chosen is None:
         return 2
     written = _compose(default_text(), chosen, found)
@@ -99,26 +109,38 @@ def _find_usage_problem(arguments: argparse.Namespace, output: Path, presets: Pr
 
 
 def _choose(
-    arguments: argparse.Namespace, presets: Presets, found: Mapping[str, Found], values: Mapping[str, str], interview: Interview
+    arguments: argparse.Namespace,
+    presets: Presets,
+    found: Mapping[str, Found],
+    values: Mapping[str, str],
+    interview: Interview,
+    refused: Sequence[Found] = (),
 ) -> dict[Tier, list[Offer]] | None:
     """What serves each tier: as the flags say, else as somebody answers, else all that was found."""
     chosen: dict[Tier, list[Offer]] = {}
+    usable = presets.usable(found)
     for tier in Tier:
-        offers = [offer for offer in presets.offers[tier] if offer.provider.name in found]
+        offers = usable[tier]
         named = [given.partition(":") for given in getattr(arguments, tier) or ()]
         if named:
             absent = next((name for name, _, _ in named if name not in found), "")
             if absent:
-                say(_say_absent(presets.providers[absent], tier))
+                known = any(one.provider.name == absent for one in refused)
+                say(
+                    f"--{tier} {absent}: its key cannot be used, see above"
+                    if known
+                    else _say_absent(presets.providers[absent], tier)
+                )
                 return None
-            wanted = [(presets.find(tier, name), model) for name, _, model in named]
+            others = getattr(arguments, tier.other) or ()
+            wanted = [(presets.find(tier, name, serves_both=name in others), model) for name, _, model in named]
             chosen[tier] = [_name_model(offer, model, found) for offer, model in wanted if offer is not None]
         else:
             titles = [f"{offer.provider.title}, {_pick(offer, found)}" for offer in offers]
             question = f"Who serves {tier}? The first is preferred, the others step in when it fails."
             picked = interview.choose_many(question, titles, range(len(offers)))
             chosen[tier] = [_ask_model(offers[index], found, interview) for index in picked]
-        chosen[tier] = [offer.filled(values) for offer in chosen[tier]]
+        chosen[tier] = [_with_facts(offer.filled(values), presets) for offer in chosen[tier]]
     _share(chosen, presets)
     return chosen
 
@@ -148,11 +170,22 @@ def _name_model(offer: Offer, model: str, found: Mapping[str, Found]) -> Offer:
     return offer.with_model(model or _pick(offer, found))
 
 
+def _with_facts(offer: Offer, presets: Presets) -> Offer:
+    """The same with the facts of its model, or after saying that they are not known."""
+    known = presets.with_own_facts(offer)
+    if "window_tokens" not in known.facts:
+        say(f"the window, abilities and price of {known.model} ({known.provider.title}) are not known here")
+        say(f"  hint: set window_tokens, accepts and price in its block; {how_to_install('litellm')} brings a table of models")
+    return known
+
+
 def _share(chosen: dict[Tier, list[Offer]], presets: Presets) -> None:
     """Let a tier that nobody serves use the other's models."""
     for tier in Tier:
         if not chosen[tier] and chosen[tier.other]:
             say(f"found no target for {tier}: both tiers use the same models, so the choice makes no difference")
+            known = chosen[tier.other][0].provider
+            say(f"  hint: --{tier} {known.name}:MODEL names another model of {known.title}, if it has one")
             chosen[tier] = list(chosen[tier.other])
     if not any(chosen.values()):
         variables = [name for provider in presets.providers.values() for name in provider.keys[:1]]

@@ -11,18 +11,30 @@ from typing import TypeVar
 import orjson
 
 from router.cli.progress import Progress
+from router.cli.setup.refusals import Refusal, explain_refusal, is_page, words_of
 from router.config.faults import KnownAdapter, close_to
 from router.config.targets import TargetPlan
-from router.contract.errors import TandemError, UpstreamAuth, UpstreamCut, UpstreamMalformed, UpstreamModel, UpstreamTimeout
+from router.contract.errors import (
+    TandemError,
+    UpstreamAuth,
+    UpstreamCut,
+    UpstreamMalformed,
+    UpstreamModel,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from router.contract.exchange import Arrival
 from router.contract.relay import Endpoint, Flow, Headers, Upstream
 from router.contract.target import Timeouts
 from router.contract.words import DEFAULT_DIALECT, Operation
+from router.dialects.requests import read_request
 from router.dialects.table import SPECS
+from router.dispatch.outgoing import Reachable, prepare
 from router.house import House
 from router.telemetry.observers import ObserverTable
 from router.telemetry.tasks import spawn
 from router.upstream.address import Proxy, read_address
+from router.wiring import known_names
 
 _QUIET_SECONDS = 2.0
 _MAX_BYTES = 8 << 20
@@ -50,6 +62,8 @@ class Reached:
     skew_seconds: float | None = None
     """How far this machine's clock is ahead of theirs."""
     ttft_seconds: float | None = None
+    is_refused: bool = False
+    """Whether nothing is served with this key from here: the key, the account, the region or something on the way."""
 
 
 class Collected:
@@ -127,24 +141,21 @@ def _hint_for_proxy(problem: str, proxy: Proxy, host: str) -> str:
 
 
 def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
-    status = sink.status
-    if status in (401, 403):
-        if endpoint.takes_callers_key:
-            return Reached()
-        key = f"{endpoint.api_key}" if endpoint.api_key else ""
-        hint = f"check {key}: it may be of another provider, withdrawn, or without credit" if key else "set api_key: env:NAME"
-        return Reached(f"refused the key ({status})" if key else f"wants a key ({status})", hint)
-    if 300 <= status < 400:
-        where = sink.headers.get("location", "").partition("?")[0].removesuffix("/models")
-        return Reached(f"answers with a redirect ({status}), and redirects are not followed", f"set base_url to {where}")
+    status, body = sink.status, bytes(sink.body)
+    if status in (401, 403) and endpoint.takes_callers_key:
+        return Reached()
     if status in (404, 405, 501):
         return Reached()  # not everyone has a list, and a base_url that is wrong shows with the first call
     if status != 200:
-        return Reached(f"answered {status}", "try again later")
-    models = _read_models(bytes(sink.body))
+        refusal = explain_refusal(status, sink.headers, body, endpoint)
+        return Reached(refusal.problem, refusal.hint, is_refused=refusal.is_final)
+    models = _read_models(body)
+    if models is None and is_page(sink.headers, body):
+        title = words_of(body, endpoint)
+        hint = "check base_url: it usually ends in /v1. If this is a login page of your network, sign in there first"
+        return Reached(f"answered with a web page{f' ({title})' if title else ''}", hint)
     if models is None:
-        kind = "a web page" if b"<html" in sink.body[:2_000].lower() else "something other than a list of models"
-        return Reached(f"answered with {kind}", "check base_url: it usually ends in /v1")
+        return Reached("answered with something other than a list of models", "check base_url: it usually ends in /v1")
     return Reached(models=models)
 
 
@@ -177,11 +188,7 @@ def judge_model(reached: Reached, model: str) -> Reached:
 
 async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> Reached:
     """Let a target answer a few words, on the road that every request takes, and see when its first token comes."""
-    spec = SPECS[DEFAULT_DIALECT]
-    limit = dict.fromkeys(spec.limit_fields[:1], _MAX_ANSWER_TOKENS)
-    body = {**spec.write_example(_WORDS), **spec.stream_fields, **limit, "model": plan.target.name}
-    arrival = Arrival(_REQUEST, spec.name, Operation.CREATE, {}, orjson.dumps(body))
-    sink = Collected(spec.first_token_mark)
+    arrival, sink = _write_question(plan), Collected(SPECS[DEFAULT_DIALECT].first_token_mark)
     quiet = House(house.plan, replace(house.state, observers=ObserverTable(())), house.clock)
     began = time.perf_counter()
     try:
@@ -191,10 +198,44 @@ async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> R
         return Reached(f"did not finish a short answer in {within_seconds:g} s", "try again, or raise --timeout")
     if sink.error is not None or sink.status != 200:
         code, message = _read_error(sink)
+        if code not in (UpstreamUnreachable.code, UpstreamTimeout.code):
+            refusal = await _hear_refusal(house, plan, arrival, within_seconds)
+            if refusal is not None:
+                return Reached(f"does not answer: {refusal.problem}", refusal.hint)
         said = message.replace(f" (request {_REQUEST})", "").replace(f'target "{plan.target.name}" ', "")
         return Reached(f"does not answer: {said}", _HINTS.get(code, "look at its provider's console: balance, limits, terms"))
     first = sink.first_at if sink.first_at is not None else time.perf_counter()
     return Reached(ttft_seconds=first - began)
+
+
+def _write_question(plan: TargetPlan) -> Arrival:
+    spec = SPECS[DEFAULT_DIALECT]
+    limit = dict.fromkeys(spec.limit_fields[:1], _MAX_ANSWER_TOKENS)
+    body = {**spec.write_example(_WORDS), **spec.stream_fields, **limit, "model": plan.target.name}
+    return Arrival(_REQUEST, spec.name, Operation.CREATE, {}, orjson.dumps(body))
+
+
+async def _hear_refusal(house: House, plan: TargetPlan, arrival: Arrival, within_seconds: float) -> Refusal | None:
+    """What a target itself says to a question that failed: callers get the router's words for most of that.
+
+    None where it answers now, or not at all.
+    """
+    adapter = known_names().adapters[plan.adapter](plan.endpoint, plan.settings, house.state.upstream)
+    reachable = Reachable(plan.target, adapter, plan.endpoint.model, plan.fit)
+    sink = Collected()
+    try:
+        call = adapter.open(prepare(read_request(arrival), reachable, 0), sink)
+    except TandemError:
+        return None
+    try:
+        async with asyncio.timeout(within_seconds):
+            await sink.over.wait()
+    except TimeoutError:
+        call.cancel()
+        return None
+    if sink.error is not None or sink.status in (0, 200):
+        return None
+    return explain_refusal(sink.status, sink.headers, bytes(sink.body), plan.endpoint)
 
 
 def _read_error(sink: Collected) -> tuple[str, str]:

@@ -141,3 +141,15 @@ def test_check_says_who_receives_the_words_of_turns_in_doubt(here, capsys):
 
     assert main(["check"]) == 0
     assert "  second opinion: spark (api.quick.example) receives the words of turns in doubt" in capsys.readouterr().out
+
+
+def test_a_target_that_was_not_asked_is_never_called_good(here, capsys):
+    with ModelServer(status=404) as server:
+        (here / "config.yaml").write_text(two_targets(server.base_url, server.base_url, deep_extra="api_key: caller,"))
+
+        assert main(["check", "--live"]) == 0
+
+    told = " ".join(capsys.readouterr().out.split())
+    assert "note target fast spark: has no list of models, so its key and model were not checked" in told
+    assert "note target deep sage: has no list of models, not called, since callers bring the key" in told
+    assert "ok target" not in told

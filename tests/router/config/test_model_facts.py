@@ -134,9 +134,7 @@ def test_the_table_is_not_read_when_everything_is_stated(monkeypatch):
 
 
 def test_reading_the_table_does_not_import_litellm():
-    code = (
-        "import sys; from router.config.model_facts import read_facts; read_facts([('', 'gpt-5.5')]); print('litellm' in sys.modules)"
-    )
+    code = "import sys; from router.config.model_facts import read_facts; read_facts([('', 'gpt-5.5')]); print('litellm' in sys.modules)"
 
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
 

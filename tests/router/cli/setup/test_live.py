@@ -61,8 +61,8 @@ def test_anthropics_list_is_asked_for_in_its_own_way():
         ({"body": b'{"data": 3}'}, "something other than a list of models", "/v1"),
         (
             {"status": 308, "headers": {"location": "https://other.example/v1/models?x=1"}},
-            "a redirect (308)",
-            "https://other.example/v1",
+            "a redirect (308) to another host, other.example",
+            "the key was not sent on",
         ),
         ({"hangs": True}, "did not answer in 0.3 s", "--timeout"),
     ],
@@ -175,8 +175,9 @@ def test_a_target_answers_a_word_and_its_first_token_is_timed(capfd):
 @pytest.mark.parametrize(
     ("status", "problem"),
     [
-        (400, "does not answer: 400 no money left"),
-        (401, "does not answer: 502 rejected the configured API key (401). Check api_key in the router's config."),
+        (400, "does not answer: answered 400: no money left"),
+        (401, "does not answer: wants a key (401): no money left"),
+        (402, "does not answer: has no credit left on this account (402): no money left"),
     ],
 )
 def test_a_target_that_refuses_a_word_says_why(status, problem):
