@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     refused = [one for name, one in around.items() if name not in found]
     for one in refused:
         say(f"  hint: {one.provider.title}: {one.reached.hint}")
-    say_litellm_keys(presets, values)
+    has_others = say_litellm_keys(presets, values)
     if refused and not found:
         say("no key and no local server can be used: nothing was written")
         say(f"  hint: {command_name()} init --offline writes a config without asking anybody")
@@ -77,14 +77,18 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = _choose(arguments, presets, found, values, Interview(asks=asks), refused)
     if chosen is None:
         return 2
+    if not any(chosen.values()):
+        _say_nothing_found(presets, has_others=has_others)
     written = _compose(default_text(), chosen, found)
     try:
-        check_config(written, str(output), output.parent, known_names())
+        loaded = check_config(written, str(output), output.parent, known_names())
     except ConfigError as error:
         say("the resulting config is not valid:")
         for fault in error.faults:
             say(str(fault))
         return 1
+    for warning in loaded.warnings:
+        say(f"warning: {warning}")
     if arguments.print:
         print(written, end="")
         return 0
@@ -141,7 +145,7 @@ def _choose(
             picked = interview.choose_many(question, titles, range(len(offers)))
             chosen[tier] = [_ask_model(offers[index], found, interview) for index in picked]
         chosen[tier] = [_with_facts(offer.filled(values), presets) for offer in chosen[tier]]
-    _share(chosen, presets)
+    _share(chosen)
     return chosen
 
 
@@ -179,7 +183,7 @@ def _with_facts(offer: Offer, presets: Presets) -> Offer:
     return known
 
 
-def _share(chosen: dict[Tier, list[Offer]], presets: Presets) -> None:
+def _share(chosen: dict[Tier, list[Offer]]) -> None:
     """Let a tier that nobody serves use the other's models."""
     for tier in Tier:
         if not chosen[tier] and chosen[tier.other]:
@@ -187,10 +191,13 @@ def _share(chosen: dict[Tier, list[Offer]], presets: Presets) -> None:
             known = chosen[tier.other][0].provider
             say(f"  hint: --{tier} {known.name}:MODEL names another model of {known.title}, if it has one")
             chosen[tier] = list(chosen[tier.other])
-    if not any(chosen.values()):
-        variables = [name for provider in presets.providers.values() for name in provider.keys[:1]]
-        say("found no key and no local server: the simulated tiers stay")
-        say(f"  hint: set one of {', '.join(variables)}, in the environment or in .env, and run tandem init again")
+
+
+def _say_nothing_found(presets: Presets, *, has_others: bool) -> None:
+    variables = [name for provider in presets.providers.values() for name in provider.keys[:1]]
+    which = "no key that it writes targets for" if has_others else "no key"
+    say(f"found {which} and no local server: the simulated tiers stay")
+    say(f"  hint: set one of {', '.join(variables)}, in the environment or in .env, and run tandem init again")
 
 
 def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Found]) -> str:

@@ -21,8 +21,8 @@ _FACTS = ("window_tokens", "accepts", "price")
 _WORDS = re.compile(r"[a-z]+")
 _OTHER_WORK = frozenset(
     """
-    audio clip dall embed embedding embeddings guard image images imagine live lyria moderation ocr realtime rerank reranker
-    safeguard sora speech stt transcribe transcription translate tts veo video voice whisper
+    audio bge clip colbert dall embed embedding embeddings gte guard image images imagine live lyria minilm moderation ocr
+    realtime rerank reranker safeguard sora speech stt transcribe transcription translate tts veo video voice whisper
     """.split()
 )
 """Words in the names of models that do something else than answer: they judge, embed, listen, draw or speak."""

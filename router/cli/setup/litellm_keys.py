@@ -16,14 +16,12 @@ def say_litellm_keys(presets: Presets, values: Mapping[str, str]) -> bool:
     if not found:
         return False
     for row, name in found:
-        say(f"{name} is set ({row.title}): init does not write targets for it, and adapter: litellm reaches it")
-        say(f"  {row.write(name)}")
+        say(f"{name} is set: {row.title} is reached through litellm, with a target that you write yourself:")
+        say(f"      {row.write(name)}")
         if not row.takes_key:
-            say(f"  it is passed to litellm only where options: of the target asks for it: {_PAGE}")
-    if importlib.util.find_spec("litellm") is None:
-        say(f"  hint: {how_to_install('litellm')}, then write such a line below targets: of a tier in the config")
-    else:
-        say("  hint: write such a line below targets: of a tier in the config")
+            say(f"  litellm is given such variables only where options: of the target name them: see {_PAGE}")
+    first = "" if importlib.util.find_spec("litellm") is not None else f"{how_to_install('litellm')}, then "
+    say(f"  hint: {first}write the line below targets: of a tier in the config")
     if any("AZURE_API_KEY" in row.keys for row, _ in found):
         say(
             "  hint: Azure OpenAI needs no litellm with AZURE_OPENAI_API_KEY, AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT"

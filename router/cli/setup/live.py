@@ -45,6 +45,7 @@ _HINTS = {
     UpstreamCut.code: "check dialect: it may speak another one",
     UpstreamMalformed.code: "check dialect and base_url: it may speak another dialect there",
     UpstreamTimeout.code: "try again, or raise --timeout",
+    UpstreamUnreachable.code: "check base_url, the network, and HTTPS_PROXY where one is needed",
 }
 _WORDS = "Answer with the word ok."
 _MAX_ANSWER_TOKENS = 16
