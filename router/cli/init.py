@@ -14,9 +14,10 @@ from router.cli.setup.around import Found, look_around
 from router.cli.setup.engines import readable
 from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
+from router.cli.setup.litellm_keys import say_litellm_keys
 from router.cli.setup.local_offers import LocalOffers, add_quotas, offer_locals, say_windows, with_local_model
 from router.config.env_file import EnvFileUnreadable, read_env_file
-from router.config.faults import close_to
+from router.config.faults import close_to, how_to_install
 from router.config.load import ConfigError, check_config, default_text
 from router.config.presets import Offer, Presets, read_presets
 from router.connect import KEY
@@ -64,14 +65,25 @@ def run(arguments: argparse.Namespace) -> int:
     except EnvFileUnreadable as error:
         say(f"{output.parent / '.env'}: {error}")
         return 2
-    found = look_around(presets, values, is_offline=arguments.offline)
+    around = look_around(presets, values, is_offline=arguments.offline)
+    found = {name: one for name, one in around.items() if not one.reached.is_refused}
+    refused = [one for name, one in around.items() if name not in found]
+    for one in refused:
+        say(f"  hint: {one.provider.title}: {one.reached.hint}")
+    has_others = say_litellm_keys(presets, values)
+    if refused and not found:
+        say("no key and no local server can be used: nothing was written")
+        say(f"  hint: {command_name()} init --offline writes a config without asking anybody")
+        return 1
     if not found and output.exists() and not arguments.print:
         say(f"found no key and no local server: {output} was not changed")
         return 1
     asks = sys.stdin.isatty() and sys.stderr.isatty() and not arguments.yes and not arguments.print
-    chosen = _choose(arguments, presets, found, values, Interview(asks=asks))
+    chosen = _choose(arguments, presets, found, values, Interview(asks=asks), refused)
     if chosen is None:
         return 2
+    if not any(chosen.values()):
+        _say_nothing_found(presets, has_others=has_others)
     written = _compose(default_text(), chosen, found)
     try:
         loaded = check_config(written, str(output), output.parent, known_names())
@@ -82,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     for finding in look_at_windows(loaded):
         say(f"{finding.text}\n  hint: {finding.hint}")
+    for warning in loaded.warnings:
+        say(f"warning: {warning}")
     if arguments.print:
         print(written, end="")
         return 0
@@ -106,26 +120,35 @@ def _find_usage_problem(arguments: argparse.Namespace, output: Path, presets: Pr
 
 
 def _choose(
-    arguments: argparse.Namespace, presets: Presets, found: Mapping[str, Found], values: Mapping[str, str], interview: Interview
+    arguments: argparse.Namespace,
+    presets: Presets,
+    found: Mapping[str, Found],
+    values: Mapping[str, str],
+    interview: Interview,
+    refused: Sequence[Found] = (),
 ) -> dict[Tier, list[Offer]] | None:
     """What serves each tier: as the flags say, else as somebody answers, else all that was found."""
     is_named = any(getattr(arguments, tier) for tier in Tier)
     is_alone = not is_named and all(one.provider.is_local for one in found.values())
     chosen, local = dict[Tier, list[Offer]](), offer_locals(presets, found, is_alone=is_alone)
+    usable = presets.usable({*found, *(one.engine.kind for one in found.values())})
     for tier in Tier:
         named = [given.partition(":") for given in getattr(arguments, tier) or ()]
         if named:
             absent = next((name for name, _, _ in named if name not in found), "")
             if absent:
-                say(_say_absent(absent, presets, found, tier))
+                is_refused = any(one.provider.name == absent for one in refused)
+                problem = f"--{tier} {absent}: its key cannot be used, see above"
+                say(problem if is_refused else _say_absent(absent, presets, found, tier))
                 return None
-            wanted = [(_find_offer(name, tier, presets, local), model) for name, _, model in named]
+            others = getattr(arguments, tier.other) or ()
+            wanted = [(_find_offer(name, tier, presets, local, serves_both=name in others), model) for name, _, model in named]
             chosen[tier] = [_name_model(offer, model, found) for offer, model in wanted if offer is not None]
         else:
-            hosted = [offer for offer in presets.offers[tier] if offer.provider.name in found and not offer.provider.is_local]
+            hosted = [offer for offer in usable[tier] if not offer.provider.is_local]
             chosen[tier] = _ask_offers(tier, hosted, local, found, interview)
-        chosen[tier] = [offer.filled(values) for offer in chosen[tier]]
-    _share(chosen, presets)
+        chosen[tier] = [_with_facts(offer.filled(values), presets) for offer in chosen[tier]]
+    _share(chosen)
     add_quotas(chosen, found)
     say_windows(chosen, found)
     return chosen
@@ -149,8 +172,9 @@ def _say_where(offer: Offer, offers: Sequence[Offer]) -> str:
     return f" at {offer.provider.base_url}" if sum(other.provider.title == offer.provider.title for other in offers) > 1 else ""
 
 
-def _find_offer(name: str, tier: Tier, presets: Presets, local: LocalOffers) -> Offer | None:
-    return next((offer for offer in local.all if offer.provider.name == name), None) or presets.find(tier, name)
+def _find_offer(name: str, tier: Tier, presets: Presets, local: LocalOffers, *, serves_both: bool) -> Offer | None:
+    here = next((offer for offer in local.all if offer.provider.name == name), None)
+    return here or presets.find(tier, name, serves_both=serves_both)
 
 
 def _say_absent(name: str, presets: Presets, found: Mapping[str, Found], tier: Tier) -> str:
@@ -195,16 +219,30 @@ def _with_model(offer: Offer, model: str, found: Mapping[str, Found]) -> Offer:
     return with_local_model(offer, model, one) if offer.provider.is_local else offer.with_model(model)
 
 
-def _share(chosen: dict[Tier, list[Offer]], presets: Presets) -> None:
+def _with_facts(offer: Offer, presets: Presets) -> Offer:
+    """The same with the facts of its model, or after saying that they are not known."""
+    known = presets.with_own_facts(offer)
+    if "window_tokens" not in known.facts:
+        say(f"the window, abilities and price of {known.model} ({known.provider.title}) are not known here")
+        say(f"  hint: set window_tokens, accepts and price in its block; {how_to_install('litellm')} brings a table of models")
+    return known
+
+
+def _share(chosen: dict[Tier, list[Offer]]) -> None:
     """Let a tier that nobody serves use the other's models."""
     for tier in Tier:
         if not chosen[tier] and chosen[tier.other]:
             say(f"found no target for {tier}: both tiers use the same models, so the choice makes no difference")
+            known = chosen[tier.other][0].provider
+            say(f"  hint: --{tier} {known.name}:MODEL names another model of {known.title}, if it has one")
             chosen[tier] = list(chosen[tier.other])
-    if not any(chosen.values()):
-        variables = [name for provider in presets.providers.values() for name in provider.keys[:1]]
-        say("found no key and no local server: the simulated tiers stay")
-        say(f"  hint: set one of {', '.join(variables)}, in the environment or in .env, and run tandem init again")
+
+
+def _say_nothing_found(presets: Presets, *, has_others: bool) -> None:
+    variables = [name for provider in presets.providers.values() for name in provider.keys[:1]]
+    which = "no key that it writes targets for" if has_others else "no key"
+    say(f"found {which} and no local server: the simulated tiers stay")
+    say(f"  hint: set one of {', '.join(variables)}, in the environment or in .env, and run tandem init again")
 
 
 def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Found]) -> str:

@@ -16,6 +16,10 @@ class ModelServer:
     body: bytes | None = None
     """Instead of the list of models."""
     answer_status: int = 200
+    refusal: dict[str, object] = field(
+        default_factory=lambda: {"error": {"message": "no money left", "type": "billing", "code": "billing"}}
+    )
+    """What it says where it does not answer."""
     hangs: bool = False
     needs_headers: dict[str, str] = field(default_factory=dict)
     """A request without these is refused, as gateways do."""
@@ -54,8 +58,7 @@ class ModelServer:
                 if owner._refuses(self):
                     return
                 if owner.answer_status != 200:
-                    body = json.dumps({"error": {"message": "no money left", "type": "billing", "code": "billing"}}).encode()
-                    owner._send(self, owner.answer_status, body, "application/json")
+                    owner._send(self, owner.answer_status, json.dumps(owner.refusal).encode(), "application/json")
                     return
                 choice = {"index": 0, "delta": {"role": "assistant", "content": "ok"}, "finish_reason": None}
                 end = {"index": 0, "delta": {}, "finish_reason": "stop"}

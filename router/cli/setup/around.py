@@ -67,6 +67,8 @@ def _tell(found: Found, *, is_offline: bool) -> str:
         return f"{where}, {len(found.reached.models)} model{'s' if len(found.reached.models) > 1 else ''}"
     if is_offline:
         return f"{where}; not asked for its models, so they go by the names that ship with Tandem"
+    if found.reached.is_refused:
+        return f"{where}, which is not used: it {found.reached.problem}"
     if found.reached.problem:
         return f"{where}; it {found.reached.problem}, so its models go by the names that ship with Tandem"
     return f"{where}; it lists no models, so they go by the names that ship with Tandem"

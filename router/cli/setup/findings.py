@@ -134,8 +134,11 @@ def _tell_target(name: str, plan: TargetPlan, reached: Reached, engine: Engine) 
     parts += describe(plan, engine)
     if plan.endpoint.takes_callers_key:
         parts.append("not called, since callers bring the key")
+    elif reached.ttft_seconds is None and not reached.models:
+        text = f"{name}: has no list of models, so its key and model were not checked"
+        return Finding("target", NOTE, text, f"{command_name()} doctor lets it answer a word, for a few tokens")
     if reached.ttft_seconds is None:
-        return Finding("target", GOOD, f"{name}: {', '.join(parts)}")
+        return Finding("target", GOOD if reached.models else NOTE, f"{name}: {', '.join(parts)}")
     parts.append(f"first token after {duration(reached.ttft_seconds)}")
     if reached.ttft_seconds > max(_SLOW_SECONDS, 5 * plan.target.typical.ttft_seconds):
         hint = f"its typical.ttft_seconds is {plan.target.typical.ttft_seconds:g}; a model that is being loaded is slow once"

@@ -12,19 +12,31 @@ import orjson
 
 from router.cli.progress import Progress
 from router.cli.setup.engines import ListedModel, read_listed
+from router.cli.setup.refusals import Refusal, explain_refusal, is_page, words_of
 from router.config.faults import KnownAdapter, close_to
 from router.config.targets import TargetPlan
-from router.contract.errors import TandemError, UpstreamAuth, UpstreamCut, UpstreamMalformed, UpstreamModel, UpstreamTimeout
+from router.contract.errors import (
+    TandemError,
+    UpstreamAuth,
+    UpstreamCut,
+    UpstreamMalformed,
+    UpstreamModel,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from router.contract.exchange import Arrival
 from router.contract.relay import Endpoint, Flow, Headers, Upstream, UpstreamRequest
 from router.contract.target import Timeouts
 from router.contract.words import DEFAULT_DIALECT, Operation
+from router.dialects.engine_words import read_loading
+from router.dialects.requests import read_request
 from router.dialects.table import SPECS
-from router.dialects.translate.parser import read_failure
+from router.dispatch.outgoing import Reachable, prepare
 from router.house import House
 from router.telemetry.observers import ObserverTable
 from router.telemetry.tasks import spawn
 from router.upstream.address import Proxy, read_address
+from router.wiring import known_names
 
 _QUIET_SECONDS = 2.0
 _MAX_BYTES = 8 << 20
@@ -35,10 +47,10 @@ _HINTS = {
     UpstreamCut.code: "check dialect: it may speak another one",
     UpstreamMalformed.code: "check dialect and base_url: it may speak another dialect there",
     UpstreamTimeout.code: "try again, or raise --timeout",
+    UpstreamUnreachable.code: "check base_url, the network, and HTTPS_PROXY where one is needed",
 }
 _WORDS = "Answer with the word ok."
 _MAX_ANSWER_TOKENS = 16
-_MAX_WORDS = 200
 _T = TypeVar("_T")
 
 
@@ -59,6 +71,8 @@ class Reached:
     """What it calls itself in its `server` header."""
     is_loading: bool = False
     """Whether it is an engine that still loads its model."""
+    is_refused: bool = False
+    """Whether nothing is served with this key from here: the key, the account, the region or something on the way."""
 
 
 class Collected:
@@ -145,54 +159,31 @@ def _hint_for_proxy(problem: str, proxy: Proxy, host: str) -> str:
 
 
 def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
-    status = sink.status
-    if status in (401, 403):
-        if endpoint.takes_callers_key:
-            return Reached()
-        key = f"{endpoint.api_key}" if endpoint.api_key else ""
-        hint = f"check {key}: it may be of another provider, withdrawn, or without credit" if key else "set api_key: env:NAME"
-        return Reached(f"refused the key ({status})" if key else f"wants a key ({status})", hint)
-    if 300 <= status < 400:
-        where = sink.headers.get("location", "").partition("?")[0].removesuffix("/models")
-        return Reached(f"answers with a redirect ({status}), and redirects are not followed", f"set base_url to {where}")
+    status, body = sink.status, bytes(sink.body)
+    if status in (401, 403) and endpoint.takes_callers_key:
+        return Reached()
     if status in (404, 405, 501):
         return Reached()  # not everyone has a list, and a base_url that is wrong shows with the first call
     if status != 200:
         return _read_refusal(sink, endpoint)
-    listed = _read_models(bytes(sink.body))
+    listed = _read_models(body)
+    if listed is None and is_page(sink.headers, body):
+        title = words_of(body, endpoint)
+        hint = "check base_url: it usually ends in /v1. If this is a login page of your network, sign in there first"
+        return Reached(f"answered with a web page{f' ({title})' if title else ''}", hint)
     if listed is None:
-        kind = "a web page" if b"<html" in sink.body[:2_000].lower() else "something other than a list of models"
-        return Reached(f"answered with {kind}", "check base_url: it usually ends in /v1")
+        return Reached("answered with something other than a list of models", "check base_url: it usually ends in /v1")
     return Reached(models=tuple(model.name for model in listed), listed=listed)
 
 
 def _read_refusal(sink: Collected, endpoint: Endpoint) -> Reached:
     """What a target says that does not list its models, in its own words."""
-    status, words = sink.status, _words_of(sink, endpoint)
-    if status == 503 and "loading" in words.lower():
-        return Reached(
-            f'loading: it says "{words}" ({status})', "wait until its model is loaded, then try again", is_loading=True
-        )
-    problem = f"answered {status}: {words}" if words else f"answered {status}"
-    if 400 <= status < 500 and status not in (408, 429):
-        hint = (
-            "set the header that it asks for under headers: of this target" if "header" in words.lower() else "check base_url"
-        )
-        return Reached(problem, hint if words else "check base_url: it usually ends in /v1")
-    return Reached(problem, "try again later")
-
-
-def _words_of(sink: Collected, endpoint: Endpoint) -> str:
-    """The message of an error, on one line and without the key; empty where there is none, or a web page."""
-    try:
-        told = orjson.loads(bytes(sink.body))
-    except orjson.JSONDecodeError:
-        told = "" if b"<" in sink.body[:_MAX_WORDS] else bytes(sink.body).decode("utf-8", "replace")
-    if not told:
-        return ""
-    words = read_failure(told.get("error") or told if isinstance(told, dict) else told).message
-    key = endpoint.api_key.reveal() if endpoint.api_key else ""
-    return " ".join((words.replace(key, "***") if key else words).split())[:_MAX_WORDS]
+    status, body = sink.status, bytes(sink.body)
+    if status == 503 and read_loading(body):
+        problem = f'loading: it says "{words_of(body, endpoint)}" ({status})'
+        return Reached(problem, "wait until its model is loaded, then try again", is_loading=True)
+    refusal = explain_refusal(status, sink.headers, body, endpoint)
+    return Reached(refusal.problem, refusal.hint, is_refused=refusal.is_final)
 
 
 def _read_models(body: bytes) -> tuple[ListedModel, ...] | None:
@@ -223,11 +214,7 @@ def judge_model(reached: Reached, model: str) -> Reached:
 
 async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> Reached:
     """Let a target answer a few words, on the road that every request takes, and see when its first token comes."""
-    spec = SPECS[DEFAULT_DIALECT]
-    limit = dict.fromkeys(spec.limit_fields[:1], _MAX_ANSWER_TOKENS)
-    body = {**spec.write_example(_WORDS), **spec.stream_fields, **limit, "model": plan.target.name}
-    arrival = Arrival(_REQUEST, spec.name, Operation.CREATE, {}, orjson.dumps(body))
-    sink = Collected(spec.first_token_mark)
+    arrival, sink = _write_question(plan), Collected(SPECS[DEFAULT_DIALECT].first_token_mark)
     quiet = House(house.plan, replace(house.state, observers=ObserverTable(())), house.clock)
     began = time.perf_counter()
     try:
@@ -237,10 +224,44 @@ async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> R
         return Reached(f"did not finish a short answer in {within_seconds:g} s", "try again, or raise --timeout")
     if sink.error is not None or sink.status != 200:
         code, message = _read_error(sink)
+        if code not in (UpstreamUnreachable.code, UpstreamTimeout.code):
+            refusal = await _hear_refusal(house, plan, arrival, within_seconds)
+            if refusal is not None:
+                return Reached(f"does not answer: {refusal.problem}", refusal.hint)
         said = message.replace(f" (request {_REQUEST})", "").replace(f'target "{plan.target.name}" ', "")
         return Reached(f"does not answer: {said}", _HINTS.get(code, "look at its provider's console: balance, limits, terms"))
     first = sink.first_at if sink.first_at is not None else time.perf_counter()
     return Reached(ttft_seconds=first - began)
+
+
+def _write_question(plan: TargetPlan) -> Arrival:
+    spec = SPECS[DEFAULT_DIALECT]
+    limit = dict.fromkeys(spec.limit_fields[:1], _MAX_ANSWER_TOKENS)
+    body = {**spec.write_example(_WORDS), **spec.stream_fields, **limit, "model": plan.target.name}
+    return Arrival(_REQUEST, spec.name, Operation.CREATE, {}, orjson.dumps(body))
+
+
+async def _hear_refusal(house: House, plan: TargetPlan, arrival: Arrival, within_seconds: float) -> Refusal | None:
+    """What a target itself says to a question that failed: callers get the router's words for most of that.
+
+    None where it answers now, or not at all.
+    """
+    adapter = known_names().adapters[plan.adapter](plan.endpoint, plan.settings, house.state.upstream)
+    reachable = Reachable(plan.target, adapter, plan.endpoint.model, plan.fit)
+    sink = Collected()
+    try:
+        call = adapter.open(prepare(read_request(arrival), reachable, 0), sink)
+    except TandemError:
+        return None
+    try:
+        async with asyncio.timeout(within_seconds):
+            await sink.over.wait()
+    except TimeoutError:
+        call.cancel()
+        return None
+    if sink.error is not None or sink.status in (0, 200):
+        return None
+    return explain_refusal(sink.status, sink.headers, bytes(sink.body), plan.endpoint)
 
 
 def _read_error(sink: Collected) -> tuple[str, str]:

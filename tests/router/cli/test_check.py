@@ -154,3 +154,15 @@ def test_a_small_window_is_a_warning_and_a_models_path_is_not_shown(here, capsys
     assert "warning: too small for coding agents: a (9,000 tokens)" in told.err
     assert "  hint: start the engine with a larger window" in told.err
     assert "a                  smol at http://h/v1" in told.out
+
+
+def test_a_target_that_was_not_asked_is_never_called_good(here, capsys):
+    with ModelServer(status=404) as server:
+        (here / "config.yaml").write_text(two_targets(server.base_url, server.base_url, deep_extra="api_key: caller,"))
+
+        assert main(["check", "--live"]) == 0
+
+    told = " ".join(capsys.readouterr().out.split())
+    assert "note target fast spark: has no list of models, so its key and model were not checked" in told
+    assert "note target deep sage: has no list of models, not called, since callers bring the key" in told
+    assert "ok target" not in told

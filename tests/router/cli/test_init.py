@@ -35,7 +35,11 @@ def point_presets(monkeypatch, addresses: dict[str, str]) -> None:
         tier: tuple(replace(offer, provider=moved[offer.provider.name]) for offer in known)
         for tier, known in shipped.offers.items()
     }
-    monkeypatch.setattr(init, "read_presets", lambda: replace(shipped, providers=moved, offers=offers))
+    spares = {
+        tier: tuple(replace(offer, provider=moved[offer.provider.name]) for offer in known)
+        for tier, known in shipped.spares.items()
+    }
+    monkeypatch.setattr(init, "read_presets", lambda: replace(shipped, providers=moved, offers=offers, spares=spares))
 
 
 def test_init_writes_a_config_for_the_keys_that_are_here_and_never_over_another(here, capsys, monkeypatch):
@@ -401,3 +405,76 @@ def test_an_unreadable_env_file_is_said(here, capsys):
 
     assert main(["init"]) == 2
     assert "is not UTF-8" in capsys.readouterr().err
+
+
+REFUSED = b'{"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}'
+
+
+def test_a_key_that_its_provider_refuses_is_told_in_its_words_and_not_written(here, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "good")
+    with ModelServer(status=401, body=REFUSED) as server:
+        point_presets(monkeypatch, {"openai": server.base_url})
+
+        assert main(["init", "--yes"]) == 0
+
+    told, written = capsys.readouterr().err, Path("config.yaml").read_text()
+    assert "found OpenAI: OPENAI_API_KEY, which is not used: it refused the key (401): Incorrect API key provided" in told
+    assert "hint: OpenAI: check env:OPENAI_API_KEY" in told
+    assert "env:OPENAI_API_KEY" not in written
+    assert "env:ANTHROPIC_API_KEY" in written
+    assert "canary" not in told + written
+
+
+@pytest.mark.parametrize("more", [[], ["--print"], ["--force"]])
+def test_where_every_key_is_refused_nothing_is_written(here, capsys, monkeypatch, more):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    with ModelServer(status=403, body=REFUSED) as server:
+        point_presets(monkeypatch, {"openai": server.base_url})
+
+        assert main(["init", "--yes", *more]) == 1
+
+    told = capsys.readouterr()
+    assert not Path("config.yaml").exists()
+    assert told.out == ""
+    assert "no key and no local server can be used: nothing was written" in told.err
+    assert "init --offline" in told.err
+
+
+def test_a_provider_that_is_asked_for_by_name_and_refuses_the_key_is_not_called_absent(here, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "good")
+    with ModelServer(status=401, body=REFUSED) as server:
+        point_presets(monkeypatch, {"openai": server.base_url})
+
+        assert main(["init", "--yes", "--fast", "openai"]) == 2
+
+    assert "--fast openai: its key cannot be used, see above" in capsys.readouterr().err
+
+
+def test_a_key_that_only_litellm_can_use_is_named_with_what_to_write(here, capsys, monkeypatch):
+    monkeypatch.setenv("MISTRAL_API_KEY", "sk-canary")
+
+    assert main(["init", "--yes"]) == 0
+
+    told = capsys.readouterr().err
+    assert "- {name: mistral, adapter: litellm, model: mistral/mistral-large-latest, api_key: env:MISTRAL_API_KEY}" in told
+    assert "canary" not in told
+
+
+def test_one_provider_named_for_both_tiers_gives_two_models(here, capsys, monkeypatch):
+    monkeypatch.setenv("GROQ_API_KEY", "x")
+
+    assert main(["init", "--print", "--offline", "--fast", "groq", "--deep", "groq"]) == 0
+
+    assert re.findall("model: (.*)", capsys.readouterr().out) == ["openai/gpt-oss-20b", "openai/gpt-oss-120b"]
+
+
+def test_a_model_of_which_nothing_is_known_is_said_so(here, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+
+    assert main(["init", "--print", "--offline", "--fast", "openai:nobody-knows-this"]) == 0
+
+    told = capsys.readouterr()
+    assert "the window, abilities and price of nobody-knows-this (OpenAI) are not known here" in told.err
+    assert "window_tokens" not in told.out.partition("deep:")[0].partition("fast:")[2]

@@ -49,11 +49,11 @@ def test_a_local_server_without_a_model_is_not_found():
         assert look_around(presets_at({"ollama": server.base_url}), {}, is_offline=False) == {}
 
 
-def test_a_provider_that_refuses_the_key_is_found_and_that_is_told(capsys):
+def test_a_provider_that_refuses_the_key_is_told_as_not_used(capsys):
     with ModelServer(status=401) as server:
         found = look_around(presets_at({"groq": server.base_url}), {"GROQ_API_KEY": "sk-canary"}, is_offline=False)
 
     assert found["groq"].reached.models is None
     said = capsys.readouterr().err
-    assert "it refused the key (401), so its models go by the names that ship with Tandem" in said
+    assert "GROQ_API_KEY, which is not used: it refused the key (401)" in said
     assert "sk-canary" not in said
