@@ -5,13 +5,14 @@ from typing import Any, ClassVar
 
 import orjson
 
-from adapters.litellm_answers import DONE, ChunkWriter, answer_headers, read_refusal, stream_usage, write_whole
+from adapters.litellm_answers import DONE, ChunkWriter, answer_headers, stream_usage, write_whole
+from adapters.litellm_causes import failed_inside, find_cause
 from adapters.litellm_library import begin_loading, load_library, withhold_credentials
+from adapters.litellm_refusals import find_answer, read_refusal
 from adapters.litellm_request import has_thinking_budget, read_fields, takes_marks, without_lost_thinking
 from router.contract.errors import (
     UpstreamCut,
     UpstreamError,
-    UpstreamMalformed,
     UpstreamModel,
     UpstreamTimeout,
     UpstreamUnreachable,
@@ -110,6 +111,7 @@ class _LitellmCall:
 
         # A variable that was set after the import would be found by litellm; whoever set it did not mean that.
         withhold_credentials()
+        litellm.success_callback.clear()  # one of its providers adds a callback by itself
         fields = self._fields
         if has_thinking_budget(litellm, fields["model"]):
             fields = without_lost_thinking(fields)
@@ -180,15 +182,15 @@ class _LitellmCall:
         error = (
             cause if isinstance(error, litellm.exceptions.MidStreamFallbackError) and isinstance(cause, Exception) else error
         )
-        refusal = read_refusal(error, self._key)
-        if isinstance(error, litellm.Timeout):
+        refusal, answered = read_refusal(error, self._key), find_answer(error) is not None
+        if isinstance(error, litellm.Timeout) and not answered:
             self._fail(UpstreamTimeout(name, f'target "{name}" did not answer in time'))
-        elif isinstance(error, litellm.APIConnectionError) or _is_unanswered(error):
-            self._fail(UpstreamUnreachable(name, f'target "{name}" could not be reached'))
+        elif not answered and (cause := find_cause(name, error)) is not None:
+            self._fail(cause)
         elif "LLM Provider NOT provided" in str(error):
             self._fail(UpstreamModel(name, f'target "{name}": litellm has no provider for the configured model'))
-        elif refusal is None:
-            self._fail(UpstreamMalformed(name, f'target "{name}" failed inside litellm: {type(error).__name__}'))
+        elif refusal is None or isinstance(error, litellm.APIConnectionError):
+            self._fail(failed_inside(name, error))
         elif not self._is_over:
             self._sink.start(refusal.status, refusal.headers)
             self._write(refusal.body)
@@ -228,14 +230,3 @@ def _has_invented_its_end(stream: Any) -> bool:
     """Whether no finish came from the provider: litellm makes up a good one when a stream merely stops."""
     reasons = [getattr(stream, name, "unknown") for name in ("received_finish_reason", "intermittent_finish_reason")]
     return not any(reasons)
-
-
-def _is_unanswered(error: BaseException | None) -> bool:
-    """Whether a broken connection is the cause: litellm reports some of these as a provider's status 500."""
-    import httpx  # comes with litellm
-
-    if getattr(error, "litellm_response_headers", None):
-        return False
-    while error is not None and not isinstance(error, (OSError, httpx.RequestError)):
-        error = error.__cause__ or error.__context__
-    return error is not None

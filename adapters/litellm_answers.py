@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -15,7 +15,6 @@ _MESSAGE = tuple("role content refusal function_call annotations audio reasoning
 _USAGE = ("prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details")
 _PASSED_HEADERS = re.compile(r"x-ratelimit-|anthropic-ratelimit-|x-request-id$|request-id$|retry-after")
 _FOREIGN = "llm_provider-"
-_PREFIX = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception|Timeout)\s*(?::|-)\s*")
 
 
 class ChunkWriter:
@@ -96,61 +95,10 @@ def stream_usage(stream: Any, last: Any) -> JsonObject | None:
 def answer_headers(answer: Any) -> Headers:
     """The provider's own headers that mean something to a caller."""
     hidden = getattr(answer, "_hidden_params", None) or {}
-    return _pick_headers(hidden.get("additional_headers") or {})
+    return pick_headers(hidden.get("additional_headers") or {})
 
 
-def _pick_headers(headers: Mapping[str, Any]) -> Headers:
+def pick_headers(headers: Mapping[str, Any]) -> Headers:
+    """Of a provider's headers, those that mean something to a caller: limits, waits and ids."""
     named = {name.lower().removeprefix(_FOREIGN): str(value) for name, value in headers.items()}
     return tuple((name, value) for name, value in named.items() if _PASSED_HEADERS.match(name))
-
-
-class Refusal(NamedTuple):
-    """An error status of a provider, as its own HTTP answer would have been."""
-
-    status: int
-    headers: Headers
-    body: bytes
-
-
-def read_refusal(error: Exception, key: str) -> Refusal | None:
-    """What a provider answered, out of litellm's exception; None when no provider did."""
-    status = getattr(error, "status_code", None)
-    if not isinstance(status, int) or not 400 <= status < 600:
-        return None
-    words = strip_prefixes(str(getattr(error, "message", "")))
-    said = _find_error(getattr(error, "body", None)) or _find_error(_parse_tail(words)) or {}
-    code = said.get("code")
-    if type(error).__name__ == "ContextWindowExceededError":
-        code = "context_length_exceeded"
-    message = str(said.get("message") or words)
-    if key:
-        message = message.replace(key, "***")  # some providers quote the key that they refuse
-    kind = said.get("type") or ("invalid_request_error" if status < 500 else "server_error")
-    body = {"error": {"message": message, "type": kind, "param": said.get("param"), "code": code}}
-    headers = getattr(error, "litellm_response_headers", None) or {}
-    return Refusal(status, (("content-type", "application/json"), *_pick_headers(headers)), orjson.dumps(body, default=str))
-
-
-def _find_error(body: Any) -> dict[str, Any] | None:
-    """The error object of a provider's body, which stands alone or below `error`."""
-    if not isinstance(body, dict):
-        return None
-    inner = body.get("error")
-    return inner if isinstance(inner, dict) else body
-
-
-def _parse_tail(words: str) -> Any:
-    """The JSON that a message ends in: of some providers litellm hands on the whole body as text."""
-    start = words.find("{")
-    try:
-        return orjson.loads(words[start:].rstrip("'")) if start >= 0 else None
-    except orjson.JSONDecodeError:
-        return None
-
-
-def strip_prefixes(message: str) -> str:
-    """The provider's words without the names of the exceptions that they came in."""
-    stripped = _PREFIX.sub("", message)
-    while stripped != message:
-        message, stripped = stripped, _PREFIX.sub("", stripped)
-    return stripped

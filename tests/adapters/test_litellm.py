@@ -273,8 +273,12 @@ async def test_fields_that_only_litellm_would_obey_are_not_given_to_it(upstream)
     assert set(upstream.seen[0].json) == {"model", "messages"}
 
 
-def test_litellm_is_silent_local_and_calls_nobody_back():
+async def test_litellm_is_silent_local_and_calls_nobody_back(upstream):
     litellm = sys.modules["litellm"]
+    litellm.success_callback.append("cache")  # as it does by itself for Vertex AI
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+
+    await fetch(upstream)
 
     assert litellm.suppress_debug_info
     assert litellm.turn_off_message_logging

@@ -8,10 +8,8 @@ import pytest
 from adapters.litellm_answers import (
     ChunkWriter,
     answer_headers,
-    read_refusal,
     read_usage,
     stream_usage,
-    strip_prefixes,
     write_whole,
 )
 
@@ -142,74 +140,3 @@ def test_a_providers_own_headers_pass_if_they_mean_something_to_a_caller():
     }
     assert answer_headers(Dumped()) == ()
     assert answer_headers(Dumped(hidden={"additional_headers": None})) == ()
-
-
-class Refused(Exception):
-    def __init__(self, status=400, message="", body=None, headers=None) -> None:
-        self.status_code, self.message, self.body, self.litellm_response_headers = status, message, body, headers
-
-
-class ContextWindowExceededError(Refused):
-    """Called as litellm's own."""
-
-
-def told(error: Exception, key: str = "") -> dict:
-    return json.loads(read_refusal(error, key).body)["error"]
-
-
-@pytest.mark.parametrize("error", [ValueError("x"), Refused(None), Refused("400"), Refused(200), Refused(600)])
-def test_what_no_provider_answered_is_no_refusal(error):
-    assert read_refusal(error, "") is None
-
-
-def test_a_refusal_is_told_from_the_body_that_stands_alone_or_below_error():
-    words = {"message": "its words", "type": "its_type", "code": "its_code", "param": "p"}
-
-    assert told(Refused(body=words)) == words
-    assert told(Refused(body={"error": words})) == words
-
-
-def test_a_refusal_is_told_from_the_json_that_its_message_ends_in():
-    text = 'litellm.BadRequestError: AnthropicException - b\'{"error": {"message": "its words", "type": "its_type"}}\''
-
-    assert told(Refused(message=text)) == {"message": "its words", "type": "its_type", "param": None, "code": None}
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"), [(400, "invalid_request_error"), (429, "invalid_request_error"), (503, "server_error")]
-)
-def test_a_refusal_in_bare_words_gets_the_kind_of_its_status(status, kind):
-    assert told(Refused(status, "litellm.APIError: OpenAIException - {broken")) == {
-        "message": "{broken",
-        "type": kind,
-        "param": None,
-        "code": None,
-    }
-
-
-def test_a_refusal_for_length_has_the_code_on_which_clients_compact():
-    assert told(ContextWindowExceededError(body={"message": "too long", "code": "400"}))["code"] == "context_length_exceeded"
-
-
-def test_a_key_that_is_quoted_is_not_handed_on():
-    assert told(Refused(body={"message": "wrong key: sk-1"}), "sk-1")["message"] == "wrong key: ***"
-    assert told(Refused(body={"message": "no key"}), "")["message"] == "no key"
-
-
-def test_a_refusal_keeps_its_wait_and_drops_all_other_headers():
-    refusal = read_refusal(Refused(429, headers={"Retry-After": "7", "set-cookie": "x"}), "")
-
-    assert refusal.headers == (("content-type", "application/json"), ("retry-after", "7"))
-
-
-@pytest.mark.parametrize(
-    ("message", "words"),
-    [
-        ("litellm.RateLimitError: RateLimitError: OpenAIException - slow down: now", "slow down: now"),
-        ("Timeout: it took too long", "it took too long"),
-        ("the word Error: stays", "the word Error: stays"),
-        ("", ""),
-    ],
-)
-def test_the_names_of_exceptions_are_stripped_from_messages(message, words):
-    assert strip_prefixes(message) == words

@@ -1,0 +1,68 @@
+"""Why a call of litellm failed before any provider answered: the cause below its exception, in words with a cure.
+
+litellm reports most of these as a failed connection, or as a status 500 that nobody sent.
+"""
+
+import socket
+import ssl
+from collections.abc import Iterator
+
+from router.contract.errors import UpstreamAuth, UpstreamError, UpstreamMalformed, UpstreamUnreachable
+
+_PACKAGES = {"google": "google-auth", "vertexai": "google-cloud-aiplatform"}
+"""What to install for a module that litellm imports late, where the two have different names."""
+_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "ProfileNotFound"})
+"""What the libraries of AWS and Google raise where they find none."""
+
+
+def chain_of(error: BaseException) -> Iterator[BaseException]:
+    """An exception and those that it came from, outermost first."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def find_cause(target: str, error: BaseException) -> UpstreamError | None:
+    """The failure in our words; None where nothing below the exception explains it."""
+    import httpx  # comes with litellm
+
+    chain = list(chain_of(error))
+    for cause in chain:
+        if type(cause).__name__ in _CREDENTIALS:
+            hint = "Set api_key, or name the variables that hold them in options.environment"
+            return UpstreamAuth(target, f'target "{target}" found no credentials of its cloud. {hint}')
+    for cause in reversed(chain):
+        words = _words_of(cause)
+        if words:
+            return UpstreamUnreachable(target, f'target "{target}" could not be reached: {words}')
+    if any(isinstance(cause, httpx.RequestError) for cause in chain):
+        return UpstreamUnreachable(target, f'target "{target}" could not be reached: connection failed')
+    return None
+
+
+def failed_inside(target: str, error: BaseException) -> UpstreamError:
+    """For what nothing explains: the kind of the innermost failure, whose words may hold what a person wrote."""
+    *_, cause = chain_of(error)
+    return UpstreamMalformed(target, f'target "{target}" failed inside litellm: {type(cause).__name__}')
+
+
+def _words_of(cause: BaseException) -> str:
+    match cause:
+        case ModuleNotFoundError(name=str(name)):
+            package = _PACKAGES.get(name.partition(".")[0], name.partition(".")[0])
+            return f"litellm needs the Python module {name}, which is not installed. Run: pip install {package}"
+        case ssl.SSLCertVerificationError():
+            reason = getattr(cause, "verify_message", None) or "certificate not trusted"
+            return f"TLS failed ({reason}). Set SSL_CERT_FILE to a file with its certificate authority"
+        case ssl.SSLError():
+            return f"TLS failed ({getattr(cause, 'reason', None) or 'handshake'})"
+        case socket.gaierror():
+            return "host name does not resolve"
+        case ConnectionRefusedError():
+            return "connection refused"
+        case OSError():
+            return "connection failed"
+    return ""
