@@ -77,12 +77,10 @@ class Reading(Struct, frozen=True):
     """A tool that the target itself is to run; the first of them."""
 
 
-def read_model(body: JsonObject, otherwise: str | None = None) -> str:
-    """The model's name, which must be a plain word. `otherwise` is for a request that may leave it out."""
+def read_model(body: JsonObject) -> str:
+    """The model's name, which must be a plain word."""
     model = body.get("model")
     if not isinstance(model, str) or not model.strip():
-        if model is None and otherwise is not None:
-            return otherwise
         if model is None:
             raise BadRequest('model: missing. Send "auto", "fast" or "deep"', param="model")
         raise BadRequest('model: must be a non-empty string such as "auto"', param="model")

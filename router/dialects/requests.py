@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from router.contract.errors import NotAllowed
+from router.contract.errors import BadRequest, NotAllowed
 from router.contract.exchange import Arrival
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Dialect, Operation
@@ -46,7 +46,12 @@ def read_request(arrival: Arrival) -> RequestView:
     body, has_one_model = parse_request(arrival.raw, arrival.dialect)
     if not USUAL_FIELDS.issuperset(body):
         refuse_library_fields(body)
-    model = read_model(body) if body.get("model") else read_model(body, _model_of_nobody(arrival))
+    try:
+        model = read_model(body)
+    except BadRequest:
+        if body.get("model") is not None or not _needs_no_model(arrival):
+            raise
+        model = _ANY_MODEL
     if not NUMBERS.isdisjoint(body):
         check_numbers(body)
     spec = SPECS[arrival.dialect]
@@ -79,10 +84,9 @@ def read_request(arrival: Arrival) -> RequestView:
     )
 
 
-def _model_of_nobody(arrival: Arrival) -> str | None:
-    """The model of a request without one: a count that is made here is the same for all."""
-    is_counted_here = arrival.operation is Operation.COUNT_TOKENS and SPECS[arrival.dialect].counts_tokens_here
-    return _ANY_MODEL if is_counted_here else None
+def _needs_no_model(arrival: Arrival) -> bool:
+    """Whether a request may leave its model out: a count that is made here is the same for all."""
+    return arrival.operation is Operation.COUNT_TOKENS and SPECS[arrival.dialect].counts_tokens_here
 
 
 def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:

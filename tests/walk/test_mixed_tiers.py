@@ -38,7 +38,7 @@ async def mixed(start, upstream, other_upstream):
 
 
 async def test_a_request_that_one_target_cannot_take_goes_to_the_next(mixed, upstream, other_upstream):
-    forced = {"tools": [{"type": "web_search_20250305", "name": "web_search"}], "tool_choice": {"type": "any"}}
+    forced = {"tools": [{"name": "look", "input_schema": {}}], "tool_choice": {"type": "tool", "name": "unknown"}}
 
     reply = await call(mixed.port, "/v1/messages", {**ASKED, **forced})
 
@@ -47,6 +47,16 @@ async def test_a_request_that_one_target_cannot_take_goes_to_the_next(mixed, ups
     assert not upstream.seen
     (entry,) = await mixed.entries()
     assert entry["outcome"] == "SERVED"
+
+
+async def test_a_tool_that_the_target_runs_is_left_to_one_that_may_run_it(mixed, upstream, other_upstream):
+    search = {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}
+
+    reply = await call(mixed.port, "/v1/messages", {**ASKED, **search})
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "claude")
+    assert "x-tandem-dropped" not in reply.headers
+    assert upstream.seen == []
 
 
 async def test_a_request_that_no_target_can_take_is_refused_with_the_reason(start, upstream):
