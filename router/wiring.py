@@ -188,6 +188,7 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], flo
         heeds_lines=config.in_band_line,
         window_of_auto=config.window_of_auto,
         takes_callers_keys=any(target.takes_callers_key for target in targets.values()),
+        pass_through=config.pass_through,
         adviser=_find_adviser(config, reachable, rules),
     )
 

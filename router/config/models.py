@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 
-from router.contract.words import Feature, Preference, Tier
+from router.contract.words import Feature, PassedRoute, Preference, Tier
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 OPTIONS = "options"
@@ -351,6 +351,9 @@ class Config(Settings):
     which are listed below, and count before them. `NAME: null` takes a shipped one away, `"*": null` all shipped patterns."""
     tiers: TiersSettings
     """The two tiers and their targets."""
+    pass_through: dict[PassedRoute, str] = Field(default_factory=dict)
+    """Which target gets the requests of each route that Tandem does not decide, such as {embeddings: openai-fast}. They are
+    relayed as they are, with the target's key, and recorded. A route that is not named here is a 404. Off by default."""
     decision: DecisionSettings = DecisionSettings()
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None

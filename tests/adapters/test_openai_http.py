@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.openai_http import OpenAiHttpAdapter
-from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, Tls
+from router.contract.relay import AdapterSettings, Endpoint, OutgoingRequest, RouteRequest, Tls
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
@@ -140,3 +140,17 @@ def test_a_socket_is_opened_ahead_with_the_targets_own_key_and_never_without_the
 
     assert [request.over_websocket for request in own.ahead] == [True]
     assert callers.ahead == []
+
+
+@pytest.mark.parametrize(("key", "sent_key"), [("k-own", "k-own"), ("caller", "mine")])
+def test_another_route_has_the_key_of_a_create_call(key, sent_key):
+    wire = Wire()
+    adapter = OpenAiHttpAdapter(Endpoint("m", "https://models.example/v1/", Secret(key)), AdapterSettings(), wire)
+    request = RouteRequest("POST", "/embeddings?x=1", (("accept", "a/b"),), b"{}", {"authorization": "Bearer mine"})
+
+    adapter.open_route(make_target(), request, None)
+
+    sent = wire.sent
+    assert (sent.method, sent.url, sent.body) == ("POST", "https://models.example/v1/embeddings?x=1", b"{}")
+    assert dict(sent.headers) == {"accept": "a/b", "authorization": f"Bearer {sent_key}"}
+    assert "mine" not in repr(request)
