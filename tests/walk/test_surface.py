@@ -205,3 +205,14 @@ async def test_a_quick_ask_in_a_conversation_too_long_for_fast_says_how_to_get_f
 
     assert reply.headers["x-tandem-tier"] == "deep"
     assert "k of 128k tokens: compact to use fast" in reply.headers["x-tandem-because"]
+
+
+async def test_a_target_is_reached_by_the_name_of_its_model_which_no_list_shows(pair, upstream):
+    body = chat(model="fast-model")
+
+    reply = await call(pair.port, "/v1/chat/completions", body)
+    listed = await call(pair.port, "/v1/models")
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
+    assert reply.headers["x-tandem-because"] == 'the model name "fast-model" means the target spark'
+    assert "fast-model" not in {model["id"] for model in listed.json["data"]}
