@@ -72,7 +72,7 @@ class AnthropicHttpAdapter(Adapter):
         more = ((_VERSION, version),) if version else _USUAL_VERSION
         key = _key_header(endpoint.key_from(target, callers, min(target.speaks)))
         headers = (*more, *(((_BETA, beta),) if beta else ()), *key)
-        return self._upstream.open(request.below(self._base_url, target, headers, endpoint.tls), sink)
+        return self._upstream.open(request.below(self._base_url, target, headers, endpoint), sink)
 
     def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
         """What does not change from one request of this operation to the next."""

@@ -69,7 +69,7 @@ class OpenAiHttpAdapter(Adapter):
         """Ask for another route of the target, with the key that its create calls have."""
         endpoint = self._endpoint
         key = _key_header(endpoint.key_from(target, request.callers, min(target.speaks)))
-        return self._upstream.open(request.below(self._base_url, target, key, endpoint.tls), sink)
+        return self._upstream.open(request.below(self._base_url, target, key, endpoint), sink)
 
     def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
         """What does not change from one request of this dialect to the next."""

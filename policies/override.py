@@ -66,7 +66,8 @@ class OverridePolicy:
         if not signals.turn.heeds_name:
             return ()
         if alias.target is not None:
-            return (Insist(f'the model name "{alias.name}" is a target', Rank.MODEL_NAME, target=alias.target),)
+            meaning = "is a target" if alias.name == alias.target else f"means the target {alias.target}"
+            return (Insist(f'the model name "{alias.name}" {meaning}', Rank.MODEL_NAME, target=alias.target),)
         return (Insist(f'the model name "{alias.name}" asks for {alias.tier}', Rank.MODEL_NAME, tier=alias.tier),)
 
     @staticmethod

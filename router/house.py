@@ -50,7 +50,8 @@ class House:
         running.add(exchange)
         try:
             answer = self._answer if IDEMPOTENCY_KEY not in exchange.arrival.headers else self.state.repeats.once(self._answer)
-            ending = await answer(plan, exchange, recorder or caller)
+            passed = exchange.arrival.passed
+            ending = await (plan.pass_on(exchange, passed, caller) if passed else answer(plan, exchange, recorder or caller))
         except TandemError as error:
             ending = refuse(error, exchange.arrival, caller)
         except LEAVING:

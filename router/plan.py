@@ -1,15 +1,17 @@
 """What one config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from router.contract.exchange import Exchange, Observers
+from router.contract.exchange import Exchange, Observers, Passed
+from router.contract.facts import Ending
 from router.contract.limits import Limits
-from router.contract.relay import Upstream
+from router.contract.relay import Sink, Upstream
 from router.contract.signals import TokenCounter
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
-from router.contract.words import Tier
+from router.contract.words import PassedRoute, Tier
 from router.decide.choose import Rules
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
@@ -37,8 +39,14 @@ class Plan:
     """Whose window the model lists name for `auto`."""
     takes_callers_keys: bool = False
     """Whether a target is asked with the key that a caller brings: then each key is a caller of its own."""
+    pass_through: Mapping[PassedRoute, str] = field(default_factory=dict)
+    """Which target gets the requests of each route that is not decided."""
     adviser: Adviser | None = None
     """Who gives a second opinion, where the config names one."""
+
+    def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
+        """Relay a request for a route that is not decided: there is nothing to read, and one target alone to ask."""
+        return self.dispatcher.pass_on(exchange, passed, self.pass_through[passed.route], caller)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from router.contract.facts import Decided
 from router.contract.limits import Limits
 from router.contract.relay import Upstream, Warmable
 from router.contract.stores import EntryStore, ResponseStore, SessionStore
+from router.contract.target import Target
 from router.decide.choose import Rules, target_without_quotas
 from router.decide.doubt import rules_with
 from router.decide.estimate import find_rival, worth_waiting
@@ -35,7 +36,7 @@ from router.responses.keep import ResponseKeeper
 from router.second_opinion import Adviser
 from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
-from router.sense.models import ModelNames
+from router.sense.models import ModelNames, models_behind
 from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
@@ -179,7 +180,7 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], flo
     )
     return Plan(
         rules=rules,
-        models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS),
+        models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
         targets=targets,
         dispatcher=Dispatcher(
             reachable,
@@ -194,8 +195,14 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], flo
         heeds_lines=config.in_band_line,
         window_of_auto=config.window_of_auto,
         takes_callers_keys=any(target.takes_callers_key for target in targets.values()),
+        pass_through=config.pass_through,
         adviser=_find_adviser(config, reachable, rules),
     )
+
+
+def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:
+    """Every target that has a model, with the model's own name there."""
+    return [(plan.target, plan.endpoint.model) for plan in loaded.targets if plan.endpoint.model]
 
 
 def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rules) -> Adviser | None:

@@ -16,6 +16,7 @@ from router.config.faults import ConfigError as ConfigError
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
 from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, TargetSettings
 from router.config.parsing import parse
+from router.config.pass_through import check_passed, salvage_passed
 from router.config.proxies import proxy_warnings
 from router.config.reading import default_text as default_text
 from router.config.reading import expand, read_config
@@ -120,6 +121,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     targets = check_targets(config, folder, known, faults, keys)
     _check_models(config.models, set(_read_targets(config)), faults)
     check_asked(config.second_opinion.target if config.second_opinion else None, _read_targets(config), faults)
+    check_passed(config.pass_through.items(), _read_targets(config), known, faults)
     _check_store(config.store.path, config.ledger.path, folder, faults)
     if faults:
         raise ConfigError(source, faults, content)
@@ -194,7 +196,9 @@ def _check_what_can_be(
     if isinstance(models, dict):
         named = {name: meaning for name, meaning in models.items() if isinstance(name, str)}
         _check_models(named, {block.settings.name for block in blocks}, found)
-    check_asked(salvage_asked(content), {block.settings.name: block.settings for block in blocks}, found)
+    targets = {block.settings.name: block.settings for block in blocks}
+    check_asked(salvage_asked(content), targets, found)
+    check_passed(salvage_passed(content).items(), targets, known, found)
     _check_store(path_of(content, "store"), path_of(content, "ledger"), folder, found)
     faulty = tuple(fault.path for fault in faults)
     faults += [fault for fault in found if not fault.path.startswith(faulty)]

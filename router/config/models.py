@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFun
 
 from router.config.values import ExtraValue, find_address_fault, fits_header
 from router.contract.target import LEAST_STEP_TOKENS
-from router.contract.words import Feature, Preference, Tier
+from router.contract.words import Feature, PassedRoute, Preference, Tier
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 OPTIONS = "options"
@@ -354,6 +354,9 @@ class Config(Settings):
     which are listed below, and count before them. `NAME: null` takes a shipped one away, `"*": null` all shipped patterns."""
     tiers: TiersSettings
     """The two tiers and their targets."""
+    pass_through: dict[PassedRoute, str] = Field(default_factory=dict)
+    """Which target gets the requests of each route that Tandem does not decide, such as {embeddings: openai-fast}. They are
+    relayed as they are, with the target's key, and recorded. A route that is not named here is a 404. Off by default."""
     decision: DecisionSettings = DecisionSettings()
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None

@@ -10,11 +10,19 @@ from msgspec import Struct
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Superseded, TandemError, Unavailable
 from router.contract.facts import Fact
+from router.contract.relay import RouteRequest
 from router.contract.stores import ResponseStore
-from router.contract.words import Dialect, Operation, Word
+from router.contract.words import Dialect, Operation, PassedRoute, Word
 
 IDEMPOTENCY_KEY = "idempotency-key"
 """The header by which a caller says that a request is one that it may have sent before."""
+
+
+class Passed(Struct, frozen=True):
+    """A request for a route that is not decided, as it goes to the target that the config names for it."""
+
+    route: PassedRoute
+    request: RouteRequest
 
 
 class Arrival(Struct, frozen=True):
@@ -28,6 +36,8 @@ class Arrival(Struct, frozen=True):
     caller: Caller = LOCAL
     responses: ResponseStore | None = None
     """Where responses are kept and found for it: a socket has its own. None: those of all."""
+    passed: Passed | None = None
+    """What is passed on as it is. Then there is nothing to read or to decide."""
 
 
 class Deadline(Struct, frozen=True):

@@ -2,9 +2,10 @@
 
 `Read, QuestionEnded?, Decided, (Queued, Dequeued, AttemptOpened, LimitsTold, FirstByte, FirstToken, ResponseCompleted,
 AttemptEnded, StateRefused)*, Settled, Recorded`. A request that is refused on its way skips what it never came to; one that
-the router answers has `AnsweredHere` or `Replayed` after `Read`; one that waited for a quota in vain has `Queued, Dequeued`
-without an attempt; a target that could only misunderstand it has an `AttemptEnded` alone. An answer in one piece is complete
-before its first byte has gone. `Settled` comes always, and `Recorded` a little later.
+the router answers has `AnsweredHere` or `Replayed` after `Read`; one that is only relayed has `PassedOn, AttemptOpened,
+AttemptEnded`; one that waited for a quota in vain has `Queued, Dequeued` without an attempt; a target that could only
+misunderstand it has an `AttemptEnded` alone. An answer in one piece is complete before its first byte has gone. `Settled` comes
+always, and `Recorded` a little later.
 """
 
 from msgspec import Struct
@@ -44,6 +45,12 @@ class AnsweredHere(Struct, frozen=True):
 
 class Replayed(Struct, frozen=True):
     """An earlier request with the same `Idempotency-Key` was served: its answer goes out again. `because` says which."""
+
+    because: str
+
+
+class PassedOn(Struct, frozen=True):
+    """The request is for a route that is not decided: it goes to the target that the config names. `because` says so."""
 
     because: str
 
@@ -158,6 +165,7 @@ Fact = (
     | Decided
     | AnsweredHere
     | Replayed
+    | PassedOn
     | Queued
     | Dequeued
     | AttemptOpened

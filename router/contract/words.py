@@ -41,6 +41,22 @@ class Operation(Word):
     COMPACT = "compact"
 
 
+class PassedRoute(Word):
+    """Routes that Tandem does not decide, by the first part of their path. A config may name a target for each."""
+
+    EMBEDDINGS = "embeddings"
+    MODERATIONS = "moderations"
+    RERANK = "rerank"
+    AUDIO = "audio"
+    IMAGES = "images"
+    VIDEOS = "videos"
+    FILES = "files"
+    UPLOADS = "uploads"
+    BATCHES = "batches"
+    VECTOR_STORES = "vector_stores"
+    FINE_TUNING = "fine_tuning"
+
+
 class Feature(Word):
     """What a request may need and a target may accept."""
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
-from router.contract.exchange import Exchange, saying_why
+from router.contract.exchange import Exchange, Passed, saying_why
 from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
 from router.contract.relay import Adapter, Headers, Sink
 from router.contract.request import JsonObject, RequestView
@@ -24,6 +24,7 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.loading import watch_loading
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
+from router.dispatch.passing import pass_on
 from router.dispatch.queues.fair import Who
 from router.dispatch.queues.waiting import WaitingSink, await_turn
 from router.dispatch.room import find_room
@@ -205,6 +206,10 @@ class Dispatcher:
         row = Attempt(target.name, None, misfit.code, 0.0, cost_usd=0.0)
         exchange.note(AttemptEnded(self._clock(), target, row, misfit, None, None))
         return Tried(target, row, misfit, step.form)
+
+    def pass_on(self, exchange: Exchange, passed: Passed, target: str, sink: Sink) -> Coroutine[Any, Any, Ending]:
+        """Relay a request for a route that is not decided to this target."""
+        return pass_on(exchange, passed, self._reachable[target], sink, self._clock)
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
         """What this request would lose on its way to a target, or why it cannot go there."""

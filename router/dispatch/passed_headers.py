@@ -32,23 +32,24 @@ _name_of = itemgetter(0)
 
 
 @lru_cache(maxsize=1024)
-def _is_passed(name: str) -> bool:
+def is_passed(name: str) -> bool:
+    """Whether a header of every answer may be seen."""
     return name in _PASSED_HEADERS or name.startswith(_PASSED_PREFIXES)
 
 
 @lru_cache(maxsize=1024)
 def _is_passed_by_stream(name: str) -> bool:
-    return name != "content-type" and _is_passed(name)
+    return name != "content-type" and is_passed(name)
 
 
 def passed_headers(
-    headers: Headers, request_id: str, guard: KeyGuard = NO_KEY, is_passed: Callable[[str], bool] = _is_passed
+    headers: Headers, request_id: str, guard: KeyGuard = NO_KEY, may_pass: Callable[[str], bool] = is_passed
 ) -> Headers:
     """The target's headers that a caller may see. A fixed list: `openai-model` and its like never leave us.
 
     With them goes an id for the request by the names that SDKs read: the target's own, or ours where it gave none.
     """
-    passed = tuple(compress(headers, map(is_passed, map(_name_of, headers))))
+    passed = tuple(compress(headers, map(may_pass, map(_name_of, headers))))
     text = "\n".join(chain.from_iterable(passed))
     if guard.mark_text in text:
         passed = guard.clean_headers(passed)

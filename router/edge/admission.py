@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from router.contract.caller import LOCAL, Caller
-from router.contract.errors import InternalFault, Unavailable, UpgradeRequired, WrongMethod
+from router.contract.errors import InternalFault, NotFound, Unavailable, UpgradeRequired, WrongMethod
 from router.contract.exchange import Arrival, Exchange
 from router.contract.limits import Limits
 from router.contract.relay import Sink
 from router.contract.request import JsonObject
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
-from router.contract.words import Dialect, Tier
+from router.contract.words import Dialect, PassedRoute, Tier
 from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
 from router.dispatch.live.statistics import LiveStatistics
@@ -22,6 +22,8 @@ from router.edge.routes import Route, check_body_headers, check_origin, dialect_
 from router.sense.models import ModelNames
 from router.telemetry import events
 from router.telemetry.tasks import spawn, spawn_started
+
+_PASSED_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class Dispatcher(Protocol):
@@ -47,6 +49,8 @@ class Plan(Protocol):
     def dispatcher(self) -> Dispatcher: ...
     @property
     def takes_callers_keys(self) -> bool: ...
+    @property
+    def pass_through(self) -> Mapping[PassedRoute, str]: ...
 
 
 class State(Protocol):
@@ -131,6 +135,17 @@ class Admission:
         if self.in_flight >= self._road.plan.limits.max_in_flight:
             raise Unavailable(f"{self.in_flight} requests are running, which is the limit", retry_after_seconds=1)
         self.in_flight += 1
+
+    def check_passed(self, route: PassedRoute, head: Head) -> None:
+        """Refuse a request for a route that is not decided, by its head alone. Raises a `TandemError`."""
+        if route not in self._road.plan.pass_through:
+            hint = f"Set pass_through: {{{route}: TARGET}} in the router's config to have it relayed to a target"
+            raise NotFound(f"{head.path[:100]}: no target is named for {route}. {hint}")
+        if head.method not in _PASSED_METHODS:
+            allowed = ", ".join(_PASSED_METHODS)
+            raise WrongMethod(f"{head.method[:10]} is not allowed here. Use {allowed}", allowed=allowed)
+        if head.length > self.limits.max_body_bytes:
+            raise too_large(self.limits)
 
     @property
     def responses(self) -> ResponseStore:

@@ -6,10 +6,12 @@ import time
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from urllib.parse import unquote
 
 from router.contract.errors import BadRequest, BodyTooLarge, Forbidden, HeadersTooLarge, WrongMediaType
 from router.contract.limits import Limits
-from router.contract.words import DEFAULT_DIALECT, Dialect, Operation
+from router.contract.relay import RouteRequest
+from router.contract.words import DEFAULT_DIALECT, Dialect, Operation, PassedRoute
 from router.dialects.table import SPECS
 
 
@@ -36,6 +38,14 @@ EXPLAIN = "/tandem/explain"
 """The one control route with a body."""
 PATHS_WITH_BODY = frozenset({*ROUTES, EXPLAIN})
 
+_PASSED = re.compile(rf"(?:/v1)?(/({'|'.join(PassedRoute)})(?:/.*)?)", re.DOTALL).fullmatch
+_PASSED_HEADERS = frozenset(
+    """
+    accept content-type content-encoding range if-none-match if-match if-modified-since idempotency-key openai-beta
+    x-client-request-id
+    """.split()
+)
+"""The caller's headers that go along with what is passed on. Everything else, credentials above all, stays here."""
 _MAX_REMEMBERED = 64
 _PLAIN_NUMBER = re.compile(r"[0-9]{1,19}").fullmatch
 _NO_HOST = re.compile(r"[^\w.:\[\]-]")
@@ -65,6 +75,23 @@ def dialect_of_path(path: str, headers: Container[str] = ()) -> Dialect:
         if name in headers:
             return dialect
     return next((route.dialect for start, route in ROUTES.items() if path.startswith(start)), DEFAULT_DIALECT)
+
+
+def read_passed(path: str) -> PassedRoute | None:
+    """The route that a path belongs to, of those that are not decided."""
+    found = _PASSED(path)
+    return PassedRoute(found[2]) if found is not None else None
+
+
+def write_passed(method: str, raw_path: bytes, query: bytes, headers: Mapping[str, str], body: bytes) -> RouteRequest:
+    """What is passed on of a request. Raises `BadRequest` for a path that leads out of its route."""
+    target = raw_path.decode("latin-1")
+    found, parts = _PASSED(target), re.split(r"[/\\]", unquote(target))
+    if found is None or not target.isascii() or not {".", ".."}.isdisjoint(parts):
+        raise BadRequest("the path must not contain dots as segments, or anything but ASCII")
+    rest = f"{found[1]}?{query.decode('latin-1')}" if query else found[1]
+    passed = tuple((name, value) for name, value in headers.items() if name in _PASSED_HEADERS)
+    return RouteRequest(method, rest, passed, body, headers)
 
 
 def check_origin(headers: Mapping[str, str], hosts: int, origins: int = 0) -> None:

@@ -1,10 +1,11 @@
 """Model names: what the caller's name for a model means."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from router.contract.errors import UnknownModel
 from router.contract.signals import Alias
+from router.contract.target import Target
 from router.contract.words import Tier
 
 _TIERS = {"auto": None, "fast": Tier.FAST, "deep": Tier.DEEP}
@@ -17,11 +18,16 @@ class ModelNames:
 
     Exact names count first: the config's own, then the targets', then the shipped ones, which may also follow a provider's
     prefix. Patterns come after them: the config's in their order, then the shipped ones in theirs. A shipped entry is taken
-    away by None under its name, all shipped patterns by None under `*`.
+    away by None under its name, all shipped patterns by None under `*`. Last come the names of the models themselves
+    (`behind`), which are not listed: they are for clients that know an engine's model by its own name.
     """
 
     def __init__(
-        self, own: Mapping[str, str | None], targets: tuple[str, ...], shipped: Mapping[str, str] | None = None
+        self,
+        own: Mapping[str, str | None],
+        targets: tuple[str, ...],
+        shipped: Mapping[str, str] | None = None,
+        behind: Mapping[str, str] | None = None,
     ) -> None:
         kept = _leave_out(_OF_TIERS if shipped is None else shipped, own)
         added = {name: meaning for name, meaning in own.items() if meaning is not None}
@@ -32,6 +38,7 @@ class ModelNames:
         self._exact = {name: _as_alias(name, meaning) for name, meaning in exact.items()}
         self._shipped = frozenset(_only_exact(kept))
         self._patterns = tuple(_only_patterns(self.meanings).items())
+        self._behind = {name.lower(): meaning for name, meaning in (behind or {}).items()}
 
     def resolve(self, name: str) -> Alias:
         """What a name means. Raises `UnknownModel` with the names that are known."""
@@ -43,6 +50,8 @@ class ModelNames:
         for pattern, meaning in self._patterns:
             if fnmatchcase(name, pattern) or fnmatchcase(name.lower(), pattern):
                 return _as_alias(name, meaning, is_pattern=True)
+        if (found := self._behind.get(name.lower())) is not None:
+            return _as_alias(name, found)
         known = ", ".join(self.listed())
         patterns = ", ".join(pattern for pattern, _ in self._patterns)
         hint = f", or a name that matches {patterns}" if patterns else ""
@@ -51,6 +60,26 @@ class ModelNames:
     def listed(self) -> tuple[str, ...]:
         """The names to show in a list of models: the shipped ones, the config's exact names, the targets."""
         return tuple(self._exact)
+
+
+def models_behind(targets: Iterable[tuple[Target, str]]) -> dict[str, str]:
+    """What the name of each target's model means: that target or, where a whole tier has it and nobody else, the tier.
+
+    A name that leads to some targets of a tier, or to both tiers, is left out: it would not say enough.
+    """
+    models: dict[str, list[Target]] = {}
+    tiers: dict[Tier, int] = {}
+    for target, model in targets:
+        models.setdefault(model.lower(), []).append(target)
+        tiers[target.tier] = tiers.get(target.tier, 0) + 1
+    meanings: dict[str, str] = {}
+    for model, found in models.items():
+        first = found[0]
+        if len(found) == 1:
+            meanings[model] = first.name
+        elif len({target.tier for target in found}) == 1 and len(found) == tiers[first.tier]:
+            meanings[model] = first.tier
+    return meanings
 
 
 def _leave_out(shipped: Mapping[str, str], own: Mapping[str, str | None]) -> dict[str, str]:

@@ -204,8 +204,11 @@ COMPACTIONS = (
 )
 """How a client asks for such a summary."""
 
-CUT_ANSWERS = ("Output token limit hit. Resume directly",)
-"""How a client asks for the rest of an answer."""
+CUT_ANSWERS = (
+    "Output token limit hit. Resume directly",
+    "Your response was cut off because it exceeded the output token limit.",
+)
+"""How a client asks for the rest of an answer: Claude Code as it is and before 2026, and others in the same words."""
 
 _HOOKS = "Stop SubagentStop TeammateIdle TaskCompleted TaskCreated UserPromptSubmit PreToolUse PostToolUse SessionStart".split()
 

@@ -16,6 +16,7 @@ from router.contract.facts import (
     Dequeued,
     Ending,
     FirstToken,
+    PassedOn,
     QuestionEnded,
     Queued,
     Read,
@@ -64,8 +65,8 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
         attempts, first_at, waits = _all_attempts(exchange), _first_waited_at(exchange), _all_waits(exchange)
         cost = _cost_of(attempts, ending)
     because = because_served(decision, target, opened.failed) if opened.failed else decision.because
-    if because is None and (replayed := last(Replayed)) is not None:
-        because = replayed.because
+    if because is None and (told := last(Replayed) or last(PassedOn)) is not None:
+        because = told.because
     kind, speed, error = turn.kind, answered.tokens_per_second, ending.error
     # `_value_` is a word as plain text: SQLite binds that at once, and looks for a way to adapt any other kind of str.
     line = Line(

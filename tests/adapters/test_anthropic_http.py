@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.anthropic_http import AnthropicHttpAdapter
-from router.contract.relay import AdapterSettings, Endpoint, ExtraField, OutgoingRequest
+from router.contract.relay import AdapterSettings, Endpoint, ExtraField, OutgoingRequest, RouteRequest
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
 from router.contract.words import Dialect, Operation
@@ -99,3 +99,20 @@ def test_extra_headers_and_query_go_with_every_question():
         "https://models.example/v1/models?limit=1000&beta=true",
     ]
     assert all(("x-org", "7") in request.headers for request in asked)
+
+
+def test_another_route_has_the_targets_key_and_the_callers_version():
+    wire = Wire()
+    adapter = AnthropicHttpAdapter(Endpoint("m", "https://models.example", Secret("k-own")), AdapterSettings(), wire)
+    callers = {"anthropic-version": "2099-01-01", "anthropic-beta": "files", "x-api-key": "mine"}
+
+    adapter.open_route(make_target(), RouteRequest("GET", "/files?limit=1", (("accept", "a/b"),), b"", callers), None)
+
+    sent = wire.sent
+    assert (sent.method, sent.url, sent.waits_for_first_byte) == ("GET", "https://models.example/v1/files?limit=1", False)
+    assert dict(sent.headers) == {
+        "accept": "a/b",
+        "anthropic-version": "2099-01-01",
+        "anthropic-beta": "files",
+        "x-api-key": "k-own",
+    }

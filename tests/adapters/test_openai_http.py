@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.openai_http import OpenAiHttpAdapter
-from router.contract.relay import AdapterSettings, Endpoint, ExtraField, OutgoingRequest, Tls
+from router.contract.relay import AdapterSettings, Endpoint, ExtraField, OutgoingRequest, RouteRequest, Tls
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
@@ -157,3 +157,28 @@ def test_extra_headers_and_query_go_with_every_question():
         "models?api-version=2024-10-21",
     ]
     assert all(("x-org", "7") in request.headers for request in asked)
+
+
+@pytest.mark.parametrize(("key", "sent_key"), [("k-own", "k-own"), ("caller", "mine")])
+def test_another_route_has_the_key_of_a_create_call(key, sent_key):
+    wire = Wire()
+    adapter = OpenAiHttpAdapter(Endpoint("m", "https://models.example/v1/", Secret(key)), AdapterSettings(), wire)
+    request = RouteRequest("POST", "/embeddings?x=1", (("accept", "a/b"),), b"{}", {"authorization": "Bearer mine"})
+
+    adapter.open_route(make_target(), request, None)
+
+    sent = wire.sent
+    assert (sent.method, sent.url, sent.body) == ("POST", "https://models.example/v1/embeddings?x=1", b"{}")
+    assert dict(sent.headers) == {"accept": "a/b", "authorization": f"Bearer {sent_key}"}
+    assert "mine" not in repr(request)
+
+
+def test_another_route_has_the_headers_and_the_query_that_the_config_adds():
+    endpoint, wire = Endpoint("m", "https://models.example/v1", Secret("k"), **EXTRA), Wire()
+
+    OpenAiHttpAdapter(endpoint, AdapterSettings(), wire).open_route(
+        make_target(), RouteRequest("GET", "/files?limit=1", (), b"", {}), None
+    )
+
+    assert wire.sent.url == "https://models.example/v1/files?limit=1&api-version=2024-10-21"
+    assert ("x-org", "7") in wire.sent.headers

@@ -13,6 +13,9 @@ class Wire:
     def connect_ahead(self, request):
         self.ahead.append(request)
 
+    def open(self, request, sink):
+        self.sent = request
+
     def prepare(self, request):
         self.prepared.append(request)
         return Prepared(self, request)

@@ -251,3 +251,14 @@ async def test_input_tokens_are_counted_without_a_model_and_nothing_else_is_serv
     assert counted.status == 200
     assert counted.json["input_tokens"] > 0
     assert {reply.status for reply in refused} == {400}
+
+
+async def test_a_target_is_reached_by_the_name_of_its_model_which_no_list_shows(pair, upstream):
+    body = chat(model="fast-model")
+
+    reply = await call(pair.port, "/v1/chat/completions", body)
+    listed = await call(pair.port, "/v1/models")
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
+    assert reply.headers["x-tandem-because"] == 'the model name "fast-model" means the target spark'
+    assert "fast-model" not in {model["id"] for model in listed.json["data"]}

@@ -5,14 +5,17 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from router.contract.errors import BodyTimeout, TandemError
-from router.contract.exchange import Arrival, CancelReason, Exchange
+from router.contract.exchange import Arrival, CancelReason, Exchange, Passed
 from router.contract.limits import Limits
 from router.contract.relay import Flow, Headers
+from router.contract.words import Operation, PassedRoute
 from router.edge.admission import Admission
 from router.edge.http.head import ScopeHead
 from router.edge.refuse import send_refusal
-from router.edge.routes import dialect_of_path, new_request_id, too_large
+from router.edge.routes import dialect_of_path, new_request_id, read_passed, too_large, write_passed
 from router.telemetry.tasks import spawn
 
 Scope = MutableMapping[str, Any]
@@ -100,6 +103,11 @@ class AsgiApp:
             return
         try:
             route = head.route
+            if route is None and (passed := read_passed(head.path)) is not None:
+                dialect = dialect_of_path(head.path)
+                arrival = Arrival(request_id, dialect, Operation.CREATE, head.headers, b"", caller)
+                await self._pass_on(passed, scope, head, arrival, receive, send)
+                return
             if route is None:
                 scope["state"] = {"request_id": request_id, "caller": caller}
                 await self._control(scope, receive, send)
@@ -113,6 +121,20 @@ class AsgiApp:
         finally:
             if head.takes_slot:
                 self._admission.release()
+
+    async def _pass_on(
+        self, route: PassedRoute, scope: Scope, head: ScopeHead, arrival: Arrival, receive: Receive, send: Send
+    ) -> None:
+        """Relay a request for a route that is not decided. It holds a slot as a create call does."""
+        admission = self._admission
+        admission.check_passed(route, head)
+        admission.take_slot()
+        try:
+            body = await collect_body(_body_pieces(receive), admission.limits)
+            request = write_passed(head.method, scope["raw_path"], scope["query_string"], head.headers, body)
+            await self._serve(replace(arrival, passed=Passed(route, request)), receive, send)
+        finally:
+            admission.release()
 
     async def _serve(self, arrival: Arrival, receive: Receive, send: Send) -> None:
         sink = AsgiSink()

@@ -13,6 +13,8 @@ from router.edge.routes import (
     headers_too_large,
     new_request_id,
     read_length,
+    read_passed,
+    write_passed,
 )
 from tests.tools.edge import LIMITS
 
@@ -165,3 +167,34 @@ def test_request_ids_differ_and_sort_by_time(monkeypatch):
     assert len(set(ids)) == 1_000
     assert all(len(found) == len("req_") + 27 for found in ids)
     assert max(ids) < later
+
+
+@pytest.mark.parametrize(
+    ("path", "route"),
+    [
+        ("/v1/embeddings", "embeddings"),
+        ("/files/file-1/content", "files"),
+        ("/v1/batches/", "batches"),
+        ("/v1/embedding", None),
+        ("/v1/v1/embeddings", None),
+        ("/v1/chat/embeddings", None),
+        ("/v1/chat/completions", None),
+    ],
+)
+def test_a_route_that_is_not_decided_is_known_by_the_first_part_of_its_path(path, route):
+    assert read_passed(path) == route
+
+
+def test_only_named_headers_of_the_caller_go_along_with_what_is_passed_on():
+    headers = {"accept": "a/b", "authorization": "Bearer k", "x-api-key": "k", "host": "h", "cookie": "c", "range": "bytes=0-1"}
+
+    request = write_passed("GET", b"/v1/files/a%20b/content", b"x=1&y=%2F", headers, b"")
+
+    assert (request.method, request.path) == ("GET", "/files/a%20b/content?x=1&y=%2F")
+    assert request.headers == (("accept", "a/b"), ("range", "bytes=0-1"))
+
+
+@pytest.mark.parametrize("path", [b"/v1/files/..", b"/files/./x", b"/files/%2E%2e%2fx", b"/files/x%5c..%5cy", b"/files/\xc3"])
+def test_a_path_that_leads_out_of_its_route_is_refused(path):
+    with pytest.raises(BadRequest):
+        write_passed("GET", path, b"", {}, b"")

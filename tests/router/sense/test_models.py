@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from router.contract.errors import UnknownModel
 from router.contract.words import Tier
-from router.sense.models import ModelNames
+from router.sense.models import ModelNames, models_behind
+from tests.tools.values import make_target
 
 NAMES = ModelNames({"auto": "auto", "mine": "deep", "*haiku*": "fast", "gpt-*": "auto", "x-*": "spark"}, ("spark", "sage"))
 
@@ -142,3 +143,30 @@ def test_whatever_is_merged_the_first_that_matches_in_the_promised_order_counts(
 
     assert found == first_meaning(name, own, tuple(targets), shipped)
     assert all("*" not in entry for entry in list(names.meanings)[: len(names.listed())])
+
+
+SPARK, FLASH, SAGE = make_target("spark"), make_target("flash"), make_target("sage", Tier.DEEP)
+
+
+@pytest.mark.parametrize(
+    ("targets", "meanings"),
+    [
+        ([(SPARK, "smollm2-135m"), (SAGE, "Qwen/Large")], {"smollm2-135m": "spark", "qwen/large": "sage"}),
+        ([(SPARK, "smollm2"), (FLASH, "smollm2"), (SAGE, "large")], {"smollm2": "fast", "large": "sage"}),
+        ([(SPARK, "smollm2"), (FLASH, "other"), (SAGE, "smollm2")], {"other": "flash"}),
+        ([(SPARK, "same"), (SAGE, "same")], {}),
+    ],
+)
+def test_the_name_of_a_model_means_its_one_target_or_the_tier_that_has_no_other(targets, meanings):
+    assert models_behind(targets) == meanings
+
+
+def test_the_name_of_a_model_counts_after_every_other_name_and_is_not_listed():
+    behind = {"smollm2-135m": "spark", "gpt-9": "sage", "sage": "spark"}
+    names = ModelNames({"gpt-*": "auto"}, ("spark", "sage"), None, behind)
+
+    found = names.resolve("SmolLM2-135M")
+    assert (found.name, found.target, found.is_pattern) == ("SmolLM2-135M", "spark", False)
+    assert names.resolve("gpt-9").target is None
+    assert names.resolve("sage").target == "sage"
+    assert "smollm2-135m" not in names.listed()

@@ -294,6 +294,7 @@ def test_a_subagent_that_only_searches_is_known():
     [
         ("This session is being continued from a previous conversation that ran out of context.", "compaction"),
         ("Output token limit hit. Resume directly — no apology, no recap", "a cut answer"),
+        ("Your response was cut off because it exceeded the output token limit. Please break your work", "a cut answer"),
         ("<task-notification>done</task-notification>", "a notice"),
         ("fix the tests too", ""),
     ],

@@ -1,0 +1,143 @@
+"""Routes that are not decided: one target is named for each, and the request and its answer pass through as they are.
+
+Nothing is tried again, and nothing of an answer is held. What the target says of the request, good or bad, is the caller's.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from router.contract.entry import Attempt
+from router.contract.errors import TandemError, UpstreamTimeout
+from router.contract.exchange import Exchange, Passed, cancel_error
+from router.contract.facts import AttemptEnded, AttemptOpened, Ending, PassedOn
+from router.contract.relay import Flow, Headers, Routed, Sink, UpstreamCall
+from router.contract.words import Outcome
+from router.dispatch.keys import KeyGuard
+from router.dispatch.outgoing import Reachable
+from router.dispatch.passed_headers import is_passed, passed_headers
+from router.dispatch.refused import read_refusal
+
+_ABANDONED = "abandoned"
+_NOT_MODIFIED = 304
+_OUR_KEYS_FAULT = frozenset({401, 402, 403})
+"""What a caller could only take for a fault of its own key, which was never sent."""
+_OF_CONTENT = frozenset(
+    "content-encoding content-disposition content-range accept-ranges etag last-modified cache-control expires".split()
+)
+
+
+def _is_passed_on(name: str) -> bool:
+    return name in _OF_CONTENT or is_passed(name)
+
+
+async def pass_on(exchange: Exchange, passed: Passed, reachable: Reachable, caller: Sink, clock: Callable[[], float]) -> Ending:
+    """Relay a request whole. Raises the error that the caller should see, if nothing of an answer has gone out."""
+    adapter, target, began, loop = reachable.adapter, reachable.target, clock(), asyncio.get_running_loop()
+    assert isinstance(adapter, Routed)  # the config is checked for it
+    sink = _PassingSink(caller, reachable, exchange.id, loop.create_future())
+    exchange.note(PassedOn(f"pass_through names {target.name} for {passed.route}"))
+    exchange.note(AttemptOpened(began, target, "", ()))
+    timer = loop.call_later(exchange.deadline.at - began, sink.expire, exchange.deadline.at - exchange.began)
+    call: UpstreamCall | None = None
+    error: TandemError | None = None
+    code: str | None = _ABANDONED
+    try:
+        call = adapter.open_route(target, passed.request, sink)
+        error = await sink.finished
+        code = error.code if error is not None else None
+    except TandemError as unopened:  # the caller was to bring a key, and did not
+        error, code = unopened, unopened.code
+    except asyncio.CancelledError as cancelled:
+        told = cancel_error(exchange.cancelled)
+        if told is not None and sink.has_started:
+            caller.fail(told)
+        elif told is not None:
+            raise told from cancelled
+        raise
+    finally:
+        timer.cancel()
+        if call is not None and not sink.is_over:
+            call.cancel()
+        now = clock()
+        row = Attempt(target.name, sink.status, code, round(now - began, 4))
+        # What a target answers on such a route says nothing of how it serves others: only a lost connection does.
+        exchange.note(AttemptEnded(now, target, row, sink.lost, None, None))
+    if error is None:
+        return Ending(_outcome_of(sink.status or 0), sink.status or 0)
+    if sink.has_started:
+        return Ending(Outcome.CUT_SHORT, sink.status or 0, error)
+    raise error
+
+
+def _outcome_of(status: int) -> Outcome:
+    return Outcome.SERVED if status < 400 else Outcome.REFUSED if status < 500 else Outcome.FAILED
+
+
+class _PassingSink:
+    """Hands an answer on as it comes, without the target's key."""
+
+    def __init__(self, caller: Sink, reachable: Reachable, request_id: str, finished: "asyncio.Future[TandemError | None]"):
+        self._caller, self._reachable, self._request_id, self.finished = caller, reachable, request_id, finished
+        self.status: int | None = None
+        self.lost: TandemError | None = None
+        """How the connection failed, if it did."""
+        self.has_started = self.is_over = False
+        self._begun = b""
+        """The end of what has come, where the target's key may begin."""
+
+    @property
+    def _guard(self) -> KeyGuard:
+        return self._reachable.guard
+
+    def feed_from(self, flow: Flow) -> None:
+        self._caller.feed_from(flow)
+
+    def start(self, status: int, headers: Headers) -> None:
+        self.status, target = status, self._reachable.target
+        is_redirect = 300 <= status < 400 and status != _NOT_MODIFIED
+        if is_redirect or (status in _OUR_KEYS_FAULT and not target.takes_callers_key):
+            self._settle(read_refusal(self._reachable, status, headers, b""))
+            return
+        self.has_started = True
+        own = (("x-tandem-request-id", self._request_id), ("x-tandem-tier", str(target.tier)), ("x-tandem-target", target.name))
+        self._caller.start(status, own + passed_headers(headers, self._request_id, self._guard, _is_passed_on))
+
+    def write(self, data: bytes) -> None:
+        if self.finished.done():
+            return
+        data, guard = self._begun + data, self._guard
+        end = guard.split_end(data)
+        self._begun, data = data[end:], data[:end]
+        if data.rfind(guard.mark) >= 0:
+            data = guard.clean(data)
+        if data:
+            self._caller.write(data)
+
+    def end(self) -> None:
+        self.is_over = True
+        if self.finished.done():
+            return
+        if self._begun:
+            self._caller.write(self._begun)
+        self._caller.end()
+        self._settle(None)
+
+    def fail(self, error: TandemError) -> None:
+        self.is_over = True
+        if self.finished.done():
+            return
+        self.lost = error
+        if self.has_started:
+            self._caller.fail(error)
+        self._settle(error)
+
+    def expire(self, seconds: float) -> None:
+        """The request's deadline has passed."""
+        name = self._reachable.target.name
+        if not self.finished.done():
+            self.fail(UpstreamTimeout(name, f"the request's deadline of {seconds:g} s has passed"))
+            self.is_over = False  # the call is still under way
+
+    def _settle(self, error: TandemError | None) -> None:
+        if not self.finished.done():
+            self.finished.set_result(error)
