@@ -230,7 +230,8 @@ async def test_s7_a_stream_of_the_callers_own_dialect_is_relayed_as_it_came(set_
         await wire.end_chunks()
 
     rig.fast.scripts = [script]
-    reply = await rig.ask(caller, stream=True)
+    options = {"stream_options": {"include_usage": True}} if caller == "chat" else {}
+    reply = await rig.ask(caller, stream=True, **options)
 
     assert reply.body == b"".join(odd)
     assert reply.is_whole
