@@ -163,7 +163,7 @@ class RouteRequest(Struct, frozen=True):
     """How long it may take, where that is not what the target's other calls may."""
 
     def below(self, base_url: str, target: Target, headers: Headers, endpoint: "Endpoint") -> UpstreamRequest:
-        """The request to a target at this address, with these headers after its own, and what the config adds to every request."""
+        """The request to a target at this address, with these headers after its own, and with what the config adds to all."""
         url, timeouts = endpoint.locate(base_url + self.path), self.timeouts or target.timeouts
         more, tls = (*self.headers, *headers, *endpoint.extra_headers), endpoint.tls
         return UpstreamRequest(target.name, self.method, url, more, self.body, timeouts, self.timeouts is not None, tls)

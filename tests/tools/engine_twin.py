@@ -30,6 +30,10 @@ class EngineTwin:
     def base_url(self) -> str:
         return self._upstream.base_url
 
+    @property
+    def port(self) -> int:
+        return self._port or 0
+
     async def start(self) -> None:
         await self._upstream.start(self._port)
         self._port, self.is_loading = int(self.base_url.rpartition(":")[2].removesuffix("/v1")), False

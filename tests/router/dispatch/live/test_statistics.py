@@ -642,7 +642,7 @@ def test_what_a_target_says_last_of_its_window_counts_and_a_longer_prompt_served
     raised = status(live, 2.0).target.window_tokens
     served = Call(live, tokens=20_000)
     usage = Usage(20_000, 5)
-    served.exchange.note(AttemptEnded(3.0, SPARK, Attempt("spark", 200, None, 3.0, usage), None, usage, None, False))
+    served.exchange.note(AttemptEnded(3.0, SPARK, Attempt("spark", 200, None, 3.0, usage), None, usage, None))
 
     assert raised == 16_384
     assert (status(live, 3.0).target, live.windows) == (SPARK, {})
