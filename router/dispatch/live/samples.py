@@ -15,8 +15,8 @@ _KEPT_MINUTES = 61
 _MINUTE_SECONDS = 60.0
 _UNSEEN_HALF_LIFE_SECONDS = 6 * 3600.0
 """How long a figure holds that nobody has seen since, for each minute in which it was seen."""
-_BOUND = 100.0
-"""A sample further than this factor from what is usual is an accident, not a speed. Guesses are often off by tens."""
+_BOUND = 1_000.0
+"""A sample further than this factor from what is usual is an accident, not a speed. A guess may well be off by a hundred."""
 _LONG_AGO = float("-inf")
 
 

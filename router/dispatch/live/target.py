@@ -86,15 +86,16 @@ class LiveTarget:
         self.add(self.speed, value, now)
 
     def recall(self, past: PastPace, newest_at: float) -> None:
-        """Take what the ledger knows of it, the newest of which was seen at that time."""
+        """Take what the ledger knows of it, the newest of which was seen at that time. Calls that waited are no measure."""
         self.has_recalled = True
-        speed = past.speed
+        speed, usual = past.speed, self.ttft.usual
+        ttft = [seconds for seconds in past.ttft if not is_late(seconds - usual, usual)]
         if self.is_counted and speed and not past.is_counted:
             self.is_counted = False
             self.speed.forget()
         elif past.is_counted and not self.is_counted:
             speed = ()
-        for samples, minutes in ((self.ttft, past.ttft), (self.speed, speed), (self.prefill, past.prefill)):
+        for samples, minutes in ((self.ttft, ttft), (self.speed, speed), (self.prefill, past.prefill)):
             if minutes:
                 samples.recall(minutes, newest_at)
                 self.has_samples = True

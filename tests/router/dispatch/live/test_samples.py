@@ -89,6 +89,6 @@ def test_what_is_forgotten_is_as_typical_again():
     assert (samples.current(100.0), samples.is_learned) == (10.0, False)
 
 
-@pytest.mark.parametrize(("value", "taken"), [(1e9, 1000), (0.0, 0.1)])
-def test_an_accident_counts_for_no_more_than_a_hundred_times_typical(value, taken):
+@pytest.mark.parametrize(("value", "taken"), [(1e9, 10_000), (0.0, 0.01)])
+def test_an_accident_counts_for_no_more_than_a_thousand_times_typical(value, taken):
     assert seen(value).current(100.0) == taken

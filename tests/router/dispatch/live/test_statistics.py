@@ -303,9 +303,7 @@ def test_what_the_engine_says_of_its_reading_counts_whatever_the_prompts_length(
     live = LiveStatistics()
     Call(live).end(1.0, prefill=430.0)
 
-    assert status(live, 1.0).speed.prefill_tokens_per_second == 600  # a hundredth of what the config says: no sample is further
-    Call(live).end(2.0, prefill=430.0)
-    assert status(live, 2.0).speed.prefill_tokens_per_second < 600
+    assert status(live, 1.0).speed.prefill_tokens_per_second == 430
 
 
 def test_another_model_under_the_same_name_begins_with_what_the_config_says():
@@ -322,6 +320,13 @@ def test_after_a_restart_a_target_is_as_fast_as_the_ledger_says_of_its_name_and_
 
     assert live.statuses({"spark": SPARK}, 6.0)["spark"].speed.tokens_per_second == pytest.approx(645, rel=0.01)
     assert live.statuses({"spark": other}, 7.0)["spark"].speed == SPARK.typical
+
+
+def test_a_call_of_the_past_that_waited_is_no_measure_of_how_soon_a_target_starts():
+    live = LiveStatistics()
+    live.recall({("spark", ""): PastPace(ttft=(0.3, 42.0, 0.3), at=1_000.0)}, 5.0, 1_005.0)
+
+    assert status(live, 6.0).speed.ttft_seconds == pytest.approx(0.3, rel=0.01)
 
 
 def test_a_target_takes_its_past_once_and_what_was_seen_since_is_newer():
