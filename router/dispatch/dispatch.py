@@ -146,9 +146,10 @@ class Dispatcher:
                     exchange.note(StateRefused(reachable.target, left_out))
                 if isinstance(ended, Ending):
                     return ended
-                tried.append(_remember(view, sent, reachable, live.known(reachable.target), step, ended, tried))
+                asked = self._reachable[step.target]
+                tried.append(_remember(view, sent, reachable, live.known(asked.target), step, ended, tried))
                 if isinstance(ended.error, UpstreamLoading):
-                    watch_loading(self._reachable[step.target], live, self._clock)
+                    watch_loading(asked, live, self._clock)
             step = await self._next(decision, tried, exchange, live)
         raise step.error
 

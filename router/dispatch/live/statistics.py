@@ -79,8 +79,9 @@ class LiveStatistics:
         return self._statuses
 
     def known(self, target: Target) -> Target:
-        """A target with the window that it named itself, if it did."""
-        return self._of(target).known if target.name in self.windows else target
+        """A target with the window that it named itself, if it did. One of an earlier plan may be another."""
+        live = self._live.get(target.name) if target.name in self.windows else None
+        return live.known if live is not None and live.target == target else target
 
     def heed_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """The same signals, with what this request would wait for: a limit that a target told, or a quota of ours."""

@@ -658,7 +658,9 @@ def test_a_named_window_is_kept_over_a_reload_and_forgotten_when_the_target_is_c
     Call(live, tokens=10_000).end(1.0, error=refused_for_length(8_192))
     same, other = {"spark": replace(SPARK), "sage": SAGE}, {"spark": replace(SPARK, window_tokens=32_000), "sage": SAGE}
 
+    earlier = replace(SPARK, window_tokens=64_000)
     kept = live.statuses(same, 2.0)["spark"].target.window_tokens
+    assert live.known(earlier) is earlier
     changed = live.statuses(other, 3.0)["spark"].target.window_tokens
 
     assert (kept, changed, live.windows) == (8_192, 32_000, {})
