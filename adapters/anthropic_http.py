@@ -30,6 +30,7 @@ class AnthropicHttpAdapter(Adapter):
     name: ClassVar[str] = "anthropic_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.MESSAGES})
     key_header: ClassVar[str] = "x-api-key"
+    takes_extra: ClassVar[frozenset[str]] = frozenset({"headers", "query"})
     own_headers: ClassVar[frozenset[str]] = frozenset({_VERSION})
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:

@@ -32,6 +32,7 @@ class OpenAiHttpAdapter(Adapter):
     name: ClassVar[str] = "openai_http"
     speaks: ClassVar[frozenset[Dialect]] = frozenset({Dialect.CHAT, Dialect.RESPONSES})
     has_sockets: ClassVar[bool] = True
+    takes_extra: ClassVar[frozenset[str]] = frozenset({"headers", "query"})
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
         self._endpoint, self._takes_callers_key = endpoint, endpoint.takes_callers_key

@@ -85,7 +85,6 @@ class SimulatedAdapter(Adapter):
     Settings: ClassVar[type[AdapterSettings]] = SimulatedSettings
     needs_address: ClassVar[bool] = False
     is_model: ClassVar[bool] = False
-    takes_extra: ClassVar[frozenset[str]] = frozenset()
     relays_bytes: ClassVar[bool] = False
 
     def __init__(self, endpoint: Endpoint, settings: SimulatedSettings, upstream: Upstream) -> None:

@@ -111,13 +111,14 @@ class LibraryKey:
     title: str
     keys: tuple[str, ...]
     model: str
-    takes_key: bool = True
-    """Whether the variable holds an API key. Other credentials are litellm's own to read."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """How litellm is given credentials that are not an API key; empty for an API key."""
 
     def write(self, variable: str) -> str:
         """A target, as an entry of `targets` on one line."""
-        key = f", api_key: env:{variable}" if self.takes_key else ""
-        return f"- {{name: {self.model.partition('/')[0]}, adapter: litellm, model: {self.model}{key}}}"
+        target = {"name": self.model.partition("/")[0], "adapter": "litellm", "model": self.model}
+        more = {"options": dict(self.options)} if self.options else {"api_key": f"env:{variable}"}
+        return f"- {_scalar({**target, **more})}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,8 +301,8 @@ class Adapter(Protocol):
     """The header in which a target's own key is sent."""
     own_headers: ClassVar[frozenset[str]] = frozenset()
     """Headers that it writes itself, which `headers:` of a target cannot set."""
-    takes_extra: ClassVar[frozenset[str]] = frozenset({"headers", "query"})
-    """Which of a target's `headers:` and `query:` it can send."""
+    takes_extra: ClassVar[frozenset[str]] = frozenset()
+    """Which of a target's `headers` and `query` it sends (`Endpoint.extra_headers`, `Endpoint.locate`). Others are refused."""
     library: ClassVar[str] = ""
     """What must be installed for it, and the extra of the same name that brings it. Empty when the router itself dials."""
 

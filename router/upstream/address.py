@@ -11,7 +11,7 @@ from router.contract.relay import Tls
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy that a variable of the environment names. Prints without its password."""
+    """A proxy that a variable of the environment names. Prints without its password. An empty host: it names none."""
 
     host: str
     port: int
@@ -64,16 +64,14 @@ def _find_proxy(scheme: str, host: str, authority: str) -> Proxy | None:
     return read_proxy(os.environ[variable], variable)
 
 
-def read_proxy(url: str, variable: str) -> Proxy | None:
-    """Take the address of a proxy apart. User and password in it may be percent-encoded. None where it names no host."""
+def read_proxy(url: str, variable: str) -> Proxy:
+    """Take the address of a proxy apart. User and password may be percent-encoded. Without a host where it is no address."""
     parts = urlsplit(url.strip() if "//" in url else f"//{url.strip()}")
-    try:
-        host, port = parts.hostname, parts.port or 8080
-    except ValueError:  # the port is not a number
-        return None
-    if not host:
-        return None
     credentials = ""
+    try:
+        host, port = parts.hostname or "", parts.port or 8080
+    except ValueError:  # the port is not a number
+        host, port = "", 0
     if parts.username or parts.password:
         known = unquote_to_bytes(parts.username or "") + b":" + unquote_to_bytes(parts.password or "")
         credentials = f"Basic {b64encode(known).decode()}"

@@ -18,8 +18,8 @@ def say_litellm_keys(presets: Presets, values: Mapping[str, str]) -> bool:
     for row, name in found:
         say(f"{name} is set: {row.title} is reached through litellm, with a target that you write yourself:")
         say(f"      {row.write(name)}")
-        if not row.takes_key:
-            say(f"  litellm is given such variables only where options: of the target name them: see {_PAGE}")
+        if row.options:
+            say(f"  what else it needs: {_PAGE}")
     first = "" if importlib.util.find_spec("litellm") is not None else f"{how_to_install('litellm')}, then "
     say(f"  hint: {first}write the line below targets: of a tier in the config")
     if any("AZURE_API_KEY" in row.keys for row, _ in found):

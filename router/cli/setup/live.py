@@ -72,7 +72,7 @@ class Reached:
     is_loading: bool = False
     """Whether it is an engine that still loads its model."""
     is_refused: bool = False
-    """Whether nothing is served with this key from here: the key, the account, the region or something on the way."""
+    """Whether nothing is served with this key: it is refused, its account has no credit, or its region is not served."""
 
 
 class Collected:
@@ -151,7 +151,7 @@ def _hint_for_proxy(problem: str, proxy: Proxy, host: str) -> str:
     where = f"{proxy.host}:{proxy.port}"
     if "(407)" in problem:
         return f"set {proxy.variable} to http://USER:PASSWORD@{where}, with special characters percent-encoded (@ is %40)"
-    if "not supported" in problem:
+    if not proxy.host or "not supported" in problem:
         return f"set {proxy.variable} to an http:// proxy, or add {host} to NO_PROXY to reach it without one"
     if "refused" in problem:
         return f"ask whoever runs the proxy {where} to allow {host}, or add {host} to NO_PROXY to reach it without the proxy"

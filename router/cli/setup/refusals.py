@@ -41,7 +41,7 @@ _LOGIN = re.compile(r"log-?in|sign-?in|sso|saml|oauth|auth|idp|captive|portal", 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is wrong and what to do. `is_final` says that nothing is served with this key from here."""
+    """What is wrong and what to do. The problem reads after "it". `is_final` says that nothing is served with this key."""
 
     problem: str
     hint: str
@@ -56,7 +56,7 @@ def explain_refusal(status: int, headers: dict[str, str], body: bytes, endpoint:
     words, text = words_of(body, endpoint), _text_of(body)
     if status == 407:
         hint = "set HTTPS_PROXY to http://USER:PASSWORD@host:port, with special characters percent-encoded"
-        return Refusal(_say("a proxy on the way wants a user name and a password (407)", words), hint, is_final=True)
+        return Refusal(_say("is behind a proxy that wants a user name and a password (407)", words), hint)
     if is_page(headers, body) and status != 404:
         return _explain_page(status, words, host)
     found = _find_account_fault(status, text)
@@ -151,14 +151,14 @@ def _explain_redirect(status: int, location: str, endpoint: Endpoint) -> Refusal
         return Refusal(f"{problem}, and redirects are not followed", hint)
     kind = "a login page" if _LOGIN.search(f"{other.hostname}{other.path}") else "another host"
     hint = f"sign in to the network or VPN through which {own} is reached, or check base_url; the key was not sent on"
-    return Refusal(f"{problem} to {kind}, {other.hostname}, which is not followed", hint, is_final=True)
+    return Refusal(f"{problem} to {kind}, {other.hostname}, which is not followed", hint)
 
 
 def _explain_page(status: int, title: str, host: str) -> Refusal:
-    problem = _say(f"a web page came instead of an answer of the API ({status})", title)
+    problem = _say(f"answered with a web page ({status})", title)
     if status in (401, 403, 451):
         hint = f"a filter on the way refuses it, so the key is not at fault: ask whoever runs your network to allow {host}"
-        return Refusal(problem, hint, is_final=True)
+        return Refusal(problem, hint)
     return Refusal(problem, "check base_url: it usually ends in /v1; or try again later")
 
 

@@ -458,7 +458,7 @@ def test_a_key_that_only_litellm_can_use_is_named_with_what_to_write(here, capsy
     assert main(["init", "--yes"]) == 0
 
     told = capsys.readouterr().err
-    assert "- {name: mistral, adapter: litellm, model: mistral/mistral-large-latest, api_key: env:MISTRAL_API_KEY}" in told
+    assert "- {name: mistral, adapter: litellm, model: mistral/mistral-large-latest, api_key: 'env:MISTRAL_API_KEY'}" in told
     assert "canary" not in told
 
 

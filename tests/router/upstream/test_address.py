@@ -75,8 +75,8 @@ def test_the_user_and_password_of_a_proxy_are_decoded_and_never_printed():
 
 
 @pytest.mark.parametrize("url", ["http://", "http://proxy:port", ""])
-def test_what_names_no_host_or_port_is_not_a_proxy(url):
-    assert read_proxy(url, "HTTPS_PROXY") is None
+def test_what_names_no_host_or_port_has_no_host(url):
+    assert read_proxy(url, "HTTPS_PROXY").host == ""
 
 
 @pytest.mark.parametrize(

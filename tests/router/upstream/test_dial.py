@@ -221,9 +221,10 @@ async def test_the_user_and_password_of_a_proxy_are_sent_to_it_decoded(set_proxy
     [
         ("http://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY does not take connections"),
         ("http://u:s3cret-word@no-such-proxy.invalid:1", "the host name of the proxy in HTTPS_PROXY does not resolve"),
+        ("http://u:s3cret-word@127.0.0.1:port", "the proxy in HTTPS_PROXY is not an address such as http://host:port"),
         ("socks5://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY is a socks5:// proxy, which is not supported"),
     ],
-    ids=["refuses", "does not resolve", "socks"],
+    ids=["refuses", "does not resolve", "no port", "socks"],
 )
 async def test_a_proxy_that_cannot_be_used_is_named_instead_of_the_target(set_proxy, free_port, url, words):
     set_proxy(url.format(port=free_port))

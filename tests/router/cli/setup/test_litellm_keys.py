@@ -29,6 +29,7 @@ def test_a_key_is_named_with_the_lines_to_write(capsys, variable, model, has_key
     assert variable in told
     assert target["model"].startswith(model)
     assert target.get("api_key") == (f"env:{variable}" if has_key else None)
+    assert ("options" in target) is not has_key
     assert "canary" not in told
 
 

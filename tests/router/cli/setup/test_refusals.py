@@ -75,7 +75,7 @@ GROQ_RETIRED = error("The model `some-model` has been decommissioned and is no l
         (400, GROQ_RETIRED, "has retired the model some-model (400): The model `some-model` has been", "still serves", False),
         (410, error("Gone"), "has retired the model some-model (410): Gone", "set model", False),
         (404, error("The model `some-model` does not exist"), "does not know the model some-model", "set model", False),
-        (407, "", "a proxy on the way wants a user name and a password (407)", "HTTPS_PROXY", True),
+        (407, "", "is behind a proxy that wants a user name and a password (407)", "HTTPS_PROXY", False),
         (
             400,
             {"status": "failure", "message": "Either x-portkey-config or x-portkey-provider header is required"},
@@ -99,7 +99,7 @@ def test_a_refusal_is_told_in_the_hosts_words_with_what_to_do(status, body, prob
 def test_a_page_of_a_companys_filter_is_not_blamed_on_the_key():
     refusal = explain(403, "<html><head><title>Access\nblocked by Example Corp</title></head></html>", HTML)
 
-    assert refusal.problem == "a web page came instead of an answer of the API (403): Access blocked by Example Corp"
+    assert refusal.problem == "answered with a web page (403): Access blocked by Example Corp"
     assert "allow api.example.com" in refusal.hint
     assert "the key is not at fault" in refusal.hint
 
