@@ -4,6 +4,7 @@ litellm itself is not imported for it. The table is read only when a target leav
 """
 
 import importlib.util
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ _ABILITIES = {
     Feature.JSON_SCHEMA: "supports_response_schema",
     Feature.REASONING: "supports_reasoning",
 }
+_BEDROCK = "bedrock/"
+_REGIONS = re.compile(r"^(?:us|us-gov|eu|apac|jp|au|global)\.")
 _WITH_CUSTOM_TOOLS = ("openai", "azure")
 """The table says nothing of custom tools. They are these providers' own invention."""
 
@@ -61,11 +64,25 @@ def _read_table() -> Table:
 
 
 def _find_entry(table: Table, model: str) -> dict[str, Any] | None:
-    for name in (model, model.partition("/")[2]):
+    for name in _names_of(model):
         entry = msgspec.json.decode(table.get(name, b"null"))
         if isinstance(entry, dict) and entry.get("mode") in _MODES:
             return entry
     return None
+
+
+def _names_of(model: str) -> Iterable[str]:
+    """Under which names the table may have a model: its own, and without its provider.
+
+    Bedrock's may have a route (`bedrock/converse/…`) or a region (`bedrock/eu-west-1/…`) before it, and begin with regions.
+    """
+    yield model
+    rest = model.partition("/")[2]
+    yield rest
+    if model.startswith(_BEDROCK):
+        name = rest.rpartition("/")[2]
+        yield name
+        yield _REGIONS.sub("", name)
 
 
 def _read_entry(entry: dict[str, Any]) -> ModelFacts:
