@@ -1,15 +1,18 @@
 """Targets of any provider that litellm knows. Chat goes in, Chat comes back; litellm never decides, retries or logs for us."""
 
 import asyncio
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 import orjson
+from pydantic import Field
 
-from adapters.litellm_answers import DONE, ChunkWriter, answer_headers, stream_usage, write_whole
+from adapters.litellm_answers import DONE, ChunkWriter, answer_headers, stream_usage, write_as_stream, write_whole
 from adapters.litellm_causes import failed_inside, find_cause
-from adapters.litellm_library import begin_loading, load_library, withhold_credentials
+from adapters.litellm_library import begin_loading, load_library, show_variables, withhold_credentials
 from adapters.litellm_refusals import find_answer, read_refusal
-from adapters.litellm_request import has_thinking_budget, read_fields, takes_marks, without_lost_thinking
+from adapters.litellm_request import as_whole, can_stream, has_thinking_budget, read_fields, takes_marks, without_lost_thinking
+from adapters.litellm_stream import skip_idle_lines
 from router.contract.errors import (
     UpstreamCut,
     UpstreamError,
@@ -21,10 +24,38 @@ from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRe
 from router.contract.words import Dialect
 
 _NO_KEY = "none"
-"""For a target without a key: given nothing, litellm looks for one by itself."""
+"""For a target without a key."""
 _NEVER_SECONDS = 86_400.0
 """Waits are bounded by our own timer and the request's deadline, so litellm's must not come first."""
 _tasks: set[asyncio.Task[None]] = set()
+
+
+class LitellmSettings(AdapterSettings):
+    """What some providers need besides a key and an address. No secret belongs here."""
+
+    environment: tuple[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*_[A-Za-z0-9_]*\*?$")], ...] = ()
+    """Variables that litellm and the libraries of clouds may read, by name or by beginning: [AWS_*] for signed requests to
+    Bedrock, [GOOGLE_*, VERTEXAI_*] for Vertex AI. All others that look like keys are hidden from them."""
+    aws_region_name: str = ""
+    """Where Bedrock is asked: eu-central-1. By default AWS_REGION, if `environment` lets it through, else us-west-2."""
+    aws_profile_name: str = ""
+    """A profile of ~/.aws, for signed requests to Bedrock without a key in the environment."""
+    vertex_project: str = ""
+    """The project at Google Cloud. By default that of the credentials."""
+    vertex_location: str = ""
+    """Where Vertex AI is asked: europe-west4."""
+    api_version: str = ""
+    """The version of Azure's API: 2024-10-21."""
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What of it goes with every call."""
+        return {name: value for name, value in self.model_dump(exclude={"environment"}).items() if value}
+
+    @property
+    def finds_credentials(self) -> bool:
+        """Whether the libraries of a cloud are to find credentials themselves."""
+        return bool(self.environment or self.aws_profile_name or self.vertex_project)
 
 
 class LitellmAdapter(Adapter):
@@ -36,9 +67,13 @@ class LitellmAdapter(Adapter):
     relays_bytes: ClassVar[bool] = False
     takes_extra: ClassVar[frozenset[str]] = frozenset({"headers"})
     library: ClassVar[str] = "litellm"
+    Settings: ClassVar[type[AdapterSettings]] = LitellmSettings
 
-    def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
-        self._endpoint = endpoint
+    def __init__(self, endpoint: Endpoint, settings: LitellmSettings, upstream: Upstream) -> None:
+        self._endpoint, self._given = endpoint, settings.given
+        # Given nothing, litellm looks for a key by itself, which it may only where the target says so.
+        self._no_key = None if settings.finds_credentials else _NO_KEY
+        show_variables(settings.environment)
 
     @classmethod
     def caches_when_asked(cls, model: str) -> bool:
@@ -52,14 +87,16 @@ class LitellmAdapter(Adapter):
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Ask through litellm and push what comes, as Chat."""
         endpoint = self._endpoint
-        return _LitellmCall(request, sink, endpoint.key_for(request), endpoint.base_url, dict(endpoint.extra_headers))
+        key, headers = endpoint.key_for(request), dict(endpoint.extra_headers)
+        given: dict[str, Any] = {**self._given, "api_key": key or self._no_key, "api_base": endpoint.base_url or None}
+        return _LitellmCall(request, sink, key, {**given, "extra_headers": headers or None})
 
 
 class _LitellmCall:
     """One answer under way: a task that pulls from litellm and pushes into the sink."""
 
-    def __init__(self, request: OutgoingRequest, sink: Sink, key: str, base_url: str, headers: dict[str, str]) -> None:
-        self._sink, self._key, self._base_url, self._headers = sink, key, base_url, headers
+    def __init__(self, request: OutgoingRequest, sink: Sink, key: str, given: Mapping[str, Any]) -> None:
+        self._sink, self._key, self._given = sink, key, given
         self._name, self._timeouts = request.target.name, request.target.timeouts
         body: dict[str, Any] = orjson.loads(request.body)
         self._fields = read_fields(body)
@@ -99,10 +136,12 @@ class _LitellmCall:
             return
         try:
             answer = await self._ask(litellm)
-            if self._is_streaming:
+            if not self._is_streaming:
+                self._push_whole(answer, write_whole(answer))
+            elif can_stream(self._fields["model"]):
                 await self._push_stream(answer)
             else:
-                self._push_whole(answer)
+                self._push_whole(answer, write_as_stream(answer))
         except Exception as error:  # noqa: BLE001  a vendor's exception of any kind must not cross this door
             self._explain(litellm, error)
 
@@ -112,14 +151,12 @@ class _LitellmCall:
         # A variable that was set after the import would be found by litellm; whoever set it did not mean that.
         withhold_credentials()
         litellm.success_callback.clear()  # one of its providers adds a callback by itself
-        fields = self._fields
+        fields = self._fields if can_stream(self._fields["model"]) else as_whole(self._fields)
         if has_thinking_budget(litellm, fields["model"]):
             fields = without_lost_thinking(fields)
         return await litellm.acompletion(
             **fields,
-            api_key=self._key or _NO_KEY,
-            api_base=self._base_url or None,
-            extra_headers=self._headers or None,
+            **self._given,
             max_retries=0,
             num_retries=0,
             drop_params=True,
@@ -129,6 +166,7 @@ class _LitellmCall:
 
     async def _push_stream(self, stream: Any) -> None:
         writer, usage = ChunkWriter(), None
+        skip_idle_lines(stream)
         self._touch(is_answered=True)
         try:
             async for chunk in stream:
@@ -163,8 +201,8 @@ class _LitellmCall:
         if not self._is_over:
             self._sink.write(data)
 
-    def _push_whole(self, answer: Any) -> None:
-        self._push(write_whole(answer), answer)
+    def _push_whole(self, answer: Any, written: bytes) -> None:
+        self._push(written, answer)
         self._finish()
 
     def _finish(self) -> None:

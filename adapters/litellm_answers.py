@@ -43,7 +43,7 @@ class ChunkWriter:
 
 def _read_choice(choice: dict[str, Any]) -> dict[str, Any]:
     delta = choice.get("delta") or {}
-    kept = {key: delta[key] for key in _MESSAGE if key in delta}
+    kept = {key: delta[key] for key in _MESSAGE if key in delta and delta[key] != []}
     if calls := delta.get("tool_calls"):
         kept["tool_calls"] = [_read_call(call, is_fragment=True) for call in calls]
     read = {"index": choice.get("index", 0), "delta": kept, "finish_reason": choice.get("finish_reason")}
@@ -59,19 +59,44 @@ def _read_call(call: dict[str, Any], *, is_fragment: bool = False) -> dict[str, 
 
 def write_whole(answer: Any) -> bytes:
     """An answer that came in one piece."""
+    return orjson.dumps(_read_whole(answer))
+
+
+def write_as_stream(answer: Any) -> bytes:
+    """The same as the frames of a stream, for a provider whose streams litellm cannot read."""
+    whole = _read_whole(answer)
+    head = {**{key: whole[key] for key in _HEAD if key in whole}, "object": "chat.completion.chunk"}
+    frames = []
+    for choice in whole["choices"]:
+        delta = dict(choice["message"])
+        if calls := delta.get("tool_calls"):
+            delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
+        for said, finish in ((delta, None), ({}, choice["finish_reason"])):
+            frames.append({**head, "choices": [{"index": choice["index"], "delta": said, "finish_reason": finish}]})
+    if "usage" in whole:
+        frames.append({**head, "choices": [], "usage": whole["usage"]})
+    return b"".join(b"data: " + orjson.dumps(frame) + b"\n\n" for frame in frames) + DONE
+
+
+def _read_whole(answer: Any) -> dict[str, Any]:
     dump = answer.model_dump(exclude_none=True, warnings=False)
     choices = []
     for choice in dump.get("choices") or ():
         message = choice.get("message") or {}
-        kept: JsonObject = {"role": "assistant", "content": None, **{key: message[key] for key in _MESSAGE if key in message}}
+        said = {key: message[key] for key in _MESSAGE if key in message and message[key] != []}
+        kept: JsonObject = {"role": "assistant", "content": None, **said}
         if calls := message.get("tool_calls"):
             kept["tool_calls"] = [_read_call(call) for call in calls]
-        read = {"index": choice.get("index", 0), "message": kept, "finish_reason": choice.get("finish_reason")}
+        finish = choice.get("finish_reason")
+        if finish == "stop" and calls:
+            finish = "tool_calls"  # of one provider litellm does not know the word for it
+        read = {"index": choice.get("index", 0), "message": kept, "finish_reason": finish}
         choices.append({**read, "logprobs": choice.get("logprobs")})
-    body = {**{key: dump[key] for key in _HEAD if key in dump}, "object": "chat.completion", "choices": choices}
+    body: dict[str, Any] = {key: dump[key] for key in _HEAD if key in dump}
+    body |= {"object": "chat.completion", "choices": choices}
     if usage := read_usage(answer):
         body["usage"] = usage
-    return orjson.dumps(body)
+    return body
 
 
 def read_usage(answer: Any) -> JsonObject | None:

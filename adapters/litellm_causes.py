@@ -14,6 +14,9 @@ _PACKAGES = {"google": "google-auth", "vertexai": "google-cloud-aiplatform"}
 _CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "ProfileNotFound"})
 """What the libraries of AWS and Google raise where they find none."""
 
+_WRAPPERS = ("litellm", "openai")
+"""Whose exceptions say less than what they were made of."""
+
 
 def chain_of(error: BaseException) -> Iterator[BaseException]:
     """An exception and those that it came from, outermost first."""
@@ -44,8 +47,9 @@ def find_cause(target: str, error: BaseException) -> UpstreamError | None:
 
 
 def failed_inside(target: str, error: BaseException) -> UpstreamError:
-    """For what nothing explains: the kind of the innermost failure, whose words may hold what a person wrote."""
-    *_, cause = chain_of(error)
+    """For what nothing explains: the kind of what litellm wrapped. Its words may hold what a person wrote."""
+    foreign = (cause for cause in chain_of(error) if type(cause).__module__.partition(".")[0] not in _WRAPPERS)
+    cause = next(foreign, error)
     return UpstreamMalformed(target, f'target "{target}" failed inside litellm: {type(cause).__name__}')
 
 

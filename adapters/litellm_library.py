@@ -15,9 +15,11 @@ import re
 import sys
 import threading
 import warnings
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Any
 
-from router.contract.secret import withhold_variables
+from router.contract.secret import release_variables, withhold_variables
 
 _SWITCHES = {
     "LITELLM_MODE": "PRODUCTION",  # the default, DEV, loads a .env file from the working directory
@@ -37,6 +39,9 @@ _CREDENTIALS = re.compile(
 """Names of variables that litellm and the SDKs below it take keys, or addresses to send keys to, from by themselves."""
 _OURS = re.compile(r"^(LITELLM_LOCAL_|TANDEM_|PYTEST_|PYTHON|TIKTOKEN_|XDG_|SSL_|https?_proxy$|no_proxy$)", re.IGNORECASE)
 
+_shown: set[str] = set()
+"""Names and beginnings (`AWS_*`) of variables that a target's `options.environment` asks for."""
+
 
 @functools.cache
 def begin_loading() -> concurrent.futures.Future[Any]:
@@ -53,7 +58,19 @@ async def load_library() -> Any:
 
 def withhold_credentials() -> None:
     """Hide what looks like a key from every library in this process. Our own secrets are still found."""
-    withhold_variables(lambda name: _CREDENTIALS.search(name.upper()) is not None and _OURS.match(name) is None)
+    withhold_variables(
+        lambda name: _CREDENTIALS.search(name.upper()) is not None and _OURS.match(name) is None and not _is_shown(name)
+    )
+
+
+def show_variables(names: Iterable[str]) -> None:
+    """Let litellm, and the SDKs below it, see these variables from now on, in every call: they know one environment alone."""
+    _shown.update(names)
+    release_variables(_is_shown)
+
+
+def _is_shown(name: str) -> bool:
+    return any(fnmatchcase(name, shown) for shown in _shown)
 
 
 def _load(loading: concurrent.futures.Future[Any]) -> None:

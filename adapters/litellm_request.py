@@ -14,6 +14,8 @@ _FIELDS = frozenset(
 )
 """The fields of a request that litellm is given. It obeys many others, some of which would lead a key elsewhere."""
 _PROVIDERS_OF_MARKS = frozenset({"anthropic", "bedrock", "vertex_ai", "azure_ai", "openrouter", "databricks"})
+_PROVIDERS_WITHOUT_STREAMS = frozenset({"cohere", "cohere_chat"})
+"""Of these litellm cannot read event streams: it takes the names of events for JSON, and knows no call of a tool in one."""
 _MARK, _BLOCKS = "cache_control", "thinking_blocks"
 _THINKING = ("thinking", "reasoning_effort")
 
@@ -30,6 +32,16 @@ def read_fields(body: Fields) -> Fields:
 def takes_marks(model: str) -> bool:
     """Whether a model keeps a prompt only up to a mark, which litellm brings there: Claude, at providers it translates for."""
     return model.partition("/")[0] in _PROVIDERS_OF_MARKS and "claude" in model.lower()
+
+
+def can_stream(model: str) -> bool:
+    """Whether litellm can read a provider's streams. If not, an answer is asked for whole."""
+    return model.partition("/")[0] not in _PROVIDERS_WITHOUT_STREAMS
+
+
+def as_whole(fields: Fields) -> Fields:
+    """The same request for an answer in one piece."""
+    return _without(fields, "stream", "stream_options")
 
 
 def _raise_mark(message: Any) -> Any:

@@ -50,6 +50,8 @@ _COSTS = (
     ("cache_write", "cache_creation_input_token_cost"),
 )
 _STEP = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+_BEDROCK = "bedrock/"
+_REGIONS = re.compile(r"^(?:us|us-gov|eu|apac|jp|au|global)\.")
 _WITH_CUSTOM_TOOLS = ("openai", "azure")
 """The table says nothing of custom tools. They are these providers' own invention."""
 
@@ -93,18 +95,27 @@ def _read_table() -> Table:
 
 
 def _find_entry(table: Table, provider: str, model: str) -> dict[str, Any] | None:
-    """By its name at its provider, by its full name, or by what follows a provider's prefix.
-
-    OpenRouter writes the versions of Anthropic's models with dots.
-    """
-    bare = model.partition("/")[2]
-    names = [f"{provider}/{model}"] if provider else []
-    names += [model, bare] if provider != "openrouter" else [bare, bare.replace(".", "-")]
-    for name in names:
+    for name in _names_of(provider, model):
         entry = msgspec.json.decode(table.get(name, b"null"))
         if isinstance(entry, dict) and entry.get("mode") in _MODES:
             return entry
     return None
+
+
+def _names_of(provider: str, model: str) -> Iterable[str]:
+    """Under which names the table may have a model: at its provider, its own, and without a provider's prefix.
+
+    OpenRouter writes the versions of Anthropic's models with dots. Bedrock's may have a route (`bedrock/converse/…`) or a
+    region (`bedrock/eu-west-1/…`) before them, and begin with regions.
+    """
+    bare = model.partition("/")[2]
+    if provider:
+        yield f"{provider}/{model}"
+    yield from (model, bare) if provider != "openrouter" else (bare, bare.replace(".", "-"))
+    if model.startswith(_BEDROCK):
+        name = bare.rpartition("/")[2]
+        yield name
+        yield _REGIONS.sub("", name)
 
 
 def _read_entry(entry: dict[str, Any]) -> ModelFacts:

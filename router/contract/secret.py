@@ -102,3 +102,9 @@ def withhold_variables(is_denied: Callable[[str], bool]) -> None:
     for name in [name for name in os.environ if is_denied(name)]:
         _withheld[name] = os.environ[name]  # kept first: another thread may ask for it at this moment
         del os.environ[name]
+
+
+def release_variables(is_allowed: Callable[[str], bool]) -> None:
+    """Give withheld variables back to the environment. One that was set again since then stays as it is."""
+    for name in [name for name in _withheld if is_allowed(name)]:
+        os.environ.setdefault(name, _withheld[name])

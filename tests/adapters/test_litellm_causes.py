@@ -57,12 +57,14 @@ def test_a_cloud_without_credentials_says_where_they_are_set():
 
 
 def test_what_nothing_explains_is_told_by_its_kind_and_never_in_its_words():
-    error = below(ValueError("what a person wrote"))
+    error = type("APIConnectionError", (Exception,), {"__module__": "litellm.exceptions"})("x")
+    error.__cause__ = below(OverflowError("x")).__cause__
+    error.__cause__.__context__ = ValueError("what a person wrote")
 
     assert find_cause("spark", error) is None
     told = failed_inside("spark", error)
     assert type(told) is UpstreamMalformed
-    assert told.message == 'target "spark" failed inside litellm: ValueError'
+    assert told.message == 'target "spark" failed inside litellm: OverflowError'
 
 
 def test_a_chain_that_leads_back_to_itself_ends():

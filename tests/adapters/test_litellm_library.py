@@ -12,7 +12,7 @@ import types
 import pytest
 
 from adapters import litellm_library
-from adapters.litellm_library import load_library, withhold_credentials
+from adapters.litellm_library import load_library, show_variables, withhold_credentials
 from router.contract.secret import Secret
 
 LOGS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
@@ -174,3 +174,25 @@ def test_what_libraries_need_stays(monkeypatch, name):
     withhold_credentials()
 
     assert os.environ[name] == "value"
+
+
+def test_variables_that_a_target_asks_for_are_shown_again_and_stay(monkeypatch):
+    for name in ("AWS_SHOWNCANARY_ID", "AWS_SHOWNCANARY_KEY", "AWS_OTHER_KEY"):
+        monkeypatch.setenv(name, "canary")
+    withhold_credentials()
+
+    show_variables(["AWS_SHOWNCANARY_*"])
+    withhold_credentials()
+
+    assert {name for name, value in os.environ.items() if value == "canary"} == {"AWS_SHOWNCANARY_ID", "AWS_SHOWNCANARY_KEY"}
+    assert Secret("env:AWS_OTHER_KEY").reveal() == "canary"
+
+
+def test_a_variable_that_was_set_anew_is_not_overwritten_when_it_is_shown(monkeypatch):
+    monkeypatch.setenv("AWS_TWICECANARY", "older")
+    withhold_credentials()
+    monkeypatch.setenv("AWS_TWICECANARY", "newer")
+
+    show_variables(["AWS_TWICECANARY"])
+
+    assert os.environ["AWS_TWICECANARY"] == "newer"
