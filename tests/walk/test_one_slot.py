@@ -274,3 +274,18 @@ async def test_a_session_stays_where_its_prefix_is_warm():
     await asyncio.gather(other.task, second.task)
 
     assert target_of(first) == target_of(second)
+
+
+@jumping_clock
+async def test_a_turn_behind_a_title_that_began_late_moves_soon_after_the_title_began():
+    """An engine that was just started takes long for its first token."""
+    setting = Setting(SlotEngine(answer_tokens=2_500, ttft_seconds=2.5))
+    title = setting.ask("s", messages=TITLE, headers=FAST)
+    await asyncio.sleep(0.005)
+    turn = setting.ask("s")
+    await turn.task
+
+    assert target_of(turn) == "sage"
+    assert setting.begun_at[turn] == pytest.approx(4.0 + 0.9, abs=0.1)
+    assert not title.task.done()
+    await setting.finish()

@@ -514,3 +514,27 @@ def test_what_a_request_would_wait_for_is_heeded_for_limits_and_for_quotas():
     assert live.heed_limits(signals, view, 0.0).statuses["spark"].wait_seconds == 20.0
     live.statuses(TARGETS, 1.0)
     assert not live.queues.is_on
+
+
+def test_a_call_may_lack_a_slot_only_where_fewer_were_seen_to_stream_at_once():
+    live = LiveStatistics()
+    one = Call(live)
+    assert not live.may_lack_slot(SPARK, 0.0)
+    other = Call(live)
+    assert live.may_lack_slot(SPARK, 0.0)
+
+    for call in (one, other):
+        call.begin(0.2)
+    for call in (one, other):
+        call.end(2.0)
+    again = [Call(live, at=3.0) for _ in range(2)]
+    assert not live.may_lack_slot(SPARK, 3.0)
+    assert live.may_lack_slot(SPARK, 4_000.0)
+    assert len(again) == 2
+
+
+def test_the_least_busy_of_several_targets_comes_first_and_equals_stay_in_their_order():
+    live = LiveStatistics()
+    Call(live)
+
+    assert live.least_busy_first(("spark", "sage", "owl")) == ["sage", "owl", "spark"]
