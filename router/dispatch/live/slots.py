@@ -32,7 +32,7 @@ def seconds_left(age_seconds: float, usual_seconds: float) -> float:
 
 
 def wait_for_slot(left: Sequence[float], waiting: int, most: int, usual_seconds: float) -> float:
-    """How long a call waits behind others.
+    """How long a call waits for others.
 
     `left` is how long each call in a slot still takes, `waiting` how many others go first, and `most` the number of slots.
     """

@@ -91,7 +91,7 @@ def test_calls_that_gave_up_while_others_streamed_count_as_well():
     assert slots.most == 1
 
 
-def test_a_call_that_waits_behind_one_which_itself_began_late_waits_for_it_once_it_has_streamed_for_a_while():
+def test_a_call_that_waits_for_one_which_itself_began_late_waits_for_it_once_it_has_streamed_for_a_while():
     slots = Slots()
     slots.begin("0", 3.0, 0.1, 3.0)
 
