@@ -63,7 +63,7 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)
         if view.is_streaming and order.live is not None:
             most = max_wait_of(view, reachable.target)
-            if most is not None or order.live.is_shared(reachable.target):
+            if most is not None or order.live.may_lack_slot(reachable.target, began):
                 Patience(relay, order.live, most)
         error = await relay.finished
         if error is not None:

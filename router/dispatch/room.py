@@ -31,6 +31,8 @@ async def find_room(
     """
     decision, exchange, clock = order.decision, order.exchange, order.clock
     if target.in_flight is None and is_aside(decision, view) and live.has_last_slot(target, clock()):
+        if order.first_call_at is None:
+            order.first_call_at = clock()  # what follows is a wait, and not our own time
         with saying_why(exchange):
             await asyncio.sleep(min(ASIDE_SECONDS, exchange.deadline.left(clock())))
     wait = live.wait_for_slot(target, clock())

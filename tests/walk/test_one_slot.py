@@ -120,7 +120,7 @@ async def test_the_wait_counts_all_calls_under_way():
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["slots known", "nothing known"])
 @pytest.mark.parametrize("pause", [0.05, 1.0])
-def test_of_six_quick_asks_behind_five_long_streams_none_waits_much_longer_than_two_seconds(is_known, pause):
+def test_of_six_quick_asks_after_five_long_streams_none_waits_much_longer_than_two_seconds(is_known, pause):
     @jumping_clock
     async def run():
         setting = Setting(SlotEngine(answer_tokens=1_500))
@@ -216,7 +216,7 @@ async def test_a_title_goes_between_no_two_calls_of_its_sessions_turn():
 
 
 @jumping_clock
-async def test_a_turn_behind_a_title_of_which_nothing_is_known_moves_to_the_idle_tier():
+async def test_a_turn_after_a_title_of_which_nothing_is_known_moves_to_the_idle_tier():
     setting = Setting(SlotEngine(answer_tokens=2_500))
     title = setting.ask("s", messages=TITLE, headers=FAST)
     await asyncio.sleep(0.005)
@@ -274,3 +274,18 @@ async def test_a_session_stays_where_its_prefix_is_warm():
     await asyncio.gather(other.task, second.task)
 
     assert target_of(first) == target_of(second)
+
+
+@jumping_clock
+async def test_a_turn_after_a_title_that_began_late_moves_soon_after_the_title_began():
+    """An engine that was just started takes long for its first token."""
+    setting = Setting(SlotEngine(answer_tokens=2_500, ttft_seconds=2.5))
+    title = setting.ask("s", messages=TITLE, headers=FAST)
+    await asyncio.sleep(0.005)
+    turn = setting.ask("s")
+    await turn.task
+
+    assert target_of(turn) == "sage"
+    assert setting.begun_at[turn] == pytest.approx(4.0 + 0.9, abs=0.1)
+    assert not title.task.done()
+    await setting.finish()

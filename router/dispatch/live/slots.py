@@ -2,8 +2,8 @@
 
 A local engine has one slot or a few. What finds none free waits there without a byte until another call ends. That pattern is
 how the number of slots is learned: a late call that begins as soon as another has ended, or that gave up waiting while others
-streamed. It takes two such cases, and more streams at once than were thought to fit refute it. What is learned informs the
-expected wait; it never keeps a request from being sent.
+streamed, if it waited for long enough while the target was never idle. It takes two such cases, and more streams at once than
+were thought to fit refute it. What is learned informs the expected wait; it never keeps a request from being sent.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,8 @@ _SEEN_KEPT_SECONDS = 3600.0
 _OVERLAP_SECONDS = 0.1
 """Streams that overlap for less than this may have followed each other: the end of one is noted after the start of the next."""
 _HAND_OVER_SECONDS = 0.25
+_BUSY_SECONDS = 0.5
+"""How long a call must wait at a target that is never idle meanwhile, and twice the usual time to first token more."""
 _MOST_ANSWERS = 10
 """How many answers the usual length is averaged over."""
 _LEAST_LEFT_SECONDS = 0.01
@@ -30,7 +32,7 @@ def seconds_left(age_seconds: float, usual_seconds: float) -> float:
 
 
 def wait_for_slot(left: Sequence[float], waiting: int, most: int, usual_seconds: float) -> float:
-    """How long a call waits behind others.
+    """How long a call waits for others.
 
     `left` is how long each call in a slot still takes, `waiting` how many others go first, and `most` the number of slots.
     """
@@ -48,6 +50,7 @@ class Slots:
 
     __slots__ = (
         "_answers",
+        "_busy_since",
         "_cases",
         "_claimed",
         "_claimed_at",
@@ -69,6 +72,14 @@ class Slots:
         """How long an answer lately took from its first token on; 0 before the first."""
         self._answers = self._cases = self._claimed = self._seen = self._ran = 0
         self._claimed_at = self._ended_at = self._seen_at = float("-inf")
+        self._busy_since = float("-inf")
+        """Since when it has served calls without a pause longer than from one call to the next."""
+
+    def begin(self, name: str, served_from: float, usual_seconds: float, now: float) -> None:
+        """A stream has its first token. It has been served since it was opened, or for a moment if it waited."""
+        if not self.begun and served_from - self._ended_at > _HAND_OVER_SECONDS + 2 * usual_seconds:
+            self._busy_since = served_from
+        self.begun[name] = now
 
     def end(self, name: str, now: float) -> None:
         """A stream that had begun is over."""
@@ -82,15 +93,24 @@ class Slots:
     def begin_late(self, opened_at: float, usual_seconds: float, now: float) -> bool:
         """A call that was opened then has begun late: whether it had to wait for a slot, as far as that is known."""
         follows = opened_at < self._ended_at and now - self._ended_at <= _HAND_OVER_SECONDS + 2 * usual_seconds
+        follows = follows and self._is_long(self._ended_at - max(opened_at, self._busy_since), usual_seconds)
         if follows and len(self.begun) == self._ran:
             self._claim(self._ran, now)
         return follows and self.most > 0
 
-    def leave_late(self, now: float) -> bool:
+    def leave_late(self, opened_at: float, usual_seconds: float, now: float) -> bool:
         """A call gave up waiting: whether it would have had to wait for a slot, as far as that is known."""
-        if self.begun:
+        if self.keeps_waiting(opened_at, usual_seconds, now):
             self._claim(len(self.begun), now)
         return 0 < self.most <= len(self.begun)
+
+    def keeps_waiting(self, opened_at: float, usual_seconds: float, now: float) -> bool:
+        """Whether a call seems to wait for others to end: they have streamed for long enough without a pause meanwhile."""
+        return bool(self.begun) and self._is_long(now - max(opened_at, self._busy_since), usual_seconds)
+
+    @staticmethod
+    def _is_long(busy_seconds: float, usual_seconds: float) -> bool:
+        return busy_seconds > _BUSY_SECONDS + 2 * usual_seconds
 
     def at_least(self, now: float) -> int:
         """How many calls were seen to stream at once."""

@@ -164,9 +164,10 @@ class LiveStatistics:
         """Where each figure of a target comes from."""
         return self._of(target).sources
 
-    def is_shared(self, target: Target) -> bool:
-        """Whether other calls than the one that was just opened are under way there."""
-        return len(self._of(target).open) > 1
+    def may_lack_slot(self, target: Target, now: float) -> bool:
+        """Whether a call that was just opened may have to wait for others there: more are under way than were seen at once."""
+        live = self._live.get(target.name)
+        return live is not None and (count := len(live.open)) > 1 and count > live.slots.at_least(now)
 
     def wait_left(self, target: Target, name: str, now: float) -> float:
         """How much longer a call without a token waits there for others to end; 0 where it does not seem to."""

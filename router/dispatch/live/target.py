@@ -169,14 +169,16 @@ class LiveTarget:
         name, due = next(iter(self.unanswered.items()))
         usual = due - self.open.get(name, due)
         wait = self.lateness.expect_behind(now - due, usual, now)
-        if is_late(now - due, usual) and (most := self._seeming_slots(now)):
+        if is_late(now - due, usual) and (most := self._seeming_slots(name, now)):
             return max(wait, self._wait_for_slot(len(self.unanswered), most, now))
         return wait
 
-    def _seeming_slots(self, now: float) -> int:
-        """How many calls fit while others wait, as it looks: those that are not waiting. 0 where more were seen at once."""
-        running = len(self.open) - len(self.unanswered)
-        return running if self.slots.begun and running >= self.slots.at_least(now) else 0
+    def _seeming_slots(self, name: str, now: float) -> int:
+        """How many calls fit while this one waits, as it looks: those that do not wait. 0 where it waits for another reason."""
+        running, opened_at = len(self.open) - len(self.unanswered), self.open.get(name, now)
+        if running < self.slots.at_least(now):
+            return 0
+        return running if self.slots.keeps_waiting(opened_at, self.unanswered[name] - opened_at, now) else 0
 
     def _wait_for_slot(self, waiting: int, most: int, now: float) -> float:
         """How long a call waits that so many others go ahead of, in addition to those that are being served."""
@@ -197,7 +199,7 @@ class LiveTarget:
         """How much longer a call that has no token yet waits for the calls before it; 0 where it does not seem to wait."""
         if name not in self.unanswered:
             return 0.0
-        most = self.slots.most or self._seeming_slots(now)
+        most = self.slots.most or self._seeming_slots(name, now)
         if not most or most > len(self.open) - len(self.unanswered):
             return 0.0
         return self._wait_for_slot(list(self.unanswered).index(name), most, now)
@@ -210,11 +212,13 @@ class LiveTarget:
     def begin(self, name: str, opened_at: float, now: float) -> bool:
         """The first token of a call is here: whether it was prompt, or the call waited in a queue."""
         due = self.unanswered.pop(name, now)
-        self.slots.begun[name] = now
-        if is_late(now - due, due - opened_at):
-            if not self._waited_for_slot(self.slots.begin_late(opened_at, due - opened_at, now), now):
+        usual = due - opened_at
+        if is_late(now - due, usual):
+            self.slots.begin(name, now, usual, now)
+            if not self._waited_for_slot(self.slots.begin_late(opened_at, usual, now), now):
                 self.lateness.begin_late(now - due, opened_at, now)
             return False
+        self.slots.begin(name, opened_at, usual, now)
         self.lateness.begin_promptly(opened_at)
         # A call that was sent before this one, and has nothing yet, is slow for a reason of its own.
         while self.unanswered and self.open.get(other := next(iter(self.unanswered)), opened_at) < opened_at:
@@ -227,7 +231,7 @@ class LiveTarget:
         del self.asked[name]
         if opened_at is None or not is_late(now - due, due - opened_at):
             return
-        if not self._waited_for_slot(self.slots.leave_late(now), now):
+        if not self._waited_for_slot(self.slots.leave_late(opened_at, due - opened_at, now), now):
             self.lateness.leave(now - due, opened_at, now)
 
     def end(self, name: str, now: float) -> None:

@@ -84,17 +84,37 @@ def test_a_late_call_that_was_opened_after_the_end_or_begins_long_after_it_waite
 
 def test_calls_that_gave_up_while_others_streamed_count_as_well():
     slots = Slots()
-    slots.begun["0"] = 0.0
+    slots.begin("0", 0.0, 0.1, 0.1)
 
-    assert not slots.leave_late(2.0)
-    assert slots.leave_late(4.0)
+    assert not slots.leave_late(0.0, 0.1, 2.0)
+    assert slots.leave_late(2.0, 0.1, 4.0)
     assert slots.most == 1
+
+
+def test_a_call_that_waits_for_one_which_itself_began_late_waits_for_it_once_it_has_streamed_for_a_while():
+    slots = Slots()
+    slots.begin("0", 3.0, 0.1, 3.0)
+
+    assert not slots.keeps_waiting(0.0, 0.1, 3.5)
+    assert slots.keeps_waiting(0.0, 0.1, 4.0)
+
+
+def test_calls_that_waited_while_hardly_anything_streamed_waited_for_another_reason():
+    slots = Slots()
+    for at in (10.0, 20.0, 30.0):  # each begins after 8 s, streams for half a second, and another begins right after it
+        slots.begin("0", at, 0.1, at)
+        slots.end("0", at + 0.5)
+        slots.begin("1", at + 0.6, 0.1, at + 0.6)
+        assert not slots.begin_late(at - 7.4, 0.1, at + 0.6)
+        slots.end("1", at + 1.1)
+
+    assert slots.most == 0
 
 
 def test_a_target_on_which_nothing_streams_is_late_for_another_reason():
     slots = Slots()
-    slots.leave_late(2.0)
-    slots.leave_late(4.0)
+    slots.leave_late(0.0, 0.1, 2.0)
+    slots.leave_late(2.0, 0.1, 4.0)
 
     assert slots.most == 0
 

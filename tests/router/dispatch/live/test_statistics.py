@@ -664,3 +664,27 @@ def test_a_named_window_is_kept_over_a_reload_and_forgotten_when_the_target_is_c
     changed = live.statuses(other, 3.0)["spark"].target.window_tokens
 
     assert (kept, changed, live.windows) == (8_192, 32_000, {})
+
+
+def test_a_call_may_lack_a_slot_only_where_fewer_were_seen_to_stream_at_once():
+    live = LiveStatistics()
+    one = Call(live)
+    assert not live.may_lack_slot(SPARK, 0.0)
+    other = Call(live)
+    assert live.may_lack_slot(SPARK, 0.0)
+
+    for call in (one, other):
+        call.begin(0.2)
+    for call in (one, other):
+        call.end(2.0)
+    again = [Call(live, at=3.0) for _ in range(2)]
+    assert not live.may_lack_slot(SPARK, 3.0)
+    assert live.may_lack_slot(SPARK, 4_000.0)
+    assert len(again) == 2
+
+
+def test_the_least_busy_of_several_targets_comes_first_and_equals_stay_in_their_order():
+    live = LiveStatistics()
+    Call(live)
+
+    assert live.least_busy_first(("spark", "sage", "owl")) == ["sage", "owl", "spark"]

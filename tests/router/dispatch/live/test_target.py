@@ -104,7 +104,7 @@ def test_what_is_long_known_is_doubted_until_a_call_waits_again():
     assert waited_for.status(400.0).wait_seconds > 5.0
 
 
-def test_a_call_that_waited_for_a_slot_leaves_no_queue_behind():
+def test_a_call_that_waited_for_a_slot_leaves_no_queue():
     live = served(0.0, waiting=1, most=1)
     live.open["1"], live.unanswered["1"] = 1.0, 1.2
     live.open.pop("0")
