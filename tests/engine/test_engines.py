@@ -86,14 +86,12 @@ async def pace(tandem) -> float:
 async def test_what_was_learned_is_known_after_a_restart(engine, start):
     small = await engine()
     first = await start(config(small, small))
-    guessed = await pace(first)
     for _ in range(4):
         await call(first.port, "/v1/chat/completions", chat(stream=True, max_tokens=300))
     learned = await pace(first)
     await first.entries(4)
 
     second = await start(config(small, small))
-    assert await pace(second) == guessed
     Built(second.house, second.loaded.ledger_path).learn()  # as `serve` does, beside its first requests
 
     assert await pace(second) == pytest.approx(learned, rel=0.3)
