@@ -67,7 +67,7 @@ class _Messages:
                 self._said.extend(self._draft.spoken(parts, "assistant"))
             case DraftText("system", parts):
                 self._end_assistant()
-                self._written.append({"role": "system", "content": texts(self._draft.spoken(parts, "system"))})
+                self._written.append({"role": "system", "content": self._write_parts(self._draft.spoken(parts, "system"))})
             case DraftText(role, parts):
                 self._end_assistant()
                 self._written.append({"role": role, "content": self._write_parts(parts)})

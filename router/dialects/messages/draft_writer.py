@@ -157,7 +157,8 @@ def _write_line(draft: Draft, line: Line, context: WriteContext) -> tuple[str, l
     match line:
         case DraftText("system", parts):
             words = texts(draft.spoken(parts, "system"))
-            return "user", [{"type": "text", "text": f"<system-reminder>\n{words}\n</system-reminder>"}] if words else []
+            reminder: JsonObject = {"type": "text", "text": f"<system-reminder>\n{words}\n</system-reminder>"}
+            return "user", [marked(reminder, last_mark(parts))] if words else []
         case DraftText("assistant", parts):
             return "assistant", [block for part in draft.spoken(parts, "assistant") if (block := _write_part(draft, part))]
         case DraftText(role, parts):

@@ -83,6 +83,17 @@ def test_marks_on_every_kind_of_block_reach_a_chat_target():
     }
 
 
+def test_a_mark_on_a_system_message_in_mid_conversation_reaches_chat_and_messages():
+    later = {"role": "system", "content": [text("Where you are.", MARK)]}
+    hi = {"role": "user", "content": "hi"}
+
+    to_chat, _ = crossed(MESSAGES, CHAT, claude(hi, later), caches_when_asked=True)
+    to_messages, _ = crossed(CHAT, MESSAGES, {"messages": [hi, later]}, caches_when_asked=True)
+
+    assert places(to_chat) == {"messages[1].content[0]": MARK}
+    assert places(to_messages) == {"messages[0].content[1]": MARK}
+
+
 def test_a_mark_on_a_blank_text_is_left_out_since_it_would_be_refused():
     body, _ = crossed(
         MESSAGES, CHAT, claude({"role": "user", "content": [text("a", MARK), text(" ", MARK)]}), caches_when_asked=True
