@@ -26,11 +26,9 @@ from router.config.salvage import path_of, salvage_targets
 from router.config.second_opinion import check_asked, salvage_asked, say_who_is_asked, warn_of_slowness
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets
 from router.contract.opinions import PolicyConfig
-from router.contract.room import reserve_tokens
 from router.contract.secret import Secret, looks_like_key
 from router.contract.words import Tier
 
-_RESERVE = "output_reserve_tokens"
 _LEAST_PRICE = 0.001
 _RULES = "rules"
 """The policy that follows `rules:`."""
@@ -125,7 +123,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     _check_store(config.store.path, config.ledger.path, folder, faults)
     if faults:
         raise ConfigError(source, faults, content)
-    warnings = _warnings(config) + _warn_of_windows(config, policies) + warn_of_slowness(config.second_opinion, targets)
+    warnings = _warnings(config) + _warn_of_prices(config) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]
     warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)
     if keys and is_open_to_others(folder):
@@ -289,20 +287,16 @@ def _check_store(store: str | None, ledger: str | None, folder: Path, faults: li
         faults.append(Fault("store.path", "is the same file as the ledger", "give it another name, such as responses.db"))
 
 
-def _warn_of_windows(config: Config, policies: Sequence[tuple[str, PolicyConfig]]) -> list[str]:
-    """Windows that hold hardly more than an answer, and prices in another unit: both are valid, and seldom meant."""
-    reserve = next((getattr(settings, _RESERVE, 0) for _, settings in policies if hasattr(settings, _RESERVE)), 0)
+def _warn_of_prices(config: Config) -> list[str]:
+    """Prices in another unit: valid, and seldom meant."""
     found = []
     for tier, block in (("fast", config.tiers.fast), ("deep", config.tiers.deep)):
         for index, settings in enumerate(block.targets):
-            path = f"tiers.{tier}.targets[{index}]"
-            window = settings.window_tokens
-            if window <= reserve:
-                kept = reserve_tokens(window, most=reserve)
-                most = f"a prompt of more than {window - kept} tokens does not fit"
-                found.append(f"{path}.window_tokens: {window} is small: {most}, with {kept} kept free for the answer")
             if settings.price is not None and 0 < settings.price.output < _LEAST_PRICE:
-                found.append(f"{path}.price: is in USD per million tokens; {settings.price.output:g} looks like one per token")
+                price = f"{settings.price.output:g}"
+                found.append(
+                    f"tiers.{tier}.targets[{index}].price: is in USD per million tokens; {price} looks like one per token"
+                )
     return found
 
 
