@@ -15,7 +15,7 @@ from router.contract.decision import Decision, Estimate, Flip, Projection, Redo,
 from router.contract.economics import ASSUMED_RATES, Economics, FailureRates, RedoWeights, weigh_redo
 from router.contract.signals import Signals
 from router.contract.target import LEAST_STEP_TOKENS, Price, TargetStatus, WorkRatio
-from router.contract.words import Preference, Tier
+from router.contract.words import Preference, Tier, TurnKind
 
 _MILLION = 1_000_000.0
 _CLOSE = 1.25
@@ -213,8 +213,13 @@ def weigh_up(fast: list[Projection], deep: list[Projection], signals: Signals, e
     return Weighing(fast[0], deep[0], len(fast) > 1, redo)
 
 
+_NO_REDO = Redo(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
 def redo_between(fast: Projection, deep: Projection, signals: Signals, economics: Economics) -> Redo:
-    """What a wrong first answer costs, by what has been learned of these two targets."""
+    """What a wrong first answer costs, by what has been learned of these two targets. Nobody asks for a poor title again."""
+    if signals.turn.kind is TurnKind.SIDE:
+        return _NO_REDO
     rates = signals.statuses[fast[0]].failures.get(deep[0], ASSUMED_RATES)
     return price_redo(fast, deep, rates, economics.preference)
 

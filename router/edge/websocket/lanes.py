@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 import orjson
 from msgspec import Struct, field
 
+from router.contract.caller import Caller
 from router.contract.errors import InternalFault, Interrupted, TandemError, TooDeep, TooManyLanes, Unavailable
 from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.contract.facts import AttemptOpened, Read
@@ -48,7 +49,8 @@ class _Lane(Struct, eq=False):
     running: _Running | None = None
     waiting: deque[Create] = field(default_factory=deque)
     latest: str = ""
-    """The last response that was made here."""
+    latest_by: Caller | None = None
+    """The last response that was made here, and whose it is."""
 
 
 class Lanes:
@@ -274,12 +276,14 @@ class Lanes:
     def _conclude(self, lane: _Lane, running: _Running) -> None:
         """Remember what a lane may go on from. A turn that failed takes what it went on from with it, as OpenAI does.
 
-        One that was only asked to come again later does not, nor a fork that failed: its parent is another lane's.
+        One that was only asked to come again later does not, nor a fork that failed: its parent is another lane's. Nor does
+        one with another key, which never had it.
         """
-        status, previous = running.sink.failed_with, running.create.previous
+        status, previous, exchange = running.sink.failed_with, running.create.previous, running.exchange
+        caller = exchange.arrival.caller if exchange is not None else None
         if not status:
-            lane.latest = running.sink.response_id or lane.latest
-        elif status not in _COME_AGAIN and previous and previous == lane.latest:
+            lane.latest, lane.latest_by = running.sink.response_id or lane.latest, caller
+        elif status not in _COME_AGAIN and previous and previous == lane.latest and caller == lane.latest_by:
             self._responses.evict(previous)
 
 

@@ -12,7 +12,7 @@ from router.contract.economics import ASSUMED_RATES, FLIP_SCORES, Economics, Fai
 from router.contract.entry import FinishedWork
 from router.contract.signals import SessionPosition
 from router.contract.target import Price, PriceStep, WorkRatio
-from router.contract.words import Preference, Tier
+from router.contract.words import Preference, Tier, TurnKind
 from router.decide.estimate import (
     costs_of,
     count_alike,
@@ -21,6 +21,8 @@ from router.decide.estimate import (
     find_rival,
     price_redo,
     project,
+    project_tiers,
+    redo_between,
     weigh,
     weigh_with_redo,
     worth_waiting,
@@ -162,6 +164,17 @@ def test_waits_and_warm_caches_are_no_part_of_what_a_redo_costs():
 
     assert redo_of(fast, deep) == plain
     assert redo_of(fast._replace(seconds=1.0), deep._replace(seconds=2.0)) == plain
+
+
+def test_a_poor_title_is_not_asked_for_again():
+    side, person = (make_signals(kind=kind) for kind in (TurnKind.SIDE, TurnKind.ASK))
+
+    def redo(signals):
+        fast, deep = project_tiers(signals, {}, 0.02, ECONOMICS)
+        return redo_between(fast[0], deep[0], signals, ECONOMICS)
+
+    assert (redo(side).quick_rate, redo(side).seconds) == (0.0, 0.0)
+    assert redo(person).quick_rate > 0
 
 
 def test_a_redo_costs_at_least_the_turn_on_deep():
