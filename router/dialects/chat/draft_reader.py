@@ -36,6 +36,8 @@ _READ_OF_REASONING = frozenset({"effort"})
 _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 _READ_OF_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "cache_control", *_THOUGHTS})
 _READ_OF_RESULT = frozenset({"role", "content", "tool_call_id", "name", "cache_control"})
+_READ_OF_PART = frozenset({"type", "text", "refusal", "image_url", "file", "cache_control"})
+_READ_OF_CALL = frozenset({"id", "type", "index", "function", "custom", "cache_control"})
 _READ_OF_FUNCTION = frozenset({"name", "description", "parameters", "strict", "cache_control"})
 
 
@@ -128,6 +130,7 @@ def _read_answer(draft: Draft, message: JsonObject, where: str) -> None:
     calls = expect.sequence(message, "tool_calls", where)
     for call, place in expect.entries(calls, f"{where}.tool_calls"):
         draft.lines.append(_read_call(draft, call, place))
+        draft.drop_unread_of("calls", call, _READ_OF_CALL)
     old = expect.mapping(message, "function_call", where)
     if old:
         # A call from before calls had ids: its result is told by the tool's name.
@@ -180,6 +183,8 @@ def _read_parts(draft: Draft, message: JsonObject, where: str, *, may_be_absent:
                 draft.add_file(parts, f"{place}.file", File(**found))
             case kind:
                 draft.drop_part(kind, place)
+        if len(parts) > before:
+            draft.drop_unread_of("parts", part, _READ_OF_PART)
         mark_last(parts, before, draft.read_mark(part))
     mark_last(parts, 0, mark)
     return tuple(parts)

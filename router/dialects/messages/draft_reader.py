@@ -34,6 +34,9 @@ _READ_OF_THINKING = frozenset({"type", "budget_tokens", "display"})
 _READ_OF_MESSAGE = frozenset({"role", "content"})
 _READ_OF_TOOL = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control"})
 _READ_OF_CLIENT_TOOL = frozenset({"type", "name", "max_characters", "cache_control"})
+_READ_OF_PART = frozenset({"type", "text", "source", "title", "context", "content", "citations", "cache_control"})
+_READ_OF_CALL = frozenset({"type", "id", "name", "input", "caller", "cache_control"})
+_READ_OF_RESULT = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control"})
 _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
 """What a budget of thinking tokens amounts to; above the last, `high`."""
 
@@ -108,12 +111,14 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
             case "tool_use":
                 say()
                 draft.lines.append(_read_call(draft, block, place))
+                draft.drop_unread_of("calls", block, _READ_OF_CALL)
             case "tool_result":
                 say()
                 parts = _read_content(draft, expect.content(block, "content", place, may_be_absent=True))
                 is_error = expect.flag(block, "is_error", place) is True
                 call_id = expect.needed_text(block, "tool_use_id", place)
                 draft.lines.append(DraftResult(call_id, parts, is_error, draft.read_mark(block)))
+                draft.drop_unread_of("results", block, _READ_OF_RESULT)
             case "thinking" | "redacted_thinking":
                 say()
                 signature = expect.text(block, "signature", place) or expect.text(block, "data", place)
@@ -146,6 +151,8 @@ def _read_content(draft: Draft, content: str | list[tuple[JsonObject, str]]) -> 
 def _read_part(draft: Draft, parts: list[Part], block: JsonObject, where: str) -> None:
     before = len(parts)
     _read_block(draft, parts, block, where)
+    if len(parts) > before:
+        draft.drop_unread_of("parts", block, _READ_OF_PART)
     mark_last(parts, before, draft.read_mark(block))
 
 
@@ -164,6 +171,7 @@ def _read_block(draft: Draft, parts: list[Part], block: JsonObject, where: str) 
         case "search_result":
             _add_text(parts, "\n".join(filter(None, (expect.text(block, "title", where), expect.text(block, "source", where)))))
             parts.extend(_read_content(draft, expect.content(block, "content", where)))
+            _drop_citations(draft, block, where)
         case "compaction":
             # A host's own summary of what came before, in plain words.
             _add_text(parts, expect.text(block, "content", where))
@@ -183,11 +191,15 @@ def _address(source: JsonObject, where: str) -> str:
     return expect.text(source, "url", where)
 
 
+def _drop_citations(draft: Draft, block: JsonObject, where: str) -> None:
+    if expect.mapping(block, "citations", where).get("enabled"):
+        draft.drop("citations")
+
+
 def _read_document(draft: Draft, parts: list[Part], block: JsonObject, where: str) -> None:
     source, place = expect.needed_mapping(block, "source", where), f"{where}.source"
     title, context = expect.text(block, "title", where), expect.text(block, "context", where)
-    if expect.mapping(block, "citations", where).get("enabled"):
-        draft.drop("citations")
+    _drop_citations(draft, block, where)
     match expect.needed_text(source, "type", place):
         case "text":
             about = f"{title}:" if title else ""

@@ -40,6 +40,14 @@ _READ_OF_REASONING = frozenset({"effort", "summary"})
 _READ_OF_TOOL = frozenset({"type", "name", "description", "parameters", "strict", "format"})
 _READ_OF_CLIENT_TOOL = frozenset({"type", "environment"})
 _READ_OF_NAMESPACE = frozenset({"type", "name", "tools"})
+_READ_OF_ITEM = frozenset(
+    """
+    type id role content status call_id name namespace arguments input output action operation summary encrypted_content
+    environment max_output_length caller created_by internal_chat_message_metadata_passthrough
+    """.split()
+)
+"""What is read of an item, and what says nothing to a model: who called, and what clients note for themselves."""
+_READ_OF_PART = frozenset("type text refusal annotations logprobs image_url detail file_id filename file_data file_url".split())
 _ENCRYPTED = "reasoning.encrypted_content"
 _PLAIN_OUTPUTS = ("function_call_output", "custom_tool_call_output")
 
@@ -91,6 +99,7 @@ def _read_item(draft: Draft, item: JsonObject, where: str) -> None:
     reader = _ITEMS.get(kind)
     if reader is not None:
         reader(draft, item, where)
+        draft.drop_unread_of("items", item, _READ_OF_ITEM)
     elif kind == "item_reference":
         raise ItemForgotten(f"{where}: an item_reference must be one object of an input list", param=where)
     elif kind != "additional_tools":
@@ -192,8 +201,12 @@ def _read_content(draft: Draft, content: str | list[tuple[JsonObject, str]]) -> 
             case "input_file":
                 found: dict[str, Any] = {name: expect.text(part, key, place) or None for name, key in _FILE_FIELDS}
                 draft.add_file(parts, place, File(**found))
+                if part.get("detail"):
+                    draft.drop("detail of files")
             case kind:
                 draft.drop_part(kind, place)
+                continue
+        draft.drop_unread_of("parts", part, _READ_OF_PART)
     return tuple(parts)
 
 
@@ -221,6 +234,7 @@ def _read_tool(draft: Draft, tool: JsonObject, where: str, namespace: str | None
         case "custom":
             form = expect.mapping(tool, "format", where)
             draft.add_tool(custom_tool(name, description, form), namespace, is_custom=True)
+            draft.drop_unread_of("tools", tool, _READ_OF_TOOL)
         case _:
             draft.drop_unread_of("namespaces", tool, _READ_OF_NAMESPACE)
             _read_tools(draft, expect.sequence(tool, "tools", where), f"{where}.tools", name)

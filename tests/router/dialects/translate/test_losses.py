@@ -13,6 +13,13 @@ from tests.tools.bridging import ASK, CHAT, MESSAGES, PICTURE, RESPONSES, SCHEMA
 OTHERS = {CHAT: (RESPONSES, MESSAGES), RESPONSES: (CHAT, MESSAGES), MESSAGES: (CHAT, RESPONSES)}
 DESCRIBED = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "description": "What it is for."}}
 PICTURED = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+PAGES = "data:application/pdf;base64,JVBERi0="
+SIGNED = {
+    "id": "c",
+    "type": "function",
+    "function": {"name": "f", "arguments": "{}"},
+    "extra_content": {"google": {"thought_signature": "s"}},
+}
 
 
 def chat(*messages: dict, **more) -> dict:
@@ -69,6 +76,68 @@ LOST = [
         {"input": "x", "tools": [{"type": "namespace", "name": "m", "description": "Group.", "tools": [tool("f")]}]},
         "description of namespaces",
     ),
+    (
+        RESPONSES,
+        {"input": [*ASK, {"role": "assistant", "phase": "commentary", "content": "a"}, *ASK]},
+        "phase of items",
+    ),
+    (
+        RESPONSES,
+        {"input": "x", "tools": [{"type": "custom", "name": "f", "defer_loading": True}]},
+        "defer_loading of tools",
+    ),
+    (
+        RESPONSES,
+        {"input": [{"role": "user", "content": [{"type": "input_text", "text": "x", "prompt_cache_breakpoint": {"a": 1}}]}]},
+        "prompt_cache_breakpoint of parts",
+    ),
+    (
+        RESPONSES,
+        {"input": [{"role": "user", "content": [{"type": "input_file", "file_data": PAGES, "detail": "high"}]}]},
+        "detail of files",
+    ),
+    (
+        CHAT,
+        chat({"role": "user", "content": [{"type": "text", "text": "x", "prompt_cache_breakpoint": {"a": 1}}]}),
+        "prompt_cache_breakpoint of parts",
+    ),
+    (
+        CHAT,
+        chat(*ASK, {"role": "assistant", "tool_calls": [SIGNED]}, {"role": "tool", "tool_call_id": "c", "content": "r"}),
+        "extra_content of calls",
+    ),
+    (
+        MESSAGES,
+        claude({"role": "user", "content": [{**PICTURED, "transformations": [{"type": "crop"}]}]}),
+        "transformations of parts",
+    ),
+    (
+        MESSAGES,
+        claude(
+            *ASK,
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}, "toolset_name": "t"}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "r"}]},
+        ),
+        "toolset_name of calls",
+    ),
+    (
+        MESSAGES,
+        claude(
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "search_result",
+                        "title": "t",
+                        "source": "s",
+                        "content": [{"type": "text", "text": "x"}],
+                        "citations": {"enabled": True},
+                    }
+                ],
+            }
+        ),
+        "citations",
+    ),
 ]
 
 
@@ -77,6 +146,28 @@ def test_what_no_other_dialect_has_a_place_for_is_named(caller, body, lost):
     for target in OTHERS[caller]:
         _, dropped = crossed(caller, target, body)
         assert dropped == (lost,), target
+
+
+def test_what_says_nothing_to_a_model_is_not_named_as_lost():
+    """Who called, who created an item, what a client notes for itself: clients send these back with every turn."""
+    direct, passed_on = {"caller": {"type": "direct"}}, {"internal_chat_message_metadata_passthrough": {"turn_id": "t"}}
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}", "status": "completed"}
+    result = {"type": "function_call_output", "id": "fo_1", "call_id": "c", "output": "r", "status": "completed"}
+    said = {"type": "output_text", "text": "a", "annotations": [], "logprobs": [{"token": "a", "logprob": -1}]}
+    items = [
+        {"type": "message", "role": "user", "content": "x", **passed_on},
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [said], "created_by": "m"},
+        {**call, **direct, **passed_on},
+        {**result, **direct, **passed_on},
+    ]
+    use = {"type": "tool_use", "id": "c", "name": "f", "input": {}, **direct}
+    answered = {"type": "tool_result", "tool_use_id": "c", "content": "r", "is_error": False}
+
+    for target in OTHERS[RESPONSES]:
+        assert crossed(RESPONSES, target, {"input": items})[1] == ()
+    for target in OTHERS[MESSAGES]:
+        body = claude(*ASK, {"role": "assistant", "content": [use]}, {"role": "user", "content": [answered]})
+        assert crossed(MESSAGES, target, body)[1] == ()
 
 
 def test_a_document_that_asks_for_no_citations_loses_none():
