@@ -43,16 +43,42 @@ _LOADING = re.compile(
 _MAX_LOADING_CHARS = 200
 
 
-def read_window(body: bytes) -> int | None:
-    """The window that a refusal names; None for a refusal that is not about length, or that names no plausible number."""
+def read_window(body: bytes, request: Json = None) -> int | None:
+    """The window that a refusal names; None for a refusal that is not about length, or that names no plausible number.
+
+    Nor does a number count that the refusal quotes from the request.
+    """
     error, words = _read_error(body)
     if not says_too_long(f"{error.get('type')} {error.get('code')} {words}"):
         return None
     window = error.get("n_ctx")
     if not isinstance(window, int):
         found = _NAMED.search(words)
-        window = int(next(filter(None, found.groups())).replace(",", "")) if found is not None else 0
+        if found is None or _is_quoted(found, request):
+            return None
+        window = int(_number_in(found).replace(",", ""))
     return window if window >= LEAST_TOKENS else None
+
+
+def _number_in(found: re.Match[str]) -> str:
+    number: str = next(filter(None, found.groups()))
+    return number
+
+
+def _is_quoted(found: re.Match[str], request: Json) -> bool:
+    """Whether the same words are somewhere in a request, as its caller may have meant them to be."""
+    number, said = _number_in(found), re.compile(r"\W+".join(re.findall(r"\w+", found[0])), re.IGNORECASE)
+    rest = [request]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            if number in value and said.search(value):
+                return True
+        elif isinstance(value, dict):
+            rest += (*value, *value.values())
+        elif isinstance(value, list):
+            rest += value
+    return False
 
 
 def read_loading(body: bytes) -> str:

@@ -127,6 +127,8 @@ class Dispatcher:
             if tried or view.continued is not None:
                 view, sent, left_out = _shape(view, reachable.target, step)
                 failed = failed_in_words(tried, step.target)
+                if tried and tried[-1].refused_usage:
+                    reachable = reachable.without_asking()
             try:
                 if live.has_slots and not tried:
                     await find_room(order, view, reachable.target, live, self._quota_sense.worth_waiting)
@@ -145,9 +147,11 @@ class Dispatcher:
                 if left_out and ended.error is None:  # only now is it known that these were what it refused
                     exchange.note(StateRefused(reachable.target, left_out))
                 if isinstance(ended, Ending):
+                    if tried and tried[-1].refused_usage:  # only now is it known that this was what it refused
+                        self._reachable[step.target].asking.refuse()
                     return ended
                 asked = self._reachable[step.target]
-                tried.append(_remember(view, sent, reachable, live.known(asked.target), step, ended, tried))
+                tried.append(_remember(view, sent, live.known(asked.target), step, ended, tried))
                 if isinstance(ended.error, UpstreamLoading):
                     watch_loading(asked, live, self._clock)
             step = await self._next(decision, tried, exchange, live)
@@ -269,7 +273,6 @@ def _remember_busy(target: Target, step: Try, busy: TiersBusy) -> Tried:
 def _remember(
     view: RequestView,
     sent: RequestView,
-    reachable: Reachable,
     target: Target,
     step: Try,
     ended: AttemptEnded,
@@ -279,8 +282,6 @@ def _remember(
     # Another request may have found it out meanwhile: what counts is whether this one was tried without the question.
     has_refused = any(past.refused_usage and past.target.name == target.name for past in before)
     refused_usage = refuses_asking(ended.error) and may_ask_usage(sent, target) and not has_refused
-    if refused_usage:
-        reachable.asking.refuse()
     sent_reference = view.continued is not None and view.continued.stored_by == target.name
     has_state = isinstance(ended.error, UpstreamRefused) and bool(keys_for(sent, target.name))
     return Tried(target, ended.attempt, ended.error, step.form, sent_reference, has_state, refused_usage)

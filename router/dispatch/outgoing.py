@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from router.contract.relay import Adapter, OutgoingRequest
 from router.contract.request import JsonObject, RequestView
@@ -62,6 +62,12 @@ class Reachable:
         if STREAM_OPTIONS in self.fit.quirks.refuses:
             self.asking.refuse()
         object.__setattr__(self, "guard", guard_for(self.secret, self.more_secrets))
+
+    def without_asking(self) -> "Reachable":
+        """The same for one request, which is not to ask for usage: the target seems to refuse that."""
+        asking = UsageAsking()
+        asking.refuse()
+        return replace(self, asking=asking)
 
 
 class Outgoing(OutgoingRequest, frozen=True):

@@ -1,6 +1,6 @@
 """Routes that are not decided: one target is named for each, and the request and its answer pass through as they are.
 
-Nothing is tried again, and nothing of an answer is held. What the target says of the request, good or bad, is the caller's.
+Nothing is tried again, and nothing of a good answer is held. What the target says of the request, good or bad, is the caller's.
 """
 
 import asyncio
@@ -18,7 +18,8 @@ from router.dispatch.passed_headers import is_passed, passed_headers
 from router.dispatch.refused import read_refusal
 
 _ABANDONED = "abandoned"
-_NOT_MODIFIED = 304
+_NOT_MODIFIED, _BAD_REQUEST = 304, 400
+_MAX_ERROR_BYTES = 1 << 20
 _OUR_KEYS_FAULT = frozenset({401, 402, 403})
 """What a caller could only take for a fault of its own key, which was never sent."""
 _OF_CONTENT = frozenset(
@@ -83,7 +84,7 @@ class _PassingSink:
         """How the connection failed, if it did."""
         self.has_started = self.is_over = False
         self._begun = b""
-        """The end of what has come, where the target's key may begin."""
+        """The end of what has come, where the target's key may begin. All of a refusal, unless it is very long."""
 
     @property
     def _guard(self) -> KeyGuard:
@@ -106,9 +107,12 @@ class _PassingSink:
         if self.finished.done():
             return
         data, guard = self._begun + data, self._guard
+        is_refusal = (self.status or 0) >= _BAD_REQUEST
         end = guard.split_end(data)
+        if is_refusal and len(data) <= _MAX_ERROR_BYTES:  # gateways quote the whole address, with all that its query holds
+            end = 0
         self._begun, data = data[end:], data[:end]
-        if data.rfind(guard.mark) >= 0:
+        if is_refusal or data.rfind(guard.mark) >= 0:
             data = guard.clean(data)
         if data:
             self._caller.write(data)
@@ -118,7 +122,7 @@ class _PassingSink:
         if self.finished.done():
             return
         if self._begun:
-            self._caller.write(self._begun)
+            self._caller.write(self._guard.clean(self._begun))
         self._caller.end()
         self._settle(None)
 

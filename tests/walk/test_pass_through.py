@@ -152,3 +152,21 @@ async def test_an_answer_that_breaks_off_is_cut_and_the_key_is_taken_out_whereve
 
     assert (reply.body, reply.is_whole) == (b"before *** after", False)
     assert (row["outcome"], row["error"]) == ("CUT_SHORT", "upstream_cut")
+
+
+async def test_secrets_of_the_query_never_come_back_in_a_refusal(start, upstream, other_upstream, monkeypatch):
+    monkeypatch.setenv("PASSED_KEY", KEY)
+    monkeypatch.setenv("GATEWAY_KEY", "gw-canary-987654321")
+    more = "api_key: env:PASSED_KEY, query: {subscription-key: env:GATEWAY_KEY},"
+    config = two_targets(upstream.base_url, other_upstream.base_url, fast_extra=more, extra="pass_through: {files: spark}")
+    tandem = await start(config)
+
+    async def quoting(wire, seen):
+        await answer_json({"error": {"message": f"no route {seen.path}"}}, 404)(wire, seen)
+
+    upstream.scripts = [quoting]
+    reply = await call(tandem.port, "/v1/files/1")
+
+    assert upstream.seen[0].path == "/v1/files/1?subscription-key=gw-canary-987654321"
+    assert reply.status == 404
+    assert reply.json == {"error": {"message": "no route /v1/files/1?subscription-key=***"}}

@@ -13,7 +13,7 @@ from router.dialects.translate.envelope import unwrap_summary
 from tests.conftest import SIMULATED
 from tests.tools.http import call, request_bytes
 from tests.tools.running import one_dialect, running, two_targets
-from tests.tools.speech import Speech, speak
+from tests.tools.speech import Speech, ToolCall, speak
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, stream
 
 FAST, DEEP = {"x-tandem-tier": "fast"}, {"x-tandem-tier": "deep"}
@@ -449,3 +449,20 @@ async def test_items_that_were_stored_are_found_after_a_restart(tmp_path):
         ]
 
     assert (kept.status, gone.status) == (200, 404)
+
+
+async def test_a_call_that_is_named_is_the_one_of_its_own_answer_where_a_host_counts_calls_from_zero(start, upstream):
+    tandem = await start(one_dialect("chat", upstream.base_url))
+    words = [
+        Speech(calls=(ToolCall("functions.read:0", "read", json.dumps({"path": path})),)) for path in ("mine.py", "other.py")
+    ]
+    upstream.scripts = [*(speak("chat", said) for said in words), speak("chat", Speech("done"))]
+
+    first, second = [(await call(tandem.port, "/v1/responses", create(path))).json for path in ("mine.py", "other.py")]
+    ran = {"type": "function_call_output", "call_id": "functions.read:0", "output": "x"}
+    reply = await call(tandem.port, "/v1/responses", create([MESSAGE, named(first["output"][0]), ran]))
+
+    assert reply.status == 200
+    assert first["output"][0]["id"] != second["output"][0]["id"]
+    assert "mine.py" in json.dumps(upstream.seen[2].json)
+    assert "other.py" not in json.dumps(upstream.seen[2].json)

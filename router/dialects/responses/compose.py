@@ -172,17 +172,21 @@ class ResponsesComposer:
     # Calls.
 
     def _call_item(self, status: str, arguments: str) -> JsonObject:
-        call_id, shape = self._call_id, self._shape
-        item: JsonObject = {"call_id": call_id, "name": shape.name}
+        shape = self._shape
+        item: JsonObject = {"call_id": self._call_id, "name": shape.name}
         if shape.is_custom:
-            item |= {"id": f"ctc_{call_id}", "type": "custom_tool_call", "input": arguments}
+            item |= {"id": self._call_item_id("ctc"), "type": "custom_tool_call", "input": arguments}
             if status == "incomplete":
                 item["status"] = status
         else:
-            item |= {"id": f"fc_{call_id}", "type": "function_call", "arguments": arguments, "status": status}
+            item |= {"id": self._call_item_id("fc"), "type": "function_call", "arguments": arguments, "status": status}
         if shape.namespace is not None:
             item["namespace"] = shape.namespace
         return item
+
+    def _call_item_id(self, prefix: str) -> str:
+        """Of this answer, since hosts repeat the ids of calls, and clients name an item by its id alone."""
+        return f"{prefix}_{self._answer.id}_{len(self._output)}"
 
     def begin_call(self, call_id: str, name: str) -> bytes:
         frames = self._end()
@@ -244,8 +248,7 @@ class ResponsesComposer:
     def _client_call(self, item: CallItem, held: JsonObject) -> bytes:
         """A call of a tool that this API knows by its type."""
         whole: JsonObject = {
-            # Of this answer, since hosts repeat the ids of calls and clients name an item by its id alone.
-            "id": f"{item.id_prefix}_{self._answer.id}_{len(self._output)}",
+            "id": self._call_item_id(item.id_prefix),
             "type": item.type,
             "call_id": self._call_id,
             "status": "completed",

@@ -14,11 +14,12 @@ def told_window(error: TandemError, decided: Decided | None) -> int | None:
     """The window that a refusal names, if the refused request can have been too long for it.
 
     Prompts are estimated, and counted otherwise by every model: a target may find twice as many tokens in one. A number that
-    even then is larger than prompt and answer together is not what the request was refused for.
+    even then is larger than prompt and answer together is not what the request was refused for. Nor is one that the refusal
+    quotes from the request: what one caller writes must not shrink the window for all.
     """
     if decided is None or not isinstance(error, UpstreamRefused):
         return None
-    window = read_window(error.body)
+    window = read_window(error.body, decided.view.body)
     if window is None:
         return None
     answer = read_own_limit(decided.view.body) or 0

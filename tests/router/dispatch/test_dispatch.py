@@ -668,6 +668,7 @@ async def test_when_a_target_begins_to_rest_those_who_wait_for_its_turn_go_elsew
 
 NO_OPTIONS = answers({"error": {"message": "Unknown parameter: 'stream_options'", "param": "stream_options"}}, 400)
 EXTRA = answers({"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]}, 422)
+WRONG = answers({"detail": [{"loc": ["body", "tools"], "input": {}}]}, 422)
 ENGINE_END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"timings":{"predicted_n":9,"prompt_n":1}}\n\n'
 
 
@@ -715,6 +716,20 @@ async def test_a_target_that_goes_on_refusing_is_asked_no_third_time():
         await Trial(spark, view=ask(stream=True)).run()
 
     assert len(spark.adapter.opened) == 2
+
+
+@jumping_clock
+async def test_a_refusal_that_only_quotes_the_request_does_not_end_the_question_for_others():
+    """vLLM quotes the whole body where a field of it is wrong, and with that the question for usage."""
+    spark = reach(
+        SPARK, answers({"detail": [{"loc": ["body", "tools"], "input": {"stream_options": {}}}]}, 422), WRONG, streams()
+    )
+
+    with pytest.raises(UpstreamRefused):
+        await Trial(spark, view=ask(stream=True)).run()
+    await Trial(spark, view=ask(stream=True)).run()
+
+    assert [("stream_options" in body) for body in spark.adapter.bodies] == [True, False, True]
 
 
 @jumping_clock
