@@ -9,6 +9,7 @@ import orjson
 from adapters.litellm_answers import pick_headers
 from adapters.litellm_causes import chain_of
 from router.contract.relay import Headers
+from router.dialects.error_bodies import find_error
 
 _PREFIX = re.compile(r"^(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?: (?:\w+Error|Invalid Authentication))?\s*(?::|-)\s*")
 _SUFFIX = re.compile(r"\.? Handle with `litellm\.\w+`\.?$")
@@ -38,7 +39,7 @@ def read_refusal(error: Exception, key: str) -> Refusal | None:
     if told is None:
         return None
     words = strip_prefixes(str(getattr(error, "message", "")))
-    said = _find_error(told.body) or _find_error(getattr(error, "body", None)) or _find_error(_parse_tail(words)) or {}
+    said = find_error(told.body) or find_error(getattr(error, "body", None)) or find_error(_parse_tail(words))
     code = said.get("code")
     if type(error).__name__ == "ContextWindowExceededError":
         code = "context_length_exceeded"
@@ -79,16 +80,6 @@ def _parse(text: object) -> Any:
         return orjson.loads(text) if isinstance(text, (str, bytes)) else None
     except orjson.JSONDecodeError:
         return None
-
-
-def _find_error(body: Any) -> dict[str, Any] | None:
-    """The error object of a provider's body, which is alone, below `error` or the first of a list."""
-    if isinstance(body, list) and body:
-        body = body[0]
-    if not isinstance(body, dict):
-        return None
-    inner = body.get("error")
-    return inner if isinstance(inner, dict) else body
 
 
 def _message_of(said: dict[str, Any]) -> str:

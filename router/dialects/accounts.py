@@ -8,13 +8,11 @@ import re
 from typing import NamedTuple
 from urllib.parse import unquote
 
-import orjson
-
-from router.contract.request import Json, JsonObject
+from router.contract.request import JsonObject
 from router.contract.words import AccountFault
+from router.dialects.error_bodies import read_error
 from router.dialects.fields import as_list, as_object
 
-_MAX_BYTES = 65_536
 _MAX_WORDS = 300
 _BY_STATUS = {
     401: AccountFault.KEY,
@@ -53,11 +51,11 @@ _BEGINNINGS = (
     (re.compile(r"the provided model identifier is invalid"), AccountFault.MODEL),  # Bedrock
     (re.compile(r"[\w./:@-]+ is not a valid model id\b"), AccountFault.MODEL),  # OpenRouter
 )
-"""How the messages of hosts begin that give no such code."""
+"""How messages begin at hosts that send no such code."""
 
 
 class AccountRefusal(NamedTuple):
-    """What is at fault, and the host's own words for it: empty where the status alone told it."""
+    """What is at fault, and the host's own words for it: empty where only the status says it."""
 
     fault: AccountFault
     words: str = ""
@@ -67,9 +65,9 @@ def read_account_refusal(status: int, body: bytes) -> AccountRefusal | None:
     """What a refusal says about the account or the configured model; None where it is about the request or passes by itself."""
     if status not in _MAY_BE_ACCOUNT:
         return None
-    error = _read_error(body)
-    message = unquote(_message_of(error))  # one host writes it as in a URL
-    fault = _fault_in(error, message)
+    error, words = read_error(body)
+    message = unquote(words)  # one host writes it as in a URL
+    fault = _fault_in(error, message) if error else None
     if fault is not None:
         return AccountRefusal(fault, message[:_MAX_WORDS])
     return AccountRefusal(_BY_STATUS[status]) if status in _BY_STATUS else None
@@ -87,22 +85,3 @@ def _fault_in(error: JsonObject, message: str) -> AccountFault | None:
     if code is not None:
         return _CODES[code]
     return next((fault for beginning, fault in _BEGINNINGS if beginning.match(begins)), None)
-
-
-def _read_error(body: bytes) -> JsonObject:
-    """The error of a body: below `error`, alone, or in a list of one."""
-    if len(body) > _MAX_BYTES:
-        return {}
-    try:
-        told: Json = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}
-    if isinstance(told, list) and told:
-        told = told[0]
-    whole = as_object(told)
-    return as_object(whole.get("error")) or whole
-
-
-def _message_of(error: JsonObject) -> str:
-    words = (error.get("message"), error.get("error"), error.get("detail"))
-    return next((text for text in words if isinstance(text, str)), "")

@@ -2,10 +2,8 @@
 
 import re
 
-import orjson
-
-from router.contract.request import Json, JsonObject
-from router.dialects.fields import as_object
+from router.contract.request import Json
+from router.dialects.error_bodies import read_error
 from router.dialects.hosts import says_too_long
 
 LEAST_TOKENS = 256
@@ -48,7 +46,8 @@ def read_window(body: bytes, request: Json = None) -> int | None:
 
     Nor does a number count that the refusal quotes from the request.
     """
-    error, words = _read_error(body)
+    error, words = read_error(body)
+    words = words[:_MAX_CHARS]
     if not says_too_long(f"{error.get('type')} {error.get('code')} {words}"):
         return None
     window = error.get("n_ctx")
@@ -83,16 +82,5 @@ def _is_quoted(found: re.Match[str], request: Json) -> bool:
 
 def read_loading(body: bytes) -> str:
     """The words of a refusal which says that the model is being loaded; empty for any other."""
-    _, words = _read_error(body)
+    _, words = read_error(body)
     return words.strip() if len(words) <= _MAX_LOADING_CHARS and _LOADING.search(words) else ""
-
-
-def _read_error(body: bytes) -> tuple[JsonObject, str]:
-    """The error object of a refusal, and the beginning of its words."""
-    try:
-        told: Json = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        told = body[:_MAX_CHARS].decode("utf-8", "replace")
-    error = as_object(as_object(told).get("error")) or as_object(told)
-    words = next((text for text in (error.get("message"), as_object(told).get("error"), told) if isinstance(text, str)), "")
-    return error, words[:_MAX_CHARS]

@@ -125,7 +125,7 @@ def _say_refusal(status: str, *, has_credentials: bool) -> str:
     if status == "407" and has_credentials:
         return "refused its user name and password (407)"
     if status == "407":
-        return "wants a user name and a password (407)"
+        return "requires a user name and a password (407)"
     return f"refused to open a connection to the target ({status})"
 
 

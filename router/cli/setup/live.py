@@ -29,6 +29,7 @@ from router.contract.relay import Endpoint, Flow, Headers, Upstream, UpstreamReq
 from router.contract.target import Timeouts
 from router.contract.words import DEFAULT_DIALECT, Operation
 from router.dialects.engine_words import read_loading
+from router.dialects.error_bodies import read_error
 from router.dialects.requests import read_request
 from router.dialects.table import SPECS
 from router.dispatch.outgoing import Reachable, prepare
@@ -42,7 +43,7 @@ _QUIET_SECONDS = 2.0
 _MAX_BYTES = 8 << 20
 _REQUEST = "req_doctor"
 _HINTS = {
-    UpstreamAuth.code: "check api_key: it may be of another provider, withdrawn, or without credit",
+    UpstreamAuth.code: "check api_key: it may belong to another provider, be revoked, or have no credit",
     UpstreamModel.code: "set model to a name that its provider knows",
     UpstreamCut.code: "check dialect: it may speak another one",
     UpstreamMalformed.code: "check dialect and base_url: it may speak another dialect there",
@@ -154,8 +155,8 @@ def _hint_for_proxy(problem: str, proxy: Proxy, host: str) -> str:
     if not proxy.host or "not supported" in problem:
         return f"set {proxy.variable} to an http:// proxy, or add {host} to NO_PROXY to reach it without one"
     if "refused" in problem:
-        return f"ask whoever runs the proxy {where} to allow {host}, or add {host} to NO_PROXY to reach it without the proxy"
-    return f"check that a proxy runs at {where}, as {proxy.variable} says, or add {host} to NO_PROXY to reach it without one"
+        return f"have {host} allowed at the proxy {where}, or add {host} to NO_PROXY to reach it without the proxy"
+    return f"check that a proxy runs at {where} ({proxy.variable}), or add {host} to NO_PROXY to reach it without one"
 
 
 def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
@@ -268,12 +269,8 @@ def _read_error(sink: Collected) -> tuple[str, str]:
     """The code and the message of a refusal, or of an answer that broke."""
     if sink.error is not None:
         return sink.error.code, sink.error.message
-    try:
-        error = orjson.loads(bytes(sink.body))["error"]
-        code, message = str(error.get("code")), str(error["message"])
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        code, message = "", ""
-    return code, f"{sink.status} {message}".strip()[:300]
+    error, message = read_error(bytes(sink.body))
+    return str(error.get("code")), f"{sink.status} {message}".strip()[:300]
 
 
 async def gather(name: str, jobs: Sequence[Coroutine[None, None, _T]]) -> list[_T]:

@@ -1,15 +1,17 @@
-"""What a target's refusal means for whoever sets it up: whose fault it is, in the target's own words, and what to do.
+"""What a target's refusal means for the person who sets it up: what is at fault, in the target's own words, and what to do.
 
-Hosts send account faults with many statuses (a wrong key is a 400 at some, an empty account a 429), so their words count first.
+What the router itself recognises (`router/dialects/accounts.py`) counts first. The looser patterns here name more hosts: a
+wrong guess only misnames a problem, and the questions of `init`, `check` and `doctor` hold nothing that a host could quote.
 """
 
 import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import orjson
-
 from router.contract.relay import Endpoint
+from router.contract.words import AccountFault
+from router.dialects.accounts import read_account_refusal
+from router.dialects.error_bodies import read_error
 from router.dispatch.keys import guard_for
 
 _MAX_WORDS = 200
@@ -18,23 +20,30 @@ _PAGE = re.compile(r"<!doctype html|<html", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _MASKED = re.compile(r"[\w-]*\*{3,}[\w-]*|[\w-]+(?:…|\.{3,})[\w-]+")
 """A key of which a host shows the first and last letters."""
-_CREDIT = re.compile(
-    r"insufficient[_ ](?:quota|balance|credit|funds)|exceeded your current quota|credit balance|out of credit|no credit"
-    r"|more credits|billing_(?:error|hard_limit|not_active)|payment required|arrearage",
-)
-_PASSES = re.compile(r"retryinfo|retry in \d")
-"""A rate limit of Gemini's, which it tells in the words that others have for an account without credit."""
-_REGION = re.compile(
-    r"unsupported_country_region_territory|country, region,? or territory|location is not supported"
-    r"|not (?:available|supported) in (?:your|this) (?:country|region|location)",
+_LOOSE = (
+    (
+        AccountFault.CREDIT,
+        re.compile(
+            r"insufficient (?:quota|balance|credit|funds)|credit balance|out of credit|no credit|more credits|payment required"
+            r"|arrearage",
+        ),
+    ),
+    (
+        AccountFault.REGION,
+        re.compile(
+            r"country, region,? or territory|location is not supported"
+            r"|not (?:available|supported) in (?:your|this) (?:country|region|location)",
+        ),
+    ),
+    (AccountFault.MODEL, re.compile(r"unknown model|not a valid model|model\b.{0,80}(?:not exist|not found)")),
 )
 _RETIRED = re.compile(r"decommission|deprecat|retired|sunset|discontinued|no longer (?:available|supported|exists)|end.of.life")
-_MODEL = re.compile(r"model_not_found|unknown model|not a valid model|model\b.{0,80}(?:not exist|not found)")
 _KEY = re.compile(
-    r"api[_ ]key[_ ](?:invalid|not valid|not found|expired)|invalid_api_key"
+    r"api[_ ]key[_ ](?:invalid|not valid|not found|expired)"
     r"|(?:invalid|incorrect|wrong|bad|missing|expired|no) (?:x-)?api[-_ ]?key"
     r"|authentication|unauthorized|unauthenticated|invalid.{0,10}(?:token|credential)",
 )
+_MAY_BE_ACCOUNT = (400, 401, 403, 404, 422)
 _SCOPE = re.compile(r"missing scopes|insufficient permissions for this operation")
 _LOGIN = re.compile(r"log-?in|sign-?in|sso|saml|oauth|auth|idp|captive|portal", re.IGNORECASE)
 
@@ -53,27 +62,22 @@ def explain_refusal(status: int, headers: dict[str, str], body: bytes, endpoint:
     host = urlsplit(endpoint.base_url).hostname or "its provider"
     if 300 <= status < 400:
         return _explain_redirect(status, headers.get("location", ""), endpoint)
-    words, text = words_of(body, endpoint), _text_of(body)
+    words = words_of(body, endpoint)
     if status == 407:
         hint = "set HTTPS_PROXY to http://USER:PASSWORD@host:port, with special characters percent-encoded"
-        return Refusal(_say("is behind a proxy that wants a user name and a password (407)", words), hint)
+        return Refusal(_say("is reached through a proxy that requires a user name and a password (407)", words), hint)
     if is_page(headers, body) and status != 404:
         return _explain_page(status, words, host)
-    found = _find_account_fault(status, text)
-    if found == "credit":
+    fault = _find_account_fault(status, body)
+    if fault is AccountFault.CREDIT:
         hint = f"add credit, or raise the spending limit, in the console of {host}: the key itself is accepted"
         return Refusal(_say(f"has no credit left on this account ({status})", words), hint, is_final=True)
-    if found == "region":
+    if fault is AccountFault.REGION:
         hint = f"use another provider, or reach {host} from a region that it serves (HTTPS_PROXY)"
         return Refusal(_say(f"does not serve the region of this machine ({status})", words), hint, is_final=True)
-    if found == "retired":
-        return Refusal(
-            _say(f"has retired the model {endpoint.model} ({status})", words), "set model to one that it still serves"
-        )
-    if found == "model":
-        problem = f"does not know the model {endpoint.model} or this path ({status})"
-        return Refusal(_say(problem, words), "set model to a name that its provider knows, and check base_url")
-    if found == "key":
+    if fault is AccountFault.MODEL:
+        return _explain_model(status, words, _text_of(body), endpoint)
+    if fault is AccountFault.KEY:
         return _explain_key(status, words, endpoint)
     return _explain_rest(status, words)
 
@@ -85,7 +89,8 @@ def words_of(body: bytes, endpoint: Endpoint) -> str:
         title = _TITLE.search(text)
         said = title[1] if title else ""
     else:
-        said = _read_message(text)
+        _, said = read_error(text.encode())
+        said = "" if said.lstrip()[:1] in ("<", "{", "[") else said
     said = _MASKED.sub("***", "".join(letter if letter.isprintable() else " " for letter in said))
     line = " ".join(said.split())
     return f"{line[:_MAX_WORDS]}…" if len(line) > _MAX_WORDS else line
@@ -104,40 +109,23 @@ def _text_of(body: bytes) -> str:
     return bytes(body[:_LOOKED_AT_BYTES]).decode("utf-8", "replace")
 
 
-def _read_message(text: str) -> str:
-    """The message of an error, wherever hosts put it; a plain text as it is."""
-    try:
-        told = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return "" if text.lstrip()[:1] in ("<", "{", "[") else text
-    if isinstance(told, list) and told:
-        told = told[0]
-    for name in ("error", "message", "detail", "errors"):
-        inner = told.get(name) if isinstance(told, dict) else None
-        if isinstance(inner, list) and inner:
-            inner = inner[0]
-        if isinstance(inner, str) and inner:
-            more = told.get("message") if name == "error" else None
-            return more if isinstance(more, str) and more else inner
-        if isinstance(inner, dict):
-            message = inner.get("message") or inner.get("msg")
-            if isinstance(message, str) and message:
-                return message
-    return ""
-
-
-def _find_account_fault(status: int, text: str) -> str:
-    """What the words blame; else what the status does. Nothing where it may pass, or where the request is at fault."""
-    said = text.lower()
-    if status == 402 or (status < 500 and _CREDIT.search(said) and not _PASSES.search(said)):
-        return "credit"
-    if status == 451 or (status < 500 and _REGION.search(said)):
-        return "region"
-    if status == 410 or (status in (400, 404, 422) and _RETIRED.search(said)):
-        return "retired"
-    if status in (401, 403) or (status in (400, 422) and _KEY.search(said)):
-        return "key"
-    return "model" if status in (400, 404, 422) and (status == 404 or _MODEL.search(said)) else ""
+def _find_account_fault(status: int, body: bytes) -> AccountFault | None:
+    """What the router would blame; else what the words do. None where it may pass, or where the request is at fault."""
+    known = read_account_refusal(status, body)
+    if known is not None and known.words:
+        return known.fault
+    said = _text_of(body).lower()
+    for fault, pattern in _LOOSE:
+        may_be = status in _MAY_BE_ACCOUNT or (status == 429 and fault is AccountFault.CREDIT)
+        if may_be and pattern.search(said):
+            return fault
+    if known is not None:
+        return known.fault
+    if status == 451:
+        return AccountFault.REGION
+    if status in (400, 422):
+        return AccountFault.MODEL if _RETIRED.search(said) else AccountFault.KEY if _KEY.search(said) else None
+    return None
 
 
 def _explain_redirect(status: int, location: str, endpoint: Endpoint) -> Refusal:
@@ -157,30 +145,38 @@ def _explain_redirect(status: int, location: str, endpoint: Endpoint) -> Refusal
 def _explain_page(status: int, title: str, host: str) -> Refusal:
     problem = _say(f"answered with a web page ({status})", title)
     if status in (401, 403, 451):
-        hint = f"a filter on the way refuses it, so the key is not at fault: ask whoever runs your network to allow {host}"
+        hint = f"a filter in your network blocks it, so the key is not at fault: ask its administrators to allow {host}"
         return Refusal(problem, hint)
     return Refusal(problem, "check base_url: it usually ends in /v1; or try again later")
 
 
+def _explain_model(status: int, words: str, text: str, endpoint: Endpoint) -> Refusal:
+    if status == 410 or _RETIRED.search(text.lower()):
+        problem = f"has retired the model {endpoint.model} ({status})"
+        return Refusal(_say(problem, words), "set model to one that it still serves")
+    problem = f"does not know the model {endpoint.model} or this path ({status})"
+    return Refusal(_say(problem, words), "set model to a name that its provider knows, and check base_url")
+
+
 def _explain_key(status: int, words: str, endpoint: Endpoint) -> Refusal:
     if _SCOPE.search(words.lower()):
-        hint = "give the key that right in its provider's console, if calls fail too"
+        hint = "if calls fail too, give the key that permission in its provider's console"
         return Refusal(_say(f"does not let this key list models ({status})", words), hint)
     key = f"{endpoint.api_key}" if endpoint.api_key is not None else ""
     if not key:
-        return Refusal(_say(f"wants a key ({status})", words), "set api_key: env:NAME", is_final=True)
-    hint = f"check {key}: it may be of another provider, withdrawn, or without the right to this"
+        return Refusal(_say(f"requires a key ({status})", words), "set api_key: env:NAME", is_final=True)
+    hint = f"check {key}: it may belong to another provider, be revoked, or lack the permission for this"
     return Refusal(_say(f"refused the key ({status})", words), hint, is_final=True)
 
 
 def _explain_rest(status: int, words: str) -> Refusal:
     problem = _say(f"answered {status}", words)
     if status == 429:
-        return Refusal(problem, "try again later; quota: in its block keeps to a limit that you know")
+        return Refusal(problem, "try again later; if you know its limit, set quota: in its block to stay below it")
     if status >= 500 or status == 408:
         return Refusal(problem, "try again later")
     if not words:
         return Refusal(problem, "check base_url: it usually ends in /v1")
     if "header" in words.lower():
-        return Refusal(problem, "set what it asks for under headers: of this target")
-    return Refusal(problem, "check base_url, dialect and model: it says what it does not accept")
+        return Refusal(problem, "set the header that it asks for under headers: of this target")
+    return Refusal(problem, "check base_url, dialect and model against what it says")

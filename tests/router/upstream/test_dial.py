@@ -175,7 +175,7 @@ def set_proxy(monkeypatch):
 @pytest.mark.parametrize(
     ("user", "answer", "words"),
     [
-        ("", b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "wants a user name and a password (407)"),
+        ("", b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "requires a user name and a password (407)"),
         ("a:s3cret-word@", b"HTTP/1.1 407 No\r\n\r\n", "refused its user name and password (407)"),
         ("a:s3cret-word@", b"HTTP/1.1 403 Forbidden\r\n\r\n", "refused to open a connection to the target (403)"),
         ("", b"", "closed the connection, or is not an HTTP proxy"),

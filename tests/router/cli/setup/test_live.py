@@ -53,7 +53,7 @@ def test_anthropics_list_is_asked_for_in_its_own_way():
     ("behaviour", "problem", "hint"),
     [
         ({"status": 401}, "refused the key (401)", "check ***"),
-        ({"status": 403}, "refused the key (403)", "withdrawn"),
+        ({"status": 403}, "refused the key (403)", "revoked"),
         ({"status": 500}, "answered 500", "later"),
         ({"status": 429}, "answered 429", "later"),
         ({"body": b"<!doctype html><html>hello</html>"}, "answered with a web page", "/v1"),
@@ -83,7 +83,7 @@ def test_what_is_wrong_is_said_with_the_way_to_mend_it(behaviour, problem, hint)
             400,
             b'{"status":"failure","message":"Either x-portkey-config or x-portkey-provider header is required"}',
             "answered 400: Either x-portkey-config or x-portkey-provider header is required",
-            "set what it asks for under headers: of this target",
+            "set the header that it asks for under headers: of this target",
         ),
         (500, b'{"error": "the key sk-canary is odd"}', "answered 500: the key *** is odd", "try again later"),
         (502, b"upstream connect error", "answered 502: upstream connect error", "try again later"),
@@ -108,7 +108,7 @@ def test_an_engine_that_is_loading_is_told_apart_from_one_that_fails():
 
 def test_a_server_that_wants_a_key_and_gets_none_says_so():
     with ModelServer(status=401) as server:
-        assert ask(server.base_url).problem == "wants a key (401)"
+        assert ask(server.base_url).problem == "requires a key (401)"
 
 
 def test_a_target_of_callers_keys_is_reached_though_it_refuses_us():
@@ -206,7 +206,7 @@ def test_a_target_answers_a_word_and_its_first_token_is_timed(capfd):
     ("status", "problem"),
     [
         (400, "does not answer: answered 400: no money left"),
-        (401, "does not answer: wants a key (401): no money left"),
+        (401, "does not answer: requires a key (401): no money left"),
         (402, "does not answer: has no credit left on this account (402): no money left"),
     ],
 )

@@ -69,13 +69,18 @@ GROQ_RETIRED = error("The model `some-model` has been decommissioned and is no l
         ),
         (400, error("User location is not supported for the API use."), "does not serve the region", "another provider", True),
         (400, GEMINI_KEY, "refused the key (400): API key not valid. Please pass a valid API key.", "check ***", True),
-        (400, XAI_KEY, "refused the key (400): Incorrect API key provided: ***.", "withdrawn", True),
-        (401, error("invalid x-api-key"), "refused the key (401): invalid x-api-key", "withdrawn", True),
-        (403, {}, "refused the key (403)", "withdrawn", True),
+        (400, XAI_KEY, "refused the key (400): Incorrect API key provided: ***.", "revoked", True),
+        (401, error("invalid x-api-key"), "refused the key (401): invalid x-api-key", "revoked", True),
+        (403, {}, "refused the key (403)", "revoked", True),
         (400, GROQ_RETIRED, "has retired the model some-model (400): The model `some-model` has been", "still serves", False),
+        (403, error("No access.", code="model_not_found"), "does not know the model some-model", "set model", False),
+        (429, error("You need more credits to go on."), "has no credit left on this account (429)", "add credit", True),
+        (400, error("Access denied: Arrearage"), "has no credit left on this account (400)", "add credit", True),
+        (451, {}, "does not serve the region of this machine (451)", "another provider", True),
+        (400, error("Missing API key in the request"), "refused the key (400): Missing API key", "revoked", True),
         (410, error("Gone"), "has retired the model some-model (410): Gone", "set model", False),
         (404, error("The model `some-model` does not exist"), "does not know the model some-model", "set model", False),
-        (407, "", "is behind a proxy that wants a user name and a password (407)", "HTTPS_PROXY", False),
+        (407, "", "is reached through a proxy that requires a user name and a password (407)", "HTTPS_PROXY", False),
         (
             400,
             {"status": "failure", "message": "Either x-portkey-config or x-portkey-provider header is required"},
@@ -136,7 +141,7 @@ def test_a_key_that_may_only_call_is_not_a_wrong_key():
 def test_a_target_without_a_key_is_told_to_have_one():
     refusal = explain(401, {}, key="")
 
-    assert (refusal.problem, refusal.hint) == ("wants a key (401)", "set api_key: env:NAME")
+    assert (refusal.problem, refusal.hint) == ("requires a key (401)", "set api_key: env:NAME")
 
 
 def test_words_are_one_bounded_line_without_keys_and_control_characters():

@@ -1,0 +1,46 @@
+"""The error in the body of a refusal, wherever hosts put it: below `error`, at the top, or in a list."""
+
+import orjson
+
+from router.contract.request import Json, JsonObject
+from router.dialects.fields import as_object
+
+_MAX_BYTES = 65_536
+_WORDS = ("message", "error", "detail", "errors")
+"""Where hosts put the words for a person: as a text, as an object with a message, or as a list of either."""
+
+
+def read_error(body: bytes) -> tuple[JsonObject, str]:
+    """The error object and its words. A body that is not JSON, or is too large to parse, is all words."""
+    try:
+        told: Json = orjson.loads(body) if len(body) <= _MAX_BYTES else _decode(body)
+    except orjson.JSONDecodeError:
+        told = _decode(body)
+    if isinstance(told, str):
+        return {}, told
+    error = find_error(told)
+    return error, words_in(error) or words_in(as_object(_first(told)))
+
+
+def find_error(told: Json) -> JsonObject:
+    """The error object of a parsed body; empty where there is none."""
+    whole = as_object(_first(told))
+    return as_object(whole.get("error")) or whole
+
+
+def words_in(error: JsonObject) -> str:
+    """The words for a person in an error object; empty where it has none."""
+    for name in _WORDS:
+        told = _first(error.get(name))
+        words = told if isinstance(told, str) else as_object(told).get("message") or as_object(told).get("msg")
+        if isinstance(words, str) and words:
+            return words
+    return ""
+
+
+def _first(told: Json) -> Json:
+    return told[0] if isinstance(told, list) and told else told
+
+
+def _decode(body: bytes) -> str:
+    return bytes(body[:_MAX_BYTES]).decode("utf-8", "replace")
