@@ -1,13 +1,18 @@
 """What only llama.cpp itself can show: real words and counts in every dialect, and real clients in front of it."""
 
+import asyncio
+import contextlib
 import json
 import os
+import socket
 import sys
 
 import pytest
+import yaml
 
 from tests.engine.test_engines import config, events
 from tests.tools.clients import folder_of_command, make_scratch, run_client
+from tests.tools.engine import LlamaServer
 from tests.tools.http import Reply, call
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
@@ -102,6 +107,46 @@ async def test_a_schema_reaches_the_engines_grammar_from_every_dialect(engine, s
         said[dialect] = json.loads(heard(dialect, reply)[0])["city"]
 
     assert set(said.values()) <= {"Paris", "Rome"}
+
+
+USUAL_PORT = 8080
+"""Where `tandem init` looks for llama.cpp."""
+
+
+def is_free(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
+
+
+@pytest.mark.skipif(not is_free(USUAL_PORT), reason="port 8080 is taken here: init was not tried on a real engine")
+async def test_init_waits_for_the_engine_and_writes_its_window_and_slots(engine, tmp_path):
+    loading = LlamaServer(tmp_path, window=16384, slots=2, port=USUAL_PORT)
+    await loading.start_loading()
+    environment = {"PYTHONPATH": os.getcwd(), "PYTHONDONTWRITEBYTECODE": "1"}
+    scratch = make_scratch(tmp_path)
+    tandem = [sys.executable, "-m", "router.cli"]
+    try:
+        await until_listening(USUAL_PORT)
+        said = await run_client([*tandem, "init", "--yes"], scratch, environment)
+        checked = await run_client([*tandem, "check", "--live"], scratch, environment)
+    finally:
+        await loading.kill()
+
+    assert "found llama.cpp" in said, said
+    fast = yaml.safe_load((scratch / "repo" / "config.yaml").read_text())["tiers"]["fast"]["targets"][0]
+    assert (fast["window_tokens"], fast["quota"]["in_flight"]) == (8192, 2)
+    assert "knows tiny, window of 8,192 tokens, serves 2 requests at once" in checked, checked
+
+
+async def until_listening(port: int) -> None:
+    """Return as soon as something listens, be it ready or not."""
+    async with asyncio.timeout(60):
+        while True:
+            with contextlib.suppress(OSError):
+                await call(port, "/health")
+                return
+            await asyncio.sleep(0.02)
 
 
 CLIENTS = {
