@@ -93,7 +93,7 @@ async def _open_tunnel(target: str, proxy: Proxy) -> socket.socket:
         status = await _ask_for_tunnel(sock, target, proxy)
     except OSError as error:
         sock.close()
-        raise CannotConnect(f"{named} does not take connections") from error
+        raise CannotConnect(f"{named} does not accept connections") from error
     except BaseException:
         sock.close()
         raise

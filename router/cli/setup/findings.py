@@ -136,7 +136,7 @@ def _tell_target(name: str, plan: TargetPlan, reached: Reached, engine: Engine) 
         parts.append("not called, since callers bring the key")
     elif reached.ttft_seconds is None and not reached.models:
         text = f"{name}: has no list of models, so its key and model were not checked"
-        return Finding("target", NOTE, text, f"{command_name()} doctor lets it answer a word, for a few tokens")
+        return Finding("target", NOTE, text, f"{command_name()} doctor asks it for a short answer, which costs a few tokens")
     if reached.ttft_seconds is None:
         return Finding("target", GOOD if reached.models else NOTE, f"{name}: {', '.join(parts)}")
     parts.append(f"first token after {duration(reached.ttft_seconds)}")
