@@ -52,7 +52,7 @@ _HIGHEST = 1 << 53
 
 
 def _read_json(text: str) -> Json:
-    """The value of a JSON text, None where it is none. Models that write a diff forget to escape its line ends."""
+    """The value of a JSON text; None where it is not valid. Models that write a diff forget to escape its line ends."""
     try:
         value: Json = orjson.loads(text)
     except orjson.JSONDecodeError:
