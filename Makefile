@@ -49,7 +49,7 @@ serve: $(SERVING)  ## Run the router (the simulated tiers, until config.yaml nam
 demo: $(SERVING)  ## Play a coding afternoon against the simulated tiers, in 40 seconds
 	@$(BIN)/tandem demo $(ARGS)
 
-demo-svg: $(DEV)  ## Record the demo and draw docs/demo.svg anew
+demo-svg: $(DEV)  ## Record the demo and draw docs/demo.svg again
 	@$(BIN)/python docs/record_demo.py
 
 test: $(DEV)  ## Run the tests, those of real clients and engines apart; ARGS="--durations=20" or any of pytest's own
@@ -83,7 +83,7 @@ COMPILE = uv pip compile pyproject.toml --quiet --universal --python-version 3.1
   --exclude-newer "$$(date -u -d '7 days ago' +%FT%TZ 2>/dev/null || date -u -v-7d +%FT%TZ)"
 
 # The small locks begin as copies of the large one: uv keeps the versions that it finds in the file it writes.
-lock:  ## Resolve pyproject.toml anew into requirements/ (needs uv; nothing younger than seven days)
+lock:  ## Resolve pyproject.toml again into requirements/ (needs uv; nothing younger than seven days)
 	$(COMPILE) --upgrade --group dev --all-extras --output-file requirements/dev.txt
 	cp requirements/dev.txt requirements/litellm.txt
 	$(COMPILE) --group checkout --extra uvloop --extra litellm --output-file requirements/litellm.txt

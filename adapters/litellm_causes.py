@@ -36,7 +36,7 @@ def find_cause(target: str, error: BaseException) -> UpstreamError | None:
     for cause in chain:
         if type(cause).__name__ in _CREDENTIALS:
             hint = "Set api_key, or name the variables that hold them in options.environment"
-            return UpstreamAuth(target, f'target "{target}" found no credentials of its cloud. {hint}')
+            return UpstreamAuth(target, f'target "{target}" found no cloud credentials. {hint}')
     for cause in reversed(chain):
         words = _words_of(cause)
         if words:

@@ -68,7 +68,7 @@ class SimulatedSettings(AdapterSettings):
     answer_tokens: Annotated[int, Field(ge=1, le=100_000)] = 120
     """How long its answers are."""
     slots: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """How many answers it writes at once; the others wait in line, as with a local engine. Absent for any number."""
+    """How many answers it writes at once; the others wait in line, as with a local engine. When absent, there is no limit."""
     faults: tuple[Fault, ...] = ()
     """What goes wrong."""
 

@@ -124,7 +124,7 @@ def _harmless_tool(tools: tuple[OfferedTool, ...]) -> OfferedTool | None:
 
 
 def _only_free_form(tools: tuple[OfferedTool, ...]) -> OfferedTool | None:
-    """A free-form tool, where no other kind is offered: whoever sends only those wants to see one called."""
+    """A free-form tool, where no other kind is offered: a client that sends only those wants to see one called."""
     return tools[0] if tools and all(tool.is_custom for tool in tools) else None
 
 

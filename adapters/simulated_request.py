@@ -122,6 +122,6 @@ def read_stops(body: JsonObject) -> tuple[str, ...]:
 def lacks(body: JsonObject) -> str | None:
     """What the request asks for that only a model has, in words; None when nothing."""
     if body.get("n") not in (None, 1):
-        return "n: there is one answer at a time. Send n: 1, or leave it out."
+        return "n: only one answer is given. Send n: 1, or leave it out."
     wants = body.get("logprobs"), body.get("top_logprobs"), "message.output_text.logprobs" in as_list(body.get("include"))
-    return "logprobs: no model was asked, so there are no probabilities. Leave it out." if any(wants) else None
+    return "logprobs: simulated answers have no probabilities. Leave it out." if any(wants) else None

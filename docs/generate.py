@@ -55,7 +55,7 @@ ANSWERS = {
     "x-tandem-overhead-ms": "Milliseconds from the complete request to the first call, be it a question, or to the "
     "wait for its quota: Tandem's own time.",
     "x-tandem-replayed": "`true` where the answer was sent before, to a request with the same `idempotency-key`.",
-    "x-tandem-dropped": "What the request lost on its way to the target, by name, with commas between; absent where nothing "
+    "x-tandem-dropped": "What the request lost on its way to the target, by name, separated by commas; absent when nothing "
     "was lost ([bridges](../how-to/bridge-dialects.md)).",
     "x-tandem-explain": "The decision as JSON, when asked for with `x-tandem-explain: full`.",
     "allow": "On a 405: the methods that the route takes.",

@@ -64,7 +64,7 @@ def _prefer_hosts(request: RequestView, signals: Signals) -> Iterator[RuleOut]:
     for status in signals.statuses.values():
         target = status.target
         if request.dialect not in target.speaks and (host := able.get(target.tier)):
-            yield RuleOut(target.name, f"it cannot run the tool {request.hosted}, and {host} may", lasting=True)
+            yield RuleOut(target.name, f"it cannot run the tool {request.hosted}, but {host} may be able to", lasting=True)
 
 
 def _find_lack(request: RequestView, target: Target) -> str | None:

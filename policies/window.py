@@ -15,9 +15,9 @@ class WindowConfig(PolicyConfig):
     """Keep requests out of a target whose context window they overflow."""
 
     output_reserve_tokens: int = Field(default=RESERVE_TOKENS, ge=0, le=400_000)
-    """The most room that is kept free for the answer. A request that sets a lower limit of its own (max_tokens,
-    max_completion_tokens, max_output_tokens) needs only that; one that sets none needs a quarter of the target's window. A
-    prompt that leaves less rules the target out."""
+    """The most room that is kept free for the answer. A request with a lower limit of its own (max_tokens,
+    max_completion_tokens, max_output_tokens) needs only that, and at most half of the target's window; one without a limit
+    needs a quarter of the window. A prompt that leaves less room rules the target out."""
 
 
 class WindowPolicy:

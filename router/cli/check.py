@@ -5,7 +5,7 @@ import sys
 
 from router.cli.common import add_config_argument, add_timeout_argument, say, say_faults
 from router.cli.setup.engines import readable
-from router.cli.setup.findings import MEND, look_at_targets, look_at_windows, say_findings
+from router.cli.setup.findings import FIX, look_at_targets, look_at_windows, say_findings
 from router.cli.setup.host import all_faults, find_host_fault
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import SHIPPED_MODELS
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _look_live(loaded: LoadedConfig, within_seconds: float) -> int:
     findings = look_at_targets(loaded, within_seconds, calls=False)
     say_findings(findings)
-    return 1 if any(finding.state == MEND for finding in findings) else 0
+    return 1 if any(finding.state == FIX for finding in findings) else 0
 
 
 def _print_summary(loaded: LoadedConfig) -> None:

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 
 from router.cli.common import add_config_argument, add_timeout_argument, init_command, print_json, say
 from router.cli.setup.findings import (
+    FIX,
     GOOD,
-    MEND,
     NOTE,
     Finding,
     as_json,
@@ -82,7 +82,7 @@ def _salvage_server(error: ConfigError) -> ServerSettings:
 
 def _tell_fault(source: str, fault: Fault) -> Finding:
     place = source if fault.path == "file" else fault.place
-    return Finding("config", MEND, f"{place}: {fault.problem}", fault.hint)
+    return Finding("config", FIX, f"{place}: {fault.problem}", fault.hint)
 
 
 def _look_at_targets(arguments: argparse.Namespace, loaded: LoadedConfig) -> list[Finding]:
@@ -94,6 +94,6 @@ def _look_at_targets(arguments: argparse.Namespace, loaded: LoadedConfig) -> lis
 
 
 def _end(findings: list[Finding]) -> int:
-    count = sum(finding.state == MEND for finding in findings)
+    count = sum(finding.state == FIX for finding in findings)
     say(f"{count} thing{'s' if count != 1 else ''} to fix" if count else "nothing to fix")
     return 1 if count else 0

@@ -138,7 +138,7 @@ def _choose(
             absent = next((name for name, _, _ in named if name not in found), "")
             if absent:
                 is_refused = any(one.provider.name == absent for one in refused)
-                problem = f"--{tier} {absent}: its key cannot be used, see above"
+                problem = f"--{tier} {absent}: its key cannot be used; see above"
                 say(problem if is_refused else _say_absent(absent, presets, found, tier))
                 return None
             others = getattr(arguments, tier.other) or ()
@@ -240,7 +240,7 @@ def _share(chosen: dict[Tier, list[Offer]]) -> None:
 
 def _say_nothing_found(presets: Presets, *, has_others: bool) -> None:
     variables = [name for provider in presets.providers.values() for name in provider.keys[:1]]
-    which = "no key that it writes targets for" if has_others else "no key"
+    which = "no key that it can use" if has_others else "no key"
     say(f"found {which} and no local server: the simulated tiers stay")
     say(f"  hint: set one of {', '.join(variables)}, in the environment or in .env, and run tandem init again")
 

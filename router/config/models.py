@@ -60,7 +60,7 @@ class ServerSettings(Settings):
 
 
 class TypicalSettings(Settings):
-    """What is expected of a target before it has been measured, and again when it was not used for long."""
+    """What is expected of a target before it has been measured, and again after a long time without use."""
 
     ttft_seconds: Annotated[float, Field(ge=0, le=600)] | None = None
     """Time to first token for a short prompt. By default 0.3 on fast, 1.2 on deep."""
@@ -74,15 +74,15 @@ class PriceStepSettings(Settings):
     """USD per million tokens for requests with a long prompt. It counts for all of a request's tokens."""
 
     above_tokens: int = Field(ge=LEAST_STEP_TOKENS)
-    """From which length of the prompt on: longer than this."""
+    """It applies to prompts longer than this."""
     input: float = Field(ge=0)
     """For prompt tokens."""
     output: float = Field(ge=0)
     """For tokens of the answer."""
     cached_input: float | None = Field(default=None, ge=0)
-    """For prompt tokens read from the target's cache. When absent, it rises as `input` does."""
+    """For prompt tokens read from the target's cache. When absent, it rises in proportion to `input`."""
     cache_write: float | None = Field(default=None, ge=0)
-    """For prompt tokens written to the cache. When absent, it rises as `input` does."""
+    """For prompt tokens written to the cache. When absent, it rises in proportion to `input`."""
 
 
 class PriceSettings(Settings):
@@ -159,10 +159,10 @@ class TargetSettings(Settings):
     """Its API key, as env:NAME, out of the environment or else of .env next to the config; absent for a server without keys.
     `caller` passes on the caller's own key, only to it. Spaces and line breaks around the variable's value are left out."""
     headers: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
-    """Headers that are sent with every request to it, as gateways want them: {x-portkey-provider: openai}. A value may be
-    env:NAME or Bearer env:NAME, read like api_key."""
+    """Headers sent with every request to it, for gateways that need them: {x-portkey-provider: openai}. A value may be env:NAME
+    or Bearer env:NAME, and is then read like api_key."""
     query: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
-    """Query parameters of every request to it: {api-version: 2024-10-21}. A value may be env:NAME. Not for litellm."""
+    """Query parameters sent with every request to it: {api-version: 2024-10-21}. A value may be env:NAME. Not for litellm."""
     window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
     """Its context window. When absent, it is looked up in litellm's table of models, if litellm is installed and knows the
     model."""
@@ -174,8 +174,8 @@ class TargetSettings(Settings):
         Feature.REASONING,
     )
     """What it accepts: text, tools, images, files, json_schema, custom_tools, reasoning, completions. Looked up like
-    window_tokens when absent. `cache_control` is for a gateway that speaks chat in front of Claude and takes such marks, as a
-    LiteLLM proxy does: prompts are then cached. Targets at OpenRouter and with adapter: litellm do not need it."""
+    window_tokens when absent. `cache_control` is for a gateway that speaks chat in front of Claude and understands cache marks,
+    such as a LiteLLM proxy: prompts are then cached. Targets at OpenRouter and with adapter: litellm do not need it."""
     typical: TypicalSettings = TypicalSettings()
     """Its usual speed."""
     price: PriceSettings | None = None
@@ -355,8 +355,8 @@ class Config(Settings):
     tiers: TiersSettings
     """The two tiers and their targets."""
     pass_through: dict[PassedRoute, str] = Field(default_factory=dict)
-    """Which target gets the requests of each route that Tandem does not decide, such as {embeddings: openai-fast}. They are
-    relayed as they are, with the target's key, and recorded. A route that is not named here is a 404. Off by default."""
+    """The target for each route that Tandem does not decide, such as {embeddings: openai-fast}. Requests are relayed as they
+    are, with the target's key, and recorded. A route that is not listed here answers 404. Empty by default."""
     decision: DecisionSettings = DecisionSettings()
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None

@@ -19,8 +19,8 @@ def check_passed(
         if name not in targets:
             faults.append(Fault(path, f'"{name}" is not a target', f"{close_to(name, names)}known: {', '.join(names)}"))
         elif name not in able:
-            problem = f'"{name}" cannot be asked for {route}: its adapter, {targets[name].adapter}, has create calls alone'
-            hint = f"name one of {', '.join(able)}" if able else "name a target of adapter openai_http or anthropic_http"
+            problem = f'"{name}" cannot serve {route}: adapter {targets[name].adapter} handles conversations only'
+            hint = f"name one of {', '.join(able)}" if able else "name a target with adapter: openai_http or anthropic_http"
             faults.append(Fault(path, problem, hint))
 
 

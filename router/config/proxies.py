@@ -16,7 +16,7 @@ def proxy_warnings(addresses: Iterable[str]) -> list[str]:
         scheme = _scheme(os.environ[used])
         if scheme in _HTTP:
             return []
-        return [f"{used} names a {scheme}:// proxy, which is not supported: name an http:// proxy, or list hosts in NO_PROXY"]
+        return [f"{used} names a {scheme}:// proxy, which is not supported: use an http:// proxy, or list hosts in NO_PROXY"]
     unused = next((name for name in ("ALL_PROXY", "all_proxy") if os.environ.get(name)), "")
     if not unused or os.environ.get("NO_PROXY") == "*" or os.environ.get("no_proxy") == "*":
         return []

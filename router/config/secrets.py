@@ -59,7 +59,7 @@ class SecretChecker:
             if problem := _find_name_fault(name, adapter, key):
                 self.faults.append(Fault(place, *problem))
             elif name in found:
-                self.faults.append(Fault(place, f'duplicate header "{name}"', "names of headers do not differ by case"))
+                self.faults.append(Fault(place, f'duplicate header "{name}"', "header names are case-insensitive"))
             else:
                 found[name] = self._check_field(place, name, value)
         return list(found.values())
@@ -72,7 +72,7 @@ class SecretChecker:
         if found := _REFERENCE.fullmatch(value.strip()):
             return ExtraField(name, found[1] or "", self.check(path, found[2]))
         if variable := find_variable(value):
-            self.faults.append(Fault(path, "names a variable in a way that is not read here", f"write env:{variable}"))
+            self.faults.append(Fault(path, "refers to a variable in a form that is not supported", f"write env:{variable}"))
         elif not value or value != value.strip() or not fits_header(value):
             problem = "must not be empty, nor contain line breaks, spaces around it, or characters other than ASCII"
             self.faults.append(Fault(path, problem))
@@ -84,7 +84,7 @@ class SecretChecker:
             return False
         variable, name = find_variable(key.source), path.rpartition(".")[2]
         if variable and not Secret(f"env:{variable}").is_misplaced:
-            problem = "names a variable in a way that is not read here"
+            problem = "refers to a variable in a form that is not supported"
             self.faults.append(Fault(path, problem, f"write {name}: env:{variable}"))
         elif key.is_reference:
             hint = "put the key into a variable, or into .env next to the config, and name that: env:OPENAI_API_KEY"
@@ -97,11 +97,11 @@ class SecretChecker:
 def _find_name_fault(name: str, adapter: KnownAdapter, key: Secret | None) -> tuple[str, str] | None:
     """What is wrong with the name of a header, and what would be right. None for a good one."""
     if not _TOKEN.fullmatch(name):
-        return "is not the name of a header", "letters, digits and hyphens, as in x-portkey-provider"
+        return "is not a valid header name", "letters, digits and hyphens, as in x-portkey-provider"
     if name in _OF_A_CONNECTION or name.startswith(("proxy-", "sec-")):
         return "belongs to a connection, and cannot be set for a target", ""
     if name in _SET_BY_TANDEM or name in adapter.own_headers:
         return "is set by Tandem itself", "remove the line"
     if name in _OF_A_KEY and key is not None and (key.is_callers or name == adapter.key_header):
-        return "is sent from api_key already", "keep one: api_key, or this header"
+        return "already carries api_key", "keep one: api_key, or this header"
     return None

@@ -70,7 +70,7 @@ class TargetBlock:
 
     @property
     def table_name(self) -> tuple[str, str]:
-        """What the table of models calls it: its provider, as far as the address tells, and its name there."""
+        """What the table of models calls it: its provider, as far as the address shows, and its name there."""
         return provider_of(self.settings.base_url), self.model
 
 

@@ -29,7 +29,7 @@ def find_address_fault(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:  # a bracket that is not closed, or what is in it is no IPv6 address
-        return "is not an address; an IPv6 one is written http://[::1]:8000/v1"
+        return "is not a valid address; IPv6 is written http://[::1]:8000/v1"
     if not parts.hostname:
         return "must name a host, as in https://api.example.com/v1"
     port = parts.netloc.rpartition("]")[2].rpartition(":")

@@ -12,7 +12,7 @@ class Pace(Struct, frozen=True, omit_defaults=True):
 
     model: str
     ttft_seconds: float | None = None
-    """From the call to its first token, whatever it waited for."""
+    """From the call to its first token, including any wait."""
     tokens_per_second: float | None = None
     """Not where the caller read slowly."""
     prefill_tokens_per_second: float | None = None

@@ -346,7 +346,7 @@ class UpstreamRefused(UpstreamError):
 
 
 class UpstreamLoading(UpstreamError):
-    """The target is loading its model, and says so. It serves again as soon as it is ready; until then others are asked."""
+    """The target says that it is loading its model. Other targets serve until it is ready."""
 
     status = 503
     code = "upstream_loading"

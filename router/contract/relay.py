@@ -229,7 +229,7 @@ class Endpoint:
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
-        """What must never be shown: its key, and whatever else it is sent that comes from a variable or looks like a key."""
+        """What must never be shown: its key, and everything else it is sent that comes from a variable or looks like a key."""
         extra = (*self.headers, *self.query)
         named = [field.secret for field in extra if field.secret is not None]
         literal = [Secret(field.text.split()[-1]) for field in extra if field.secret is None and looks_like_key(field.text)]

@@ -26,7 +26,7 @@ class Speed(NamedTuple):
 
 
 class PriceStep(Struct, frozen=True):
-    """What a request costs whose prompt is longer than so many tokens: all of its tokens, and not only those above."""
+    """What a request costs whose prompt is longer than `above_tokens`: all of its tokens, and not only those above."""
 
     above_tokens: int
     input: float

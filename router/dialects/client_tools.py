@@ -52,7 +52,7 @@ _HIGHEST = 1 << 53
 
 
 def _read_json(text: str) -> Json:
-    """The value of a JSON text, None where it is none. Models that write a diff forget to escape its line ends."""
+    """The value of a JSON text; None where it is not valid. Models that write a diff forget to escape its line ends."""
     try:
         value: Json = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -192,10 +192,10 @@ _EDITING: JsonObject = {
     "view_range": {
         "type": "array",
         "items": {"type": "integer"},
-        "description": "`view` of a file: the first and the last line to show, from 1 on. -1 as the last means the end.",
+        "description": "`view` of a file: the first and the last line to show, from line 1. -1 as the last means the end.",
     },
     "file_text": _text("`create`: the whole content of the file."),
-    "old_str": _text("`str_replace`: the text to replace. It must be in the file exactly once, blanks included."),
+    "old_str": _text("`str_replace`: the text to replace. It must be in the file exactly once, including whitespace."),
     "new_str": _text("`str_replace`: the text to put in its place."),
     "insert_line": _number("`insert`: the line after which to insert; 0 for the beginning of the file."),
 }
@@ -226,7 +226,7 @@ _MEMORY = ClientTool(
         command=_text("What to do.", *_EDITS, "delete", "rename"),
         **_EDITING,
         insert_text=_INSERTED,
-        old_path=_text("`rename`: the present path, instead of `path`."),
+        old_path=_text("`rename`: the current path, instead of `path`."),
         new_path=_text("`rename`: the new path."),
     ),
 )

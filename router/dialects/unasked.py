@@ -1,6 +1,6 @@
 """Usage at the end of a stream that its caller did not ask for: asked for on the way out, and taken out on the way back.
 
-Whoever asks gets one more chunk, which has no choices. Some hosts then also write `"usage":null` into every other chunk.
+A caller that asks gets one more chunk, which has no choices. Some hosts then also write `"usage":null` into every other chunk.
 """
 
 import re
@@ -58,7 +58,7 @@ def without_usage(data: bytes) -> bytes:
 
 
 def is_usage_alone(frame: bytes) -> bool:
-    """Whether a frame is the chunk that only whoever asks for usage gets."""
+    """Whether a frame is the chunk that only callers who ask for usage get."""
     chunk = frames[0].json() if (frames := split_frames(frame)) else {}
     return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
 

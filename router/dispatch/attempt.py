@@ -153,7 +153,7 @@ def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) 
 
 
 def _measure_pace(relay: Relay, usage: Usage | None, now: float) -> tuple[float | None, Pace]:
-    """How fast an answer was written, and what it shows of its target's own pace: by the engine's clock, if it tells that."""
+    """How fast an answer was written, and what it shows of its target's own pace: by the engine's clock, if it reports that."""
     opened, timings, first_token_at, prefill, ttft = relay.opened, relay.timings, relay.first_token_at, None, None
     speed = own = measure_speed(usage, first_token_at, now)
     if first_token_at is not None:

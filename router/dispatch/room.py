@@ -13,10 +13,10 @@ from router.contract.words import Operation, TurnKind
 from router.dialects.table import SPECS
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.order import Order
-from router.dispatch.queues.queue import ASIDE_SECONDS
+from router.dispatch.queues.queue import SIDE_WAIT_SECONDS
 
 
-def is_aside(decision: Decision, view: RequestView) -> bool:
+def is_side_request(decision: Decision, view: RequestView) -> bool:
     """Whether a client sends a request in addition to the person's turn. Completions as one types belong to no turn."""
     is_conversation = view.operation is Operation.CREATE and SPECS[view.dialect].is_conversation
     return is_conversation and decision.turn.kind is TurnKind.SIDE
@@ -30,11 +30,11 @@ async def find_room(
     The decision has weighed that already, but requests that are decided in one moment do not know of each other.
     """
     decision, exchange, clock = order.decision, order.exchange, order.clock
-    if target.in_flight is None and is_aside(decision, view) and live.has_last_slot(target, clock()):
+    if target.in_flight is None and is_side_request(decision, view) and live.has_last_slot(target, clock()):
         if order.first_call_at is None:
             order.first_call_at = clock()  # what follows is a wait, and not our own time
         with saying_why(exchange):
-            await asyncio.sleep(min(ASIDE_SECONDS, exchange.deadline.left(clock())))
+            await asyncio.sleep(min(SIDE_WAIT_SECONDS, exchange.deadline.left(clock())))
     wait = live.wait_for_slot(target, clock())
     if wait > worth_waiting(decision):
         raise TiersBusy(f"{target.name} would keep you waiting {math.ceil(wait)} s", retry_after_seconds=wait)

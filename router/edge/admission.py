@@ -139,7 +139,7 @@ class Admission:
     def check_passed(self, route: PassedRoute, head: Head) -> None:
         """Refuse a request for a route that is not decided, by its head alone. Raises a `TandemError`."""
         if route not in self._road.plan.pass_through:
-            hint = f"Set pass_through: {{{route}: TARGET}} in the router's config to have it relayed to a target"
+            hint = f"Set pass_through: {{{route}: TARGET}} in the router's config to relay such requests"
             raise NotFound(f"{head.path[:100]}: no target is named for {route}. {hint}")
         if head.method not in _PASSED_METHODS:
             allowed = ", ".join(_PASSED_METHODS)

@@ -88,7 +88,7 @@ def write_passed(method: str, raw_path: bytes, query: bytes, headers: Mapping[st
     target = raw_path.decode("latin-1")
     found, parts = _PASSED(target), re.split(r"[/\\]", unquote(target))
     if found is None or not target.isascii() or not {".", ".."}.isdisjoint(parts):
-        raise BadRequest("the path must not contain dots as segments, or anything but ASCII")
+        raise BadRequest("the path must be ASCII, without . or .. as segments")
     rest = f"{found[1]}?{query.decode('latin-1')}" if query else found[1]
     passed = tuple((name, value) for name, value in headers.items() if name in _PASSED_HEADERS)
     return RouteRequest(method, rest, passed, body, headers)

@@ -43,7 +43,7 @@ async def _find(named: dict[int, str], store: ResponseStore, caller: Caller) -> 
         if missing.isdisjoint(held):
             place = next(place for place, name in named.items() if name in missing)
             raise ItemForgotten(
-                f"Item with id '{named[place][:80]}' not found: it may have expired, been deleted, or been made with"
+                f"Item with id '{named[place][:80]}' not found: it may have expired, been deleted, or been created with"
                 " store: false. Send the item itself",
                 param=f"input[{place}].id",
             )

@@ -19,7 +19,7 @@ class ModelNames:
     Exact names count first: the config's own, then the targets', then the shipped ones, which may also follow a provider's
     prefix. Patterns come after them: the config's in their order, then the shipped ones in theirs. A shipped entry is taken
     away by None under its name, all shipped patterns by None under `*`. Last come the names of the models themselves
-    (`behind`), which are not listed: they are for clients that know an engine's model by its own name.
+    (`own_models`), which are not listed: they are for clients that know an engine's model by its own name.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class ModelNames:
         own: Mapping[str, str | None],
         targets: tuple[str, ...],
         shipped: Mapping[str, str] | None = None,
-        behind: Mapping[str, str] | None = None,
+        own_models: Mapping[str, str] | None = None,
     ) -> None:
         kept = _leave_out(_OF_TIERS if shipped is None else shipped, own)
         added = {name: meaning for name, meaning in own.items() if meaning is not None}
@@ -38,7 +38,7 @@ class ModelNames:
         self._exact = {name: _as_alias(name, meaning) for name, meaning in exact.items()}
         self._shipped = frozenset(_only_exact(kept))
         self._patterns = tuple(_only_patterns(self.meanings).items())
-        self._behind = {name.lower(): meaning for name, meaning in (behind or {}).items()}
+        self._own_models = {name.lower(): meaning for name, meaning in (own_models or {}).items()}
 
     def resolve(self, name: str) -> Alias:
         """What a name means. Raises `UnknownModel` with the names that are known."""
@@ -50,7 +50,7 @@ class ModelNames:
         for pattern, meaning in self._patterns:
             if fnmatchcase(name, pattern) or fnmatchcase(name.lower(), pattern):
                 return _as_alias(name, meaning, is_pattern=True)
-        if (found := self._behind.get(name.lower())) is not None:
+        if (found := self._own_models.get(name.lower())) is not None:
             return _as_alias(name, found)
         known = ", ".join(self.listed())
         patterns = ", ".join(pattern for pattern, _ in self._patterns)

@@ -175,7 +175,7 @@ def target_misconfigured(*, target: str, code: str, fault: str, words: str) -> N
 
 
 def window_learned(*, target: str, tokens: int, configured: int) -> None:
-    """A target named its context window when it refused a prompt. It counts until a restart; set `window_tokens` to it."""
+    """A target named its context window when it refused a prompt. It is used until a restart; set `window_tokens` to it."""
     _log.warning("window.learned", target=target, tokens=tokens, configured=configured)
 
 

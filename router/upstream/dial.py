@@ -74,7 +74,7 @@ async def _dial_through(make: Callable[[], _P], address: Address, proxy: Proxy, 
 
 
 async def _open_tunnel(target: str, proxy: Proxy) -> socket.socket:
-    """A socket that leads to the target. Whatever goes wrong up to here is the proxy's fault, and not the target's."""
+    """A socket that leads to the target. A failure up to here is the proxy's fault, not the target's."""
     named = f"the proxy in {proxy.variable}"
     if not proxy.host:
         raise CannotConnect(f"{named} is not an address such as http://host:port")
@@ -93,7 +93,7 @@ async def _open_tunnel(target: str, proxy: Proxy) -> socket.socket:
         status = await _ask_for_tunnel(sock, target, proxy)
     except OSError as error:
         sock.close()
-        raise CannotConnect(f"{named} does not take connections") from error
+        raise CannotConnect(f"{named} does not accept connections") from error
     except BaseException:
         sock.close()
         raise

@@ -1,4 +1,4 @@
-"""Clients without a driver of their own beside the checkout: `python -m tests.clients.driver NAME BASE_URL MARKER`.
+"""Clients without a driver of their own next to the checkout: `python -m tests.clients.driver NAME BASE_URL MARKER`.
 
 It ends as those drivers do: 0 when the marker was printed, 1 when not, 77 when the client cannot be installed.
 """

@@ -63,7 +63,7 @@ class EngineCall:
 
 
 class SlotEngine:
-    """Serves so many calls at once, at one pace."""
+    """Serves a fixed number of calls at once, at one pace."""
 
     def __init__(self, slots: int = 1, *, ttft_seconds=0.1, tokens_per_second=60.0, answer_tokens=120) -> None:
         self.slots, self.ttft_seconds = slots, ttft_seconds

@@ -1,4 +1,4 @@
-"""How fast a target is, as its streams show it: whoever asks for them, over a pause, and after a restart."""
+"""How fast a target is, as its streams show it: for every caller, after a pause, and after a restart."""
 
 import json
 

@@ -83,7 +83,7 @@ def _tell_local(found: Found) -> str:
     if engine.slots is not None:
         parts.append(serves_at_once(engine.slots))
     if not engine.kind:
-        parts.append(f"taken for {found.provider.title} because of its port")
+        parts.append(f"assumed to be {found.provider.title} because of its port")
     return ", ".join(parts)
 
 
@@ -114,7 +114,7 @@ async def _wait_for_loading(
         return answers
     for found in loading:
         say(f"the server at {found.provider.base_url} is {found.reached.problem}")
-    say(f"waiting for it, up to {LOADING_SECONDS:g} seconds (Ctrl-C stops)")
+    say(f"waiting for it for up to {LOADING_SECONDS:g} seconds (Ctrl-C stops)")
     began = said_at = time.monotonic()
     while any(found.reached.is_loading for found in answers) and time.monotonic() - began < LOADING_SECONDS:
         await asyncio.sleep(LOOK_AGAIN_SECONDS)

@@ -24,7 +24,7 @@ def compare(plan: TargetPlan, engine: Engine) -> list[Remark]:
     target, found = plan.target, []
     true = engine.window_of(plan.endpoint.model)
     if true is not None and target.window_tokens > true:
-        text = f"the config gives it a window of {target.window_tokens:,} tokens, and its engine has {true:,}"
+        text = f"the config gives it a window of {target.window_tokens:,} tokens, but its engine has {true:,}"
         found.append(Remark(text, f"set window_tokens: {true}, or start the engine with a larger window", is_wrong=True))
     allowed = target.quota.in_flight if target.quota is not None else None
     if engine.slots is not None and (allowed is None or allowed > engine.slots):
@@ -53,10 +53,10 @@ def find_small_windows(plans: Sequence[TargetPlan]) -> Remark | None:
         return None
     named = ", ".join(f"{plan.target.name} ({plan.target.window_tokens:,} tokens)" for plan in small)
     others = [plan.target.name for plan in models if plan not in small]
-    instead = f"such requests are served by {', '.join(others)} alone" if others else "no target here can serve such requests"
+    instead = f"only {', '.join(others)} can serve them" if others else "no target here can serve them"
     text = (
-        f"too small for coding agents: {named}. Claude Code and Codex send instructions and tools of 10,000 tokens and more "
-        f"with every request, and what does not fit is not sent there: {instead}"
+        f"window too small for coding agents: {named}. Claude Code and Codex send 10,000 tokens or more of "
+        f"instructions and tools with every request; {instead}"
     )
     hint = (
         "start the engine with a larger window (llama-server --ctx-size 65536, OLLAMA_CONTEXT_LENGTH=65536 ollama serve), "

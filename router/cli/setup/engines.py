@@ -112,7 +112,7 @@ def size_of(model: str, listed: tuple[ListedModel, ...]) -> float | None:
 
 def serves_at_once(slots: int) -> str:
     """What a number of slots means."""
-    return f"serves {slots} request{'s' if slots > 1 else ''} at once"
+    return f"serves {slots} request{'s' if slots > 1 else ''} at a time"
 
 
 def readable(model: str) -> str:

@@ -33,8 +33,8 @@ from router.stores.sqlite.migrate import LEDGER, foresee, say_room
 from router.telemetry.colour import GREEN, RED, YELLOW, paint
 from router.wiring import build_house, known_names
 
-GOOD, NOTE, MEND = "ok", "note", "fix"
-_COLOURS = {GOOD: GREEN, NOTE: YELLOW, MEND: RED}
+GOOD, NOTE, FIX = "ok", "note", "fix"
+_COLOURS = {GOOD: GREEN, NOTE: YELLOW, FIX: RED}
 _SKEW_SECONDS = 120.0
 _SLOW_SECONDS = 5.0
 _FEW_BYTES, _SCARCE_BYTES = 20 << 20, 500 << 20
@@ -124,19 +124,19 @@ def look_at_windows(loaded: LoadedConfig) -> list[Finding]:
 
 def _tell_engine(name: str, plan: TargetPlan, engine: Engine) -> list[Finding]:
     remarks = compare(plan, engine)
-    return [Finding("target", MEND if one.is_wrong else NOTE, f"{name}: {one.text}", one.hint) for one in remarks]
+    return [Finding("target", FIX if one.is_wrong else NOTE, f"{name}: {one.text}", one.hint) for one in remarks]
 
 
 def _tell_target(name: str, plan: TargetPlan, reached: Reached, engine: Engine) -> Finding:
     if reached.problem:
-        return Finding("target", MEND, f"{name}: {reached.problem}", reached.hint)
+        return Finding("target", FIX, f"{name}: {reached.problem}", reached.hint)
     parts = [f"knows {readable(plan.endpoint.model)}" if reached.models else "has no list of models"]
     parts += describe(plan, engine)
     if plan.endpoint.takes_callers_key:
         parts.append("not called, since callers bring the key")
     elif reached.ttft_seconds is None and not reached.models:
         text = f"{name}: has no list of models, so its key and model were not checked"
-        return Finding("target", NOTE, text, f"{command_name()} doctor lets it answer a word, for a few tokens")
+        return Finding("target", NOTE, text, f"{command_name()} doctor asks it for a short answer, which costs a few tokens")
     if reached.ttft_seconds is None:
         return Finding("target", GOOD if reached.models else NOTE, f"{name}: {', '.join(parts)}")
     parts.append(f"first token after {duration(reached.ttft_seconds)}")
@@ -162,12 +162,12 @@ def look_at_ledger(path: Path | None) -> list[Finding]:
     problem = _find_ledger_problem(path, folder)
     if problem:
         hint = "set ledger.path to a file in a folder of yours, or start with --ledger off"
-        return [Finding("ledger", MEND, f"{path}: {problem}", hint)]
+        return [Finding("ledger", FIX, f"{path}: {problem}", hint)]
     free = shutil.disk_usage(folder).free
     if coming := foresee(path, LEDGER):
         return [_tell_migration(path, *coming, free)]
     if free < _SCARCE_BYTES:
-        state = MEND if free < _FEW_BYTES else NOTE
+        state = FIX if free < _FEW_BYTES else NOTE
         return [Finding("ledger", state, f"{path}: {free >> 20} MB free", "make room on this disk, or set ledger.path")]
     return [Finding("ledger", GOOD, f"{path}, {free >> 30} GB free")]
 
@@ -175,7 +175,7 @@ def look_at_ledger(path: Path | None) -> list[Finding]:
 def _tell_migration(path: Path, before: int, needed: int, free: int) -> Finding:
     if free < needed:
         hint = "make room on this disk, or set ledger.path; until then the router serves without a record"
-        return Finding("ledger", MEND, f"{path}: {say_room(needed, free)}", hint)
+        return Finding("ledger", FIX, f"{path}: {say_room(needed, free)}", hint)
     versions = f"from schema {before} to {len(LEDGER)}"
     return Finding(
         "ledger", NOTE, f"{path}: the next start migrates it {versions}, after a copy of {-(-needed // 1_000_000)} MB"
@@ -216,7 +216,7 @@ def look_at_port(host: str, port: int) -> Finding:
         if is_tandem(url_of(host, port), _LOCAL_SECONDS):
             return Finding("port", GOOD, f"{host}:{port}: a Tandem router is running there")
         first, _, hint = str(error).partition("\n  hint: ")
-        return Finding("port", MEND, first, hint.replace("--port", f"{command_name()} serve --port"))
+        return Finding("port", FIX, first, hint.replace("--port", f"{command_name()} serve --port"))
     return Finding("port", GOOD, f"{host}:{port} is free" if port else "any free port")
 
 

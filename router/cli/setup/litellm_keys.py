@@ -16,16 +16,15 @@ def say_litellm_keys(presets: Presets, values: Mapping[str, str]) -> bool:
     if not found:
         return False
     for row, name in found:
-        say(f"{name} is set: {row.title} is reached through litellm, with a target that you write yourself:")
+        say(f"{name} is set: {row.title} is reached through litellm, with a target that you add yourself:")
         say(f"      {row.write(name)}")
         if row.options:
             say(f"  what else it needs: {_PAGE}")
     first = "" if importlib.util.find_spec("litellm") is not None else f"{how_to_install('litellm')}, then "
-    say(f"  hint: {first}write the line below targets: of a tier in the config")
+    say(f"  hint: {first}add the line under targets: of a tier in the config")
     if any("AZURE_API_KEY" in row.keys for row, _ in found):
-        say(
-            "  hint: Azure OpenAI needs no litellm with AZURE_OPENAI_API_KEY, AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT"
-        )
+        variables = "AZURE_OPENAI_API_KEY, AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT"
+        say(f"  hint: Azure OpenAI works without litellm: set {variables}")
     return True
 
 

@@ -25,7 +25,7 @@ from router.contract.errors import (
     UpstreamUnreachable,
 )
 from router.contract.exchange import Arrival
-from router.contract.relay import Endpoint, Flow, Headers, Upstream, UpstreamRequest
+from router.contract.relay import Endpoint, Flow, Headers, Upstream, UpstreamCall, UpstreamRequest
 from router.contract.target import Timeouts
 from router.contract.words import DEFAULT_DIALECT, Operation
 from router.dialects.engine_words import read_loading
@@ -125,14 +125,18 @@ async def ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoi
 async def fetch(upstream: Upstream, request: UpstreamRequest, within_seconds: float) -> Collected | None:
     """The answer to a request; None where it took too long."""
     sink = Collected()
-    call = upstream.open(request, sink)
+    return sink if await _is_over(upstream.open(request, sink), sink, within_seconds) else None
+
+
+async def _is_over(call: UpstreamCall, sink: Collected, within_seconds: float) -> bool:
+    """Whether a call ends in time; else it is cancelled."""
     try:
         async with asyncio.timeout(within_seconds):
             await sink.over.wait()
     except TimeoutError:
         call.cancel()
-        return None
-    return sink
+        return False
+    return True
 
 
 def _hint_for(problem: str, endpoint: Endpoint) -> str:
@@ -254,13 +258,7 @@ async def _hear_refusal(house: House, plan: TargetPlan, arrival: Arrival, within
         call = adapter.open(prepare(read_request(arrival), reachable, 0), sink)
     except TandemError:
         return None
-    try:
-        async with asyncio.timeout(within_seconds):
-            await sink.over.wait()
-    except TimeoutError:
-        call.cancel()
-        return None
-    if sink.error is not None or sink.status in (0, 200):
+    if not await _is_over(call, sink, within_seconds) or sink.error is not None or sink.status in (0, 200):
         return None
     return explain_refusal(sink.status, sink.headers, bytes(sink.body), plan.endpoint)
 

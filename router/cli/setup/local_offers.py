@@ -105,4 +105,4 @@ def say_windows(chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Foun
     for offer in guessed.values():
         window = offer.facts["window_tokens"]
         say(f"{offer.provider.title} does not say how large the window of {readable(offer.model)} is: {window} is a guess")
-        say("  hint: tandem doctor lets it load the model, and compares")
+        say("  hint: tandem doctor has it load the model, and compares the config with its window")

@@ -101,7 +101,7 @@ def _read_item(draft: Draft, item: JsonObject, where: str) -> None:
         reader(draft, item, where)
         draft.drop_unread_of("items", item, _READ_OF_ITEM)
     elif kind == "item_reference":
-        raise ItemForgotten(f"{where}: an item_reference must be one object of an input list", param=where)
+        raise ItemForgotten(f"{where}: an item_reference must be an object in an input list", param=where)
     elif kind != "additional_tools":
         draft.drop(f"items of type {kind[:40]}")
 

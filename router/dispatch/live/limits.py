@@ -1,4 +1,4 @@
-"""What targets say is left of their rate limits: read from the headers of any answer, and heeded by the next decision.
+"""What targets say is left of their rate limits: read from the headers of any answer, and limited by the next decision.
 
 A target that has too little left for a request is not ruled out. The time until its limit opens again is an expected wait like
 any other, so that it is passed over only while another is sooner done.
@@ -112,10 +112,10 @@ class RateLimits:
     def apply(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """The same signals, with the wait for a limit at each target that has too little left for this request."""
         tokens, statuses = signals.prompt.tokens, signals.statuses
-        heeded = {name: self._heed(status, view, tokens, now) for name, status in statuses.items()}
-        return replace(signals, statuses=heeded) if heeded != statuses else signals
+        limited = {name: self._with_limits(status, view, tokens, now) for name, status in statuses.items()}
+        return replace(signals, statuses=limited) if limited != statuses else signals
 
-    def _heed(self, status: TargetStatus, view: RequestView, tokens: int, now: float) -> TargetStatus:
+    def _with_limits(self, status: TargetStatus, view: RequestView, tokens: int, now: float) -> TargetStatus:
         place = _place(status.target, view)
         windows = self.told.get(place)
         if windows is None:

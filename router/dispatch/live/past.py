@@ -8,7 +8,7 @@ from typing import NamedTuple
 from router.contract.entry import PastCall
 
 LONG_PROMPT_TOKENS = 8_000
-"""From here on the time to the first token tells how fast a target reads; below, how soon it starts."""
+"""From here on the time to the first token shows how fast a target reads; below, how soon it starts."""
 _KEPT_MINUTES = 30
 """Half of what is kept while the router runs: what is seen from now on outvotes it within half an hour of use."""
 _LEAST_SECONDS = 0.001
@@ -64,7 +64,7 @@ def fresh_tokens(call: PastCall) -> int:
 
 
 def prefill_speed(tokens: int, seconds: float, ttft_seconds: float) -> float | None:
-    """How fast a prompt was read whose first token took so long; None for a short one, which tells nothing of that."""
+    """How fast a prompt was read, by the time to its first token; None for a short one, which does not show that."""
     return tokens / max(seconds - ttft_seconds, _LEAST_SECONDS) if tokens >= LONG_PROMPT_TOKENS else None
 
 

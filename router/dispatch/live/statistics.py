@@ -269,7 +269,7 @@ class LiveStatistics:
             live.unanswered[exchange.id] = fact.at + live.usual_seconds(decided.decision.prompt_tokens if decided else 0)
 
     def _begin(self, exchange: Exchange, fact: FirstToken) -> None:
-        """A short prompt tells how soon the target starts. A long one tells how fast it reads, once its end says how much."""
+        """A short prompt shows how soon the target starts. A long one shows how fast it reads, once its end says how much."""
         live, decided = self._live.get(fact.target.name) or self._of(fact.target), exchange.last(Decided)
         opened_at = live.open.get(exchange.id)
         live.circuit.served_at = fact.at

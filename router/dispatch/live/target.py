@@ -47,7 +47,7 @@ class LiveTarget:
         """Whether its speed comes from counted pieces alone: it has not said yet how many tokens it wrote."""
         self.has_recalled = False
         self.reading: dict[str, float] = {}
-        """How long each long prompt under way took to its first token. How much of it was read its end tells."""
+        """How long each long prompt under way took to its first token. How much of it was read is known at its end."""
         self.lateness, self.slots = Lateness(), Slots()
         self.open: dict[str, float] = {}
         """When each call that is under way was opened, by its request."""
@@ -181,7 +181,7 @@ class LiveTarget:
         return running if self.slots.keeps_waiting(opened_at, self.unanswered[name] - opened_at, now) else 0
 
     def _wait_for_slot(self, waiting: int, most: int, now: float) -> float:
-        """How long a call waits that so many others go ahead of, in addition to those that are being served."""
+        """How long a call waits with this many others ahead of it, in addition to those that are being served."""
         usual, begun, speed = self.answer_seconds, self.slots.begun, self.speed.usual
         left = []
         for name, opened_at in self.open.items():
@@ -270,7 +270,7 @@ class LiveTarget:
         return f"{self.target.name} rests after {f'{failures} failures in a row' if failures > 1 else 'a failure'}"
 
     def load(self, words: str, now: float) -> None:
-        """It says that it is loading its model: so it lives, and whatever failed before is over."""
+        """It says that it is loading its model: so it is alive, and earlier failures are over."""
         self.loading, self.loading_until = words, now + LOADING_KNOWN_SECONDS
         self.circuit.serve(now)
         self.is_watched = True

@@ -26,7 +26,7 @@ _FEW, _FEWS_SECONDS, _MOST_STALE_SECONDS = 20, 0.01, 0.5
 _TOLD_SECONDS = 60.0
 """Not more often than this is it logged that a queue has formed."""
 _TOO_MANY = 429
-ASIDE_SECONDS, _MOST_ASIDE_SECONDS = 0.3, 30.0
+SIDE_WAIT_SECONDS, _MOST_SIDE_WAIT_SECONDS = 0.3, 30.0
 """How long a side request leaves the last slot free for its session's own turn: since it came, and since the turn's last call
 ended. Clients send both in one moment, and go on with a turn as soon as a tool has run."""
 
@@ -81,11 +81,11 @@ class TargetQueue:
             self._look_at_all(now)
         return waiter.expected
 
-    def enter(self, who: Who, prompt_tokens: int, clock: Callable[[], float], *, is_aside: bool = False) -> Waiter:
+    def enter(self, who: Who, prompt_tokens: int, clock: Callable[[], float], *, is_side_request: bool = False) -> Waiter:
         """Ask for a permit. Where there is room, and nobody goes first, the waiter has it at once."""
         self._clock, now = clock, clock()
         let_in = asyncio.get_running_loop().create_future()
-        waiter = Waiter(self._ask(who, prompt_tokens, is_aside=is_aside), let_in, now)
+        waiter = Waiter(self._ask(who, prompt_tokens, is_side_request=is_side_request), let_in, now)
         self._numbers += 1
         self._waiting.append(waiter)
         self._let_in(now)
@@ -154,9 +154,9 @@ class TargetQueue:
         self._forget(grant)
         self._let_in(now)
 
-    def _ask(self, who: Who, prompt_tokens: int, *, is_aside: bool = False) -> Ask:
+    def _ask(self, who: Who, prompt_tokens: int, *, is_side_request: bool = False) -> Ask:
         tokens = self.meter.expect_tokens(prompt_tokens)
-        return Ask(who, tokens, self.meter.part_of(tokens), self._numbers, is_aside=is_aside)
+        return Ask(who, tokens, self.meter.part_of(tokens), self._numbers, is_side_request=is_side_request)
 
     def _expire(self, now: float) -> None:
         for grant in self.meter.expire(now):
@@ -179,7 +179,7 @@ class TargetQueue:
             if waiter.miss is not None:
                 self._shares.forgive(waiter.miss)
             grant = self.meter.take(waiter.tokens, now)
-            permit = Permit(self, grant, waiter.who, waiter.amount, is_aside=waiter.is_aside)
+            permit = Permit(self, grant, waiter.who, waiter.amount, is_side_request=waiter.is_side_request)
             self._permits[grant] = permit
             self._shares.take(waiter.who, waiter.amount)
             waiter.let_in.set_result(permit)
@@ -194,7 +194,7 @@ class TargetQueue:
         for waiter in self._line_up(self._waiting, now):
             if not self.meter.has_room(waiter.tokens, now):
                 return None
-            if waiter.is_aside and now < self._gives_way_until(waiter):
+            if waiter.is_side_request and now < self._gives_way_until(waiter):
                 continue
             if self._is_late(waiter, now) or self._may_take(waiter.who, waiter.amount, self.meter.free_part()):
                 return waiter
@@ -205,14 +205,14 @@ class TargetQueue:
         most = self.meter.quota.in_flight
         if most is None or self.meter.in_flight < most - 1:
             return -math.inf
-        until, latest = waiter.came_at + ASIDE_SECONDS, waiter.came_at + _MOST_ASIDE_SECONDS
-        if any(other.who == waiter.who and not other.is_aside for other in self._waiting):
+        until, latest = waiter.came_at + SIDE_WAIT_SECONDS, waiter.came_at + _MOST_SIDE_WAIT_SECONDS
+        if any(other.who == waiter.who and not other.is_side_request for other in self._waiting):
             return latest
         for permit in self._permits.values():
-            if permit.who == waiter.who and not permit.is_aside:
+            if permit.who == waiter.who and not permit.is_side_request:
                 if permit.ended_at is None:
                     return -math.inf  # the turn has a slot
-                until = max(until, permit.ended_at + ASIDE_SECONDS)
+                until = max(until, permit.ended_at + SIDE_WAIT_SECONDS)
         return min(until, latest)
 
     def _is_late(self, waiter: Waiter, now: float) -> bool:
@@ -226,9 +226,9 @@ class TargetQueue:
         """
         late = [ask for ask in asks if now >= ask.due]
         line = sorted(late, key=_due) + self._shares.line_up(ask for ask in asks if now < ask.due)
-        if any(ask.is_aside for ask in asks):
-            turns = {ask.who for ask in asks if not ask.is_aside}
-            line.sort(key=lambda ask: ask.is_aside and ask.who in turns)
+        if any(ask.is_side_request for ask in asks):
+            turns = {ask.who for ask in asks if not ask.is_side_request}
+            line.sort(key=lambda ask: ask.is_side_request and ask.who in turns)
         return line
 
     def _may_take(self, who: Who, amount: float, free: float) -> bool:
@@ -247,7 +247,7 @@ class TargetQueue:
     def _next_change(self, now: float) -> float | None:
         changes = [at for at in (self.meter.next_change(now), self._shares.next_change()) if at is not None]
         changes += [waiter.due for waiter in self._waiting if now < waiter.due < math.inf]
-        changes += [at for waiter in self._waiting if waiter.is_aside and (at := self._gives_way_until(waiter)) > now]
+        changes += [at for waiter in self._waiting if waiter.is_side_request and (at := self._gives_way_until(waiter)) > now]
         return min(changes, default=None)
 
     def _wake(self) -> None:

@@ -38,7 +38,9 @@ class Queues:
         """The same signals, with the wait that this request would have in each queue."""
         who, tokens = Who(view.caller.name, signals.turn.session), signals.prompt.tokens
         statuses = {
-            name: self._heed(status, self.queue_of(status.target, view), who, tokens, now) if status.target.quota else status
+            name: self._with_queue(status, self.queue_of(status.target, view), who, tokens, now)
+            if status.target.quota
+            else status
             for name, status in signals.statuses.items()
         }
         return replace(signals, statuses=statuses)
@@ -46,7 +48,7 @@ class Queues:
     def show(self, status: TargetStatus, now: float) -> TargetStatus:
         """A target with the wait that somebody would have in its queue; without it where each key has a queue of its own."""
         queue = self._queues.get((status.target.name, 0))
-        return status if queue is None or status.target.takes_callers_key else self._heed(status, queue, _ANYBODY, 0, now)
+        return status if queue is None or status.target.takes_callers_key else self._with_queue(status, queue, _ANYBODY, 0, now)
 
     def queue_of(self, target: Target, view: RequestView) -> TargetQueue:
         """The queue for a target."""
@@ -63,7 +65,7 @@ class Queues:
         return sum(queue.length for (place, _), queue in self._queues.items() if place == name)
 
     @staticmethod
-    def _heed(status: TargetStatus, queue: TargetQueue, who: Who, tokens: int, now: float) -> TargetStatus:
+    def _with_queue(status: TargetStatus, queue: TargetQueue, who: Who, tokens: int, now: float) -> TargetStatus:
         target = status.target
         if status.closed_seconds:
             return status

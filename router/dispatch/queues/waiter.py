@@ -26,10 +26,10 @@ class Metered(Protocol):
 class Permit:
     """The right to make one call. It is given back when the call is over, in whatever way."""
 
-    __slots__ = ("_grant", "_queue", "amount", "ended_at", "is_aside", "who")
+    __slots__ = ("_grant", "_queue", "amount", "ended_at", "is_side_request", "who")
 
-    def __init__(self, queue: Metered, grant: Grant, who: Who, amount: float, *, is_aside: bool = False) -> None:
-        self._queue, self._grant, self.who, self.amount, self.is_aside = queue, grant, who, amount, is_aside
+    def __init__(self, queue: Metered, grant: Grant, who: Who, amount: float, *, is_side_request: bool = False) -> None:
+        self._queue, self._grant, self.who, self.amount, self.is_side_request = queue, grant, who, amount, is_side_request
         self.ended_at: float | None = None
 
     def end(self, now: float, ended: AttemptEnded | None) -> None:
@@ -56,10 +56,10 @@ class Expected(Struct, frozen=True):
 class Ask:
     """What one request asks for: so many tokens, which are such a part of a minute. Numbers go by arrival."""
 
-    __slots__ = ("amount", "due", "is_aside", "number", "tokens", "who")
+    __slots__ = ("amount", "due", "is_side_request", "number", "tokens", "who")
 
-    def __init__(self, who: Who, tokens: int, amount: float, number: int, *, is_aside: bool = False) -> None:
-        self.who, self.tokens, self.amount, self.number, self.is_aside = who, tokens, amount, number, is_aside
+    def __init__(self, who: Who, tokens: int, amount: float, number: int, *, is_side_request: bool = False) -> None:
+        self.who, self.tokens, self.amount, self.number, self.is_side_request = who, tokens, amount, number, is_side_request
         self.due = math.inf
         """When it was to have its turn, as it looked when it came."""
 
@@ -70,7 +70,7 @@ class Waiter(Ask):
     __slots__ = ("came_at", "expected", "let_in", "miss")
 
     def __init__(self, ask: Ask, let_in: "asyncio.Future[Permit]", came_at: float = 0.0) -> None:
-        super().__init__(ask.who, ask.tokens, ask.amount, ask.number, is_aside=ask.is_aside)
+        super().__init__(ask.who, ask.tokens, ask.amount, ask.number, is_side_request=ask.is_side_request)
         self.let_in, self.came_at = let_in, came_at
         self.miss: Miss | None = None
         """What is owed for the wait, once it is one."""

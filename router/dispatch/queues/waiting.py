@@ -23,7 +23,7 @@ from router.dispatch.passed_headers import STREAM_HEADERS
 from router.dispatch.queues.fair import Who
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.waiter import Expected, Permit, Waiter
-from router.dispatch.room import is_aside
+from router.dispatch.room import is_side_request
 from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS
 
 _LOOK_SECONDS = 0.5
@@ -111,7 +111,7 @@ async def await_turn(
     exchange, clock = order.exchange, order.clock
     decision = order.decision
     who = Who(exchange.caller.name, decision.turn.session)
-    waiter = queue.enter(who, decision.prompt_tokens, clock, is_aside=is_aside(decision, view))
+    waiter = queue.enter(who, decision.prompt_tokens, clock, is_side_request=is_side_request(decision, view))
     if waiter.permit is not None:
         return waiter.permit
     now = clock()

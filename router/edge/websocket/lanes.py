@@ -30,7 +30,7 @@ _MAX_RUNNING = 16
 _MAX_NAMED = 32
 _MAX_WAITING = 64
 _MAX_WAITING_BYTES = 64 << 20
-_COME_AGAIN = (429, 503)
+_RETRY_LATER = (429, 503)
 _COMPLETED = ("response_already_completed", "the response is complete. Send the words with the next response.create")
 _NOT_FOUND = ("response_not_found", "no response of that id is being written on this socket")
 
@@ -283,7 +283,7 @@ class Lanes:
         caller = exchange.arrival.caller if exchange is not None else None
         if not status:
             lane.latest, lane.latest_by = running.sink.response_id or lane.latest, caller
-        elif status not in _COME_AGAIN and previous and previous == lane.latest and caller == lane.latest_by:
+        elif status not in _RETRY_LATER and previous and previous == lane.latest and caller == lane.latest_by:
             self._responses.evict(previous)
 
 

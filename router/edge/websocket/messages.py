@@ -23,7 +23,7 @@ _NOT_SENT_ON: JsonObject = {"type": None, "stream_id": None, "stream": True}
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CARRIED = "x-"
 _MAX_PAIRS, _MAX_VALUE = 16, 512
-"""What `metadata` may hold: so many pairs, and so many letters in each value."""
+"""How many pairs `metadata` may hold, and how many characters each value."""
 _NOT_CARRIED = frozenset({"connection", "upgrade", "host", "content-length", "transfer-encoding", "expect", "te", "trailer"})
 
 

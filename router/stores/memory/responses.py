@@ -58,7 +58,7 @@ class MemoryResponses:
         return found if self._owners.get(response_id) != _NOBODY else None  # it may have been deleted meanwhile
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """The newest in memory that holds one of them, else what the store behind finds and was not deleted meanwhile."""
+        """The newest in memory that holds one of them, else what the store on disk finds and was not deleted meanwhile."""
         self._forget_oldest()
         for response in reversed(self._kept.values()):
             if response.caller == caller and not response.item_ids.isdisjoint(item_ids):

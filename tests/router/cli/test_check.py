@@ -69,7 +69,7 @@ def test_an_address_that_is_broken_is_a_fault_and_no_traceback(here, capsys):
     (here / "config.yaml").write_text(f"{SIMULATED_TIERS.replace('{name: quick-one, adapter: simulated}', target)}")
 
     assert main(["check"]) == 2
-    assert "tiers.fast.targets[0].base_url: is not an address" in capsys.readouterr().err
+    assert "tiers.fast.targets[0].base_url: is not a valid address" in capsys.readouterr().err
 
 
 def test_every_fault_is_told_in_one_round_that_of_the_address_too(here, capsys, monkeypatch):
@@ -151,7 +151,7 @@ def test_a_small_window_is_a_warning_and_a_models_path_is_not_shown(here, capsys
     assert main(["check"]) == 0
 
     told = capsys.readouterr()
-    assert "warning: too small for coding agents: a (9,000 tokens)" in told.err
+    assert "warning: window too small for coding agents: a (9,000 tokens)" in told.err
     assert "  hint: start the engine with a larger window" in told.err
     assert "a                  smol at http://h/v1" in told.out
 

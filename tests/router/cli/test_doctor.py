@@ -128,10 +128,10 @@ def test_a_window_and_a_limit_that_the_engine_does_not_have_are_told_with_the_tr
 
     out = " ".join(capsys.readouterr().out.split())
     assert (
-        "deep sage: the config gives it a window of 400,000 tokens, and its engine has 2,048 hint: set window_tokens: 2048"
+        "deep sage: the config gives it a window of 400,000 tokens, but its engine has 2,048 hint: set window_tokens: 2048"
         in out
     )
-    assert "its engine serves 1 request at once, and the config sets no limit hint: set quota.in_flight: 1" in out
+    assert "its engine serves 1 request at a time, and the config sets no limit hint: set quota.in_flight: 1" in out
 
 
 def test_the_engine_is_asked_after_the_call_that_may_load_its_model(here):

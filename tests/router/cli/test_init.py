@@ -147,7 +147,7 @@ def test_init_finds_a_local_server_and_its_model(here, capsys, monkeypatch):
     assert f"base_url: {server.base_url}" in text
     told = capsys.readouterr().err
     assert f"found Ollama: a server on this machine ({server.base_url}), my-local-model" in told
-    assert "taken for Ollama because of its port" in told
+    assert "assumed to be Ollama because of its port" in told
     assert "does not say how large the window of my-local-model is: 32000 is a guess" in told
 
 
@@ -175,7 +175,7 @@ def test_a_local_engine_is_written_with_its_own_window_and_slots_and_known_at_an
     assert fast["window_tokens"] == deep["window_tokens"] == 2048
     assert (fast["quota"], deep["quota"]) == ({"in_flight": 2, "max_wait_seconds": 60}, {"in_flight": 2})
     told = capsys.readouterr()
-    assert "SmolLM2-135M.Q4_1, window of 2,048 tokens, serves 2 requests at once" in told.err
+    assert "SmolLM2-135M.Q4_1, window of 2,048 tokens, serves 2 requests at a time" in told.err
     assert "too small for coding agents: llamacpp-fast (2,048 tokens)" in told.err
     assert "/models/" not in told.err + told.out
     assert "is a guess" not in told.err
@@ -449,7 +449,7 @@ def test_a_provider_that_is_asked_for_by_name_and_refuses_the_key_is_not_called_
 
         assert main(["init", "--yes", "--fast", "openai"]) == 2
 
-    assert "--fast openai: its key cannot be used, see above" in capsys.readouterr().err
+    assert "--fast openai: its key cannot be used; see above" in capsys.readouterr().err
 
 
 def test_a_key_that_only_litellm_can_use_is_named_with_what_to_write(here, capsys, monkeypatch):

@@ -33,9 +33,7 @@ def test_an_unknown_target_and_one_without_an_address_are_faults(tmp_path):
 
     assert unknown.startswith('pass_through.embeddings: "sprak" is not a target')
     assert "spark?" in unknown
-    assert simulated.startswith(
-        'pass_through.files: "sage" cannot be asked for files: its adapter, simulated, has create calls'
-    )
+    assert simulated.startswith('pass_through.files: "sage" cannot serve files: adapter simulated handles conversations only')
     assert "name one of spark" in simulated
 
 

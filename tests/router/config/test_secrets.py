@@ -42,7 +42,7 @@ def test_values_are_read_from_variables_alone_or_after_a_scheme(monkeypatch):
         ("env:NOT_SET_ANYWHERE", "env:NOT_SET_ANYWHERE is not set in the environment, nor in .env next to the config"),
         ("Bearer env:NOT_SET_ANYWHERE", "env:NOT_SET_ANYWHERE is not set in the environment, nor in .env next to the config"),
         (f"env:{CANARY}", "env:***: env: takes the name of a variable, not the key"),
-        ("${GATEWAY_TOKEN}", "names a variable in a way that is not read here"),
+        ("${GATEWAY_TOKEN}", "refers to a variable in a form that is not supported"),
         ("", "must not be empty"),
         ("two\r\nx-injected: lines", "must not be empty, nor contain line breaks"),
     ],
@@ -61,9 +61,9 @@ def test_a_value_that_cannot_be_sent_is_a_fault(value, problem):
         ("transfer-encoding", "belongs to a connection"),
         ("host", "is set by Tandem itself"),
         ("Content-Length", "is set by Tandem itself"),
-        ("x a", "is not the name of a header"),
-        ("x\r\ninjected", "is not the name of a header"),
-        ("", "is not the name of a header"),
+        ("x a", "is not a valid header name"),
+        ("x\r\ninjected", "is not a valid header name"),
+        ("", "is not a valid header name"),
     ],
 )
 def test_names_that_are_not_a_targets_own_are_refused(name, problem):

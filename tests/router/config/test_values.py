@@ -31,7 +31,7 @@ def test_a_header_takes_printable_ascii(value, fits):
     [
         ("https://api.example.com/v1", ""),
         ("http://[::1]:8000/v1", ""),
-        ("http://[::1/v1", "is not an address"),
+        ("http://[::1/v1", "is not a valid address"),
         ("https:///v1", "must name a host"),
         ("http://host:99999", "port between"),
         ("http://a b", "spaces"),

@@ -9,7 +9,7 @@ from router.contract.target import Quota
 from router.contract.words import Dialect, Operation, Tier, TurnKind
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.order import Order
-from router.dispatch.room import find_room, is_aside
+from router.dispatch.room import find_room, is_side_request
 from tests.tools.exchanges import make_decision, make_exchange
 from tests.tools.later import later
 from tests.tools.loop_clock import jumping_clock, seconds_passed
@@ -53,7 +53,7 @@ def test_titles_and_the_like_are_asked_aside_and_what_nobody_waits_a_slot_for_is
     body = {"prompt": "x"} if dialect is Dialect.COMPLETIONS else {"messages": [{"role": "user", "content": "x"}]}
     view = make_view(body, dialect, operation=operation)
 
-    assert is_aside(decided(kind), view) is is_one
+    assert is_side_request(decided(kind), view) is is_one
 
 
 @jumping_clock

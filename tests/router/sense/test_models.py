@@ -162,8 +162,8 @@ def test_the_name_of_a_model_means_its_one_target_or_the_tier_that_has_no_other(
 
 
 def test_the_name_of_a_model_counts_after_every_other_name_and_is_not_listed():
-    behind = {"smollm2-135m": "spark", "gpt-9": "sage", "sage": "spark"}
-    names = ModelNames({"gpt-*": "auto"}, ("spark", "sage"), None, behind)
+    own_models = {"smollm2-135m": "spark", "gpt-9": "sage", "sage": "spark"}
+    names = ModelNames({"gpt-*": "auto"}, ("spark", "sage"), None, own_models)
 
     found = names.resolve("SmolLM2-135M")
     assert (found.name, found.target, found.is_pattern) == ("SmolLM2-135M", "spark", False)

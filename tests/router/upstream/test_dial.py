@@ -219,7 +219,7 @@ async def test_the_user_and_password_of_a_proxy_are_sent_to_it_decoded(set_proxy
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("http://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY does not take connections"),
+        ("http://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY does not accept connections"),
         ("http://u:s3cret-word@no-such-proxy.invalid:1", "the host name of the proxy in HTTPS_PROXY does not resolve"),
         ("http://u:s3cret-word@127.0.0.1:port", "the proxy in HTTPS_PROXY is not an address such as http://host:port"),
         ("socks5://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY is a socks5:// proxy, which is not supported"),

@@ -25,7 +25,7 @@ def test_a_window_larger_than_the_engines_is_wrong_and_the_true_one_is_named():
     (remark,) = compare(plan, Engine("llamacpp", None, {"fast-model": 8192}))
 
     assert remark.is_wrong
-    assert remark.text == "the config gives it a window of 32,000 tokens, and its engine has 8,192"
+    assert remark.text == "the config gives it a window of 32,000 tokens, but its engine has 8,192"
     assert "set window_tokens: 8192" in remark.hint
 
 
@@ -36,7 +36,7 @@ def test_more_at_once_than_there_are_slots_is_noted(quota, said):
     (remark,) = compare(plan, Engine("llamacpp", 2))
 
     assert not remark.is_wrong
-    assert remark.text == f"its engine serves 2 requests at once, and the config {said}"
+    assert remark.text == f"its engine serves 2 requests at a time, and the config {said}"
     assert remark.hint.startswith("set quota.in_flight: 2")
 
 
@@ -46,7 +46,7 @@ def test_a_config_that_asks_for_no_more_than_there_is_gets_no_remark():
 
     assert compare(plan, engine) == []
     assert compare(plan, Engine()) == []
-    assert describe(plan, engine) == ["window of 8,192 tokens", "serves 1 request at once"]
+    assert describe(plan, engine) == ["window of 8,192 tokens", "serves 1 request at a time"]
     assert describe(plan, Engine()) == []
 
 
@@ -54,13 +54,13 @@ def test_small_windows_are_named_with_who_serves_coding_agents_instead():
     remark = find_small_windows(plans_of("window_tokens: 8192,"))
 
     assert "too small for coding agents: spark (8,192 tokens). " in remark.text
-    assert remark.text.endswith(": such requests are served by sage alone")
+    assert remark.text.endswith("; only sage can serve them")
 
 
 def test_where_every_window_is_small_no_target_serves_coding_agents():
     remark = find_small_windows(plans_of("window_tokens: 4096,", 4096))
 
-    assert remark.text.endswith(": no target here can serve such requests")
+    assert remark.text.endswith("; no target here can serve them")
 
 
 def test_windows_that_coding_agents_fit_into_and_simulated_ones_get_no_remark():

@@ -137,7 +137,7 @@ def test_nobody_at_the_port_and_no_such_host_are_told_apart():
 @pytest.mark.parametrize(
     ("proxy", "problem", "hint"),
     [
-        ("http://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY does not take connections", "NO_PROXY"),
+        ("http://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY does not accept connections", "NO_PROXY"),
         ("http://u:s3cret-word@no-proxy.invalid:1", "the proxy in HTTPS_PROXY does not resolve", "runs at no-proxy.invalid:1"),
         ("socks5://u:s3cret-word@127.0.0.1:{port}", "a socks5:// proxy, which is not supported", "to an http:// proxy"),
     ],

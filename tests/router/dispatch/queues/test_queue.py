@@ -10,7 +10,7 @@ from router.contract.facts import AttemptEnded
 from router.contract.target import Quota
 from router.contract.usage import Usage
 from router.dispatch.queues.fair import Who
-from router.dispatch.queues.queue import ASIDE_SECONDS, TargetQueue
+from router.dispatch.queues.queue import SIDE_WAIT_SECONDS, TargetQueue
 from router.dispatch.queues.quota import WINDOW_SECONDS
 from tests.tools.loop_clock import JumpingLoop, jumping_clock, seconds_passed
 from tests.tools.values import make_target
@@ -367,7 +367,7 @@ def test_whatever_happens_limits_hold_everybody_has_its_turn_and_nothing_is_left
 
 
 def enter_aside(queue, who=A):
-    return queue.enter(who, 100, seconds_passed, is_aside=True)
+    return queue.enter(who, 100, seconds_passed, is_side_request=True)
 
 
 @jumping_clock
@@ -378,7 +378,7 @@ async def test_a_side_request_leaves_the_last_slot_free_for_a_moment():
 
     await aside.let_in
 
-    assert seconds_passed() == pytest.approx(ASIDE_SECONDS)
+    assert seconds_passed() == pytest.approx(SIDE_WAIT_SECONDS)
 
 
 @jumping_clock
@@ -393,7 +393,7 @@ async def test_a_turn_does_not_wait_for_a_side_request_of_its_session():
     await asyncio.sleep(5.0)
     turn.permit.end(seconds_passed(), None)
     await aside.let_in
-    assert seconds_passed() == pytest.approx(5.0 + ASIDE_SECONDS)
+    assert seconds_passed() == pytest.approx(5.0 + SIDE_WAIT_SECONDS)
 
 
 @jumping_clock
@@ -413,7 +413,7 @@ async def test_a_side_request_gives_way_to_no_other_session_and_not_where_more_s
     one, several = queue_of(in_flight=1), queue_of(in_flight=2)
     assert enter_aside(several).permit is not None
     aside = enter_aside(one)
-    await asyncio.sleep(ASIDE_SECONDS + 0.01)
+    await asyncio.sleep(SIDE_WAIT_SECONDS + 0.01)
 
     assert aside.permit is not None
     assert enter(one, B).permit is None
