@@ -110,6 +110,8 @@ async def test_without_the_setting_a_404_names_it(tandem, upstream):
         ("/v1/files/../models", "GET", {}, 400),
         ("/v1/files/..%2f..%2fadmin", "GET", {}, 400),
         ("/v1/files/%2e%2e/models", "GET", {}, 400),
+        ("/v1/files/%252e%252e/models", "GET", {}, 400),
+        ("/v1/files/..;/models", "GET", {}, 400),
         ("/v1/filesystem", "GET", {}, 404),
         ("/v1/files", "OPTIONS", {}, 405),
         ("/v1/files", "GET", {"origin": "http://evil.example"}, 403),
