@@ -26,7 +26,8 @@ def proxy_warnings(addresses: Iterable[str]) -> list[str]:
 
 
 def _scheme(url: str) -> str:
-    return urlsplit(url.strip()).scheme.lower() if "//" in url else ""
+    scheme, separator, _ = url.strip().partition("://")  # not taken apart: a password may make it no address
+    return scheme.lower() if separator else ""
 
 
 def _may_need_a_proxy(address: str) -> bool:

@@ -147,8 +147,6 @@ class Dispatcher:
                 if left_out and ended.error is None:  # only now is it known that these were what it refused
                     exchange.note(StateRefused(reachable.target, left_out))
                 if isinstance(ended, Ending):
-                    if tried and tried[-1].refused_usage:  # only now is it known that this was what it refused
-                        self._reachable[step.target].asking.refuse()
                     return ended
                 asked = self._reachable[step.target]
                 tried.append(_remember(view, sent, live.known(asked.target), step, ended, tried))

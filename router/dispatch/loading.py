@@ -35,9 +35,8 @@ async def _watch(reachable: Reachable, live: LiveStatistics, clock: Callable[[],
         while (waited := clock() - began) < _MOST_SECONDS:
             await asyncio.sleep(min(max(_FIRST_PAUSE_SECONDS, waited * _PAUSE_SHARE), _LONGEST_PAUSE_SECONDS))
             words = await _ask(reachable)
-            if not words:
+            if not words or not live.keep_loading(target, words, clock()):
                 break
-            live.keep_loading(target, words, clock())
     finally:
         live.end_loading(target)
 

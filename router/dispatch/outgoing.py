@@ -37,6 +37,20 @@ class UsageAsking:
         self.is_on = not tells_unasked and not self.has_refused
 
 
+class _NotAsking(UsageAsking):
+    """For one request that is sent again without the question. Only its end shows that the question was what was refused."""
+
+    __slots__ = ("_usual",)
+
+    def __init__(self, usual: UsageAsking) -> None:
+        super().__init__()
+        self.refuse()
+        self._usual = usual
+
+    def note_end(self, *, tells_unasked: bool) -> None:
+        self._usual.refuse()
+
+
 @dataclass(frozen=True, slots=True)
 class Reachable:
     """A target with the adapter that reaches it, the model's name there, and how requests are made to fit it."""
@@ -65,9 +79,7 @@ class Reachable:
 
     def without_asking(self) -> "Reachable":
         """The same for one request, which is not to ask for usage: the target seems to refuse that."""
-        asking = UsageAsking()
-        asking.refuse()
-        return replace(self, asking=asking)
+        return replace(self, asking=_NotAsking(self.asking))
 
 
 class Outgoing(OutgoingRequest, frozen=True):

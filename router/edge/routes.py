@@ -86,7 +86,8 @@ def read_passed(path: str) -> PassedRoute | None:
 def write_passed(method: str, raw_path: bytes, query: bytes, headers: Mapping[str, str], body: bytes) -> RouteRequest:
     """What is passed on of a request. Raises `BadRequest` for a path that leads out of its route."""
     target = raw_path.decode("latin-1")
-    found, parts = _PASSED(target), re.split(r"[/\\]", unquote(target))
+    # Servers differ in how often they decode a path, and some cut what follows a semicolon off each segment.
+    found, parts = _PASSED(target), [part.partition(";")[0] for part in re.split(r"[/\\]", unquote(unquote(target)))]
     if found is None or not target.isascii() or not {".", ".."}.isdisjoint(parts):
         raise BadRequest("the path must be ASCII, without . or .. as segments")
     rest = f"{found[1]}?{query.decode('latin-1')}" if query else found[1]

@@ -4,6 +4,8 @@ The Vercel AI SDK names its earlier answers this way from the second turn on. A 
 speaks another dialect knows none, so that a reference never leaves us: an item that is not kept here is refused.
 """
 
+import asyncio
+
 from router.contract.caller import Caller
 from router.contract.digits import with_digits
 from router.contract.errors import ItemForgotten
@@ -37,6 +39,8 @@ async def _find(named: dict[int, str], store: ResponseStore, caller: Caller) -> 
     """All named items. The newest response usually holds every one of them, since each holds what led to it."""
     wanted, found = set(named.values()), _Held()
     while missing := wanted - found.keys():
+        if found:
+            await asyncio.sleep(0)  # one request may name items of a thousand responses: others have their turns meanwhile
         holder = await store.find_holder(missing, caller)
         held = await _read(holder) if holder is not None else _Held()
         found |= {name: held[name] for name in missing & held.keys()}

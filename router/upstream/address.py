@@ -66,12 +66,12 @@ def _find_proxy(scheme: str, host: str, authority: str) -> Proxy | None:
 
 def read_proxy(url: str, variable: str) -> Proxy:
     """Take the address of a proxy apart. User and password may be percent-encoded. Without a host where it is no address."""
-    parts = urlsplit(url.strip() if "//" in url else f"//{url.strip()}")
-    credentials = ""
     try:
+        parts = urlsplit(url.strip() if "//" in url else f"//{url.strip()}")
         host, port = parts.hostname or "", parts.port or 8080
-    except ValueError:  # the port is not a number
-        host, port = "", 0
+    except ValueError:  # the port is not a number, or the password has a character that must be encoded
+        return Proxy("", 0, variable)
+    credentials = ""
     if parts.username or parts.password:
         known = unquote_to_bytes(parts.username or "") + b":" + unquote_to_bytes(parts.password or "")
         credentials = f"Basic {b64encode(known).decode()}"

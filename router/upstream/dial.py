@@ -77,7 +77,9 @@ async def _open_tunnel(target: str, proxy: Proxy) -> socket.socket:
     """A socket that leads to the target. A failure up to here is the proxy's fault, not the target's."""
     named = f"the proxy in {proxy.variable}"
     if not proxy.host:
-        raise CannotConnect(f"{named} is not an address such as http://host:port")
+        raise CannotConnect(
+            f"{named} is not an address such as http://host:port. Special characters in a password must be percent-encoded"
+        )
     if not proxy.is_supported:
         raise CannotConnect(f"{named} is a {proxy.scheme}:// proxy, which is not supported: only http:// proxies are")
     loop = asyncio.get_running_loop()

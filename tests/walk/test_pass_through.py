@@ -1,11 +1,12 @@
 """Routes that Tandem does not decide, relayed whole to the target that the config names."""
 
 import asyncio
+import dataclasses
 import os
 
 import pytest
 
-from tests.tools.http import call, request_bytes
+from tests.tools.http import call, read_reply, request_bytes
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, silent
 from tests.tools.waiting import until
@@ -110,6 +111,8 @@ async def test_without_the_setting_a_404_names_it(tandem, upstream):
         ("/v1/files/../models", "GET", {}, 400),
         ("/v1/files/..%2f..%2fadmin", "GET", {}, 400),
         ("/v1/files/%2e%2e/models", "GET", {}, 400),
+        ("/v1/files/%252e%252e/models", "GET", {}, 400),
+        ("/v1/files/..;/models", "GET", {}, 400),
         ("/v1/filesystem", "GET", {}, 404),
         ("/v1/files", "OPTIONS", {}, 405),
         ("/v1/files", "GET", {"origin": "http://evil.example"}, 403),
@@ -170,3 +173,17 @@ async def test_secrets_of_the_query_never_come_back_in_a_refusal(start, upstream
     assert upstream.seen[0].path == "/v1/files/1?subscription-key=gw-canary-987654321"
     assert reply.status == 404
     assert reply.json == {"error": {"message": "no route /v1/files/1?subscription-key=***"}}
+
+
+async def test_a_setting_that_is_gone_when_the_body_has_come_is_told_like_one_that_never_was(tandem, upstream):
+    reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+    writer.write(request_bytes("/v1/files", b"12345")[:-2])
+    await until(lambda: tandem.admission.in_flight == 1)
+
+    tandem.house.swap(dataclasses.replace(tandem.house.plan, pass_through={}))
+    writer.write(b"45")
+    reply = await asyncio.wait_for(read_reply(reader), 10)
+    writer.close()
+
+    assert (reply.status, upstream.seen) == (404, [])
+    assert "pass_through: {files: TARGET}" in reply.json["error"]["message"]

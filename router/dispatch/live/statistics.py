@@ -65,7 +65,7 @@ class LiveStatistics:
         """Every target as it is now (or was five milliseconds ago), in the order given."""
         if targets is not self._targets:
             self._targets = targets
-            self._listed = {name: self._of(target) for name, target in targets.items()}
+            self._listed = {name: self._follow(target) for name, target in targets.items()}
             self.queues.follow(targets)
         elif 0 <= now - self._looked_at < _FRESH_SECONDS:
             return self._statuses
@@ -121,14 +121,15 @@ class LiveStatistics:
 
     def await_ready(self, target: Target) -> bool:
         """Take on to ask a target now and then whether it has loaded its model; False where somebody does so already."""
-        live = self._of(target)
-        was_awaited, live.is_awaited = live.is_awaited, True
+        was_awaited, self._of(target).is_awaited = self._of(target).is_awaited, True
         return not was_awaited
 
-    def keep_loading(self, target: Target, words: str, now: float) -> None:
-        """It is still loading its model."""
-        self._of(target).load(words, now)
-        self._looked_at = _NEVER_LOOKED
+    def keep_loading(self, target: Target, words: str, now: float) -> bool:
+        """It is still loading its model. False where the plan that counts now does not have it, or not as it was."""
+        if is_listed := not self._targets or self._targets.get(target.name) == target:
+            self._of(target).load(words, now)
+            self._looked_at = _NEVER_LOOKED
+        return is_listed
 
     def end_loading(self, target: Target) -> None:
         """It is ready, or nobody asks any more: the next request may go there."""
@@ -175,8 +176,7 @@ class LiveStatistics:
 
     def wait_for_slot(self, target: Target, now: float) -> float:
         """How long a call would wait there that is opened now, where it is known how many calls it serves at once."""
-        live = self._of(target)
-        return live.status(now).wait_seconds if live.has_slots(now) else 0.0
+        return live.status(now).wait_seconds if (live := self._of(target)).has_slots(now) else 0.0
 
     def has_last_slot(self, target: Target, now: float) -> bool:
         """Whether a target is known to have one free slot at most."""
@@ -240,19 +240,22 @@ class LiveStatistics:
         }
 
     def _of(self, target: Target) -> LiveTarget:
+        """By its name: who asks may have begun under an earlier plan, whose target changes nothing of one that is known."""
         live = self._live.get(target.name)
         if live is None:
             live = self._live[target.name] = LiveTarget(target)
             self._teach(live)
             self._settle_at = 0.0  # what is known of its past comes with the next look
-        elif live.target is not target and live.known is not target:
+        return live
+
+    def _follow(self, target: Target) -> LiveTarget:
+        live = self._of(target)
+        if live.target is not target and live.known is not target:
             live.follow(target)
             self._list_windows()
             if not live.has_recalled:
                 self._settle_at = 0.0
         return live
-
-    # A call under way may have begun under an earlier plan, whose target changes nothing of one that is known.
 
     def _open(self, exchange: Exchange, fact: AttemptOpened) -> None:
         """Only a stream shows when its first token is late."""
@@ -358,8 +361,8 @@ class LiveStatistics:
             self._list_windows()
 
     def _list_windows(self) -> None:
-        lives = self._live.values()
-        self.windows = {live.target.name: live.known.window_tokens for live in lives if live.known is not live.target}
+        told = [live.known for live in self._live.values() if live.known is not live.target]
+        self.windows = {known.name: known.window_tokens for known in told}
 
     def _note_served(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, now: float) -> None:
         """It serves: it need not rest, and whoever waits may go there. A call from before the failures says nothing of that.

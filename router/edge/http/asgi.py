@@ -131,6 +131,7 @@ class AsgiApp:
         admission.take_slot()
         try:
             body = await collect_body(_body_pieces(receive), admission.limits)
+            admission.check_passed(route, head)  # the config may be another by now
             request = write_passed(head.method, scope["raw_path"], scope["query_string"], head.headers, body)
             await self._serve(replace(arrival, passed=Passed(route, request)), receive, send)
         finally:

@@ -50,3 +50,10 @@ def test_nothing_is_said_where_no_proxy_is_passed_over(monkeypatch, variables, a
         monkeypatch.setenv(name, value)
 
     assert proxy_warnings(addresses) == []
+
+
+@pytest.mark.parametrize("url", ["http://me:p[ss@proxy.example:8080", "http://me:p\N{ACCOUNT OF}ss@proxy.example:8080"])
+def test_a_password_that_is_not_percent_encoded_stops_nothing(monkeypatch, url):
+    monkeypatch.setenv("HTTPS_PROXY", url)
+
+    assert proxy_warnings(["https://api.example.com/v1"]) == []

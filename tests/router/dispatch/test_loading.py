@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from router.contract.errors import CallerKey, UpstreamUnreachable
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.loading import watch_loading
@@ -71,3 +73,16 @@ def test_a_load_that_nobody_asks_about_is_believed_for_five_seconds():
 
     assert live.statuses(targets, 14.9)["spark"].closed_seconds > 0
     assert live.statuses(targets, 15.1)["spark"].closed_seconds == 0
+
+
+@pytest.mark.parametrize("after", [{}, {"spark": make_target(window_tokens=9_000)}])
+async def test_a_target_that_a_new_config_lacks_or_changes_is_asked_no_more(after):
+    live, target = LiveStatistics(), make_target()
+    live.statuses({"spark": target}, 0.0)
+    adapter = Asked((503, LOADING), (503, LOADING))
+    watch_loading(replace(reach(target), adapter=adapter), live, lambda: 1.0)
+
+    live.statuses({"sage": make_target("sage"), **after}, 0.5)
+    await until(lambda: not live._live["spark"].is_awaited)
+
+    assert len(adapter.paths) == 1

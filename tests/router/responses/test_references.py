@@ -1,5 +1,6 @@
 """Items that a request names by their ids: what is put in their places, and what is refused."""
 
+import asyncio
 import json
 
 import pytest
@@ -11,6 +12,7 @@ from router.responses.references import look_up
 from router.responses.resume import complete, is_complete
 from router.stores.memory.responses import MemoryResponses
 from tests.router.responses.kept import CALL, REASONING, SAID, SPARK, ask, kept
+from tests.tools.later import later
 from tests.tools.values import make_target, make_view
 
 SPEAKS = frozenset({Dialect.RESPONSES})
@@ -49,6 +51,19 @@ async def test_items_of_several_responses_are_found_each_once():
     found = await look_up(ask([named("msg_1"), named("fc_1"), named("msg_1")]), holding(kept(SAID), other))
 
     assert found.items == [SAID, CALL, SAID]
+
+
+async def test_others_have_a_turn_between_the_responses_that_are_read_for_one_request():
+    many = [record_response(ask(), SPARK, 1.0, {"id": f"resp_{n}", "output": [{**SAID, "id": f"msg_{n}"}]}) for n in range(20)]
+    search = later(look_up(ask([named(f"msg_{n}") for n in range(20)]), holding(*many)))
+    turns = 0
+
+    while not search.done():
+        await asyncio.sleep(0)
+        turns += 1
+
+    assert len(search.result().items) == 20
+    assert turns >= 19
 
 
 @pytest.mark.parametrize("name", ["msg_none", "", None, 7])

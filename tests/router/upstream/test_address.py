@@ -84,3 +84,10 @@ def test_what_names_no_host_or_port_has_no_host(url):
 )
 def test_a_socks_proxy_is_not_one_that_can_be_used(url, is_supported):
     assert read_proxy(url, "HTTPS_PROXY").is_supported is is_supported
+
+
+@pytest.mark.parametrize("password", ["p[ss", "p]ss", "p\N{ACCOUNT OF}ss", "p#ss", "p/ss"])
+def test_a_password_that_is_not_percent_encoded_makes_it_no_address(password):
+    proxy = read_proxy(f"http://me:{password}@proxy.example:8080", "HTTPS_PROXY")
+
+    assert (proxy.host, proxy.variable) == ("", "HTTPS_PROXY")

@@ -688,3 +688,23 @@ def test_the_least_busy_of_several_targets_comes_first_and_equals_stay_in_their_
     Call(live)
 
     assert live.least_busy_first(("spark", "sage", "owl")) == ["sage", "owl", "spark"]
+
+
+@pytest.mark.parametrize(
+    "ask_about",
+    [
+        lambda live, target: live.keep_loading(target, "Loading model", 1.0),
+        lambda live, target: live.end_loading(target),
+        lambda live, target: live.usual_seconds(target, 10),
+        lambda live, target: live.wait_for_slot(target, 1.0),
+    ],
+)
+def test_what_still_goes_on_for_an_earlier_plan_changes_nothing_of_a_target(ask_about):
+    live, smaller = LiveStatistics(), replace(SPARK, window_tokens=8_000)
+    live.statuses({"spark": SPARK}, 0.0)
+    targets = {"spark": smaller}
+    live.statuses(targets, 0.5)
+
+    ask_about(live, SPARK)
+
+    assert live.statuses(targets, 2.0)["spark"].target == smaller
