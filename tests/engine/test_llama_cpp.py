@@ -136,7 +136,7 @@ async def test_init_waits_for_the_engine_and_writes_its_window_and_slots(engine,
     assert "found llama.cpp" in said, said
     fast = yaml.safe_load((scratch / "repo" / "config.yaml").read_text())["tiers"]["fast"]["targets"][0]
     assert (fast["window_tokens"], fast["quota"]["in_flight"]) == (8192, 2)
-    assert "knows tiny, window of 8,192 tokens, serves 2 requests at once" in checked, checked
+    assert "knows tiny, window of 8,192 tokens, serves 2 requests at a time" in checked, checked
 
 
 async def until_listening(port: int) -> None:
