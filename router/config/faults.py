@@ -16,6 +16,7 @@ from router.config.models import Config
 from router.contract.opinions import PolicyConfig
 from router.contract.relay import Adapter
 
+_MAY_BE_SECRET = ("key", "url", "headers", "query")
 _MAX_SHOWN_CHARS = 60
 _WORDS = {
     **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
@@ -177,7 +178,7 @@ def _write_path(steps: Iterable[str | int], prefix: str) -> str:
 
 def _show(seen: object, path: str) -> str:
     """The value as the file has it, unless it is long, or may be a secret."""
-    if not isinstance(seen, (str, int, float)) or "key" in path or "url" in path:
+    if not isinstance(seen, (str, int, float)) or any(word in path for word in _MAY_BE_SECRET):
         return ""
     shown = str(seen).lower() if isinstance(seen, bool) else repr(seen)
     return f", not {shown}" if shown != "''" and len(shown) <= _MAX_SHOWN_CHARS else ""

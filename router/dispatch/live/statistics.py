@@ -262,7 +262,7 @@ class LiveStatistics:
         live, read = self._live.get(fact.target.name) or self._of(fact.target), exchange.last(Read)
         live.open[exchange.id] = fact.at
         if live.is_watched and not live.probe and (live.circuit.is_open or live.closed_until > fact.at):
-            live.probe = exchange.id
+            live.probe = exchange.id if exchange.arrival.passed is None else ""
             self._looked_at = _NEVER_LOOKED
         if self.limits.told and (decided := exchange.last(Decided)) is not None:
             self.limits.spend(exchange, fact.target, decided.decision.prompt_tokens)
@@ -318,8 +318,7 @@ class LiveStatistics:
 
     def _note_slots(self, live: LiveTarget) -> None:
         if live.slots.most:
-            self.has_slots = True
-            self._looked_at = _NEVER_LOOKED
+            self.has_slots, self._looked_at = True, _NEVER_LOOKED
 
     def _note_question(self, exchange: Exchange, fact: QuestionEnded) -> None:
         """A question that was refused or answered says as much of its target as any call; one that was late says nothing."""
@@ -330,6 +329,8 @@ class LiveStatistics:
     def _judge(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, fact: AttemptEnded) -> None:
         """What the end of a call says of its target. One that its caller left says nothing."""
         error = fact.error
+        if error is None and exchange.arrival.passed is not None:
+            return  # another of its routes: that says nothing of this one
         if error is None and fact.attempt.error is None:
             self._note_served(live, exchange, opened_at, fact.at)
             self._doubt_window(live, fact)

@@ -123,6 +123,7 @@ class LiveTarget:
             samples.follow(typical)
         if is_other:
             self.is_counted, self.has_recalled = True, False
+            self.lateness, self.slots, self.most_at_once = Lateness(), Slots(), 0
         if self.known is self.target or target != self.target:
             self.known = target
         self.target = target

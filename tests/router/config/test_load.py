@@ -585,3 +585,13 @@ def test_a_header_that_looks_like_a_key_is_warned_of_and_not_shown():
     (warning,) = [text for text in loaded.warnings if "looks like a key" in text]
     assert "x-gateway" in warning
     assert "canary" not in warning
+
+
+@pytest.mark.parametrize("setting", ["headers", "query"])
+def test_a_header_that_is_written_as_one_text_is_a_fault_and_never_echoed(setting):
+    text = two_targets("http://a.example/v1", "http://b.example/v1", fast_extra=f'{setting}: "Bearer sk-canary",')
+
+    found = faults_of(text)
+
+    assert found[f"tiers.fast.targets[0].{setting}"].startswith("must be a block of settings")
+    assert "sk-canary" not in str(found)

@@ -5,15 +5,17 @@ import pytest
 from router.contract.economics import FailureRates
 from router.contract.entry import Attempt, Pace
 from router.contract.errors import TiersBusy, UpstreamAuth, UpstreamModel, UpstreamRefused, UpstreamUnreachable
+from router.contract.exchange import Arrival, Deadline, Exchange, Passed
 from router.contract.facts import AttemptEnded, AttemptOpened, FirstToken, LimitsTold, QuestionEnded, Read
+from router.contract.relay import RouteRequest
 from router.contract.target import LimitWindow, Quota, WorkRatio
 from router.contract.usage import Usage
-from router.contract.words import Tier
+from router.contract.words import Dialect, Operation, PassedRoute, Tier
 from router.dispatch.budget import Standing
 from router.dispatch.live.past import PastPace
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.live.target import RESTED_WAIT_SECONDS
-from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.exchanges import Told, make_decided, make_decision, make_exchange
 from tests.tools.values import ask, make_signals, make_target, make_view, stand
 
 SPARK, SAGE = make_target(), make_target("sage", Tier.DEEP)
@@ -708,3 +710,22 @@ def test_what_still_goes_on_for_an_earlier_plan_changes_nothing_of_a_target(ask_
     ask_about(live, SPARK)
 
     assert live.statuses(targets, 2.0)["spark"].target == smaller
+
+
+@pytest.mark.parametrize("answered", [200, 404, 500])
+def test_an_answer_on_a_route_that_is_passed_on_does_not_end_a_targets_rest(answered):
+    """Embeddings may be served by a host whose chat route fails."""
+    live = LiveStatistics()
+    fail_often(live)
+    passed = Passed(PassedRoute.EMBEDDINGS, RouteRequest("POST", "/embeddings", (), b"{}"))
+    exchange = Exchange(
+        Arrival("req_passed", Dialect.CHAT, Operation.CREATE, {}, b"", passed=passed), 0.0, Deadline(600.0), Told(live)
+    )
+
+    exchange.note(AttemptOpened(100.1, SPARK, "", ()))
+    during = live._live["spark"].probe
+    exchange.note(AttemptEnded(100.2, SPARK, Attempt("spark", answered, None, 0.1), None, None, None))
+
+    assert during == ""
+    assert "rests after 5 failures" in status(live, 100.3).wait_because
+    assert status(live, 100.3).in_flight == 0

@@ -112,3 +112,15 @@ def test_a_call_that_waited_for_a_slot_leaves_no_queue():
 
     assert not live.begin("1", 1.0, 9.1)
     assert live.lateness.seconds == 0.0
+
+
+def test_another_model_under_the_same_name_has_slots_of_its_own():
+    same, other = served(0.0, most=1), served(0.0, most=1)
+    same.follow(make_target(window_tokens=9_000))
+    other.follow(make_target(model="another"))
+
+    assert (same.slots.most, other.slots.most) == (1, 0)
+    assert (same.status(1.0).wait_seconds > 0, other.status(1.0).wait_seconds) == (True, 0.0)
+    other.asked["0"] = ask()
+    other.end("0", 2.0)
+    assert other.slots.seconds == 0.0
