@@ -14,7 +14,7 @@ from router.contract.usage import Usage
 from router.contract.words import PERSONS_KINDS, AccountFault, Dialect, Operation, Outcome, TurnKind
 from router.dialects.headers import sdk_id_headers
 from router.dialects.translate.translator import AnswerTranslator
-from router.dispatch.meter import cost_of, is_billed, is_too_little, measure_speed, measure_usage
+from router.dispatch.meter import cost_of, is_billed, measure_speed, measure_usage, shows_pace
 from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, is_small_change, prepare
 from router.dispatch.patience import Patience, max_wait_of
@@ -156,11 +156,12 @@ def _measure_pace(relay: Relay, usage: Usage | None, now: float) -> tuple[float 
     """How fast an answer was written, and what it shows of its target's own pace: by the engine's clock, if it reports that."""
     opened, timings, first_token_at, prefill, ttft = relay.opened, relay.timings, relay.first_token_at, None, None
     speed = own = measure_speed(usage, first_token_at, now)
+    writing_seconds = 0.0
     if first_token_at is not None:
-        ttft = round(first_token_at - opened.at, 4)
+        ttft, writing_seconds = round(first_token_at - opened.at, 4), now - first_token_at
     if timings is not None:
         own, prefill = timings.tokens_per_second, timings.prefill_tokens_per_second
-    elif relay.was_paused or usage is None or is_too_little(usage):
+    elif relay.was_paused or not shows_pace(usage, relay.estimate_output_tokens(), writing_seconds):
         own = None  # a caller that reads slowly slows the target down
     return speed, Pace(opened.target.model, ttft, own and round(own, 1), prefill and round(prefill, 1))
 

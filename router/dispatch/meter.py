@@ -8,7 +8,9 @@ from router.contract.usage import Usage
 from router.contract.words import Operation
 
 _LEAST_TOKENS = 4
-_LEAST_PIECES = 16
+_LEAST_PIECES = 8
+_LEAST_COUNTED = 16
+_LEAST_PACE_SECONDS = 0.01
 _LEAST_SECONDS = 0.001
 _UNSENT = (UpstreamUnreachable, CallerKey)
 
@@ -50,6 +52,12 @@ def measure_speed(usage: Usage | None, first_token_at: float | None, now: float)
     return usage.output_tokens / seconds if seconds > _LEAST_SECONDS else None
 
 
-def is_too_little(usage: Usage) -> bool:
-    """Whether so few pieces were counted that they say nothing of the speed: some open or end a stream, and are no tokens."""
-    return usage.is_estimated and usage.output_tokens < _LEAST_PIECES
+def shows_pace(usage: Usage | None, pieces: int, seconds: float) -> bool:
+    """Whether a stream says how fast its target writes.
+
+    One of few pieces does not: a call of a tool that comes whole was written before its first byte. Where pieces are counted
+    for want of usage it takes more of them, since some open or end a stream.
+    """
+    if usage is None or pieces < _LEAST_PIECES or seconds < _LEAST_PACE_SECONDS:
+        return False
+    return not usage.is_estimated or usage.output_tokens >= _LEAST_COUNTED

@@ -79,7 +79,8 @@ def rows(lines: list[str]) -> list[str]:
     ],
 )
 def test_two_clients_at_once_have_a_line_for_each_turn(here, columns, expected):
-    with serve_here(here, columns=columns) as terminal:
+    paced = SIMULATED.replace("tokens_per_second: 50000", "tokens_per_second: 1000").replace("d: 20000", "d: 200")
+    with serve_here(here, columns=columns, config=paced) as terminal:
         url = find_url(terminal)
         ask(url, CODEX, QUICK)
         ask(url, CLAUDE, LONG)

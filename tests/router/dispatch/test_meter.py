@@ -12,7 +12,7 @@ from router.contract.errors import (
 )
 from router.contract.usage import Usage
 from router.contract.words import Operation
-from router.dispatch.meter import is_billed, measure_speed, measure_usage
+from router.dispatch.meter import is_billed, measure_speed, measure_usage, shows_pace
 
 TOLD = Usage(100, 20, cached_tokens=40)
 
@@ -92,3 +92,19 @@ def test_too_little_tells_no_speed(used, first, now):
 
 def test_five_tokens_are_enough_to_tell():
     assert measure_speed(Usage(1, 5), 1.0, 2.0) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("pieces", "seconds", "is_estimated", "is_shown"),
+    [
+        (40, 0.5, False, True),
+        (3, 0.5, False, False),  # a call of a tool that came whole
+        (40, 0.002, False, False),  # an answer that was held back and came at once
+        (40, 0.5, True, True),
+        (12, 0.5, True, False),
+    ],
+)
+def test_a_stream_shows_its_targets_pace_only_where_it_was_written_piece_by_piece(pieces, seconds, is_estimated, is_shown):
+    usage = Usage(100, pieces if is_estimated else 60, is_estimated=is_estimated)
+
+    assert shows_pace(usage, pieces, seconds) is is_shown
