@@ -14,6 +14,8 @@ from tests.engine.test_engines import config, events
 from tests.tools.clients import folder_of_command, make_scratch, run_client
 from tests.tools.engine import LlamaServer
 from tests.tools.http import Reply, call
+from tests.tools.running import read_entries
+from tests.tools.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 QUESTION = "Name the capital of France in one short sentence."
@@ -178,6 +180,12 @@ async def test_a_client_started_by_connect_is_served_by_the_engine(engine, start
 
     said = await run_client(connect, make_scratch(tmp_path), environment, seconds=120)
 
-    rows = [row for row in await tandem.entries() if row["target"] is not None]
+    await until(lambda: asked(tandem))  # the ledger is written a moment after the answer
+    rows = asked(tandem)
     assert {row["outcome"] for row in rows} == {"SERVED"}, said[-2_000:]
     assert all(row["output_tokens"] > 0 for row in rows)
+
+
+def asked(tandem) -> list[dict]:
+    """The rows of requests that reached a target: Codex warms up with one that does not."""
+    return [row for row in read_entries(tandem.loaded.ledger_path) if row["target"] is not None]
