@@ -15,7 +15,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "qwen-code": {},
     "continue": {},
     "cline": {},
-    "aider": {r"stream_options\.include_usage": "the router's question for usage, whose answer aider does not see"},
+    "aider": {r"stream_options\.include_usage": "the router's request for usage, whose answer aider does not see"},
     "llm": {},
     "copilot": {},
 }
