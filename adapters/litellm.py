@@ -8,11 +8,8 @@ import orjson
 from pydantic import Field
 
 from adapters.litellm_answers import DONE, ChunkWriter, answer_headers, stream_usage, write_as_stream, write_whole
-from adapters.litellm_causes import failed_inside, find_cause
 from adapters.litellm_library import begin_loading, load_library, show_variables, withhold_credentials
-from adapters.litellm_refusals import find_answer, read_refusal
 from adapters.litellm_request import as_whole, can_stream, has_thinking_budget, read_fields, takes_marks, without_lost_thinking
-from adapters.litellm_stream import skip_idle_lines
 from router.contract.errors import (
     UpstreamCut,
     UpstreamError,
@@ -165,6 +162,8 @@ class _LitellmCall:
         )
 
     async def _push_stream(self, stream: Any) -> None:
+        from adapters.litellm_stream import skip_idle_lines  # only who has such a target loads it
+
         writer, usage = ChunkWriter(), None
         skip_idle_lines(stream)
         self._touch(is_answered=True)
@@ -212,6 +211,9 @@ class _LitellmCall:
 
     def _explain(self, litellm: Any, error: Exception) -> None:
         """Say what went wrong in our own words, or hand on what a provider answered."""
+        from adapters.litellm_causes import failed_inside, find_cause
+        from adapters.litellm_refusals import find_answer, read_refusal
+
         name = self._name
         if self._has_begun:
             self._fail(UpstreamCut(name, f'target "{name}" closed the connection in the middle of its answer'))

@@ -42,14 +42,14 @@ _CODES = {
 }
 """What hosts write as the code, type or reason of such a refusal."""
 _BEGINNINGS = (
-    (re.compile(r"api key (?:not (?:valid|found)|expired)"), AccountFault.KEY),  # Gemini
-    (re.compile(r"(?:incorrect|invalid) api key"), AccountFault.KEY),  # xAI
-    (re.compile(r"your credit balance is too low"), AccountFault.CREDIT),  # Anthropic
-    (re.compile(r"insufficient balance"), AccountFault.CREDIT),  # DeepSeek, GLM
-    (re.compile(r"user location is not supported"), AccountFault.REGION),  # Gemini
-    (re.compile(r"the model `?[\w./:@-]+`? (?:has been|is) (?:decommissioned|deprecated|retired)"), AccountFault.MODEL),  # Groq
-    (re.compile(r"the provided model identifier is invalid"), AccountFault.MODEL),  # Bedrock
-    (re.compile(r"[\w./:@-]+ is not a valid model id\b"), AccountFault.MODEL),  # OpenRouter
+    (r"api key (?:not (?:valid|found)|expired)", AccountFault.KEY),  # Gemini
+    (r"(?:incorrect|invalid) api key", AccountFault.KEY),  # xAI
+    (r"your credit balance is too low", AccountFault.CREDIT),  # Anthropic
+    (r"insufficient balance", AccountFault.CREDIT),  # DeepSeek, GLM
+    (r"user location is not supported", AccountFault.REGION),  # Gemini
+    (r"the model `?[\w./:@-]+`? (?:has been|is) (?:decommissioned|deprecated|retired)", AccountFault.MODEL),  # Groq
+    (r"the provided model identifier is invalid", AccountFault.MODEL),  # Bedrock
+    (r"[\w./:@-]+ is not a valid model id\b", AccountFault.MODEL),  # OpenRouter
 )
 """How messages begin at hosts that send no such code."""
 
@@ -84,4 +84,4 @@ def _fault_in(error: JsonObject, message: str) -> AccountFault | None:
     code, begins = account_code(error), message.strip().lower()
     if code is not None:
         return _CODES[code]
-    return next((fault for beginning, fault in _BEGINNINGS if beginning.match(begins)), None)
+    return next((fault for beginning, fault in _BEGINNINGS if re.match(beginning, begins)), None)

@@ -11,32 +11,25 @@ LEAST_TOKENS = 256
 _MAX_CHARS = 600
 """Hosts name the window at the beginning. Further on, some quote the request, whose words must not count."""
 _NUMBER = r"(\d[\d,]{2,11})\b"
-_NAMED = re.compile(
-    "|".join(
-        start + _NUMBER
-        for start in (
-            r"prompt is too long: [\d,]+ tokens > ",  # Anthropic
-            r"exceed context limit: [\d,]+ \+ [\d,]+ > ",  # Anthropic, with the answer's own limit
-            r"maximum context length (?:is|of|\()\s?",  # OpenAI, Azure, vLLM, SGLang, OpenRouter, DeepSeek
-            r"maximum model length (?:is|of) ",  # vLLM
-            r"maximum prompt length is ",  # xAI
-            r"available context size \(",  # llama.cpp
-            r"\bn_ctx\W{1,4}",  # llama.cpp before it named both numbers in its words
-            r"context length(?: is| of)?(?: only)? \(?",  # LM Studio, SGLang
-            r"exceeds the context window of ",
-            r"maximum number of tokens allowed \(?",  # Gemini
-            r"`max_new_tokens` must be <= ",  # text-generation-inference
-            r"too large for model with ",  # Mistral
-        )
-    ),
-    re.IGNORECASE,
+_NAMED = "|".join(
+    start + _NUMBER
+    for start in (
+        r"prompt is too long: [\d,]+ tokens > ",  # Anthropic
+        r"exceed context limit: [\d,]+ \+ [\d,]+ > ",  # Anthropic, with the answer's own limit
+        r"maximum context length (?:is|of|\()\s?",  # OpenAI, Azure, vLLM, SGLang, OpenRouter, DeepSeek
+        r"maximum model length (?:is|of) ",  # vLLM
+        r"maximum prompt length is ",  # xAI
+        r"available context size \(",  # llama.cpp
+        r"\bn_ctx\W{1,4}",  # llama.cpp before it named both numbers in its words
+        r"context length(?: is| of)?(?: only)? \(?",  # LM Studio, SGLang
+        r"exceeds the context window of ",
+        r"maximum number of tokens allowed \(?",  # Gemini
+        r"`max_new_tokens` must be <= ",  # text-generation-inference
+        r"too large for model with ",  # Mistral
+    )
 )
-
-
-_LOADING = re.compile(
-    r"\bloading (?:the )?model\b|\bmodel (?:\S+ )?is (?:currently |still )?(?:being loaded|loading)\b|\bstill loading\b",
-    re.IGNORECASE,
-)
+"""Compiled when a request is refused for its length: most routers never see one."""
+_LOADING = r"\bloading (?:the )?model\b|\bmodel (?:\S+ )?is (?:currently |still )?(?:being loaded|loading)\b|\bstill loading\b"
 """llama.cpp ("Loading model"), Hugging Face ("Model X is currently loading")."""
 _MAX_LOADING_CHARS = 200
 
@@ -52,7 +45,7 @@ def read_window(body: bytes, request: Json = None) -> int | None:
         return None
     window = error.get("n_ctx")
     if not isinstance(window, int):
-        found = _NAMED.search(words)
+        found = re.search(_NAMED, words, re.IGNORECASE)
         if found is None or _is_quoted(found, request):
             return None
         window = int(_number_in(found).replace(",", ""))
@@ -83,4 +76,4 @@ def _is_quoted(found: re.Match[str], request: Json) -> bool:
 def read_loading(body: bytes) -> str:
     """The words of a refusal which says that the model is being loaded; empty for any other."""
     _, words = read_error(body)
-    return words.strip() if len(words) <= _MAX_LOADING_CHARS and _LOADING.search(words) else ""
+    return words.strip() if len(words) <= _MAX_LOADING_CHARS and re.search(_LOADING, words, re.IGNORECASE) else ""
