@@ -3,8 +3,7 @@
 import argparse
 import sys
 
-from router.cli.common import add_config_argument, add_timeout_argument, say, say_faults
-from router.cli.setup.engines import readable
+from router.cli.common import add_config_argument, add_timeout_argument, readable, say, say_faults
 from router.cli.setup.findings import FIX, look_at_targets, look_at_windows, say_findings
 from router.cli.setup.host import all_faults, find_host_fault
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config

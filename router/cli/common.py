@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from router.config.faults import Fault, Known
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.contract.words import DEFAULT_DIALECT, Dialect, Tier
 from router.telemetry.colour import RED, paint
+
+_PATH = r"^(?:~?|\.{1,2}|[A-Za-z]:)[/\\](?:.*[/\\])?"
 
 
 def known_names() -> Known:
@@ -117,3 +120,8 @@ def free_backup(path: Path) -> Path:
         return first
     numbered = (path.with_name(f"{path.name}.bak.{number}") for number in itertools.count(1))
     return next(backup for backup in numbered if not backup.exists())
+
+
+def readable(model: str) -> str:
+    """A model's name for people: of a path, the name of its file. llama.cpp without an alias names its model by path."""
+    return re.sub(_PATH, "", model).removesuffix(".gguf") if re.match(_PATH, model) else model

@@ -9,9 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from router.cli.common import command_name, free_backup, say
+from router.cli.common import command_name, free_backup, readable, say
 from router.cli.setup.around import Found, look_around
-from router.cli.setup.engines import readable
 from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
 from router.cli.setup.litellm_keys import say_litellm_keys

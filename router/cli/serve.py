@@ -19,13 +19,13 @@ from router.cli.common import (
     common_dialect,
     init_command,
     load_or_report,
+    readable,
     say,
     whole_number_between,
 )
 from router.cli.handles import allow_handles
 from router.cli.large_pages import use_large_pages
 from router.cli.routers import note_router
-from router.cli.setup.engines import readable
 from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
 from router.contract.words import Dialect, Operation

@@ -76,7 +76,7 @@ async def test_cancelling_hangs_up_on_a_provider_whose_lines_are_skipped(upstrea
 
     under_way.cancel()
 
-    await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
+    assert await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
 
 COHERE = {

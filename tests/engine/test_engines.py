@@ -103,7 +103,8 @@ async def test_the_engine_stops_when_the_caller_leaves(engine, start):
 
     await leave_early(tandem.port, chat(stream=True, max_tokens=4000))
 
-    await until(lambda: small.cancelled() == 1)
+    await until(small.cancelled)
+    assert small.cancelled() == 1
 
 
 async def leave_early(port: int, body: dict) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
-from router.cli.common import command_name, say
+from router.cli.common import command_name, readable, say
 from router.cli.setup.ask_engine import ask_engine
-from router.cli.setup.engines import Engine, engine_kind, readable, serves_at_once
+from router.cli.setup.engines import Engine, engine_kind, serves_at_once
 from router.cli.setup.live import Reached, ask_models, gather
 from router.config.faults import KnownAdapter
 from router.config.presets import Offer, Presets, Provider

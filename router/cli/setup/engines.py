@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from router.cli.common import readable
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_object
 
@@ -14,7 +15,6 @@ _BY_OWNER = {"llamacpp": "llamacpp", "vllm": "vllm", "library": "ollama", "organ
 """What engines write as `owned_by`, and their names in the presets. Ollama names the owner of a model: most are `library`."""
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", re.IGNORECASE)
 _UNITS = {"b": 1e9, "m": 1e6}
-_PATH = re.compile(r"^(?:~?|\.{1,2}|[A-Za-z]:)[/\\](?:.*[/\\])?")
 _LEAST_WINDOW = 256
 
 
@@ -113,8 +113,3 @@ def size_of(model: str, listed: tuple[ListedModel, ...]) -> float | None:
 def serves_at_once(slots: int) -> str:
     """What a number of slots means."""
     return f"serves {slots} request{'s' if slots > 1 else ''} at a time"
-
-
-def readable(model: str) -> str:
-    """A model's name for people: of a path, the name of its file. llama.cpp without an alias names its model by path."""
-    return _PATH.sub("", model).removesuffix(".gguf") if _PATH.match(model) else model

@@ -12,10 +12,10 @@ from pathlib import Path
 from textwrap import wrap
 
 from router.cli.address import is_tandem, url_of
-from router.cli.common import command_name
+from router.cli.common import command_name, readable
 from router.cli.setup.ask_engine import ask_engine
 from router.cli.setup.engine_checks import compare, describe, find_small_windows
-from router.cli.setup.engines import Engine, readable
+from router.cli.setup.engines import Engine
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.setup.live import Reached, ask_models, ask_target, gather, judge_model
 from router.cli.tables import columns_here

@@ -7,9 +7,9 @@ answer would say little, and it would make the machine busy. The model with fewe
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from router.cli.common import say
+from router.cli.common import readable, say
 from router.cli.setup.around import Found
-from router.cli.setup.engines import readable, size_of
+from router.cli.setup.engines import size_of
 from router.config.presets import Offer, Presets
 from router.contract.words import Tier
 

@@ -13,6 +13,7 @@ from router.cli.common import (
     load_or_report,
     number_between,
     print_json,
+    readable,
     whole_number_between,
 )
 from router.config.load import check_config
@@ -115,3 +116,18 @@ def test_a_backup_never_takes_the_place_of_another(tmp_path):
         names.append(backup.name)
 
     assert names == ["config.yaml.bak", "config.yaml.bak.1", "config.yaml.bak.2"]
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        ("/home/me/models/Smol.Q4_1.gguf", "Smol.Q4_1"),
+        ("C:\\models\\Smol.gguf", "Smol"),
+        ("./Smol.gguf", "Smol"),
+        ("Qwen/Qwen3-Coder", "Qwen/Qwen3-Coder"),
+        ("model.gguf", "model.gguf"),
+        ("gpt-6-luna", "gpt-6-luna"),
+    ],
+)
+def test_of_a_path_people_see_the_files_name(model, shown):
+    assert readable(model) == shown

@@ -438,7 +438,7 @@ async def pace_of(*frames: bytes, last: bytes = b"", leaves: bool = False):
         for frame in frames:
             sink.write(frame)
         loop = asyncio.get_running_loop()
-        leave = lambda: trial.exchange.cancel(CancelReason.CALLER_LEFT)  # noqa: E731
+        leave = lambda: trial.exchange.cancel(CancelReason.CALLER_LEFT)  # noqa: E731  of this test alone
         loop.call_later(2, leave if leaves else lambda: (sink.write(last + DONE), sink.end()))
 
     trial = Trial(play, view=ask(stream=True))

@@ -10,7 +10,6 @@ from router.cli.setup.engines import (
     read_loaded,
     read_props,
     read_running,
-    readable,
     size_of,
     windows_of,
 )
@@ -90,18 +89,3 @@ def test_a_models_size_is_in_its_name(model, size):
 
 def test_what_the_engine_says_of_a_size_counts_more_than_the_name():
     assert size_of("tiny-70b", (ListedModel("tiny-70b", parameters=3e6),)) == 3e6
-
-
-@pytest.mark.parametrize(
-    ("model", "shown"),
-    [
-        ("/home/me/models/Smol.Q4_1.gguf", "Smol.Q4_1"),
-        ("C:\\models\\Smol.gguf", "Smol"),
-        ("./Smol.gguf", "Smol"),
-        ("Qwen/Qwen3-Coder", "Qwen/Qwen3-Coder"),
-        ("model.gguf", "model.gguf"),
-        ("gpt-6-luna", "gpt-6-luna"),
-    ],
-)
-def test_of_a_path_people_see_the_files_name(model, shown):
-    assert readable(model) == shown
