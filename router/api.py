@@ -25,8 +25,8 @@ from router.contract.words import DEFAULT_DIALECT, Operation, Tier
 from router.edge.http.asgi import App, Receive, Scope, Send
 from router.edge.refuse import send_refusal
 from router.edge.routes import dialect_of_path, new_request_id
+from router.loop.tasks import spawn
 from router.telemetry import events
-from router.telemetry.tasks import spawn
 from router.wiring import Built, build_edge, build_house, known_names
 
 __all__ = ["ConfigError", "ConfigSource", "Decision", "TandemApp", "TandemError", "Tier", "build_app", "decide"]

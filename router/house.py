@@ -15,17 +15,17 @@ from router.contract.words import Operation, Outcome
 from router.decide.choose import decide, needs_exact_count
 from router.decide.explain import explain
 from router.dialects.requests import read_request
+from router.loop.tasks import HEAVY_BYTES, is_heavy, run_in_thread
+from router.loop.together import let_others_catch_up
 from router.plan import Plan, State
 from router.responses.answer import answer_here, reply_to
 from router.responses.own_answer import say_here
 from router.responses.resume import complete, is_complete
 from router.sense.signals import count_exactly, is_near_a_limit, read_signals
-from router.sessions.in_band import heed_lines
+from router.sessions.in_band import apply_tier_lines
 from router.sessions.turn_state import carried_headers
 from router.sessions.turns import read_turn
 from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse
-from router.telemetry.tasks import HEAVY_BYTES, is_heavy, run_beside
-from router.telemetry.together import let_others_catch_up
 
 
 class House:
@@ -66,10 +66,12 @@ class House:
 
     async def _answer(self, plan: Plan, exchange: Exchange, caller: Sink) -> Ending:
         state, arrival, own, stored = self.state, exchange.arrival, exchange.arrival.responses, self.state.responses
-        given = await run_beside(read_request, arrival) if len(arrival.raw) > HEAVY_BYTES else read_request(arrival)
+        given = await run_in_thread(read_request, arrival) if len(arrival.raw) > HEAVY_BYTES else read_request(arrival)
         given = given if is_complete(given) else await complete(given, own or stored, plan.targets.values())
         exchange.note(Read(given))
-        view = given if not plan.heeds_lines else await run_beside(heed_lines, given) if is_heavy(given) else heed_lines(given)
+        view = given
+        if plan.applies_tier_lines:
+            view = await run_in_thread(apply_tier_lines, given) if is_heavy(given) else apply_tier_lines(given)
         if (line := view.overrides.line) is not None and line.is_alone:
             exchange.note(AnsweredHere(read_turn(given)))
             return say_here(given, await state.memory.set_tier(view, plan.models.resolve(view.model)), stored, caller, own)
@@ -90,11 +92,12 @@ class House:
     async def _decide(self, plan: Plan, view: RequestView) -> Decided:
         """Whose turn it is, what can be measured, which tier serves. Tokens are counted where an estimate cannot decide."""
         state, alias, live = self.state, plan.models.resolve(view.model), self.state.live
-        turn = await run_beside(read_turn, view) if is_heavy(view) else read_turn(view)
+        turn = await run_in_thread(read_turn, view) if is_heavy(view) else read_turn(view)
         session = await state.memory.recall(view, turn, alias)
         view = replace(view, origins=session.origins) if session.origins else view
-        signals = read_signals(view, session.tell(turn), alias, live.statuses(plan.targets, self.clock()), state.calibration)
-        signals = live.heed_limits(signals, view, self.clock()) if live.limits.told or live.queues.is_on else signals
+        statuses = live.statuses(plan.targets, self.clock())
+        signals = read_signals(view, session.annotate(turn), alias, statuses, state.calibration)
+        signals = live.apply_limits(signals, view, self.clock()) if live.limits.told or live.queues.is_on else signals
         if is_near_a_limit(signals) and needs_exact_count(plan.rules, view, signals):
             signals = await count_exactly(view, signals, state.counter, state.calibration)
         return Decided(view, session, decide(plan.rules, view, signals))
@@ -102,8 +105,8 @@ class House:
     async def decide(self, arrival: Arrival) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
         plan = self.plan
-        view = await complete(await run_beside(read_request, arrival), self.state.responses, plan.targets.values())
-        return await self._decide(plan, await run_beside(heed_lines, view) if plan.heeds_lines else view)
+        view = await complete(await run_in_thread(read_request, arrival), self.state.responses, plan.targets.values())
+        return await self._decide(plan, await run_in_thread(apply_tier_lines, view) if plan.applies_tier_lines else view)
 
     async def explain(self, arrival: Arrival) -> JsonObject:
         """The decision in full, with what the request would lose on its way to each target."""

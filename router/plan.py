@@ -15,12 +15,12 @@ from router.contract.words import PassedRoute, Tier
 from router.decide.choose import Rules
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
+from router.loop.together import Gathering
 from router.responses.repeats import Repeats
 from router.second_opinion import Adviser
 from router.sense.calibration import Calibration
 from router.sense.models import ModelNames
 from router.sessions.memory import SessionMemory
-from router.telemetry.together import Gathering
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Plan:
     limits: Limits
     deadline_seconds: float
     keeps_text: bool = False
-    heeds_lines: bool = True
+    applies_tier_lines: bool = True
     window_of_auto: Tier = Tier.DEEP
     """Whose window the model lists name for `auto`."""
     takes_callers_keys: bool = False

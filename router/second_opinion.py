@@ -18,7 +18,7 @@ from router.decide.choose import Rules
 from router.decide.doubt import LONG, QUICK, cost_of_asking, decide_with, value_of_asking, why_never
 from router.dispatch.outgoing import Reachable
 from router.dispatch.question import LATE, ask, estimate_tokens
-from router.dispatch.queues.fair import Who
+from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queues import Queues
 from router.sense.features import shown_words
 from router.sessions.marks import mark_turn
@@ -71,7 +71,7 @@ class Adviser:
         target, permit = self._reachable.target, None
         words = _QUESTION.format(words=shown_words(turn.person_text or ""))
         if target.quota is not None:
-            who, queue = Who(exchange.caller.name, turn.session), queues.queue_of(target, decided.view)
+            who, queue = ShareKey(exchange.caller.name, turn.session), queues.queue_of(target, decided.view)
             permit = queue.enter_at_once(who, estimate_tokens(words), self._clock)
             if permit is None:
                 return _with_opinion(decided, replace(opinion, answer=NOT_ASKED, because=f"{target.name} has no room now"))

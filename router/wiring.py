@@ -30,6 +30,7 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App, AsgiApp
 from router.edge.http.late_app import LateApp
 from router.house import House
+from router.loop.tasks import stop_all
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES
 from router.responses.keep import ResponseKeeper
@@ -55,7 +56,6 @@ from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
 from router.telemetry.log import RequestLog
 from router.telemetry.observers import ObserverTable
-from router.telemetry.tasks import stop_all
 from router.upstream.pool import Pool
 
 _SETTLE_SECONDS = 1.0
@@ -192,7 +192,7 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], flo
         limits=limits_of(loaded),
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
-        heeds_lines=config.in_band_line,
+        applies_tier_lines=config.in_band_line,
         window_of_auto=config.window_of_auto,
         takes_callers_keys=any(target.takes_callers_key for target in targets.values()),
         pass_through=config.pass_through,

@@ -190,7 +190,7 @@ class SessionSnapshot(Struct, frozen=True):
     session: str = ""
     """The session's name where the request could not tell it: a lost thread that was sent again whole."""
 
-    def tell(self, turn: Turn) -> Turn:
+    def annotate(self, turn: Turn) -> Turn:
         """The turn with what is known of its session."""
         return replace(
             turn,

@@ -14,13 +14,13 @@ from router.contract.usage import Usage
 from router.contract.words import PERSONS_KINDS, AccountFault, Dialect, Operation, Outcome, TurnKind
 from router.dialects.headers import sdk_id_headers
 from router.dialects.translate.translator import AnswerTranslator
+from router.dispatch.context import DispatchContext
 from router.dispatch.meter import cost_of, is_billed, measure_speed, measure_usage, shows_pace
-from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, is_small_change, prepare
 from router.dispatch.patience import Patience, max_wait_of
 from router.dispatch.relay import Relay
 from router.dispatch.translating import TranslatingSink
-from router.telemetry.tasks import is_heavy, run_beside
+from router.loop.tasks import is_heavy, run_in_thread
 
 _ABANDONED = "abandoned"
 """The error of an attempt that was cut off from our side."""
@@ -29,23 +29,23 @@ _OF_CALLERS = {AccountFault.KEY: "rejected your API key", AccountFault.CREDIT: "
 _SERVED = Ending(Outcome.SERVED, 200)
 
 
-async def attempt(order: Order, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:
+async def attempt(context: DispatchContext, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:
     """Call one target and relay its answer. The request's ending, once anything has gone to the caller; else the attempt's.
 
     Raises a `BadRequest` where the target could only misunderstand the request.
     """
-    tokens = order.decision.prompt_tokens
+    tokens = context.decision.prompt_tokens
     if is_heavy(view) and not is_small_change(view, reachable):
-        outgoing = await run_beside(prepare, view, reachable, tokens)
+        outgoing = await run_in_thread(prepare, view, reachable, tokens)
     else:
         outgoing = prepare(view, reachable, tokens)
     if reachable.keeps_sessions:
-        outgoing = replace(outgoing, session=_session_of(order.exchange))
-    exchange, loop, began = order.exchange, asyncio.get_running_loop(), order.clock()
-    if order.first_call_at is None:
-        order.first_call_at = began
+        outgoing = replace(outgoing, session=_session_of(context.exchange))
+    exchange, loop, began = context.exchange, asyncio.get_running_loop(), context.clock()
+    if context.first_call_at is None:
+        context.first_call_at = began
     opened = AttemptOpened(began, reachable.target, failed, outgoing.dropped)
-    relay = Relay(order, opened, view, reachable, order.sink, outgoing.answer, loop.create_future())
+    relay = Relay(context, opened, view, reachable, context.sink, outgoing.answer, loop.create_future())
     if outgoing.asks_usage:
         relay.hides_usage = True
     exchange.note(opened)
@@ -61,10 +61,10 @@ async def attempt(order: Order, view: RequestView, reachable: Reachable, failed:
             relay.prepare()
         # A plain timer: asyncio.timeout does the same for three times the cost.
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)
-        if view.is_streaming and order.live is not None:
+        if view.is_streaming and context.live is not None:
             most = max_wait_of(view, reachable.target)
-            if most is not None or order.live.may_lack_slot(reachable.target, began):
-                Patience(relay, order.live, most)
+            if most is not None or context.live.may_lack_slot(reachable.target, began):
+                Patience(relay, context.live, most)
         error = await relay.finished
         if error is not None:
             error = _name_key(error, relay)
@@ -109,7 +109,7 @@ def _translated(answer: AnswerTranslator, relay: Relay, dialect: Dialect) -> Sin
         target=relay.opened.target.name,
         dialect=dialect,
         is_streaming=relay.view.is_streaming,
-        max_bytes=relay.order.max_bytes,
+        max_bytes=relay.context.max_bytes,
     )
 
 
@@ -139,7 +139,7 @@ def _tell_cancelled(exchange: Exchange, relay: Relay, cancelled: asyncio.Cancell
 
 def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) -> AttemptEnded:
     opened, usage, first_token_at = relay.opened, relay.usage, relay.first_token_at
-    now, target = relay.order.clock(), opened.target
+    now, target = relay.context.clock(), opened.target
     if usage is None or not usage.output_tokens or relay.view.operation is Operation.COUNT_TOKENS:
         usage = _estimate_usage(relay, error)
     speed, pace = None, None
@@ -167,7 +167,7 @@ def _measure_pace(relay: Relay, usage: Usage | None, now: float) -> tuple[float 
 
 
 def _estimate_usage(relay: Relay, error: TandemError | None) -> Usage | None:
-    tokens, seen = relay.order.decision.prompt_tokens, relay.estimate_output_tokens()
+    tokens, seen = relay.context.decision.prompt_tokens, relay.estimate_output_tokens()
     return measure_usage(relay.view.operation, relay.usage, tokens, seen, is_billed=is_billed(relay.status, error))
 
 

@@ -15,7 +15,7 @@ KEPT_SECONDS = 10.0
 """How long an attempt that failed counts against the budget, and how long what was seen of a target holds for a move to it."""
 
 
-class Standing(Enum):
+class Track(Enum):
     """What is known of a target to which a request would move, since the one that it was sent to began to fail."""
 
     UNKNOWN = "nobody has asked it"
@@ -28,11 +28,11 @@ class Allowance(Struct, frozen=True):
     """What a request that failed may do now."""
 
     has_budget: bool
-    standings: Mapping[str, Standing]
+    standings: Mapping[str, Track]
 
-    def standing(self, target: str) -> Standing:
+    def standing(self, target: str) -> Track:
         """That of a target."""
-        return self.standings.get(target, Standing.UNKNOWN)
+        return self.standings.get(target, Track.UNKNOWN)
 
 
 class RetryBudget:

@@ -17,15 +17,15 @@ from router.contract.request import JsonObject, RequestView
 from router.contract.target import Target
 from router.contract.words import Operation, Tier
 from router.dialects.opaque import keys_for, refused_by
-from router.dispatch.ahead import Ahead, no_rival
 from router.dispatch.attempt import attempt
 from router.dispatch.budget import RetryBudget
+from router.dispatch.context import DispatchContext
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.loading import watch_loading
-from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
 from router.dispatch.passing import pass_on
-from router.dispatch.queues.fair import Who
+from router.dispatch.preconnect import Preconnector, no_rival
+from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.waiting import WaitingSink, await_turn
 from router.dispatch.room import find_room
 from router.dispatch.rules import (
@@ -66,7 +66,7 @@ class Dispatcher:
         quota_sense: QuotaSense = _NO_SENSE,
     ) -> None:
         self._reachable, self._max_response_bytes, self._clock = reachable, max_response_bytes, clock
-        self._ahead, self._quota_sense = Ahead(reachable, find_rival), quota_sense
+        self._ahead, self._quota_sense = Preconnector(reachable, find_rival), quota_sense
 
     @property
     def adapters(self) -> list[Adapter]:
@@ -94,28 +94,28 @@ class Dispatcher:
         decision = decided.decision
         if decision.alike > 1:
             decision = _least_busy_first(decision, live)
-        order = Order(exchange, decision, sink, max_bytes, clock, explanation, carried, asked_at, live)
+        context = DispatchContext(exchange, decision, sink, max_bytes, clock, explanation, carried, asked_at, live)
         if live.closed_until > exchange.began:
             live.check_closed([self._reachable[name].target for name in candidates_of(decision)], clock())
         if live.queues.is_on:
             self._note_missed(decided, live)
-            return self._try_in_queues(order, decided.view, live)
-        return self._try_targets(order, decided.view, live)
+            return self._try_in_queues(context, decided.view, live)
+        return self._try_targets(context, decided.view, live)
 
-    async def _try_in_queues(self, order: Order, view: RequestView, live: LiveStatistics) -> Ending:
+    async def _try_in_queues(self, context: DispatchContext, view: RequestView, live: LiveStatistics) -> Ending:
         """The same where targets have quotas. Who waited may have had the head: then a failure is told in the stream."""
         try:
-            return await self._try_targets(order, view, live)
+            return await self._try_targets(context, view, live)
         except TandemError as error:
-            if isinstance(order.sink, WaitingSink) and order.sink.has_head:
-                return order.sink.break_off(error)
+            if isinstance(context.sink, WaitingSink) and context.sink.has_head:
+                return context.sink.break_off(error)
             raise
         finally:
-            if isinstance(order.sink, WaitingSink):
-                order.sink.close()
+            if isinstance(context.sink, WaitingSink):
+                context.sink.close()
 
-    async def _try_targets(self, order: Order, view: RequestView, live: LiveStatistics) -> Ending:
-        exchange, decision = order.exchange, order.decision
+    async def _try_targets(self, context: DispatchContext, view: RequestView, live: LiveStatistics) -> Ending:
+        exchange, decision = context.exchange, context.decision
         tried: list[Tried] = []
         step: Try | GiveUp = first_step(decision)
         while isinstance(step, Try):
@@ -131,13 +131,13 @@ class Dispatcher:
                     reachable = reachable.without_asking()
             try:
                 if live.has_slots and not tried:
-                    await find_room(order, view, reachable.target, live, self._quota_sense.worth_waiting)
+                    await find_room(context, view, reachable.target, live, self._quota_sense.worth_waiting)
                 ended = await (
-                    self._in_turn(live, order, sent, reachable, failed, is_paid=step.is_paid)
+                    self._in_turn(live, context, sent, reachable, failed, is_paid=step.is_paid)
                     if reachable.target.quota is not None
-                    else _paid(live.budget, order, sent, reachable, failed)
+                    else _paid(live.budget, context, sent, reachable, failed)
                     if step.is_paid
-                    else attempt(order, sent, reachable, failed)
+                    else attempt(context, sent, reachable, failed)
                 )
             except BadRequest as misfit:  # what this target can only misunderstand another may take as it is
                 tried.append(self._note_misfit(exchange, reachable.target, step, misfit))
@@ -156,20 +156,27 @@ class Dispatcher:
         raise step.error
 
     async def _in_turn(
-        self, live: LiveStatistics, order: Order, view: RequestView, reachable: Reachable, failed: str, *, is_paid: bool
+        self,
+        live: LiveStatistics,
+        context: DispatchContext,
+        view: RequestView,
+        reachable: Reachable,
+        failed: str,
+        *,
+        is_paid: bool,
     ) -> Ending | AttemptEnded:
         """An attempt at a target with a quota, as soon as that has room. Raises `TiersBusy` where it takes too long."""
-        exchange, target = order.exchange, reachable.target
+        exchange, target = context.exchange, reachable.target
         if view.operation is Operation.COUNT_TOKENS:  # which providers do not count
-            return await attempt(order, view, reachable, failed)
+            return await attempt(context, view, reachable, failed)
         waited, before = exchange.last(Dequeued), exchange.last(AttemptEnded)
-        permit = await await_turn(order, view, target, live.queues.queue_of(target, view), self._quota_sense.worth_waiting)
+        permit = await await_turn(context, view, target, live.queues.queue_of(target, view), self._quota_sense.worth_waiting)
         try:
-            if exchange.last(Dequeued) is not waited and candidates_of(order.decision)[-1] != target.name:
+            if exchange.last(Dequeued) is not waited and candidates_of(context.decision)[-1] != target.name:
                 live.check_rest(target, self._clock())
             if is_paid:
-                return await _paid(live.budget, order, view, reachable, failed)
-            return await attempt(order, view, reachable, failed)
+                return await _paid(live.budget, context, view, reachable, failed)
+            return await attempt(context, view, reachable, failed)
         except (BadRequest, TiersBusy):  # it was never sent
             permit.take_back(self._clock())
             raise
@@ -180,7 +187,8 @@ class Dispatcher:
     def _note_missed(self, decided: Decided, live: LiveStatistics) -> None:
         """Remember where a request would have gone, had there been room: its session is owed that."""
         view, decision, now = decided.view, decided.decision, self._clock()
-        who, tokens, chosen = Who(view.caller.name, decision.turn.session), decision.prompt_tokens, first_step(decision).target
+        who, tokens = ShareKey(view.caller.name, decision.turn.session), decision.prompt_tokens
+        chosen = first_step(decision).target
         full = {
             name: queue
             for name, reachable in self._reachable.items()
@@ -230,17 +238,17 @@ def _least_busy_first(decision: Decision, live: LiveStatistics) -> Decision:
 
 
 async def _paid(
-    budget: RetryBudget, order: Order, view: RequestView, reachable: Reachable, failed: str
+    budget: RetryBudget, context: DispatchContext, view: RequestView, reachable: Reachable, failed: str
 ) -> Ending | AttemptEnded:
     """An attempt that counts against the budget."""
     budget.take(reachable.target.name)
     has_failed = False
     try:
-        ended = await attempt(order, view, reachable, failed)
+        ended = await attempt(context, view, reachable, failed)
         has_failed = isinstance(ended, AttemptEnded) and not _is_callers_own(ended.error)
         return ended
     finally:
-        budget.give_back(reachable.target.name, order.clock(), has_failed=has_failed)
+        budget.give_back(reachable.target.name, context.clock(), has_failed=has_failed)
 
 
 def _is_callers_own(error: TandemError | None) -> bool:

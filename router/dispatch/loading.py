@@ -12,7 +12,7 @@ from router.contract.target import Timeouts
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.dispatch.refused import read_refusal
-from router.telemetry.tasks import spawn
+from router.loop.tasks import spawn
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 2.0
 _PAUSE_SHARE = 0.05

@@ -39,7 +39,7 @@ class Patience:
         self._others = _others(relay)
         self._timer: asyncio.TimerHandle | None = None
         if self._others:
-            usual = live.usual_seconds(relay.opened.target, relay.order.decision.prompt_tokens)
+            usual = live.usual_seconds(relay.opened.target, relay.context.decision.prompt_tokens)
             self._wait(max(_FIRST_LOOK_SECONDS if most_seconds is None else most_seconds, _TIMES_USUAL * usual))
             relay.finished.add_done_callback(self._drop)
 
@@ -50,7 +50,7 @@ class Patience:
         relay = self._relay
         if relay.has_reached_caller:
             return
-        now = relay.order.clock()
+        now = relay.context.clock()
         waited = now - relay.opened.at
         if any(self._is_sooner(target, waited, now) for target in self._others):
             name = relay.opened.target.name
@@ -59,11 +59,11 @@ class Patience:
             self._wait(_LOOK_AGAIN_SECONDS)
 
     def _is_sooner(self, target: Target, waited: float, now: float) -> bool:
-        order, opened, live = self._relay.order, self._relay.opened, self._live
-        decision = order.decision
+        context, opened, live = self._relay.context, self._relay.opened, self._live
+        decision = context.decision
         most = waited
         if self._most_seconds is None:
-            left = live.wait_left(opened.target, order.exchange.id, now)
+            left = live.wait_left(opened.target, context.exchange.id, now)
             most = left * _MUCH_SOONER - _MARGIN_SECONDS - live.usual_seconds(target, decision.prompt_tokens)
         return live.is_sooner(target, decision.signals, self._relay.view, most, now)
 
@@ -78,9 +78,9 @@ def _others(relay: Relay) -> tuple[Target, ...]:
 
     What waits at deep goes to fast only if its caller said how long it may wait: there it may have to be done twice.
     """
-    order, own = relay.order, relay.opened.target
-    names = candidates_of(order.decision)
+    context, own = relay.context, relay.opened.target
+    names = candidates_of(context.decision)
     rest = names[names.index(own.name) + 1 :]
-    targets = (order.decision.signals.statuses[name].target for name in rest)
+    targets = (context.decision.signals.statuses[name].target for name in rest)
     is_asked = relay.view.overrides.max_wait_seconds is not None
     return tuple(target for target in targets if is_asked or own.tier is Tier.FAST or target.tier is own.tier)

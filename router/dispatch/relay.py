@@ -47,15 +47,15 @@ class Relay(StreamedAnswer, eq=False):
 
     def prepare(self) -> None:
         """Have ready what does not depend on the answer: early, it is done while the target works."""
-        order, opened = self.order, self.opened
-        exchange, carried = order.exchange, order.carried
+        context, opened = self.context, self.opened
+        exchange, carried = context.exchange, context.carried
         self._own_headers = answer_headers(
             exchange.id,
-            order.decision,
+            context.decision,
             opened,
-            ((order.first_call_at or opened.at) - exchange.began) * 1000,
+            ((context.first_call_at or opened.at) - exchange.began) * 1000,
             carried.get(opened.target.tier, ()) if carried else (),
-            order.explanation,
+            context.explanation,
         )
         if self.view.is_streaming:
             self._next_tail = follow_stream(self.view.dialect, self.view.body)
@@ -78,8 +78,8 @@ class Relay(StreamedAnswer, eq=False):
                 self._settle(self._malformed(f"answered {kind.split(';')[0][:60]} instead of an event stream"))
 
     def _note_limits(self, fields: Mapping[str, str]) -> None:
-        if windows := read_windows(fields, self.order.clock()):
-            self.order.exchange.note(LimitsTold(self.opened.target, windows))
+        if windows := read_windows(fields, self.context.clock()):
+            self.context.exchange.note(LimitsTold(self.opened.target, windows))
 
     def write(self, data: bytes) -> None:
         tail = self._tail
@@ -112,7 +112,7 @@ class Relay(StreamedAnswer, eq=False):
     def _refuse(self, status: int, error: JsonObject) -> None:
         """The stream begins with an error: that is a refusal with a good status before it."""
         self.start(status, (("content-type", "application/json"), *without_type(self._headers)))
-        self._hold(failure_refusal(self.view.dialect, status, error, self.order.exchange.id))
+        self._hold(failure_refusal(self.view.dialect, status, error, self.context.exchange.id))
         self.end()
 
     def _commit(self, data: bytes) -> None:
@@ -129,7 +129,7 @@ class Relay(StreamedAnswer, eq=False):
             self._write_part(data, tail)
         else:
             self._caller.write(data)
-        self.order.exchange.note(FirstByte(self.opened.target))
+        self.context.exchange.note(FirstByte(self.opened.target))
         self._mark = mark = FIRST_TOKEN_MARKS[dialect]
         if data.find(mark) >= 0:
             self._note_first_token()
@@ -137,10 +137,10 @@ class Relay(StreamedAnswer, eq=False):
 
     def _hold(self, data: bytes) -> None:
         self._held_bytes += len(data)
-        if self._held_bytes <= (self.order.max_bytes if self._is_good else _MAX_ERROR_BYTES):
+        if self._held_bytes <= (self.context.max_bytes if self._is_good else _MAX_ERROR_BYTES):
             self._held.append(data)
         elif self._is_good:
-            self._settle(self._malformed(f"answered an answer of more than {self.order.max_bytes} bytes"))
+            self._settle(self._malformed(f"answered an answer of more than {self.context.max_bytes} bytes"))
         else:
             self._settle_refused()
 
@@ -150,7 +150,7 @@ class Relay(StreamedAnswer, eq=False):
             words: JsonObject = {
                 "message": f'target "{self._target}" answered {self.status} in a compression that was not requested'
             }
-            body = failure_refusal(self.view.dialect, self.status or 0, words, self.order.exchange.id)
+            body = failure_refusal(self.view.dialect, self.status or 0, words, self.context.exchange.id)
             headers = (("content-type", "application/json"), *without_type(headers))
         self._settle(read_refusal(self._reachable, self.status or 0, headers, body))
 
@@ -188,7 +188,7 @@ class Relay(StreamedAnswer, eq=False):
         caller.start(200, headers)
         caller.write(body)
         caller.end()
-        self.order.exchange.note(FirstByte(self.opened.target))
+        self.context.exchange.note(FirstByte(self.opened.target))
         self._settle(None)
 
     def _read_timings(self, body: bytes) -> None:

@@ -11,8 +11,8 @@ from router.contract.request import RequestView
 from router.contract.target import Target
 from router.contract.words import Operation, TurnKind
 from router.dialects.table import SPECS
+from router.dispatch.context import DispatchContext
 from router.dispatch.live.statistics import LiveStatistics
-from router.dispatch.order import Order
 from router.dispatch.queues.queue import SIDE_WAIT_SECONDS
 
 
@@ -23,16 +23,20 @@ def is_side_request(decision: Decision, view: RequestView) -> bool:
 
 
 async def find_room(
-    order: Order, view: RequestView, target: Target, live: LiveStatistics, worth_waiting: Callable[[Decision], float]
+    context: DispatchContext,
+    view: RequestView,
+    target: Target,
+    live: LiveStatistics,
+    worth_waiting: Callable[[Decision], float],
 ) -> None:
     """Let a session's turn go first into the last slot, and raise `TiersBusy` where another target is sooner done.
 
     The decision has weighed that already, but requests that are decided in one moment do not know of each other.
     """
-    decision, exchange, clock = order.decision, order.exchange, order.clock
+    decision, exchange, clock = context.decision, context.exchange, context.clock
     if target.in_flight is None and is_side_request(decision, view) and live.has_last_slot(target, clock()):
-        if order.first_call_at is None:
-            order.first_call_at = clock()  # what follows is a wait, and not our own time
+        if context.first_call_at is None:
+            context.first_call_at = clock()  # what follows is a wait, and not our own time
         with saying_why(exchange):
             await asyncio.sleep(min(SIDE_WAIT_SECONDS, exchange.deadline.left(clock())))
     wait = live.wait_for_slot(target, clock())

@@ -28,7 +28,7 @@ from router.contract.errors import (
 from router.contract.exchange import Deadline
 from router.contract.target import Target
 from router.dialects.hosts import STREAM_OPTIONS, says_too_long
-from router.dispatch.budget import Allowance, Standing
+from router.dispatch.budget import Allowance, Track
 
 _NO_TIME_SECONDS = 0.01
 """What is left of a deadline whose timer fired a moment early: nobody answers in that time."""
@@ -152,11 +152,11 @@ def _move(rest: Sequence[Target], tried: Sequence[Tried], allowance: Allowance) 
     is_free = failure is None or _blames_request(failure.error) or isinstance(failure.error, UpstreamLoading | UpstreamQueued)
     for target in rest:
         standing = allowance.standing(target.name)
-        if is_free or standing is Standing.PROVEN:
+        if is_free or standing is Track.PROVEN:
             return Try(target.name)
-        if allowance.has_budget or standing is Standing.UNKNOWN:
+        if allowance.has_budget or standing is Track.UNKNOWN:
             return Try(target.name, is_paid=True)
-        if standing is Standing.AWAITED:
+        if standing is Track.AWAITED:
             return Wait(target.name)
     return None
 

@@ -17,8 +17,8 @@ from router.dialects.refusals import failure_event
 from router.dialects.sse import StreamEnd, Tail
 from router.dialects.translate.translator import AnswerTranslator
 from router.dialects.unasked import USAGE_MARK, is_usage_alone, usage_may_begin, without_usage
+from router.dispatch.context import DispatchContext
 from router.dispatch.keys import NO_KEY
-from router.dispatch.order import Order
 from router.dispatch.outgoing import Reachable
 from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS, SilenceWatch
 
@@ -39,7 +39,7 @@ _NOWHERE = _Nowhere()
 class StreamedAnswer(Struct, eq=False):
     """What a relay is once a stream has begun. `finished` holds None for an answer that went out whole, or what went wrong."""
 
-    order: Order
+    context: DispatchContext
     opened: AttemptOpened
     view: RequestView
     _reachable: Reachable
@@ -135,8 +135,8 @@ class StreamedAnswer(Struct, eq=False):
                 self._key_mark = USAGE_MARK
             else:
                 self._mark = USAGE_MARK
-        self.first_token_at = now = self.order.clock()
-        self.order.exchange.note(FirstToken(now, self.opened.target))
+        self.first_token_at = now = self.context.clock()
+        self.context.exchange.note(FirstToken(now, self.opened.target))
 
     def _end_stream(self, tail: Tail) -> None:
         if not self._has_said_end(tail):
@@ -198,7 +198,7 @@ class StreamedAnswer(Struct, eq=False):
 
     def expire(self) -> None:
         """The request's deadline has passed."""
-        exchange = self.order.exchange
+        exchange = self.context.exchange
         seconds = exchange.deadline.at - exchange.began
         self.fail(UpstreamTimeout(self._target, f"the request's deadline of {seconds:g} s has passed"))
 
@@ -217,7 +217,7 @@ class StreamedAnswer(Struct, eq=False):
     def _failure_event(self, error: TandemError) -> bytes:
         if self._translator is not None:
             return self._translator.break_off(error)
-        return failure_event(error, self.view.dialect, self.order.exchange.id)
+        return failure_event(error, self.view.dialect, self.context.exchange.id)
 
     def close(self) -> None:
         """Nothing more is relayed: the answer is over, or its caller is gone.

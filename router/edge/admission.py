@@ -19,9 +19,9 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.edge.callers import identify
 from router.edge.http.head import Head
 from router.edge.routes import Route, check_body_headers, check_origin, dialect_of_path, headers_too_large, too_large
+from router.loop.tasks import spawn, spawn_started
 from router.sense.models import ModelNames
 from router.telemetry import events
-from router.telemetry.tasks import spawn, spawn_started
 
 _PASSED_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 

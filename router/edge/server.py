@@ -16,7 +16,7 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App
 from router.edge.http.control_connection import ControlConnection
 from router.edge.http.create_connection import CreateConnection
-from router.telemetry.together import Outbox
+from router.loop.together import Outbox
 
 
 class CannotListen(Exception):

@@ -12,8 +12,8 @@ from router.contract.errors import ItemForgotten
 from router.contract.request import Json, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.dialects.fields import as_list, as_object, as_text
+from router.loop.tasks import HEAVY_BYTES, run_in_thread
 from router.responses.items import input_items
-from router.telemetry.tasks import HEAVY_BYTES, run_beside
 
 REFERENCE_MARK = b"item_reference"
 """What a body holds somewhere before any reference can be in it."""
@@ -55,7 +55,7 @@ async def _find(named: dict[int, str], store: ResponseStore, caller: Caller) -> 
 
 
 async def _read(holder: StoredResponse) -> _Held:
-    return await run_beside(_items_of, holder) if len(holder.content) > HEAVY_BYTES else _items_of(holder)
+    return await run_in_thread(_items_of, holder) if len(holder.content) > HEAVY_BYTES else _items_of(holder)
 
 
 def _items_of(holder: StoredResponse) -> _Held:

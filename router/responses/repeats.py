@@ -24,8 +24,8 @@ from router.contract.words import Operation, Outcome
 from router.dialects.headers import BECAUSE, OVERHEAD, QUEUED, REQUEST_ID, header_text
 from router.dialects.overrides import PREFIX
 from router.dialects.requests import read_request
+from router.loop.tasks import HEAVY_BYTES, run_in_thread
 from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswer, KeptAnswers
-from router.telemetry.tasks import HEAVY_BYTES, run_beside
 
 REPLAYED = ("x-tandem-replayed", "true")
 _MAX_KEY = 255
@@ -43,7 +43,7 @@ Answer = Callable[[Any, Exchange, Sink], Awaitable[Ending]]
 """The rest of the road: takes the plan of an exchange, the exchange, and where its answer goes."""
 
 
-class _Running(Struct, eq=False):
+class _InFlight(Struct, eq=False):
     """A request that holds its key. Others with the same key wait for its end."""
 
     asked: bytes
@@ -80,7 +80,7 @@ class Repeats:
 
     def __init__(self, kept: KeptAnswers | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
         self.kept, self._clock = kept or KeptAnswers(), clock
-        self._running: dict[bytes, _Running] = {}
+        self._running: dict[bytes, _InFlight] = {}
 
     def once(self, answer: Answer) -> Answer:
         """The same rest of the road, for a request that has a key: taken once for it, whoever asks again."""
@@ -107,7 +107,7 @@ class Repeats:
 
     async def _serve_first(self, place: bytes, asked: bytes, exchange: Exchange, caller: Sink, answer: Answer) -> Ending:
         sink = _BoundedSink(caller)
-        running = self._running[place] = _Running(asked, asyncio.get_running_loop().create_future())
+        running = self._running[place] = _InFlight(asked, asyncio.get_running_loop().create_future())
         try:
             ending = await answer(exchange.plan, exchange, sink)
             if ending.outcome is Outcome.SERVED and not sink.is_too_long:
@@ -117,7 +117,7 @@ class Repeats:
             del self._running[place]
             running.ended.set_result(None)
 
-    async def _wait_for(self, running: _Running, exchange: Exchange) -> None:
+    async def _wait_for(self, running: _InFlight, exchange: Exchange) -> None:
         """Wait until a request with the same key is over. It may fail, or its caller may leave: then this one is the first."""
         await asyncio.wait([running.ended], timeout=exchange.deadline.left(self._clock()))
         if not running.ended.done():
@@ -149,7 +149,7 @@ def _digest(arrival: Arrival) -> bytes:
 
 
 async def _beside_if_heavy(work: Callable[[Arrival], _T], arrival: Arrival) -> _T:
-    return await run_beside(work, arrival) if len(arrival.raw) > HEAVY_BYTES else work(arrival)
+    return await run_in_thread(work, arrival) if len(arrival.raw) > HEAVY_BYTES else work(arrival)
 
 
 def _check(held: bytes, asked: bytes) -> None:

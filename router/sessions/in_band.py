@@ -40,7 +40,7 @@ _FREE_FORMATS = (None, "text")
 _HEEDED_KINDS = (*PERSONS_KINDS, TurnKind.COMPACTION)
 
 
-def heed_lines(view: RequestView) -> RequestView:
+def apply_tier_lines(view: RequestView) -> RequestView:
     """The request without lines that ask for a tier, and with the newest of them among its overrides.
 
     Raises `UnknownOverride` where the newest message is nothing but a line with a tier that does not exist.

@@ -1,1 +1,1 @@
-"""Log events, the line a person reads, and tasks that are held until they end."""
+"""Log events, and the line that a person reads."""

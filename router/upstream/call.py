@@ -14,7 +14,7 @@ from router.contract.errors import (
     UpstreamUnreachable,
 )
 from router.contract.relay import Headers, Sink, UpstreamRequest
-from router.telemetry.tasks import spawn
+from router.loop.tasks import spawn
 from router.upstream.connection import CannotConnect, Connection, Seen
 
 

@@ -4,8 +4,8 @@ import asyncio
 from contextlib import suppress
 
 from router.contract.relay import PreparedRequest, Sink, Tls, UpstreamCall, UpstreamRequest
-from router.telemetry.tasks import spawn
-from router.telemetry.together import Outbox
+from router.loop.tasks import spawn
+from router.loop.together import Outbox
 from router.upstream.address import Address, pool_key, read_address
 from router.upstream.call import Call, PreparedCall, write_fields
 from router.upstream.connection import CannotConnect, Connection

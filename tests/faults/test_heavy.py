@@ -13,7 +13,7 @@ from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from router.dialects.requests import read_request
 from router.dispatch.outgoing import prepare
-from router.sessions.in_band import heed_lines
+from router.sessions.in_band import apply_tier_lines
 from router.sessions.turns import read_turn
 from tests.tools.http import call
 from tests.tools.running import two_targets
@@ -34,7 +34,7 @@ CASES = {
 
 def work_through(raw: bytes, dialect: Dialect) -> None:
     """What is done with a request until its target is called."""
-    view = heed_lines(read_request(Arrival("req_1", dialect, Operation.CREATE, {}, raw)))
+    view = apply_tier_lines(read_request(Arrival("req_1", dialect, Operation.CREATE, {}, raw)))
     read_turn(view)
     prepare(view, reach(make_target()), 100)
 

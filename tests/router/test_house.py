@@ -308,14 +308,14 @@ async def test_the_whole_decision_is_told_to_who_asks_for_it():
 @jumping_clock
 async def test_a_first_line_is_heeded_unless_the_plan_says_otherwise():
     sent = {}
-    for heeds_lines in (True, False):
+    for applies_tier_lines in (True, False):
         reachable = reach(SPARK)
         walk = Walk(
-            make_house(reachable, reach(SAGE), heeds_lines=heeds_lines),
+            make_house(reachable, reach(SAGE), applies_tier_lines=applies_tier_lines),
             messages=[{"role": "user", "content": "tier: fast\nfix it"}],
         )
         await walk.task
-        sent[heeds_lines] = reachable.adapter.bodies[0]["messages"][0]["content"]
+        sent[applies_tier_lines] = reachable.adapter.bodies[0]["messages"][0]["content"]
 
     assert sent == {True: "fix it", False: "tier: fast\nfix it"}
 

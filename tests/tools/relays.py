@@ -6,7 +6,7 @@ import time
 from router.contract.facts import AttemptOpened
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
-from router.dispatch.order import Order
+from router.dispatch.context import DispatchContext
 from router.dispatch.relay import Relay
 from router.dispatch.silence import HEARTBEAT_SECONDS
 from tests.tools.exchanges import make_decision, make_exchange
@@ -30,9 +30,9 @@ def make_relay(
 ) -> Relay:
     view = view or make_view({"messages": [{"role": "user", "content": "hi"}], "stream": True}, Dialect.CHAT)
     exchange, target = make_exchange(*observers, name=view.id), make_target(timeouts=timeouts)
-    order = Order(exchange, make_decision(), caller, max_bytes, time.perf_counter)
+    context = DispatchContext(exchange, make_decision(), caller, max_bytes, time.perf_counter)
     opened, finished = AttemptOpened(0.0, target, "", ()), asyncio.get_running_loop().create_future()
-    return Relay(order, opened, view, reach(target, key=key), caller, translator, finished, heartbeat_seconds)
+    return Relay(context, opened, view, reach(target, key=key), caller, translator, finished, heartbeat_seconds)
 
 
 class Caller:

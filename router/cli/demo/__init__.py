@@ -23,7 +23,7 @@ from router.cli.demo.routers import CannotStart, RunningRouter, run_routers
 from router.cli.demo.screen import TANDEM, Screen
 from router.contract.relay import Headers
 from router.contract.request import JsonObject
-from router.telemetry.tasks import spawn
+from router.loop.tasks import spawn
 from router.upstream.pool import Pool
 
 EXAMPLES = ("demo", "demo --json")

@@ -34,8 +34,8 @@ from router.dialects.requests import read_request
 from router.dialects.table import SPECS
 from router.dispatch.outgoing import Reachable, prepare
 from router.house import House
+from router.loop.tasks import spawn
 from router.telemetry.observers import ObserverTable
-from router.telemetry.tasks import spawn
 from router.upstream.address import Proxy, read_address
 from router.wiring import known_names
 

@@ -8,7 +8,7 @@ from router.contract.errors import (
     UpstreamQueued,
     UpstreamRefused,
 )
-from router.dispatch.budget import KEPT_SECONDS, Standing
+from router.dispatch.budget import KEPT_SECONDS, Track
 
 _OPENS_AT = 5
 _FIRST_REST_SECONDS, _LONGEST_REST_SECONDS = 1.0, 60.0
@@ -63,13 +63,13 @@ class Circuit:
             self.rest_seconds = min(max(self.rest_seconds * 2, _FIRST_REST_SECONDS), _LONGEST_REST_SECONDS)
             self.rested_until = now + self.rest_seconds
 
-    def standing(self, now: float, since: float, in_flight: int) -> Standing:
+    def standing(self, now: float, since: float, in_flight: int) -> Track:
         """What is known of it for a request whose own target has been failing since then."""
         if self.failures and now - self._failed_at < KEPT_SECONDS and (self.failures >= _ENOUGH_TO_JUDGE or not in_flight):
-            return Standing.FAILED
+            return Track.FAILED
         if not self.failures and self.served_at >= since and now - self.served_at < KEPT_SECONDS:
-            return Standing.PROVEN
-        return Standing.AWAITED if in_flight else Standing.UNKNOWN
+            return Track.PROVEN
+        return Track.AWAITED if in_flight else Track.UNKNOWN
 
 
 def is_lasting_failure(error: TandemError) -> bool:

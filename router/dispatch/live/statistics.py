@@ -83,7 +83,7 @@ class LiveStatistics:
         live = self._live.get(target.name) if target.name in self.windows else None
         return live.known if live is not None and live.target == target else target
 
-    def heed_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
+    def apply_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """The same signals, with what this request would wait for: a limit that a target told, or a quota of ours."""
         if self.limits.told:
             signals = self.limits.apply(signals, view, now)
@@ -157,7 +157,7 @@ class LiveStatistics:
         """Whether a request that has waited so long elsewhere would wait less there, for a limit or a quota as well."""
         status = self._of(target).status(now)
         if self.limits.told or self.queues.is_on:
-            signals = self.heed_limits(replace(signals, statuses={target.name: status}), view, now)
+            signals = self.apply_limits(replace(signals, statuses={target.name: status}), view, now)
             status = signals.statuses[target.name]
         return not status.closed_seconds and status.wait_seconds < seconds
 

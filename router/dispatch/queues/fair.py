@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 _NEARLY = 1e-9
 
 
-class Who(NamedTuple):
+class ShareKey(NamedTuple):
     """Whose share it is."""
 
     caller: str
@@ -25,7 +25,7 @@ class Who(NamedTuple):
 class Asking(Protocol):
     """A request that asks for a part of a minute. Numbers go by arrival."""
 
-    who: Who
+    who: ShareKey
     amount: float
     number: int
 
@@ -38,7 +38,7 @@ class Miss:
 
     __slots__ = ("amount", "at", "is_owed", "who")
 
-    def __init__(self, who: Who, amount: float, at: float) -> None:
+    def __init__(self, who: ShareKey, amount: float, at: float) -> None:
         self.who, self.amount, self.at, self.is_owed = who, amount, at, True
 
 
@@ -86,10 +86,10 @@ class Shares:
     __slots__ = ("_callers", "_entitlements", "_of", "_owed", "_window_seconds")
 
     def __init__(self, window_seconds: float) -> None:
-        self._of: dict[Who, _Share] = {}
+        self._of: dict[ShareKey, _Share] = {}
         self._callers: dict[str, _Taken] = {}
         self._window_seconds = window_seconds
-        self._entitlements: dict[Who, float] | None = None
+        self._entitlements: dict[ShareKey, float] | None = None
         self._owed: float | None = None
         """Kept until something changes: everybody who waits is asked about, and the answer is in the sum of all."""
 
@@ -98,20 +98,20 @@ class Shares:
         """How many requests of the last minute had to wait or went elsewhere."""
         return sum(len(share.misses) for share in self._of.values())
 
-    def taken(self, who: Who) -> tuple[float, float]:
+    def taken(self, who: ShareKey) -> tuple[float, float]:
         """By the caller, and by the session: whoever has taken less goes first."""
         caller, share = self._callers.get(who.caller), self._of.get(who)
         return caller.amount if caller is not None else 0.0, share.amount if share is not None else 0.0
 
-    def take(self, who: Who, amount: float) -> None:
+    def take(self, who: ShareKey, amount: float) -> None:
         """A request was let through."""
         self._count(who, amount, 1)
 
-    def give_back(self, who: Who, amount: float) -> None:
+    def give_back(self, who: ShareKey, amount: float) -> None:
         """A request is a minute old, or was never sent."""
         self._forget_if_idle(who, self._count(who, -amount, -1))
 
-    def miss(self, who: Who, amount: float, now: float) -> Miss:
+    def miss(self, who: ShareKey, amount: float, now: float) -> Miss:
         """A request has to wait, or went elsewhere."""
         share, miss = self._share(who), Miss(who, amount, now)
         share.missed += amount
@@ -131,7 +131,7 @@ class Shares:
             while share.misses and now >= share.misses[0].at + self._window_seconds:
                 self._drop(share.misses[0])
 
-    def may_take(self, who: Who, amount: float, free: float) -> bool:
+    def may_take(self, who: ShareKey, amount: float, free: float) -> bool:
         """Whether a session may take this of what is left: its own share, or what nobody is owed.
 
         One request is within every share: else one that is larger than a share would wait for ever.
@@ -149,7 +149,7 @@ class Shares:
     def line_up(self, asking: Iterable[_A]) -> list[_A]:
         """In the order in which they are served if nobody else comes: least taken first, and who was served has taken."""
         callers: defaultdict[str, list[tuple[float, int, _A]]] = defaultdict(list)
-        more: defaultdict[Who, float] = defaultdict(float)
+        more: defaultdict[ShareKey, float] = defaultdict(float)
         for ask in asking:
             callers[ask.who.caller].append((self.taken(ask.who)[1] + more[ask.who], ask.number, ask))
             more[ask.who] += ask.amount
@@ -166,29 +166,29 @@ class Shares:
         """When the next miss is no longer owed."""
         return min((share.misses[0].at + self._window_seconds for share in self._of.values() if share.misses), default=None)
 
-    def share_of(self, who: Who) -> float:
+    def share_of(self, who: ShareKey) -> float:
         """How much of a minute a session may take now, whatever the others do."""
         return self._entitled().get(who, 1.0)
 
     def _change(self) -> None:
         self._entitlements = self._owed = None
 
-    def _entitled(self) -> dict[Who, float]:
+    def _entitled(self) -> dict[ShareKey, float]:
         if self._entitlements is not None:
             return self._entitlements
-        callers: dict[str, list[Who]] = {}
+        callers: dict[str, list[ShareKey]] = {}
         for who in self._of:
             callers.setdefault(who.caller, []).append(who)
         asked = {caller: math.fsum(self._of[who].asked for who in sessions) for caller, sessions in callers.items()}
         most = equal_part(list(asked.values()), 1.0)
-        found: dict[Who, float] = {}
+        found: dict[ShareKey, float] = {}
         for caller, sessions in callers.items():
             part = equal_part([self._of[who].asked for who in sessions], min(most, asked[caller]))
             found.update(dict.fromkeys(sessions, part))
         self._entitlements = found
         return found
 
-    def _count(self, who: Who, amount: float, requests: int) -> _Share:
+    def _count(self, who: ShareKey, amount: float, requests: int) -> _Share:
         share, caller = self._share(who), self._callers.setdefault(who.caller, _Taken())
         share.add(amount, requests)
         caller.add(amount, requests)
@@ -197,7 +197,7 @@ class Shares:
             del self._callers[who.caller]
         return share
 
-    def _share(self, who: Who) -> _Share:
+    def _share(self, who: ShareKey) -> _Share:
         share = self._of.get(who)
         if share is None:
             share = self._of[who] = _Share()
@@ -211,7 +211,7 @@ class Shares:
         self._change()
         self._forget_if_idle(miss.who, share)
 
-    def _forget_if_idle(self, who: Who, share: _Share) -> None:
+    def _forget_if_idle(self, who: ShareKey, share: _Share) -> None:
         if not share.requests and not share.misses:
             del self._of[who]
 

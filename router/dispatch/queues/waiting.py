@@ -18,9 +18,9 @@ from router.contract.words import Outcome
 from router.dialects.headers import QUEUED, header_text, id_headers
 from router.dialects.queued import decision_comment, waiting_comment
 from router.dialects.refusals import failure_event
-from router.dispatch.order import Order
+from router.dispatch.context import DispatchContext
 from router.dispatch.passed_headers import STREAM_HEADERS
-from router.dispatch.queues.fair import Who
+from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.waiter import Expected, Permit, Waiter
 from router.dispatch.room import is_side_request
@@ -35,8 +35,8 @@ _LEAST_SECONDS = 0.1
 class WaitingSink:
     """The way to a caller who streams and waits. Once the head is out, what a target's head says of us becomes a comment."""
 
-    def __init__(self, caller: Sink, order: Order, view: RequestView, beat_seconds: float) -> None:
-        self._caller, self._order, self._view, self._beat_seconds = caller, order, view, beat_seconds
+    def __init__(self, caller: Sink, context: DispatchContext, view: RequestView, beat_seconds: float) -> None:
+        self._caller, self._context, self._view, self._beat_seconds = caller, context, view, beat_seconds
         self.has_head = False
         self.say: Callable[[], bytes] | None = None
         """Tells what the wait looks like, in a comment; None while no queue is waited in."""
@@ -68,7 +68,7 @@ class WaitingSink:
 
     def break_off(self, error: TandemError) -> Ending:
         """End a stream whose head is out and to which no target answered: with an event, and without a proper end."""
-        exchange = self._order.exchange
+        exchange = self._context.exchange
         error.__traceback__ = None  # its frames hold the request, and would be held by it
         self._caller.write(failure_event(error, self._view.dialect, exchange.id))
         self._caller.fail(error)
@@ -85,9 +85,9 @@ class WaitingSink:
         self._caller.write(self.say() if self.say is not None else HEARTBEAT)
 
     def _head(self) -> Headers:
-        decision = self._order.decision
+        decision = self._context.decision
         return (
-            *id_headers(self._order.exchange.id),
+            *id_headers(self._context.exchange.id),
             *STREAM_HEADERS,
             QUEUED,
             ("x-tandem-because", header_text(decision.because)),
@@ -102,32 +102,32 @@ def _outcome(exchange: Exchange, error: TandemError) -> Outcome:
 
 
 async def await_turn(
-    order: Order, view: RequestView, target: Target, queue: TargetQueue, worth_waiting: Callable[[Decision], float]
+    context: DispatchContext, view: RequestView, target: Target, queue: TargetQueue, worth_waiting: Callable[[Decision], float]
 ) -> Permit:
     """Wait until a target's quota has room for this request. `worth_waiting` says after how long going elsewhere is better.
 
     Raises `TiersBusy` where that takes longer than the request may wait: at once, if that is to be seen.
     """
-    exchange, clock = order.exchange, order.clock
-    decision = order.decision
-    who = Who(exchange.caller.name, decision.turn.session)
+    exchange, clock = context.exchange, context.clock
+    decision = context.decision
+    who = ShareKey(exchange.caller.name, decision.turn.session)
     waiter = queue.enter(who, decision.prompt_tokens, clock, is_side_request=is_side_request(decision, view))
     if waiter.permit is not None:
         return waiter.permit
     now = clock()
-    expected, most = queue.look(waiter, now), min(_most_seconds(order, view, target), worth_waiting(order.decision))
+    expected, most = queue.look(waiter, now), min(_most_seconds(context, view, target), worth_waiting(context.decision))
     if expected.seconds > most:
         queue.leave(waiter, is_owed=True)
         raise _busy(target, expected)
     exchange.note(Queued(now, target, expected.position, expected.length, round(expected.seconds, 3)))
-    if order.first_call_at is None:
-        order.first_call_at = now  # what follows is a wait, and no longer our own time
-    sink = _waiting_sink(order, view)
+    if context.first_call_at is None:
+        context.first_call_at = now  # what follows is a wait, and no longer our own time
+    sink = _waiting_sink(context, view)
     if sink is not None:
         sink.say = lambda: _say(target, queue.look(waiter, clock()))
     permit = None
     try:
-        permit = await _wait(order, queue, waiter, now + most)
+        permit = await _wait(context, queue, waiter, now + most)
     finally:
         if sink is not None:
             sink.say = None
@@ -139,10 +139,10 @@ async def await_turn(
     return permit
 
 
-async def _wait(order: Order, queue: TargetQueue, waiter: Waiter, until: float) -> Permit | None:
+async def _wait(context: DispatchContext, queue: TargetQueue, waiter: Waiter, until: float) -> Permit | None:
     """Wait for the turn; None where it will not come in time, which may be seen before that: others go first who had less."""
-    clock = order.clock
-    with saying_why(order.exchange):
+    clock = context.clock
+    with saying_why(context.exchange):
         try:
             while waiter.permit is None:
                 left = until - clock()
@@ -155,19 +155,19 @@ async def _wait(order: Order, queue: TargetQueue, waiter: Waiter, until: float) 
     return waiter.permit
 
 
-def _most_seconds(order: Order, view: RequestView, target: Target) -> float:
+def _most_seconds(context: DispatchContext, view: RequestView, target: Target) -> float:
     quota = target.quota
     bounds = (quota.max_wait_seconds if quota is not None else None, view.overrides.max_wait_seconds)
-    return min([order.exchange.deadline.left(order.clock()), *(bound for bound in bounds if bound is not None)])
+    return min([context.exchange.deadline.left(context.clock()), *(bound for bound in bounds if bound is not None)])
 
 
-def _waiting_sink(order: Order, view: RequestView) -> WaitingSink | None:
+def _waiting_sink(context: DispatchContext, view: RequestView) -> WaitingSink | None:
     """The sink that keeps a caller alive. An answer in one piece has no place for that: its head waits."""
-    if isinstance(order.sink, WaitingSink):
-        return order.sink
+    if isinstance(context.sink, WaitingSink):
+        return context.sink
     if not view.is_streaming:
         return None
-    order.sink = sink = WaitingSink(order.sink, order, view, HEARTBEAT_SECONDS)
+    context.sink = sink = WaitingSink(context.sink, context, view, HEARTBEAT_SECONDS)
     return sink
 
 

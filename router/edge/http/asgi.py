@@ -16,7 +16,7 @@ from router.edge.admission import Admission
 from router.edge.http.head import ScopeHead
 from router.edge.refuse import send_refusal
 from router.edge.routes import dialect_of_path, new_request_id, read_passed, too_large, write_passed
-from router.telemetry.tasks import spawn
+from router.loop.tasks import spawn
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

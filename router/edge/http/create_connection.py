@@ -19,8 +19,8 @@ from router.edge.http.sink import CallerSink
 from router.edge.refuse import refusal_bytes
 from router.edge.routes import new_request_id
 from router.edge.websocket.connection import SocketConnection
-from router.telemetry.memory import give_back_later
-from router.telemetry.together import Outbox
+from router.loop.memory import give_back_later
+from router.loop.together import Outbox
 
 _MAX_PIPELINED_BYTES = 65_536
 _WRITE_HIGH_BYTES = 131_072

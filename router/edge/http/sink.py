@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from router.contract.errors import TandemError
 from router.contract.relay import Flow, Headers
-from router.telemetry.together import Outbox
+from router.loop.together import Outbox
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in HTTPStatus}
 _write_line = ": ".join

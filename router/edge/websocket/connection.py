@@ -14,9 +14,9 @@ from router.edge.routes import Route, new_request_id
 from router.edge.websocket.incoming import Incoming
 from router.edge.websocket.lanes import Lanes
 from router.edge.websocket.messages import Message, refusal_frame
+from router.loop.memory import give_back_later
+from router.loop.tasks import spawn
 from router.stores.memory.socket_responses import SocketResponses
-from router.telemetry.memory import give_back_later
-from router.telemetry.tasks import spawn
 
 if TYPE_CHECKING:
     from websockets.server import ServerProtocol

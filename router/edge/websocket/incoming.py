@@ -15,7 +15,7 @@ from msgspec import Struct
 from router.contract.limits import Limits
 from router.dialects.json_body import is_utf8
 from router.edge.http.deadline import DeadlineTimer
-from router.telemetry.tasks import run_beside, spawn
+from router.loop.tasks import run_in_thread, spawn
 
 if TYPE_CHECKING:
     from websockets.server import ServerProtocol
@@ -159,7 +159,7 @@ class Incoming(Generic[_M]):
             whole = message if is_whole else self._unpack(protocol, message)
             return (whole, 0) if isinstance(whole, _Broken) else (self._prepare(whole), len(whole))
 
-        found, size = await run_beside(prepare)
+        found, size = await run_in_thread(prepare)
         if not self._is_closed:
             self._deliver(protocol, found, size)
         self._go_on(protocol)

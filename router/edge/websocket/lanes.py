@@ -35,7 +35,7 @@ _COMPLETED = ("response_already_completed", "the response is complete. Send the 
 _NOT_FOUND = ("response_not_found", "no response of that id is being written on this socket")
 
 
-class _Running(Struct, eq=False):
+class _InFlight(Struct, eq=False):
     """A request under way."""
 
     create: Create
@@ -46,7 +46,7 @@ class _Running(Struct, eq=False):
 class _Lane(Struct, eq=False):
     """One lane: what runs, and what waits for it to end."""
 
-    running: _Running | None = None
+    running: _InFlight | None = None
     waiting: deque[Create] = field(default_factory=deque)
     latest: str = ""
     latest_by: Caller | None = None
@@ -178,7 +178,7 @@ class Lanes:
         else:
             self._refuse_steer(steer, *_COMPLETED)
 
-    def _redirect(self, lane: _Lane, steer: Steer, before: Create, running: _Running | None) -> None:
+    def _redirect(self, lane: _Lane, steer: Steer, before: Create, running: _InFlight | None) -> None:
         """Go on with what the person says: after the response that is being written, or together with what waits for that."""
         try:
             successor = before.steered(steer)
@@ -218,7 +218,7 @@ class Lanes:
             frame = orjson.dumps({**told, "steer": {"previous_response_id": steer.previous}})
         self._socket.send([frame])
 
-    def _interrupt(self, running: _Running, reason: str) -> str:
+    def _interrupt(self, running: _InFlight, reason: str) -> str:
         """Stop a request, and keep what it said so far. The id to go on from; empty where it said nothing yet.
 
         One that said more than can be kept is not found again: its client hears of that, and sends the whole conversation.
@@ -250,7 +250,7 @@ class Lanes:
         self._running += 1
         route, headers = self._route, headers_of(self._handshake, create.metadata)
         sink = FrameSink(self._socket, request_id, create.lane, headers.get(FRAMES) == "1")
-        lane.running = running = _Running(create, sink)
+        lane.running = running = _InFlight(create, sink)
         caller = self._admission.identify(headers, route.dialect)  # the metadata of a request may bring another key
         arrival = Arrival(request_id, route.dialect, route.operation, headers, create.raw, caller, self._responses)
         running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
@@ -273,7 +273,7 @@ class Lanes:
         if self.is_idle:
             self._on_idle()
 
-    def _conclude(self, lane: _Lane, running: _Running) -> None:
+    def _conclude(self, lane: _Lane, running: _InFlight) -> None:
         """Remember what a lane may go on from. A turn that failed takes what it went on from with it, as OpenAI does.
 
         One that was only asked to come again later does not, nor a fork that failed: its parent is another lane's. Nor does

@@ -30,7 +30,7 @@ _QUERY = f"""
 
 
 @dataclass(slots=True)
-class _Running:
+class _InFlight:
     """A turn while its entries come by. Spoilt once it holds something that says nothing of its target's own way of working."""
 
     target: str
@@ -67,7 +67,7 @@ def read_finished_work(path: Path, now: float) -> list[FinishedWork]:
 
 def _collect(rows: Iterable[tuple[Any, ...]], misjudged: Mapping[str, Tier], now: float) -> list[FinishedWork]:
     """The turns of entries that come by in their order. A turn whose beginning was cut off does not count."""
-    running: dict[tuple[str, str], _Running] = {}
+    running: dict[tuple[str, str], _InFlight] = {}
     finished: list[FinishedWork] = []
     for session, caller, at, kind, outcome, target, score, output_tokens, name, decided, says_wrong in rows:
         key = (caller, session)
@@ -76,7 +76,7 @@ def _collect(rows: Iterable[tuple[Any, ...]], misjudged: Mapping[str, Tier], now
                 running[key].is_called_wrong = True
             _finish(running.pop(key, None), finished)
             decided_by, fast, deep = json.loads(decided) if decided else (None, None, None)
-            turn = running[key] = _Running(target or "", score, at, is_spoilt=decided_by != _ESTIMATE)
+            turn = running[key] = _InFlight(target or "", score, at, is_spoilt=decided_by != _ESTIMATE)
             turn.deep_target = str(deep or "") if target and target == fast else ""
             turn.is_called_wrong = misjudged.get(name) is Tier.DEEP
         if key in running:
@@ -87,7 +87,7 @@ def _collect(rows: Iterable[tuple[Any, ...]], misjudged: Mapping[str, Tier], now
     return finished
 
 
-def _finish(turn: _Running | None, finished: list[FinishedWork]) -> None:
+def _finish(turn: _InFlight | None, finished: list[FinishedWork]) -> None:
     if turn is not None and not turn.is_spoilt:
         has_failed = turn.has_moved or turn.is_called_wrong
         work = FinishedWork(turn.target, turn.score, turn.calls, turn.output_tokens, turn.deep_target, has_failed)

@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from router.contract.errors import UpstreamCut, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from router.contract.relay import Headers, PreparedRequest, Sink, UpstreamCall, UpstreamRequest
-from router.telemetry.tasks import run_beside, spawn
+from router.loop.tasks import run_in_thread, spawn
 from router.upstream.connection import CannotConnect
 from router.upstream.websocket.answer import Answer
 from router.upstream.websocket.frames import (
@@ -101,7 +101,7 @@ class SocketCall(Struct, eq=False):
                 socket = await self._pool.connect(self._key, self._headers, seconds)
             is_heavy = len(self._body) > _HEAVY_BYTES
             known = socket.baseline
-            ask, text = await run_beside(read_message, self._body, known) if is_heavy else read_message(self._body, known)
+            ask, text = await run_in_thread(read_message, self._body, known) if is_heavy else read_message(self._body, known)
             self.begin(socket, ask, text, is_warm=is_warm)
         except CannotConnect:
             self._go_over_http()

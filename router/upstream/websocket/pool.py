@@ -5,8 +5,8 @@ from collections import Counter, OrderedDict
 from contextlib import suppress
 
 from router.contract.relay import Headers, Tls, UpstreamRequest
+from router.loop.tasks import spawn
 from router.telemetry import events
-from router.telemetry.tasks import spawn
 from router.upstream.address import read_address
 from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer

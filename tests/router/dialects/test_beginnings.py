@@ -19,7 +19,7 @@ from router.contract.words import Dialect, Operation
 from router.dialects import beginnings
 from router.dialects.beginnings import clear, learn
 from router.dialects.requests import read_request
-from router.sessions.in_band import heed_lines
+from router.sessions.in_band import apply_tier_lines
 from router.sessions.turns import read_turn
 
 
@@ -144,7 +144,7 @@ def test_nothing_that_somebody_else_wrote_makes_what_is_kept_grow():
     results = [{"role": "tool", "tool_call_id": call["id"], "content": "2 failed"} for call in calls]
     body = {"model": "auto", "messages": [*said, {"role": "assistant", "tool_calls": calls}, *results]}
 
-    read_turn(heed_lines(view_of(Dialect.CHAT, body, {})))
+    read_turn(apply_tier_lines(view_of(Dialect.CHAT, body, {})))
 
     assert 0 < bytes_kept() < 60_000
 
@@ -256,7 +256,7 @@ def reading_of(dialect: Dialect, body: dict, headers: dict) -> tuple:
         view = view_of(dialect, body, headers)
     except BadRequest as error:
         return str(error), error.param
-    heeded = heed_lines(view)
+    heeded = apply_tier_lines(view)
     told = (view.system, view.needs, view.image_count, view.media_bytes, read_turn(view))
     return *told, heeded.body, heeded.overrides, heeded.needs, read_turn(heeded)
 

@@ -1,4 +1,4 @@
-"""One attempt at one target: what goes out, what is noted in which order, and that nothing is left behind."""
+"""One attempt at one target: what goes out, what is noted in which context, and that nothing is left behind."""
 
 import asyncio
 import contextlib
@@ -28,8 +28,8 @@ from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation, Outcome, TurnKind
 from router.dialects.fitting import Fit
 from router.dispatch.attempt import attempt
+from router.dispatch.context import DispatchContext
 from router.dispatch.live.statistics import LiveStatistics
-from router.dispatch.order import Order
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.relays import PATIENT
@@ -53,7 +53,7 @@ class Result(NamedTuple):
 class Trial:
     """One attempt, with everything that watches it."""
 
-    def __init__(self, *scripts, view=None, target=SPARK, clock=None, fit=None, failed="", seconds=600.0, **order) -> None:
+    def __init__(self, *scripts, view=None, target=SPARK, clock=None, fit=None, failed="", seconds=600.0, **context) -> None:
         loop = asyncio.get_running_loop()
         self.clock, self.live, self.sink = clock or loop.time, LiveStatistics(), RecordingSink()
         self.view = view or ask()
@@ -62,14 +62,14 @@ class Trial:
         self.exchange = make_exchange(self.live, dialect=self.view.dialect, seconds=seconds)
         self.exchange.note(Read(self.view))
         self.exchange.note(make_decided(self.view))
-        self.order = Order(self.exchange, make_decision(), self.sink, 1 << 20, self.clock, **order)
+        self.context = DispatchContext(self.exchange, make_decision(), self.sink, 1 << 20, self.clock, **context)
         self.failed = failed
         self.timers: list[asyncio.TimerHandle] = []
         set_timer = loop.call_later
         loop.call_later = lambda *given: self.timers.append(handle := set_timer(*given)) or handle
 
     async def run(self) -> "Result":
-        result = await attempt(self.order, self.view, self.reachable, self.failed)
+        result = await attempt(self.context, self.view, self.reachable, self.failed)
         if isinstance(result, Ending):
             assert result.error is self.ended.error
             return Result(self.ended.attempt, self.ended.error, result)
@@ -378,7 +378,7 @@ async def test_overhead_is_ours_until_the_target_is_called_with_what_it_takes_to
 async def test_the_time_that_earlier_targets_took_is_not_ours():
     clock = HandClock(0.125)
     trial = Trial(clock=clock, failed="owl failed (503)")
-    await attempt(trial.order, trial.view, reach(make_target("owl"), answers({}, 503)), "")
+    await attempt(trial.context, trial.view, reach(make_target("owl"), answers({}, 503)), "")
     clock.now = 5.0
 
     await trial.run()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from router.dispatch.budget import KEPT_SECONDS, Allowance, RetryBudget, Standing
+from router.dispatch.budget import KEPT_SECONDS, Allowance, RetryBudget, Track
 
 
 def spend(budget, now, active, most=1_000):
@@ -39,7 +39,7 @@ def test_it_knows_how_many_are_made_where():
 
 
 def test_of_a_target_that_was_never_heard_of_nothing_is_known():
-    assert Allowance(True, {}).standing("sage") is Standing.UNKNOWN
+    assert Allowance(True, {}).standing("sage") is Track.UNKNOWN
 
 
 EVENTS = some.lists(some.tuples(some.floats(0, 5), some.sampled_from(["ask", "fails", "serves"]), some.integers(0, 200)))

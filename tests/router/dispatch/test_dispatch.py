@@ -23,7 +23,7 @@ from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Read, Sta
 from router.contract.target import Quota
 from router.contract.words import Dialect, Outcome, Tier
 from router.dialects.opaque import all_keys, refused_by
-from router.dispatch.budget import Standing
+from router.dispatch.budget import Track
 from router.dispatch.dispatch import QuotaSense
 from router.dispatch.live.statistics import LiveStatistics
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
@@ -620,7 +620,7 @@ async def test_from_a_full_quota_a_request_goes_on_at_once_and_no_failure_is_cou
     assert trial.headers["x-tandem-because"].startswith(
         "spark is at its quota of 1 request a minute for another 61 s, so sage answers: "
     )
-    assert live.allowance([target], "spark", 0.0).standing("spark") is Standing.PROVEN
+    assert live.allowance([target], "spark", 0.0).standing("spark") is Track.PROVEN
 
 
 @jumping_clock

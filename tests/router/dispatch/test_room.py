@@ -7,8 +7,8 @@ from router.contract.exchange import CancelReason
 from router.contract.signals import Turn
 from router.contract.target import Quota
 from router.contract.words import Dialect, Operation, Tier, TurnKind
+from router.dispatch.context import DispatchContext
 from router.dispatch.live.statistics import LiveStatistics
-from router.dispatch.order import Order
 from router.dispatch.room import find_room, is_side_request
 from tests.tools.exchanges import make_decision, make_exchange
 from tests.tools.later import later
@@ -34,9 +34,9 @@ def live_with(most, *begun_at):
 
 
 async def look(live, decision, *, target=SPARK, worth=1_000.0, exchange=None):
-    order = Order(exchange or make_exchange(live), decision, RecordingSink(), 1 << 20, seconds_passed, live=live)
-    await find_room(order, ask(), target, live, lambda _: worth)
-    return order
+    context = DispatchContext(exchange or make_exchange(live), decision, RecordingSink(), 1 << 20, seconds_passed, live=live)
+    await find_room(context, ask(), target, live, lambda _: worth)
+    return context
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_titles_and_the_like_are_asked_aside_and_what_nobody_waits_a_slot_for_is
 
 @jumping_clock
 async def test_a_side_request_leaves_the_last_slot_free_for_a_moment():
-    order = await look(live_with(1), decided(TurnKind.SIDE))
+    context = await look(live_with(1), decided(TurnKind.SIDE))
 
     assert seconds_passed() == pytest.approx(0.3)
-    assert order.first_call_at == 0.0  # the wait is not counted as our own time
+    assert context.first_call_at == 0.0  # the wait is not counted as our own time
 
 
 @pytest.mark.parametrize(("most", "kind"), [(0, TurnKind.SIDE), (2, TurnKind.SIDE), (1, TurnKind.ASK)])

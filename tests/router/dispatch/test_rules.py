@@ -26,7 +26,7 @@ from router.contract.errors import (
 )
 from router.contract.exchange import Deadline
 from router.contract.words import Tier
-from router.dispatch.budget import Allowance, Standing
+from router.dispatch.budget import Allowance, Track
 from router.dispatch.rules import (
     Form,
     GiveUp,
@@ -61,7 +61,7 @@ def tried(target, error, form=Form.AS_DECIDED, **more):
     return Tried(target, Attempt(target.name, status, error.code, 0.1), error, form, **more)
 
 
-def allow(standing=Standing.PROVEN, *, has_budget=True, **each):
+def allow(standing=Track.PROVEN, *, has_budget=True, **each):
     return Allowance(has_budget, {**dict.fromkeys(("spark", "flash", "sage", "large", "same", "small"), standing), **each})
 
 
@@ -284,9 +284,9 @@ def test_whatever_fails_the_attempts_end_and_nobody_is_called_twice_in_the_same_
         pytest.fail("it never gave up")
 
     calls = [(one.target.name, one.form) for one in past]
-    order = [target.name for target in candidates]
+    context = [target.name for target in candidates]
     assert 1 <= len(calls) == len(set(calls)) <= 3 * count
-    assert [order.index(name) for name, _ in calls] == sorted(order.index(name) for name, _ in calls)
+    assert [context.index(name) for name, _ in calls] == sorted(context.index(name) for name, _ in calls)
     assert isinstance(found.error, tuple({type(one.error) for one in past} | {TiersBusy, Unavailable}))
 
 
@@ -312,10 +312,10 @@ BROKEN = tried(SPARK, refused(SPARK, 500))
 @pytest.mark.parametrize(
     ("standing", "with_budget", "without"),
     [
-        (Standing.PROVEN, Try("flash"), Try("flash")),
-        (Standing.UNKNOWN, Try("flash", is_paid=True), Try("flash", is_paid=True)),
-        (Standing.AWAITED, Try("flash", is_paid=True), Wait("flash")),
-        (Standing.FAILED, Try("flash", is_paid=True), Try("sage")),
+        (Track.PROVEN, Try("flash"), Try("flash")),
+        (Track.UNKNOWN, Try("flash", is_paid=True), Try("flash", is_paid=True)),
+        (Track.AWAITED, Try("flash", is_paid=True), Wait("flash")),
+        (Track.FAILED, Try("flash", is_paid=True), Try("sage")),
     ],
 )
 def test_a_move_is_free_to_a_target_that_has_served_and_else_shares_the_budget(standing, with_budget, without):
@@ -324,7 +324,7 @@ def test_a_move_is_free_to_a_target_that_has_served_and_else_shares_the_budget(s
 
 
 def test_without_budget_a_request_gives_up_when_every_other_target_fails_too_and_names_them():
-    found = step(BROKEN, allowance=allow(Standing.FAILED, has_budget=False))
+    found = step(BROKEN, allowance=allow(Track.FAILED, has_budget=False))
 
     assert isinstance(found, GiveUp)
     assert "spark (500), flash (failing, not asked again), sage (failing, not asked again)" in found.error.message
@@ -340,10 +340,10 @@ def test_the_same_target_a_second_time_costs_budget_and_does_not_wait_for_it():
     "past", [tried(SPARK, Misfit("no tools here")), tried(replace(SPARK, window_tokens=10), refused(SPARK, 400, TOO_LONG))]
 )
 def test_where_no_target_failed_a_move_costs_nothing(past):
-    assert step(past, allowance=allow(Standing.AWAITED, has_budget=False)) == Try("flash")
+    assert step(past, allowance=allow(Track.AWAITED, has_budget=False)) == Try("flash")
 
 
-STANDINGS = some.sampled_from(list(Standing))
+STANDINGS = some.sampled_from(list(Track))
 
 
 @given(some.floats(0, 200), ERRORS, BODIES, some.booleans(), STANDINGS, STANDINGS)
@@ -356,16 +356,16 @@ def test_without_budget_only_one_that_nobody_asked_is_paid_for_and_nothing_waits
     assert isinstance(found, GiveUp) or now < LATER.at
     if isinstance(found, Wait):
         assert not has_budget
-        assert allowance.standing(found.target) is Standing.AWAITED
+        assert allowance.standing(found.target) is Track.AWAITED
     if isinstance(found, Try) and found.is_paid:
-        assert has_budget or allowance.standing(found.target) is Standing.UNKNOWN
+        assert has_budget or allowance.standing(found.target) is Track.UNKNOWN
 
 
 def busy(target, seconds=9.0):
     return tried(target, TiersBusy(f"{target.name} is at its quota", retry_after_seconds=seconds))
 
 
-@pytest.mark.parametrize("standing", list(Standing))
+@pytest.mark.parametrize("standing", list(Track))
 def test_from_a_target_at_its_quota_the_move_is_free_and_says_so(standing):
     past = [busy(SPARK)]
 
@@ -391,13 +391,13 @@ def test_a_quota_among_failures_makes_it_a_429_with_its_wait_and_its_own_words()
 def test_a_failure_before_a_full_quota_still_counts_against_the_budget():
     past = [tried(SPARK, refused(SPARK, 500)), busy(FLASH)]
 
-    assert step(*past, allowance=allow(Standing.UNKNOWN)) == Try("sage", is_paid=True)
-    assert step(*past, allowance=allow(Standing.FAILED, has_budget=False)).error.status == 429
+    assert step(*past, allowance=allow(Track.UNKNOWN)) == Try("sage", is_paid=True)
+    assert step(*past, allowance=allow(Track.FAILED, has_budget=False)).error.status == 429
 
 
 def test_a_target_that_is_loading_is_left_without_budget_is_not_asked_again_and_told_in_its_own_words():
     loading = tried(SPARK, UpstreamLoading("spark", "Loading model"))
-    spent = Allowance(False, {"sage": Standing.FAILED})
+    spent = Allowance(False, {"sage": Track.FAILED})
 
     assert next_step((SPARK, SAGE), [loading], 0.0, LATER, spent) == Try("sage")
     alone = next_step((SPARK,), [loading], 0.0, LATER, Allowance(True, {}))
@@ -425,4 +425,4 @@ def test_a_refusal_of_the_question_is_known_by_the_fields_name(status, body, is_
 def test_who_leaves_a_queue_moves_without_the_budget_of_failures():
     left = Tried(SPARK, Attempt("spark", None, "upstream_queued", 2.0), UpstreamQueued("spark", "x"))
 
-    assert step(left, candidates=(SPARK, SAGE), allowance=allow(Standing.AWAITED, has_budget=False)) == Try("sage")
+    assert step(left, candidates=(SPARK, SAGE), allowance=allow(Track.AWAITED, has_budget=False)) == Try("sage")

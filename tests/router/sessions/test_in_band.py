@@ -8,7 +8,7 @@ from router.contract.errors import UnknownOverride
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation, Tier
 from router.dialects.requests import read_request
-from router.sessions.in_band import heed_lines
+from router.sessions.in_band import apply_tier_lines
 from tests.tools.values import make_view
 
 CLAUDE = {"user-agent": "claude-cli/2.1.325"}
@@ -32,7 +32,7 @@ def said(text: str) -> dict:
 
 
 def heed(*messages: dict, headers: dict | None = None, dialect: Dialect = Dialect.CHAT, **body):
-    return heed_lines(make_view({"max_tokens": 9, "messages": list(messages), **body}, dialect, headers))
+    return apply_tier_lines(make_view({"max_tokens": 9, "messages": list(messages), **body}, dialect, headers))
 
 
 def contents(view) -> list:
@@ -126,7 +126,7 @@ def test_a_tools_output_asks_for_nothing():
     for headers in ({}, CLAUDE):
         assert heed(result, dialect=Dialect.MESSAGES, headers=headers).overrides.line is None
         assert heed(beside, dialect=Dialect.MESSAGES, headers=headers).overrides.line is None
-    assert heed_lines(make_view({"input": [output]}, Dialect.RESPONSES)).overrides.line is None
+    assert apply_tier_lines(make_view({"input": [output]}, Dialect.RESPONSES)).overrides.line is None
     assert heed({"role": "tool", "tool_call_id": "c", "content": "tier: deep\nx"}).overrides.line is None
 
 
@@ -233,8 +233,8 @@ def test_with_cline_the_task_is_the_persons_and_a_result_is_not():
 
 def test_an_editors_context_in_the_same_text_is_not_the_persons():
     mark = "## My request for Codex:"
-    typed = heed_lines(make_view({"input": f"# Context\nopen: a.py\n{mark}\ntier: fast\nfix it"}, Dialect.RESPONSES))
-    context = heed_lines(make_view({"input": f"tier: fast\n# Context\n{mark}\nfix it"}, Dialect.RESPONSES))
+    typed = apply_tier_lines(make_view({"input": f"# Context\nopen: a.py\n{mark}\ntier: fast\nfix it"}, Dialect.RESPONSES))
+    context = apply_tier_lines(make_view({"input": f"tier: fast\n# Context\n{mark}\nfix it"}, Dialect.RESPONSES))
 
     assert typed.overrides.line.tier is Tier.FAST
     assert typed.body["input"] == f"# Context\nopen: a.py\n{mark}\nfix it"
@@ -242,7 +242,7 @@ def test_an_editors_context_in_the_same_text_is_not_the_persons():
 
 
 def test_a_plain_input_is_read_too():
-    view = heed_lines(make_view({"input": "tier: deep\nfix"}, Dialect.RESPONSES))
+    view = apply_tier_lines(make_view({"input": "tier: deep\nfix"}, Dialect.RESPONSES))
 
     assert (view.overrides.line.tier, view.body["input"]) == (Tier.DEEP, "fix")
 
@@ -282,7 +282,7 @@ def test_every_line_goes_however_many_there_are():
 def test_a_line_that_is_written_with_escapes_counts_too():
     raw = b'{"model": "auto", "messages": [{"role": "user", "content": "\\u0074ier: deep\\nfix it"}]}'
 
-    view = heed_lines(read_request(Arrival("r", Dialect.CHAT, Operation.CREATE, {}, raw)))
+    view = apply_tier_lines(read_request(Arrival("r", Dialect.CHAT, Operation.CREATE, {}, raw)))
 
     assert view.overrides.line.tier is Tier.DEEP
     assert contents(view) == ["fix it"]

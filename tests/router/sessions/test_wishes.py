@@ -12,7 +12,7 @@ from router.contract.session import SessionState
 from router.contract.signals import Alias
 from router.contract.words import Dialect, Tier
 from router.sense.models import ModelNames
-from router.sessions.in_band import heed_lines
+from router.sessions.in_band import apply_tier_lines
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.sessions.wishes import Channel, Naming, exact_name, kept_name, newest_channel, read_naming
@@ -151,13 +151,13 @@ class Talk:
         if turn.header is not None:
             headers["x-tandem-tier"] = turn.header
             headers["x-tandem-scope"] = "session" if turn.is_for_session else "request"
-        view = heed_lines(make_view({"model": turn.name, "messages": self.messages}, Dialect.CHAT, headers))
+        view = apply_tier_lines(make_view({"model": turn.name, "messages": self.messages}, Dialect.CHAT, headers))
         alias, line = NAMES.resolve(turn.name), view.overrides.line
         if line is not None and line.is_alone:
             await self.memory.set_tier(view, alias)
             return None
         known = await self.memory.recall(view, read_turn(view), alias)
-        told = known.tell(read_turn(view))
+        told = known.annotate(read_turn(view))
         target = TARGETS["sage"]
         finish(answer(self.memory, known, view, told, Tier.DEEP, target), target, 9)
         if turn.header is not None:

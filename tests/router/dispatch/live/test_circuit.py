@@ -14,7 +14,7 @@ from router.contract.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from router.dispatch.budget import KEPT_SECONDS, Standing
+from router.dispatch.budget import KEPT_SECONDS, Track
 from router.dispatch.live.circuit import Circuit, is_targets_failure
 
 
@@ -104,15 +104,15 @@ def served(at):
 @pytest.mark.parametrize(
     ("circuit", "in_flight", "standing"),
     [
-        (Circuit(), 0, Standing.UNKNOWN),
-        (Circuit(), 2, Standing.AWAITED),
-        (served(99.0), 0, Standing.UNKNOWN),
-        (served(101.0), 0, Standing.PROVEN),
-        (served(101.0), 5, Standing.PROVEN),
-        (failing(1, 101.0), 0, Standing.FAILED),
-        (failing(1, 101.0), 4, Standing.AWAITED),
-        (failing(3, 101.0), 4, Standing.FAILED),
-        (failing(3, 102.0 - KEPT_SECONDS), 0, Standing.UNKNOWN),
+        (Circuit(), 0, Track.UNKNOWN),
+        (Circuit(), 2, Track.AWAITED),
+        (served(99.0), 0, Track.UNKNOWN),
+        (served(101.0), 0, Track.PROVEN),
+        (served(101.0), 5, Track.PROVEN),
+        (failing(1, 101.0), 0, Track.FAILED),
+        (failing(1, 101.0), 4, Track.AWAITED),
+        (failing(3, 101.0), 4, Track.FAILED),
+        (failing(3, 102.0 - KEPT_SECONDS), 0, Track.UNKNOWN),
     ],
 )
 def test_what_is_known_of_a_target_for_one_that_failed_since_a_moment(circuit, in_flight, standing):
@@ -120,7 +120,7 @@ def test_what_is_known_of_a_target_for_one_that_failed_since_a_moment(circuit, i
 
 
 def test_an_answer_of_long_ago_proves_nothing():
-    assert served(101.0).standing(101.0 + KEPT_SECONDS, 100.0, 0) is Standing.UNKNOWN
+    assert served(101.0).standing(101.0 + KEPT_SECONDS, 100.0, 0) is Track.UNKNOWN
 
 
 @given(some.lists(some.tuples(some.floats(0, 90), some.booleans()), max_size=60))

@@ -11,7 +11,7 @@ from router.contract.relay import RouteRequest
 from router.contract.target import LimitWindow, Quota, WorkRatio
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation, PassedRoute, Tier
-from router.dispatch.budget import Standing
+from router.dispatch.budget import Track
 from router.dispatch.live.past import PastPace
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.live.target import RESTED_WAIT_SECONDS
@@ -255,7 +255,7 @@ def test_a_refusal_that_blames_the_request_proves_that_the_target_answers():
     Call(live, target=SAGE).end(99.0, error=GONE)
     Call(live).end(100.0, error=busy(None, 400))
 
-    assert live.allowance([SPARK], "sage", 100.1).standing("spark") is Standing.PROVEN
+    assert live.allowance([SPARK], "sage", 100.1).standing("spark") is Track.PROVEN
 
 
 def test_what_a_target_says_last_counts():
@@ -490,11 +490,11 @@ def test_what_a_request_may_do_after_a_failure_is_told_from_what_others_met():
     live = LiveStatistics()
     status(live, 0.0)
     Call(live, at=100.0).end(100.0, error=GONE)
-    assert live.allowance((SPARK, SAGE), "spark", 100.1).standing("sage") is Standing.UNKNOWN
+    assert live.allowance((SPARK, SAGE), "spark", 100.1).standing("sage") is Track.UNKNOWN
     asked = Call(live, at=100.2, target=SAGE)
-    assert live.allowance((SPARK, SAGE), "spark", 100.3).standing("sage") is Standing.AWAITED
+    assert live.allowance((SPARK, SAGE), "spark", 100.3).standing("sage") is Track.AWAITED
     asked.begin(100.4)
-    assert live.allowance((SPARK, SAGE), "spark", 100.5).standing("sage") is Standing.PROVEN
+    assert live.allowance((SPARK, SAGE), "spark", 100.5).standing("sage") is Track.PROVEN
 
 
 def test_the_budget_grows_with_the_calls_that_are_open():
@@ -610,11 +610,11 @@ def test_what_a_request_would_wait_for_is_heeded_for_limits_and_for_quotas():
     view = make_view({"messages": [{"role": "user", "content": "x"}]})
     live.statuses({"spark": limited, "sage": SAGE}, 0.0)
     assert live.queues.is_on
-    assert live.heed_limits(signals, view, 0.0) == signals
+    assert live.apply_limits(signals, view, 0.0) == signals
 
     live.limits.told[("spark", 0)] = (LimitWindow(0, 20.0, counts_prompt=False),)
 
-    assert live.heed_limits(signals, view, 0.0).statuses["spark"].wait_seconds == 20.0
+    assert live.apply_limits(signals, view, 0.0).statuses["spark"].wait_seconds == 20.0
     live.statuses(TARGETS, 1.0)
     assert not live.queues.is_on
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from router.dispatch.queues.fair import Shares, Who, equal_part
+from router.dispatch.queues.fair import ShareKey, Shares, equal_part
 
-A, B, C = (Who("local", name) for name in "abc")
-REMOTE = Who("remote", "a")
+A, B, C = (ShareKey("local", name) for name in "abc")
+REMOTE = ShareKey("remote", "a")
 PART = 1 / 12
 """Of a quota of twelve requests a minute."""
 
@@ -120,7 +120,7 @@ def test_of_what_is_less_than_a_request_nobody_keeps_anything():
 
 
 def test_a_caller_with_many_sessions_gets_no_more_than_one_with_one():
-    sessions = [Who("local", f"s{number}") for number in range(5)]
+    sessions = [ShareKey("local", f"s{number}") for number in range(5)]
     shares = shares_of(*((who, 1) for who in sessions), (REMOTE, 5))
     for who in (*sessions, REMOTE):
         for _ in range(5):

@@ -1,10 +1,10 @@
 import asyncio
 
-from router.dispatch.queues.fair import Who
+from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.quota import Grant
 from router.dispatch.queues.waiter import Ask, Permit, Waiter
 
-WHO = Who("local", "s")
+WHO = ShareKey("local", "s")
 
 
 class Noting:

@@ -9,8 +9,8 @@ from router.contract.exchange import CancelReason
 from router.contract.facts import Dequeued, Queued
 from router.contract.target import Quota
 from router.contract.words import Dialect, Outcome
-from router.dispatch.order import Order
-from router.dispatch.queues.fair import Who
+from router.dispatch.context import DispatchContext
+from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.quota import WINDOW_SECONDS
 from router.dispatch.queues.waiting import WaitingSink, await_turn
@@ -30,10 +30,10 @@ class Waiting:
     def __init__(self, view=STREAM, seconds=600.0, worth=math.inf, **quota):
         self.target = make_target(quota=Quota(**{"requests_per_minute": 1, **quota}))
         self.exchange, self.caller = make_exchange(seconds=seconds), RecordingSink()
-        self.order = Order(self.exchange, make_decision(), self.caller, 1 << 20, seconds_passed)
+        self.context = DispatchContext(self.exchange, make_decision(), self.caller, 1 << 20, seconds_passed)
         self.queue = TargetQueue("spark", self.target.quota)
-        self.first = self.queue.enter(Who("local", "other"), 100, seconds_passed)
-        self.turn = later(await_turn(self.order, view, self.target, self.queue, lambda _: worth))
+        self.first = self.queue.enter(ShareKey("local", "other"), 100, seconds_passed)
+        self.turn = later(await_turn(self.context, view, self.target, self.queue, lambda _: worth))
 
     def facts(self):
         return [type(fact) for fact in self.exchange.journal]
@@ -46,10 +46,10 @@ async def test_a_turn_comes_when_there_is_room_and_the_wait_is_noted():
     permit = await waiting.turn
 
     queued, dequeued = waiting.exchange.last(Queued), waiting.exchange.last(Dequeued)
-    assert permit.who == Who("local", "session")
+    assert permit.who == ShareKey("local", "session")
     assert (queued.position, queued.length, queued.expected_seconds) == (1, 1, WINDOW_SECONDS)
     assert (dequeued.seconds, dequeued.has_turn) == (pytest.approx(WINDOW_SECONDS, abs=0.01), True)
-    assert waiting.order.first_call_at == 0.0
+    assert waiting.context.first_call_at == 0.0
 
 
 @jumping_clock
@@ -58,7 +58,7 @@ async def test_with_room_nothing_is_noted_and_nobody_is_told_anything():
 
     await waiting.turn
 
-    assert (waiting.facts(), waiting.caller.told, waiting.order.sink) == ([], [], waiting.caller)
+    assert (waiting.facts(), waiting.caller.told, waiting.context.sink) == ([], [], waiting.caller)
 
 
 @pytest.mark.parametrize("more", [{"max_wait_seconds": 5}, {"seconds": 5.0}, {"worth": 5.0}])
@@ -140,7 +140,7 @@ async def test_a_stream_that_waits_gets_its_head_and_then_a_comment_every_ten_se
         b": waiting for spark, position 1 of 1, about 51 s\n\n: waiting for spark, position 1 of 1, about 41 s\n\n"
     )
     waiting.turn.cancel()
-    waiting.order.sink.close()
+    waiting.context.sink.close()
 
 
 @jumping_clock
@@ -156,7 +156,7 @@ async def test_an_answer_in_one_piece_gets_no_heartbeat():
 async def test_who_serves_is_told_in_a_comment_once_the_head_is_out():
     waiting = Waiting()
     await waiting.turn
-    sink = waiting.order.sink
+    sink = waiting.context.sink
 
     sink.start(200, HEAD)
     sink.write(b"data: {}\n\n")
@@ -170,14 +170,14 @@ async def test_who_serves_is_told_in_a_comment_once_the_head_is_out():
 
 @jumping_clock
 async def test_before_that_the_head_is_the_targets_own():
-    order = Waiting(requests_per_minute=2).order
-    sink = WaitingSink(order.sink, order, STREAM, 10.0)
+    context = Waiting(requests_per_minute=2).context
+    sink = WaitingSink(context.sink, context, STREAM, 10.0)
 
     sink.start(200, HEAD)
     await asyncio.sleep(60)
 
-    assert order.sink.headers == HEAD
-    assert order.sink.body == b""
+    assert context.sink.headers == HEAD
+    assert context.sink.body == b""
 
 
 @jumping_clock
@@ -188,7 +188,7 @@ async def test_while_a_target_is_called_only_a_stream_that_has_its_head_gets_hea
     await waiting.turn
     await asyncio.sleep(30)
     assert waiting.caller.told == []
-    waiting.order.sink.close()
+    waiting.context.sink.close()
 
     begun = Waiting()
     await begun.turn
@@ -196,7 +196,7 @@ async def test_while_a_target_is_called_only_a_stream_that_has_its_head_gets_hea
     await asyncio.sleep(21)
 
     assert begun.caller.body[before:] == b": heartbeat\n\n: heartbeat\n\n"
-    begun.order.sink.close()
+    begun.context.sink.close()
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ async def test_a_failure_after_the_head_is_an_event_and_no_proper_end(error, out
     waiting = Waiting()
     await waiting.turn
 
-    ending = waiting.order.sink.break_off(error)
-    waiting.order.sink.close()
+    ending = waiting.context.sink.break_off(error)
+    waiting.context.sink.close()
 
     assert (ending.outcome, ending.status, ending.error) == (outcome, 200, error)
     event = json.loads(waiting.caller.body.split(b"\n\n")[-2].removeprefix(b"data: "))
@@ -223,8 +223,8 @@ async def test_a_router_that_stops_cuts_a_waiting_stream_short():
     await waiting.turn
     waiting.exchange.cancelled = CancelReason.STOPPING
 
-    ending = waiting.order.sink.break_off(Unavailable("the router is shutting down"))
-    waiting.order.sink.close()
+    ending = waiting.context.sink.break_off(Unavailable("the router is shutting down"))
+    waiting.context.sink.close()
 
     assert ending.outcome is Outcome.CUT_SHORT
 
@@ -237,8 +237,8 @@ async def test_what_a_target_says_against_a_request_is_told_in_its_own_words(dia
     waiting = Waiting(make_view({**bodies[dialect], **content, "stream": True}, dialect))
     await waiting.turn
 
-    waiting.order.sink.break_off(UpstreamRefused("spark", 400, b'{"error":{"message":"no such tool","code":"bad_tool"}}', ""))
-    waiting.order.sink.close()
+    waiting.context.sink.break_off(UpstreamRefused("spark", 400, b'{"error":{"message":"no such tool","code":"bad_tool"}}', ""))
+    waiting.context.sink.close()
 
     assert b"no such tool" in waiting.caller.body
     assert b"bad_tool" in waiting.caller.body

@@ -12,7 +12,7 @@ from router.contract.words import Dialect, Operation
 from router.edge.admission import Admission
 from router.edge.http import create_connection
 from router.edge.http.create_connection import CreateConnection
-from router.telemetry.together import Outbox
+from router.loop.together import Outbox
 from tests.tools.edge import ANSWER, FakeRoad, FakeTransport, answer_ok, wait_for_ever
 from tests.tools.http import chat, request_bytes
 

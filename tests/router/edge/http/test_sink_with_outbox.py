@@ -4,7 +4,7 @@ import asyncio
 
 from router.contract.errors import UpstreamCut
 from router.edge.http.sink import CallerSink
-from router.telemetry.together import Outbox
+from router.loop.together import Outbox
 from tests.tools.edge import FakeTransport
 
 WHOLE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from router.telemetry.tasks import is_heavy, run_beside, spawn_started, stop_all
+from router.loop.tasks import is_heavy, run_in_thread, spawn_started, stop_all
 from tests.tools.values import make_view
 
 
@@ -113,9 +113,9 @@ async def test_heavy_work_is_done_in_a_thread_and_its_result_and_errors_come_bac
     def work(number: int, *, more: int) -> tuple[int, str]:
         return number // more, threading.current_thread().name
 
-    found, name = await run_beside(work, 7, more=2)
+    found, name = await run_in_thread(work, 7, more=2)
 
     assert found == 3
     assert name != threading.current_thread().name
     with pytest.raises(ZeroDivisionError):
-        await run_beside(work, 7, more=0)
+        await run_in_thread(work, 7, more=0)

@@ -4,8 +4,8 @@ import asyncio
 import threading
 import weakref
 
-from router.telemetry import memory
-from router.telemetry.memory import give_back, give_back_later
+from router.loop import memory
+from router.loop.memory import give_back, give_back_later
 from tests.tools.loop_clock import jumping_clock
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from router.telemetry.together import _MOST, Gathering, Outbox, let_others_catch_up
+from router.loop.together import _MOST, Gathering, Outbox, let_others_catch_up
 
 
 async def test_several_that_let_each_other_catch_up_take_every_step_together():

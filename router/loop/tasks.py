@@ -74,7 +74,7 @@ def is_heavy(view: RequestView) -> bool:
     return len(view.raw) > HEAVY_BYTES or len(view.conversation.items) > _HEAVY_ITEMS
 
 
-async def run_beside(work: Callable[_P, _T], *given: _P.args, **named: _P.kwargs) -> _T:
+async def run_in_thread(work: Callable[_P, _T], *given: _P.args, **named: _P.kwargs) -> _T:
     """Do work on a heavy request in a thread, from which the loop takes its turns. What it does must be pure, or safe there."""
     return await asyncio.get_running_loop().run_in_executor(_beside, lambda: work(*given, **named))
 

@@ -12,7 +12,7 @@ from router.contract.words import Tier
 from router.dispatch.live.statistics import LiveStatistics
 
 
-class Order(Struct):
+class DispatchContext(Struct):
     """A decided request that is to be sent, and to whom its answer goes."""
 
     exchange: Exchange

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from router.cli import large_pages
-from router.cli.large_pages import PAGE_BYTES, find_spans, use_large_pages
+from router.loop import large_pages
+from router.loop.large_pages import PAGE_BYTES, find_spans, use_large_pages
 
 MAPS = b"""\
 aaaac6479000-aaaac6dd4000 rw-p 00000000 00:00 0                          [heap]

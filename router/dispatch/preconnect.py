@@ -17,7 +17,7 @@ def no_rival(decision: Decision) -> str:
     return ""
 
 
-class Ahead:
+class Preconnector:
     """Has targets dialled in the background. Adapters that dial nobody are left out, and no failure is heard of."""
 
     def __init__(self, reachable: Mapping[str, Reachable], find_rival: Callable[[Decision], str] = no_rival) -> None:

@@ -5,8 +5,8 @@ from router.contract.session import SessionSnapshot, SessionState
 from router.contract.signals import SessionPosition
 from router.contract.words import Tier
 from router.dialects.fitting import Fit
-from router.dispatch.ahead import Ahead
 from router.dispatch.outgoing import Reachable
+from router.dispatch.preconnect import Preconnector
 from tests.tools.exchanges import make_decision
 from tests.tools.scripted import reach
 from tests.tools.values import make_target, make_view
@@ -24,10 +24,10 @@ class Dialler:
         self.dialled.append(target.name)
 
 
-def make_ahead(*names: str, find_rival=lambda decision: "") -> tuple[Ahead, list[str]]:
+def make_ahead(*names: str, find_rival=lambda decision: "") -> tuple[Preconnector, list[str]]:
     dialled: list[str] = []
     reachable = {name: Reachable(make_target(name), Dialler(dialled), name, Fit()) for name in names}
-    return Ahead(reachable, find_rival), dialled
+    return Preconnector(reachable, find_rival), dialled
 
 
 def decided(target: str | None = None) -> Decided:
@@ -74,6 +74,6 @@ def test_of_many_targets_the_first_eight_are_dialled():
 def test_an_adapter_that_dials_nobody_is_left_out():
     reachable = reach(make_target("simulated", Tier.FAST))
 
-    Ahead({"simulated": reachable}).connect()
+    Preconnector({"simulated": reachable}).connect()
 
     assert reachable.adapter.opened == []
