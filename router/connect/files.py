@@ -65,23 +65,23 @@ def write(path: Path, raw: bytes) -> list[Path]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, behind a link too; the link stays."""
+    """Delete a file, also one that a link points to; the link stays."""
     Path(os.path.realpath(path)).unlink(missing_ok=True)
 
 
 def make_folders(folder: Path) -> list[Path]:
     """Make a folder and those above it; answers those that were not there, innermost first."""
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    for place in reversed(missing):
-        place.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
     return missing
 
 
 def make_private(folder: Path) -> None:
     """Close a folder, and all that is in it, to everybody else."""
-    for place in (folder, *folder.rglob("*")):
-        if not place.is_symlink():
-            place.chmod(_PRIVATE_FOLDER if place.is_dir() else _PRIVATE_FILE)
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(_PRIVATE_FOLDER if path.is_dir() else _PRIVATE_FILE)
 
 
 def remove_folders(folders: list[Path]) -> None:

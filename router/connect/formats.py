@@ -62,6 +62,6 @@ def line_end(text: str) -> str:
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 
 
-def line_of(text: str, place: int) -> int:
-    """The number of the line at a place, as editors count."""
-    return text.count("\n", 0, place) + 1
+def line_of(text: str, offset: int) -> int:
+    """The number of the line at an offset, as editors count."""
+    return text.count("\n", 0, offset) + 1

@@ -36,7 +36,7 @@ def holds(text: str, piece: Piece, tiers: frozenset[str]) -> bool:
 
 
 class _Edits:
-    """The changes to one text, collected by place and applied from the end."""
+    """The changes to one text, collected by offset and applied from the end."""
 
     def __init__(self, text: str, whole: list[str]) -> None:
         self._text, self._end, self._whole = text, line_end(text), whole
@@ -88,8 +88,8 @@ class _Edits:
         self._changes.append((node.start + 1, node.start + 1, inserted))
         return inserted
 
-    def _indent_at(self, place: int) -> str:
-        line = self._text[self._text.rfind("\n", 0, place) + 1 : place]
+    def _indent_at(self, offset: int) -> str:
+        line = self._text[self._text.rfind("\n", 0, offset) + 1 : offset]
         return line[: len(line) - len(line.lstrip(" \t"))]
 
     def _write(self, value: object, indent: str) -> str:
@@ -211,8 +211,8 @@ def drop_member(text: str, path: Path) -> str:
     """The text without one member of an object."""
     holder = find_node(text, path[:-1])
     assert holder is not None
-    place = max(number for number, member in enumerate(holder.members) if member.key == path[-1])
-    return _drop(text, [(member.start, member.node.end) for member in holder.members], place)
+    index = max(at for at, member in enumerate(holder.members) if member.key == path[-1])
+    return _drop(text, [(member.start, member.node.end) for member in holder.members], index)
 
 
 def _drop_items(text: str, path: Path, ours: list[object]) -> str:
@@ -228,14 +228,14 @@ def drop_item(text: str, path: Path, item: object) -> str:
     return _drop_items(text, path, [item])
 
 
-def _drop(text: str, spans: list[tuple[int, int]], place: int) -> str:
+def _drop(text: str, spans: list[tuple[int, int]], index: int) -> str:
     """Cut one entry out of an object or array, with one comma and the blanks before it."""
-    start, end = spans[place]
+    start, end = spans[index]
     begin = len(text[:start].rstrip(_BLANKS))
     comma = comma_after(text, end)
     if comma is not None:
         return text[:begin] + text[comma + 1 :]
-    before = comma_after(text, spans[place - 1][1]) if place else None
+    before = comma_after(text, spans[index - 1][1]) if index else None
     if before is not None:
         return text[:before] + text[before + 1 : max(begin, before + 1)] + text[end:]
     return text[:begin] + text[end:]

@@ -45,49 +45,49 @@ def parse(text: str) -> Node:
     return node
 
 
-def comma_after(text: str, place: int) -> int | None:
+def comma_after(text: str, offset: int) -> int | None:
     """Where the comma is that follows a value, past blanks and comments."""
-    found = _GAP.match(text, place)
-    at = found.end() if found else place
+    found = _GAP.match(text, offset)
+    at = found.end() if found else offset
     return at if text[at : at + 1] == "," else None
 
 
 class _Reader:
-    """One text. Every method takes a place and answers where it came to."""
+    """One text. Every method takes an offset and answers where it came to."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def fault(self, place: int, reason: str) -> CannotEdit:
-        return CannotEdit(f"{reason}: this is not valid JSON", line_of(self._text, place))
+    def fault(self, offset: int, reason: str) -> CannotEdit:
+        return CannotEdit(f"{reason}: this is not valid JSON", line_of(self._text, offset))
 
-    def skip(self, place: int) -> int:
+    def skip(self, offset: int) -> int:
         """Past blanks and comments."""
-        found = _GAP.match(self._text, place)
-        return found.end() if found else place
+        found = _GAP.match(self._text, offset)
+        return found.end() if found else offset
 
-    def read_value(self, place: int, depth: int) -> Node:
+    def read_value(self, offset: int, depth: int) -> Node:
         if depth > _MAX_DEPTH:
-            raise self.fault(place, "too deeply nested")
-        first = self._text[place : place + 1]
+            raise self.fault(offset, "too deeply nested")
+        first = self._text[offset : offset + 1]
         if first == "{":
-            return self._read_object(place, depth)
+            return self._read_object(offset, depth)
         if first == "[":
-            return self._read_array(place, depth)
-        found = _STRING.match(self._text, place) or _PLAIN.match(self._text, place)
+            return self._read_array(offset, depth)
+        found = _STRING.match(self._text, offset) or _PLAIN.match(self._text, offset)
         if found is None:
-            raise self.fault(place, "the file ends too soon" if not first else f"unexpected {first!r}")
-        return Node(place, found.end(), self._load(found.group(), place))
+            raise self.fault(offset, "the file ends too soon" if not first else f"unexpected {first!r}")
+        return Node(offset, found.end(), self._load(found.group(), offset))
 
-    def _load(self, raw: str, place: int) -> object:
+    def _load(self, raw: str, offset: int) -> object:
         try:
             return json.loads(raw)
         except ValueError:
-            raise self.fault(place, "a string with a wrong escape") from None
+            raise self.fault(offset, "a string with a wrong escape") from None
 
-    def _read_object(self, place: int, depth: int) -> Node:
-        node, values = Node(place, place), {}
-        at = self.skip(place + 1)
+    def _read_object(self, offset: int, depth: int) -> Node:
+        node, values = Node(offset, offset), {}
+        at = self.skip(offset + 1)
         while self._text[at : at + 1] != "}":
             found = _STRING.match(self._text, at)
             if found is None:
@@ -103,9 +103,9 @@ class _Reader:
         node.end, node.value = at + 1, values
         return node
 
-    def _read_array(self, place: int, depth: int) -> Node:
-        node = Node(place, place)
-        at = self.skip(place + 1)
+    def _read_array(self, offset: int, depth: int) -> Node:
+        node = Node(offset, offset)
+        at = self.skip(offset + 1)
         while self._text[at : at + 1] != "]":
             inner = self.read_value(at, depth + 1)
             node.items.append(inner)
@@ -113,9 +113,9 @@ class _Reader:
         node.end, node.value = at + 1, [item.value for item in node.items]
         return node
 
-    def _next(self, place: int, closing: str) -> int:
+    def _next(self, offset: int, closing: str) -> int:
         """After a member or item: the next one, or the closing bracket, with or without a comma before it."""
-        at = self.skip(place)
+        at = self.skip(offset)
         if self._text[at : at + 1] == ",":
             return self.skip(at + 1)
         if self._text[at : at + 1] != closing:

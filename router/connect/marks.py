@@ -53,14 +53,14 @@ def add_last(text: str, lines: str) -> str:
     return text + end + block + _JOINT + end if text and not text.endswith("\n") else text + block + end
 
 
-def add_at(text: str, place: int, lines: str, indent: str) -> str:
-    """Put a block before the line that begins at a place."""
+def add_at(text: str, offset: int, lines: str, indent: str) -> str:
+    """Put a block before the line that begins at an offset."""
     end = line_end(text)
-    return text[:place] + wrap(lines, indent, end) + end + text[place:]
+    return text[:offset] + wrap(lines, indent, end) + end + text[offset:]
 
 
 def keep(text: str, start: int, stop: int) -> str:
-    """Turn the lines between two places into comments."""
+    """Turn the lines between two offsets into comments."""
     return text[:start] + _LINE.sub(rf"{_KEPT}\g<0>", text[start:stop]) + text[stop:]
 
 
@@ -100,8 +100,8 @@ def _theirs(block: str, ours: frozenset[str] | None, sign: str) -> str:
     """The lines of a block that others wrote. A table's header that is not ours begins what is theirs to the end."""
     lines = _LINE.findall(block)[1:-1]
     if ours is None:
-        first = next((place for place, line in enumerate(lines) if line.startswith("[")), len(lines))
-        second = next((place for place, line in enumerate(lines) if place > first and line.startswith("[")), len(lines))
+        first = next((index for index, line in enumerate(lines) if line.startswith("[")), len(lines))
+        second = next((index for index, line in enumerate(lines) if index > first and line.startswith("[")), len(lines))
         return "".join(lines[second:])
     names = {line.partition(sign)[0].strip() for line in ours if sign and sign in line}
     kept: list[str] = []

@@ -46,8 +46,8 @@ class RecipeFile:
 
     def find(self) -> Path:
         """Where the file is, or would be."""
-        places = [expand(path) for path in self.paths]
-        return next((place for place in places if os.path.lexists(place)), places[0])
+        paths = [expand(path) for path in self.paths]
+        return next((path for path in paths if os.path.lexists(path)), paths[0])
 
 
 @dataclass(frozen=True, slots=True)

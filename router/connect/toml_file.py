@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Iterator
+from io import StringIO
 from typing import NamedTuple
 
 from router.connect import marks
@@ -81,73 +82,27 @@ class _Statement(NamedTuple):
 
 
 def _statements(text: str) -> Iterator[_Statement]:
-    """The statements of a valid text."""
-    place, table = 0, Path()
-    while place < len(text):
-        stop = _end_of_statement(text, place)
-        words = text[place:stop].strip()
-        if words.startswith("["):
-            table = _path_of(words)
-            yield _Statement(place, stop, table)
-        elif words and not words.startswith("#"):
-            yield _Statement(place, stop, table + _path_of(f"{words[: _equals_in(words)]}= 0"))
-        place = stop
+    """The statements of a valid text. Each is as many lines as it takes until they are valid on their own."""
+    start, table, lines = 0, Path(), ""
+    for line in StringIO(text, newline="\n"):
+        lines += line
+        try:
+            path = _path_of(tomllib.loads(lines))
+        except tomllib.TOMLDecodeError:
+            continue  # inside a string or an array of several lines
+        stop = start + len(lines)
+        if lines.lstrip().startswith("["):
+            table = path
+        if path:
+            yield _Statement(start, stop, path if path is table else table + path)
+        start, lines = stop, ""
 
 
-def _path_of(line: str) -> Path:
-    """The path that one statement sets."""
-    inner: object = tomllib.loads(line)
+def _path_of(setting: object) -> Path:
+    """The path of the only setting in a table, or of a table without any."""
     path: Path = ()
-    while inner:
-        if isinstance(inner, list):
-            inner = inner[0]
-        elif isinstance(inner, dict):
-            (key, inner), *_ = inner.items()
-            path = (*path, key)
-        else:
-            break
+    while isinstance(setting, dict) and len(setting) == 1:
+        ((key, setting),) = setting.items()
+        path = (*path, key)
+        setting = setting[0] if setting == [{}] else setting
     return path
-
-
-def _equals_in(words: str) -> int:
-    """Where the key ends: the first `=` that is outside quotes."""
-    quote = ""
-    for place, letter in enumerate(words):
-        if letter == quote:
-            quote = ""
-        elif not quote and letter in "\"'":
-            quote = letter
-        elif not quote and letter == "=":
-            return place
-    return len(words)
-
-
-def _end_of_statement(text: str, place: int) -> int:
-    """After the line's end that no string and no bracket holds open."""
-    depth, quote = 0, ""
-    while place < len(text):
-        letter = text[place]
-        if quote:
-            if letter == "\\" and quote[0] == '"':
-                place += 1
-            elif text.startswith(quote, place):
-                place += len(quote) - 1
-                # Up to two quotes more may belong to a string of several lines.
-                while len(quote) == 3 and text.startswith(quote[0], place + 1):
-                    place += 1
-                quote = ""
-        elif letter in "\"'":
-            quote = letter * 3 if text.startswith(letter * 3, place) else letter
-            place += len(quote) - 1
-        elif letter == "#":
-            place = text.find("\n", place)
-            place = len(text) if place < 0 else place
-            continue
-        elif letter in "[{":
-            depth += 1
-        elif letter in "]}":
-            depth -= 1
-        elif letter == "\n" and depth <= 0:
-            return place + 1
-        place += 1
-    return len(text)

@@ -78,8 +78,8 @@ def _put_items(text: str, root: yaml.Node | None, before: object, piece: Piece) 
         if not isinstance(node, yaml.SequenceNode) or node.flow_style:
             raise CannotEdit(f"{name or 'the list'} is written on one line: give each entry a line of its own", _line(node))
         # The node begins at the dash of its first entry.
-        place = node.start_mark.index - node.start_mark.column
-        new = marks.add_at(text, place, items, " " * node.start_mark.column)
+        offset = node.start_mark.index - node.start_mark.column
+        new = marks.add_at(text, offset, items, " " * node.start_mark.column)
         return [new], [*ours, *found] if not name else {**_as_dict(before), name: [*ours, *found]}
     if not name:
         if before not in (None, []):
@@ -110,7 +110,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _keep_keys(text: str, root: yaml.Node | None, names: set[str]) -> str:
-    """Turn the lines of some settings into comments, from the last one on so that places stay right."""
+    """Turn the lines of some settings into comments, from the last one on so that offsets stay right."""
     if not isinstance(root, yaml.MappingNode):
         return text
     if root.flow_style:

@@ -25,6 +25,7 @@ ROOT = st.sampled_from(
         "literal = '''\n[x]\nmodel_provider = 1'''",
         "list = [ # ]\n  'a', # b\n  \"]\",\n]",
         'sandbox.mode = "x"',
+        "# a comment\u2028model = 1",
     ]
 )
 TABLES = st.sampled_from(
@@ -34,6 +35,7 @@ TABLES = st.sampled_from(
         '[ model_providers . "tandem" . http_headers ]\na = "b"',
         "[[mcp]]\nmodel = 1\n[[mcp]]",
         "[profiles]\nmodel = 'x' # ünï",
+        "model_providers = {tandem = {name = 'x'}} # inline",
         "[a.b]\n# model\nc = [[1, 2], ['[d]']]",
     ]
 )
@@ -89,7 +91,7 @@ def test_a_broken_file_is_refused_with_its_line():
         toml_file.put("a = 1\nb = \n", PIECE)
 
 
-@pytest.mark.parametrize("text", ["model_providers = {tandem = {name = 'x'}}\n", "model_providers = 1\n"])
+@pytest.mark.parametrize("text", ["model_providers = {tandem = {name = 'x'}, other = {}}\n", "model_providers = 1\n"])
 def test_a_file_without_room_for_a_table_is_refused(text):
     with pytest.raises(CannotEdit):
         toml_file.put(text, PIECE)
