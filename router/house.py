@@ -15,7 +15,6 @@ from router.contract.words import Operation, Outcome
 from router.decide.choose import decide, needs_exact_count
 from router.decide.explain import explain
 from router.dialects.requests import read_request
-from router.loop.tasks import HEAVY_BYTES, is_heavy, run_in_thread
 from router.loop.together import let_others_catch_up
 from router.plan import Plan, State
 from router.responses.answer import answer_here, reply_to
@@ -41,7 +40,8 @@ class House:
     def begin(self, arrival: Arrival) -> Exchange:
         """Take an admitted request in. Its deadline runs from now on."""
         now, plan = self.clock(), self.plan
-        return Exchange(arrival, now, Deadline(now + plan.deadline_seconds), self.state.observers, plan)
+        deadline, state = Deadline(now + plan.deadline_seconds), self.state
+        return Exchange(arrival, now, deadline, state.observers, plan, state.speedups.off_loop)
 
     async def serve(self, exchange: Exchange, caller: Sink) -> None:
         """Take a request from its bytes to its last fact. What observes the facts, memory and ledger first, is in `wiring`."""
@@ -66,17 +66,16 @@ class House:
 
     async def _answer(self, plan: Plan, exchange: Exchange, caller: Sink) -> Ending:
         state, arrival, own, stored = self.state, exchange.arrival, exchange.arrival.responses, self.state.responses
-        given = await run_in_thread(read_request, arrival) if len(arrival.raw) > HEAVY_BYTES else read_request(arrival)
-        given = given if is_complete(given) else await complete(given, own or stored, plan.targets.values())
+        off_loop = exchange.off_loop
+        given = await off_loop(read_request, arrival)
+        given = given if is_complete(given) else await complete(given, own or stored, plan.targets.values(), off_loop)
         exchange.note(Read(given))
-        view = given
-        if plan.applies_tier_lines:
-            view = await run_in_thread(apply_tier_lines, given) if is_heavy(given) else apply_tier_lines(given)
+        view = await off_loop(apply_tier_lines, given) if plan.applies_tier_lines else given
         if (line := view.overrides.line) is not None and line.is_alone:
             exchange.note(AnsweredHere(read_turn(given)))
             return say_here(given, await state.memory.set_tier(view, plan.models.resolve(view.model)), stored, caller, own)
         if exchange.is_one_of_many:
-            await state.gathering.join()
+            await state.speedups.gathering.join()
         if (own or view.operation is Operation.COUNT_TOKENS) and await answer_here(given, state, own, caller):
             exchange.note(AnsweredHere(read_turn(given)))
             return Ending(Outcome.SERVED, 200)
@@ -92,7 +91,7 @@ class House:
     async def _decide(self, plan: Plan, view: RequestView) -> Decided:
         """Whose turn it is, what can be measured, which tier serves. Tokens are counted where an estimate cannot decide."""
         state, alias, live = self.state, plan.models.resolve(view.model), self.state.live
-        turn = await run_in_thread(read_turn, view) if is_heavy(view) else read_turn(view)
+        turn = await state.speedups.off_loop(read_turn, view)
         session = await state.memory.recall(view, turn, alias)
         view = replace(view, origins=session.origins) if session.origins else view
         statuses = live.statuses(plan.targets, self.clock())
@@ -104,9 +103,9 @@ class House:
 
     async def decide(self, arrival: Arrival) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
-        plan = self.plan
-        view = await complete(await run_in_thread(read_request, arrival), self.state.responses, plan.targets.values())
-        return await self._decide(plan, await run_in_thread(apply_tier_lines, view) if plan.applies_tier_lines else view)
+        plan, state, off_loop = self.plan, self.state, self.state.speedups.off_loop
+        view = await complete(await off_loop(read_request, arrival), state.responses, plan.targets.values(), off_loop)
+        return await self._decide(plan, await off_loop(apply_tier_lines, view) if plan.applies_tier_lines else view)
 
     async def explain(self, arrival: Arrival) -> JsonObject:
         """The decision in full, with what the request would lose on its way to each target."""

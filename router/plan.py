@@ -15,7 +15,7 @@ from router.contract.words import PassedRoute, Tier
 from router.decide.choose import Rules
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
-from router.loop.together import Gathering
+from router.loop.speedups import Speedups
 from router.responses.repeats import Repeats
 from router.second_opinion import Adviser
 from router.sense.calibration import Calibration
@@ -64,5 +64,4 @@ class State:
     running: set[Exchange]
     """The exchanges under way."""
     repeats: Repeats = field(default_factory=Repeats)
-    gathering: Gathering = field(default_factory=Gathering)
-    """Where requests that come at about the same time wait for each other."""
+    speedups: Speedups = field(default_factory=Speedups)

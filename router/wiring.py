@@ -30,6 +30,7 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App, AsgiApp
 from router.edge.http.late_app import LateApp
 from router.house import House
+from router.loop.speedups import Speedups
 from router.loop.tasks import stop_all
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES
@@ -130,6 +131,7 @@ def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[O
     responses = _open_responses(loaded, on_disk=on_disk)
     memory, live, recorder = SessionMemory(sessions), LiveStatistics(), Recorder(entries)
     running: set[Exchange] = set()
+    speedups = Speedups()
     observers: tuple[Observer, ...] = (
         memory,
         live,
@@ -146,7 +148,8 @@ def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[O
         entries=recorder,
         counter=ExactCounter(lambda reason: events.tokens_uncounted(reason=reason)),
         calibration=Calibration(),
-        upstream=Pool(),
+        upstream=Pool(speedups),
+        speedups=speedups,
         observers=ObserverTable(observers),
         running=running,
     )

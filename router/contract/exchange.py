@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
@@ -107,6 +107,31 @@ class Observers(Protocol):
         ...
 
 
+class HasBody(Protocol):
+    """A request, read or not."""
+
+    @property
+    def raw(self) -> bytes: ...
+
+
+_R = TypeVar("_R", bound=HasBody)
+_T = TypeVar("_T")
+_More = TypeVarTuple("_More")
+
+
+class OffLoop(Protocol):
+    """Does work on a request: at once if the request is light, and in a thread if it is heavy."""
+
+    async def __call__(self, work: Callable[[_R, *_More], _T], *given: *tuple[_R, *_More]) -> _T:
+        """`work(*given)`. The request comes first."""
+        ...
+
+
+async def work_here(work: Callable[[*_More], _T], *given: *_More) -> _T:
+    """Do work at once, however heavy it is."""
+    return work(*given)
+
+
 _F = TypeVar("_F", bound=Fact)
 
 
@@ -128,6 +153,7 @@ class Exchange(Struct, eq=False):
     observers: Observers
     plan: Any = None
     """The plan that it began with, which only the house reads."""
+    off_loop: OffLoop = work_here
     journal: list[Fact] = []
     _newest: dict[type[Any], Any] = {}
     cancelled: CancelReason | None = None

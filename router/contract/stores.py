@@ -48,13 +48,13 @@ class EntryStore(Protocol):
 
 
 class StoredResponse(NamedTuple):
-    """One response with all that led to it. `content` is written once, as JSON: its size is known, and it cannot change."""
+    """One response with all that led to it. `raw` is written once, as JSON: its size is known, and it cannot change."""
 
     id: str
     caller: Caller
     target: str
     at: float
-    content: bytes
+    raw: bytes
     item_ids: frozenset[str] = frozenset()
     """The ids of its items, given and answered: a later request may name them instead of sending them."""
 
@@ -75,7 +75,7 @@ class StoredResponse(NamedTuple):
 
     def read(self) -> tuple[Transcript, JsonObject]:
         """What the response was given, and the response itself."""
-        content: Any = parse_exactly(self.content)
+        content: Any = parse_exactly(self.raw)
         return Transcript(content["items"], content["makers"]), content["response"]
 
 

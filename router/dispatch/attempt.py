@@ -16,11 +16,10 @@ from router.dialects.headers import sdk_id_headers
 from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.context import DispatchContext
 from router.dispatch.meter import cost_of, is_billed, measure_speed, measure_usage, shows_pace
-from router.dispatch.outgoing import Reachable, is_small_change, prepare
+from router.dispatch.outgoing import Reachable, prepare
 from router.dispatch.patience import Patience, max_wait_of
 from router.dispatch.relay import Relay
 from router.dispatch.translating import TranslatingSink
-from router.loop.tasks import is_heavy, run_in_thread
 
 _ABANDONED = "abandoned"
 """The error of an attempt that was cut off from our side."""
@@ -34,14 +33,11 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
 
     Raises a `BadRequest` where the target could only misunderstand the request.
     """
-    tokens = context.decision.prompt_tokens
-    if is_heavy(view) and not is_small_change(view, reachable):
-        outgoing = await run_in_thread(prepare, view, reachable, tokens)
-    else:
-        outgoing = prepare(view, reachable, tokens)
+    exchange = context.exchange
+    outgoing = await exchange.off_loop(prepare, view, reachable, context.decision.prompt_tokens)
     if reachable.keeps_sessions:
-        outgoing = replace(outgoing, session=_session_of(context.exchange))
-    exchange, loop, began = context.exchange, asyncio.get_running_loop(), context.clock()
+        outgoing = replace(outgoing, session=_session_of(exchange))
+    loop, began = asyncio.get_running_loop(), context.clock()
     if context.first_call_at is None:
         context.first_call_at = began
     opened = AttemptOpened(began, reachable.target, failed, outgoing.dropped)

@@ -91,12 +91,6 @@ class Outgoing(OutgoingRequest, frozen=True):
     """No other dialect has a call for counting, and an answer would cost money: the router's own count must do."""
 
 
-def is_small_change(view: RequestView, reachable: Reachable) -> bool:
-    """Whether a target gets the request as it came, but for its model's name."""
-    reasons = reachable.reasons.get(view.dialect)
-    return reasons is not None and reasons.leave_alone(view, reachable.target)
-
-
 def may_ask_usage(view: RequestView, target: Target) -> bool:
     """Whether a target may have been asked for usage that the caller did not ask for. A bridge always asks."""
     dialect = target.dialect_for(view.dialect)

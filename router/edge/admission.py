@@ -19,6 +19,7 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.edge.callers import identify
 from router.edge.http.head import Head
 from router.edge.routes import Route, check_body_headers, check_origin, dialect_of_path, headers_too_large, too_large
+from router.loop.speedups import Speedups
 from router.loop.tasks import spawn, spawn_started
 from router.sense.models import ModelNames
 from router.telemetry import events
@@ -62,6 +63,8 @@ class State(Protocol):
     def entries(self) -> EntryStore: ...
     @property
     def responses(self) -> ResponseStore: ...
+    @property
+    def speedups(self) -> Speedups: ...
 
 
 class Road(Protocol):
@@ -96,10 +99,11 @@ class AnswerSink(Sink, Protocol):
 class Admission:
     """Checks requests, counts those in flight, and starts each as an exchange of its own."""
 
-    __slots__ = ("_road", "in_flight", "sockets")
+    __slots__ = ("_gathers_from", "_road", "in_flight", "sockets", "speedups")
 
     def __init__(self, road: Road) -> None:
-        self._road = road
+        self._road, self.speedups = road, road.state.speedups
+        self._gathers_from = self.speedups.gathers_from
         self.in_flight = 0
         self.sockets = 0
 
@@ -181,7 +185,7 @@ class Admission:
         exchange = self._road.begin(arrival)
         # Alone, a request waits for no turn of the loop. Among others it does, to take each step together with those that come
         # when it does (see `Gathering`).
-        exchange.is_one_of_many = self.in_flight > 1
+        exchange.is_one_of_many = self.in_flight >= self._gathers_from
         start = spawn if exchange.is_one_of_many else spawn_started
         task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:

@@ -25,7 +25,6 @@ from router.edge.http.asgi import App, Receive, Scope, Send, collect_body
 from router.edge.refuse import refusal_response
 from router.edge.responses import add_responses
 from router.edge.routes import EXPLAIN, dialect_of_path
-from router.loop.tasks import HEAVY_BYTES, run_in_thread
 
 _WELCOME = b'Tandem is running. POST to /v1/chat/completions, /v1/responses or /v1/messages with model "auto".\n'
 _BROWSERS = ("/favicon", "/apple-touch-icon", "/.well-known/", "/robots.txt")
@@ -132,7 +131,7 @@ def _add_explanations(app: FastAPI, road: Road) -> None:
         headers = {name.lower(): value for name, value in request.headers.items()}
         raw = await collect_body(request.stream().__aiter__(), road.plan.limits)
         refuse_crowded(raw)
-        body = await run_in_thread(parse_body, raw) if len(raw) > HEAVY_BYTES else parse_body(raw)
+        body = await road.state.speedups.off_loop.read(parse_body, raw)
         dialect = _asked_dialect(request.query_params.get("dialect"), headers, body)
         request_id, caller = request.state.request_id, request.state.caller
         arrival = Arrival(request_id, dialect, Operation.CREATE, headers, raw, caller)

@@ -1,20 +1,10 @@
 """Tasks that run next to a request. A task without a reference may be collected while it runs, so these are held."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Coroutine, Generator
+from typing import Any
 
 from msgspec import Struct
-
-from router.contract.request import RequestView
-
-HEAVY_BYTES, _HEAVY_ITEMS = 1 << 19, 2_000
-"""A body of more bytes is read in a thread, and so is what walks through a request of as many, or of more items."""
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-_beside = ThreadPoolExecutor(1, "beside")
-"""One thread alone: the loop waits for its turn behind every thread that works, five milliseconds for each."""
 
 _running: set[asyncio.Task[Any]] = set()
 
@@ -67,16 +57,6 @@ class _Started(Struct, eq=False):
 
     def __await__(self) -> Generator[Any, Any, None]:
         return self._work.__await__()
-
-
-def is_heavy(view: RequestView) -> bool:
-    """Whether a request has so much in it that to walk through it would hold the loop up for all others."""
-    return len(view.raw) > HEAVY_BYTES or len(view.conversation.items) > _HEAVY_ITEMS
-
-
-async def run_in_thread(work: Callable[_P, _T], *given: _P.args, **named: _P.kwargs) -> _T:
-    """Do work on a heavy request in a thread, from which the loop takes its turns. What it does must be pure, or safe there."""
-    return await asyncio.get_running_loop().run_in_executor(_beside, lambda: work(*given, **named))
 
 
 async def stop_all(within_seconds: float) -> None:

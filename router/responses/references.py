@@ -9,10 +9,10 @@ import asyncio
 from router.contract.caller import Caller
 from router.contract.digits import with_digits
 from router.contract.errors import ItemForgotten
+from router.contract.exchange import OffLoop, work_here
 from router.contract.request import Json, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.dialects.fields import as_list, as_object, as_text
-from router.loop.tasks import HEAVY_BYTES, run_in_thread
 from router.responses.items import input_items
 
 REFERENCE_MARK = b"item_reference"
@@ -22,7 +22,7 @@ _Held = dict[str, tuple[Json, str]]
 """Items by their ids, each with the target that wrote it."""
 
 
-async def look_up(view: RequestView, store: ResponseStore) -> Transcript | None:
+async def look_up(view: RequestView, store: ResponseStore, off_loop: OffLoop = work_here) -> Transcript | None:
     """The input with every named item in its place, and who wrote it. None where it names none."""
     if REFERENCE_MARK not in view.raw:
         return None
@@ -30,19 +30,19 @@ async def look_up(view: RequestView, store: ResponseStore) -> Transcript | None:
     named = {place: as_text(item.get("id")) for place, item in enumerate(map(as_object, items)) if item.get("type") == _KIND}
     if not named:
         return None
-    found = await _find(named, store, view.caller)
+    found = await _find(named, store, view.caller, off_loop)
     pairs = [found[named[place]] if place in named else (item, "") for place, item in enumerate(items)]
     return Transcript([item for item, _ in pairs], [origin for _, origin in pairs])
 
 
-async def _find(named: dict[int, str], store: ResponseStore, caller: Caller) -> _Held:
+async def _find(named: dict[int, str], store: ResponseStore, caller: Caller, off_loop: OffLoop) -> _Held:
     """All named items. The newest response usually holds every one of them, since each holds what led to it."""
     wanted, found = set(named.values()), _Held()
     while missing := wanted - found.keys():
         if found:
             await asyncio.sleep(0)  # one request may name items of a thousand responses: others have their turns meanwhile
         holder = await store.find_holder(missing, caller)
-        held = await _read(holder) if holder is not None else _Held()
+        held = await off_loop(_items_of, holder) if holder is not None else _Held()
         found |= {name: held[name] for name in missing & held.keys()}
         if missing.isdisjoint(held):
             place = next(place for place, name in named.items() if name in missing)
@@ -52,10 +52,6 @@ async def _find(named: dict[int, str], store: ResponseStore, caller: Caller) -> 
                 param=f"input[{place}].id",
             )
     return found
-
-
-async def _read(holder: StoredResponse) -> _Held:
-    return await run_in_thread(_items_of, holder) if len(holder.content) > HEAVY_BYTES else _items_of(holder)
 
 
 def _items_of(holder: StoredResponse) -> _Held:

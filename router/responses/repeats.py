@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
@@ -24,7 +24,6 @@ from router.contract.words import Operation, Outcome
 from router.dialects.headers import BECAUSE, OVERHEAD, QUEUED, REQUEST_ID, header_text
 from router.dialects.overrides import PREFIX
 from router.dialects.requests import read_request
-from router.loop.tasks import HEAVY_BYTES, run_in_thread
 from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswer, KeptAnswers
 
 REPLAYED = ("x-tandem-replayed", "true")
@@ -38,7 +37,6 @@ _PASSING_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
 _CHANGES_REQUEST = re.compile(rf"{PREFIX}|.*(?:session|thread|agent)[-_]id").match
 """The headers that make it another request: our own, and those by which clients name their session."""
 
-_T = TypeVar("_T")
 Answer = Callable[[Any, Exchange, Sink], Awaitable[Ending]]
 """The rest of the road: takes the plan of an exchange, the exchange, and where its answer goes."""
 
@@ -96,13 +94,13 @@ class Repeats:
         if arrival.operation is not Operation.CREATE or arrival.responses is not None:  # on a socket it is the handshake's
             return await answer(plan, exchange, caller)
         place = _place_of(arrival)
-        asked = await _beside_if_heavy(_digest, arrival)
+        asked = await exchange.off_loop(_digest, arrival)
         while (running := self._running.get(place)) is not None:
             _check(running.asked, asked)
             await self._wait_for(running, exchange)
         if (kept := self.kept.find(place)) is not None:
             _check(kept.asked, asked)
-            return _say_again(kept, exchange, await _beside_if_heavy(read_request, arrival), caller)
+            return _say_again(kept, exchange, await exchange.off_loop(read_request, arrival), caller)
         return await self._serve_first(place, asked, exchange, caller, answer)
 
     async def _serve_first(self, place: bytes, asked: bytes, exchange: Exchange, caller: Sink, answer: Answer) -> Ending:
@@ -146,10 +144,6 @@ def _digest(arrival: Arrival) -> bytes:
     digest = sha256("\n".join([arrival.dialect, *overrides, ""]).encode("utf-8", "replace"))
     digest.update(arrival.raw)
     return digest.digest()
-
-
-async def _beside_if_heavy(work: Callable[[Arrival], _T], arrival: Arrival) -> _T:
-    return await run_in_thread(work, arrival) if len(arrival.raw) > HEAVY_BYTES else work(arrival)
 
 
 def _check(held: bytes, asked: bytes) -> None:

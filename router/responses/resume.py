@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from router.contract.digits import as_written, with_digits
 from router.contract.errors import BadRequest, ResponseForgotten, TooDeep
+from router.contract.exchange import OffLoop, work_here
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
@@ -36,21 +37,26 @@ def is_complete(view: RequestView) -> bool:
     return not SPECS[view.dialect].continues_responses or not any(map(view.raw.__contains__, _MARKS))
 
 
-async def complete(view: RequestView, store: ResponseStore, targets: Iterable[Target]) -> RequestView:
+async def complete(
+    view: RequestView, store: ResponseStore, targets: Iterable[Target], off_loop: OffLoop = work_here
+) -> RequestView:
     """The request with what it leaves out: the history that it continues, and for a compaction what is to be written."""
     view = open_summaries(view)
-    resumed = await (resume_thread(view, store) if SPECS[view.dialect].has_threads else resume(view, store, targets))
-    return ask_for_summary(resumed)
+    if SPECS[view.dialect].has_threads:
+        return ask_for_summary(await resume_thread(view, store))
+    return ask_for_summary(await resume(view, store, targets, off_loop))
 
 
-async def resume(view: RequestView, store: ResponseStore, targets: Iterable[Target]) -> RequestView:
+async def resume(
+    view: RequestView, store: ResponseStore, targets: Iterable[Target], off_loop: OffLoop = work_here
+) -> RequestView:
     """The request with the stored history before it, and with the items that it names. Raises `ItemForgotten`.
 
     A response that is unknown here may still be known to a target.
     """
     if not SPECS[view.dialect].continues_responses:
         return view
-    previous, given = _read_previous_id(view), await look_up(view, store)
+    previous, given = _read_previous_id(view), await look_up(view, store, off_loop)
     if previous is None:
         return view if given is None else _hold(view, "", _NO_HISTORY, given)
     stored = await store.find(previous, view.caller)

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from router.contract.relay import PreparedRequest, Sink, Tls, UpstreamCall, UpstreamRequest
+from router.loop.speedups import Speedups
 from router.loop.tasks import spawn
 from router.loop.together import Outbox
 from router.upstream.address import Address, pool_key, read_address
@@ -82,10 +83,10 @@ class PooledOrigin:
 class Pool:
     """One for all targets. What is at work belongs to its call, and what is idle to its origin."""
 
-    def __init__(self) -> None:
+    def __init__(self, speedups: Speedups | None = None) -> None:
         self._origins: dict[str, PooledOrigin] = {}
-        self._dialer = Dialer()
-        self._sockets = SocketPool(self._dialer)
+        self._dialer, self._speedups = Dialer(), speedups or Speedups(plain=True)
+        self._sockets = SocketPool(self._dialer, self._speedups.off_loop)
 
     def open(self, request: UpstreamRequest, sink: Sink) -> UpstreamCall:
         """Start a call, on a warm connection if there is one."""

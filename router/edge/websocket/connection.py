@@ -50,7 +50,7 @@ class SocketConnection(asyncio.Protocol):
         self._early: list[bytes] = []
         """What came before the library was loaded."""
         self._lanes = Lanes(self, admission, route, headers, SocketResponses(admission.responses), self._check_leave)
-        self._incoming = Incoming(self._loop, lambda: admission.limits, self._lanes.read, self._receive, self._took)
+        self._incoming = Incoming(admission, self._loop, self._lanes.read, self._receive, self._took)
         self._timer, self._reading = DeadlineTimer(self._loop), DeadlineTimer(self._loop)
         self._began = self._last_message = self._loop.time()
         self._silent_pings = 0

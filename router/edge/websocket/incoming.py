@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 
-from router.contract.limits import Limits
 from router.dialects.json_body import is_utf8
+from router.edge.admission import Admission
 from router.edge.http.deadline import DeadlineTimer
-from router.loop.tasks import run_in_thread, spawn
+from router.loop.tasks import spawn
 
 if TYPE_CHECKING:
     from websockets.server import ServerProtocol
@@ -28,7 +28,6 @@ _MAX_STRAY_BYTES = 64 << 20
 """The same in bytes, counted after they are unpacked."""
 _SLICE_BYTES = 16_384
 """A read is taken in slices, so that a flood of tiny frames is noticed before all of it is worked through."""
-_HEAVY_BYTES = 1 << 17
 _MAX_FRAMES_OF_A_TURN = 256
 _MAX_BYTES_OF_A_TURN = 1 << 18
 _PROTOCOL_ERROR, _UNSUPPORTED, _INVALID_TEXT, _POLICY, _TOO_LARGE = 1002, 1003, 1007, 1008, 1009
@@ -52,13 +51,13 @@ class Incoming(Generic[_M]):
 
     def __init__(
         self,
+        admission: Admission,
         loop: asyncio.AbstractEventLoop,
-        limits: Callable[[], Limits],
         read: Callable[[bytes], _M],
         receive: Callable[[_M], bool],
         flush: Callable[[], object],
     ) -> None:
-        self._loop, self._limits, self._read, self._receive, self._flush = loop, limits, read, receive, flush
+        self._admission, self._loop, self._read, self._receive, self._flush = admission, loop, read, receive, flush
         self._pieces: deque[bytes] = deque()
         self._events: deque[object] = deque()
         self._fragments: list[bytes] = []
@@ -147,7 +146,7 @@ class Incoming(Generic[_M]):
             except zlib.error:
                 protocol.fail(_PROTOCOL_ERROR, "decompression failed")
                 return
-        if is_whole and len(message) <= _HEAVY_BYTES:
+        if is_whole and not self._admission.speedups.off_loop.is_large(message):
             self._bytes_left -= len(message)
             self._deliver(protocol, self._prepare(message), len(message))
         else:
@@ -159,7 +158,7 @@ class Incoming(Generic[_M]):
             whole = message if is_whole else self._unpack(protocol, message)
             return (whole, 0) if isinstance(whole, _Broken) else (self._prepare(whole), len(whole))
 
-        found, size = await run_in_thread(prepare)
+        found, size = await self._admission.speedups.off_loop.run(prepare)
         if not self._is_closed:
             self._deliver(protocol, found, size)
         self._go_on(protocol)
@@ -168,7 +167,7 @@ class Incoming(Generic[_M]):
         from router.edge.websocket.deflate import TooLarge  # with the library, which is loaded by now
 
         try:
-            return _deflate_of(protocol).unpacker.finish(begun, self._limits().max_body_bytes)
+            return _deflate_of(protocol).unpacker.finish(begun, self._admission.limits.max_body_bytes)
         except TooLarge:
             return _Broken(_TOO_LARGE, "the message is too large")
         except zlib.error:
@@ -203,12 +202,12 @@ class Incoming(Generic[_M]):
         self._bytes += size
 
     def _wait(self, protocol: "ServerProtocol") -> None:
-        self._timer.set(self._limits().body_timeout_seconds, lambda: self._check(protocol))
+        self._timer.set(self._admission.limits.body_timeout_seconds, lambda: self._check(protocol))
 
     def _check(self, protocol: "ServerProtocol") -> None:
         """A message that comes too slowly is refused; one that comes at a fair pace may take its time."""
         waited = self._loop.time() - (self._began or 0.0)
-        if not self.is_busy and self._bytes < self._limits().min_body_bytes_per_second * waited:
+        if not self.is_busy and self._bytes < self._admission.limits.min_body_bytes_per_second * waited:
             protocol.fail(_POLICY, "the message did not arrive in time")
             self._flush()
         else:

@@ -113,4 +113,4 @@ class MemoryResponses:
 
 
 def _size(response: StoredResponse) -> int:
-    return len(response.content) + _ID_BYTES * len(response.item_ids)
+    return len(response.raw) + _ID_BYTES * len(response.item_ids)

@@ -23,7 +23,7 @@ class SocketResponses:
         """Take a response. Of too many, those that were used the longest ago are forgotten, but never the newest."""
         self._drop(response.id)
         self._own[response.id] = response
-        self._bytes += len(response.content)
+        self._bytes += len(response.raw)
         while len(self._own) > _MAX_RESPONSES or (self._bytes > _MAX_BYTES and len(self._own) > 1):
             self._drop(next(iter(self._own)))
 
@@ -69,5 +69,5 @@ class SocketResponses:
     def _drop(self, response_id: str) -> bool:
         dropped = self._own.pop(response_id, None)
         if dropped is not None:
-            self._bytes -= len(dropped.content)
+            self._bytes -= len(dropped.raw)
         return dropped is not None

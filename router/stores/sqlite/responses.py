@@ -43,8 +43,8 @@ class SqliteResponses:
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> None:
         """Queue a response."""
-        values = (response.id, response.caller.name, response.target, response.at, response.content)
-        self._writer.append(Row(_KEEP, values, len(response.content)))
+        values = (response.id, response.caller.name, response.target, response.at, response.raw)
+        self._writer.append(Row(_KEEP, values, len(response.raw)))
         if response.item_ids:
             ids = json.dumps(sorted(response.item_ids))
             self._writer.append(Row(_KEEP_ITEMS, (response.caller.name, response.id, ids), len(ids)))

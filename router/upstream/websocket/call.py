@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from router.contract.errors import UpstreamCut, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from router.contract.relay import Headers, PreparedRequest, Sink, UpstreamCall, UpstreamRequest
-from router.loop.tasks import run_in_thread, spawn
+from router.loop.tasks import spawn
 from router.upstream.connection import CannotConnect
 from router.upstream.websocket.answer import Answer
 from router.upstream.websocket.frames import (
@@ -26,8 +26,6 @@ from router.upstream.websocket.increment import Ask, read_message
 from router.upstream.websocket.pool import SocketKey, SocketPool
 from router.upstream.websocket.socket import TOO_LARGE, UpstreamSocket
 
-_HEAVY_BYTES = 1 << 19
-"""Larger bodies are read in a thread."""
 _EVENTS = ("content-type", "text/event-stream")
 _OF_THE_RESPONSE = "response."
 
@@ -47,7 +45,7 @@ class PreparedSocketCall:
         call = SocketCall(self, self._pool, key, body, sink, headers)
         sink.feed_from(call)
         socket = self._pool.take(key)
-        if socket is None or len(body) > _HEAVY_BYTES:
+        if socket is None or self._pool.off_loop.is_large(body):
             call.begin_later(socket)
         else:
             call.begin(socket, *read_message(body, socket.baseline))
@@ -99,9 +97,7 @@ class SocketCall(Struct, eq=False):
             if socket is None:
                 seconds = self._prepared.request.timeouts.connect_seconds
                 socket = await self._pool.connect(self._key, self._headers, seconds)
-            is_heavy = len(self._body) > _HEAVY_BYTES
-            known = socket.baseline
-            ask, text = await run_in_thread(read_message, self._body, known) if is_heavy else read_message(self._body, known)
+            ask, text = await self._pool.off_loop.read(read_message, self._body, socket.baseline)
             self.begin(socket, ask, text, is_warm=is_warm)
         except CannotConnect:
             self._go_over_http()

@@ -5,6 +5,7 @@ from collections import Counter, OrderedDict
 from contextlib import suppress
 
 from router.contract.relay import Headers, Tls, UpstreamRequest
+from router.loop.off_loop import OffLoop
 from router.loop.tasks import spawn
 from router.telemetry import events
 from router.upstream.address import read_address
@@ -36,8 +37,8 @@ SocketKey = tuple[str, str, Tls | None, Headers, str]
 class SocketPool:
     """One for all targets. A socket at work belongs to its call, which has claimed its key; an idle one is here."""
 
-    def __init__(self, dialer: Dialer) -> None:
-        self._dialer = dialer
+    def __init__(self, dialer: Dialer, off_loop: OffLoop) -> None:
+        self._dialer, self.off_loop = dialer, off_loop
         self._idle: OrderedDict[SocketKey, UpstreamSocket] = OrderedDict()
         self._claimed: set[SocketKey] = set()
         self._ahead: dict[SocketKey, asyncio.Task[None]] = {}

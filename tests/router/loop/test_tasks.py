@@ -1,12 +1,10 @@
 """Work that starts at once, and goes on as a task from where it first waits."""
 
 import asyncio
-import threading
 
 import pytest
 
-from router.loop.tasks import is_heavy, run_in_thread, spawn_started, stop_all
-from tests.tools.values import make_view
+from router.loop.tasks import spawn_started, stop_all
 
 
 async def test_work_that_never_waits_is_done_at_once_and_needs_no_task():
@@ -94,28 +92,3 @@ async def test_an_error_before_the_first_wait_is_raised_at_once():
 
     with pytest.raises(ValueError, match="at once"):
         spawn_started(work(), name="fails")
-
-
-@pytest.mark.parametrize(
-    ("messages", "heavy"),
-    [
-        ([{"role": "user", "content": "x"}], False),
-        ([{"role": "user", "content": "x"}] * 2_000, False),
-        ([{"role": "user", "content": "x"}] * 2_001, True),
-        ([{"role": "user", "content": "x" * 600_000}], True),
-    ],
-)
-def test_a_request_is_heavy_by_its_bytes_or_by_its_items(messages, heavy):
-    assert is_heavy(make_view({"messages": messages})) is heavy
-
-
-async def test_heavy_work_is_done_in_a_thread_and_its_result_and_errors_come_back():
-    def work(number: int, *, more: int) -> tuple[int, str]:
-        return number // more, threading.current_thread().name
-
-    found, name = await run_in_thread(work, 7, more=2)
-
-    assert found == 3
-    assert name != threading.current_thread().name
-    with pytest.raises(ZeroDivisionError):
-        await run_in_thread(work, 7, more=0)

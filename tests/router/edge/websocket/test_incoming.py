@@ -8,6 +8,7 @@ import zlib
 import pytest
 from websockets.server import ServerProtocol
 
+from router.edge.admission import Admission
 from router.edge.websocket.deflate import LateDeflateFactory
 from router.edge.websocket.incoming import Incoming
 from tests.tools.edge import FakeRoad, wait_for_ever
@@ -34,10 +35,9 @@ class Reader:
         self.messages: list[bytes] = []
         self.flushed = asyncio.Event()
         self.protocol = ServerProtocol(extensions=[LateDeflateFactory()], max_size=20 << 20)
-        road, self.understands = FakeRoad(wait_for_ever, **limits), understands
+        admission, self.understands = Admission(FakeRoad(wait_for_ever, **limits)), understands
         self.read_in: list[str] = []
-        loop = asyncio.get_running_loop()
-        self.incoming = Incoming(loop, lambda: road.plan.limits, self.read, self.receive, self.flushed.set)
+        self.incoming = Incoming(admission, asyncio.get_running_loop(), self.read, self.receive, self.flushed.set)
         self.take(HANDSHAKE if not packs else HANDSHAKE[:-2] + b"sec-websocket-extensions: permessage-deflate\r\n\r\n")
 
     def read(self, message: bytes) -> bytes:
@@ -166,12 +166,12 @@ async def test_a_packed_message_in_pieces_with_a_ping_between_is_one():
 
 async def test_heavy_messages_are_read_in_a_thread_and_light_ones_on_the_loop():
     reader, packed = Reader(packs=True, max_body_bytes=2 << 20), Packer()
-    reader.take(text(b"a") + text(b"b" * 200_000) + packed(b"c" * 200_000) + packed(b"d"))
+    reader.take(text(b"a") + text(b"b" * 600_000) + packed(b"c" * 600_000) + packed(b"d"))
     await reader.settle()
 
     here = threading.current_thread().name
     assert [name == here for name in reader.read_in] == [True, False, False, True]
-    assert [len(message) for message in reader.messages] == [1, 200_000, 200_000, 1]
+    assert [len(message) for message in reader.messages] == [1, 600_000, 600_000, 1]
     reader.incoming.close()
 
 
@@ -226,7 +226,7 @@ async def test_many_light_messages_leave_others_their_turns():
 
 async def test_a_socket_that_is_closed_while_a_heavy_message_is_read_hears_nothing_of_it():
     reader = Reader()
-    reader.take(text(b"b" * 200_000) + text(b"c"))
+    reader.take(text(b"b" * 600_000) + text(b"c"))
     reader.incoming.close()
     await reader.settle()
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.errors import UpstreamCut, UpstreamTimeout
+from router.loop.off_loop import OffLoop
 from router.upstream.connection import CannotConnect
 from router.upstream.websocket.call import PreparedSocketCall
 from tests.router.upstream.fakes import TIMEOUTS, make_request
@@ -56,6 +57,7 @@ class FakePool:
         self.left_alone: list[str] = []
         self.lost: list[str] = []
         self.most_bytes = 1 << 30
+        self.off_loop = OffLoop()
         self.may_connect = asyncio.Event()
         self.may_connect.set()
 

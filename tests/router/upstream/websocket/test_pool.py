@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from router.loop.off_loop import OffLoop
 from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
 from router.upstream.websocket import pool as pools
@@ -43,7 +44,7 @@ def keep(pool: SocketPool, session: str = "s-1") -> FakeSocket:
 
 @jumping_clock
 async def test_a_session_finds_its_own_socket_again_and_no_others():
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     one, other = keep(pool, "s-1"), keep(pool, "s-2")
 
     assert pool.take(pool.key_of(REQUEST, (), "s-2")) is other
@@ -54,7 +55,7 @@ async def test_a_session_finds_its_own_socket_again_and_no_others():
 
 @jumping_clock
 async def test_another_key_address_or_target_is_another_socket():
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     keep(pool)
 
     for other in (
@@ -67,7 +68,7 @@ async def test_another_key_address_or_target_is_another_socket():
 
 @jumping_clock
 async def test_headers_of_one_request_do_not_part_sockets():
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     socket = keep(pool)
     headers = (("x-client-request-id", "7"), ("openai-beta", "responses_websockets=2026-02-06"))
 
@@ -76,7 +77,7 @@ async def test_headers_of_one_request_do_not_part_sockets():
 
 @jumping_clock
 async def test_a_session_whose_socket_is_at_work_has_no_second_one():
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     key = pool.key_of(REQUEST, (), "s-1")
 
     assert [pool.claim(key), pool.claim(key)] == [True, False]
@@ -87,7 +88,7 @@ async def test_a_session_whose_socket_is_at_work_has_no_second_one():
 @jumping_clock
 async def test_the_longest_unused_socket_makes_room_and_none_is_taken_from_a_request(monkeypatch):
     monkeypatch.setattr(pools, "_MAX_SOCKETS", 2)
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     first, second = keep(pool, "s-1"), keep(pool, "s-2")
 
     assert pool.claim(pool.key_of(REQUEST, (), "s-3"))
@@ -98,7 +99,7 @@ async def test_the_longest_unused_socket_makes_room_and_none_is_taken_from_a_req
 
 @jumping_clock
 async def test_a_socket_that_was_idle_for_five_minutes_is_closed():
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     socket = keep(pool)
 
     await asyncio.sleep(290)
@@ -110,7 +111,7 @@ async def test_a_socket_that_was_idle_for_five_minutes_is_closed():
 
 @jumping_clock
 async def test_a_socket_that_is_dead_is_closed_within_a_minute():
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     socket = keep(pool)
     socket.answers = False
 
@@ -121,7 +122,7 @@ async def test_a_socket_that_is_dead_is_closed_within_a_minute():
 
 @jumping_clock
 async def test_a_socket_of_55_minutes_is_not_used_again():
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     socket = keep(pool)
     socket.made_at -= 55 * 60 + 1
 
@@ -131,7 +132,7 @@ async def test_a_socket_of_55_minutes_is_not_used_again():
 
 @jumping_clock
 async def test_a_target_that_is_left_alone_gets_no_claims_for_five_minutes():
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     key = pool.key_of(REQUEST, (), "s-1")
     pool.leave_alone(key, "no")
 
@@ -143,7 +144,7 @@ async def test_a_target_that_is_left_alone_gets_no_claims_for_five_minutes():
 
 @jumping_clock
 async def test_a_target_is_left_alone_after_three_lost_sockets_in_a_row():
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     keys = [pool.key_of(REQUEST, (), f"s-{number}") for number in range(4)]
     for key in keys[:2]:
         pool.note_lost(key, "gone")
@@ -156,7 +157,7 @@ async def test_a_target_is_left_alone_after_three_lost_sockets_in_a_row():
 
 @jumping_clock
 async def test_a_message_as_large_as_one_that_was_refused_for_its_size_is_not_sent_again():
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     key, other = pool.key_of(REQUEST, (), "s-1"), pool.key_of(replace(REQUEST, target="sage"), (), "s-1")
     pool.note_too_large(key, 1_000)
 
@@ -177,7 +178,7 @@ async def target():
 )
 async def test_a_rejected_key_does_not_close_the_way_to_others(target, status, is_left_alone):
     target.upgrade_status = status
-    pool = SocketPool(Dialer())
+    pool = SocketPool(Dialer(), OffLoop())
     key = pool.key_of(replace(REQUEST, url=f"{target.base_url}/responses"), (), "s-1")
 
     with pytest.raises(CannotConnect):
@@ -187,7 +188,7 @@ async def test_a_rejected_key_does_not_close_the_way_to_others(target, status, i
 
 
 async def test_a_socket_that_was_opened_ahead_serves_the_first_session_that_comes(target):
-    pool, request = SocketPool(Dialer()), replace(REQUEST, url=f"{target.base_url}/responses")
+    pool, request = SocketPool(Dialer(), OffLoop()), replace(REQUEST, url=f"{target.base_url}/responses")
     pool.connect_ahead(request)
     pool.connect_ahead(request)
     key = pool.key_of(request, (), "s-1")
@@ -202,7 +203,7 @@ async def test_a_socket_that_was_opened_ahead_serves_the_first_session_that_come
 
 
 async def test_a_target_with_an_idle_socket_is_not_connected_ahead(target):
-    pool, request = SocketPool(Dialer()), replace(REQUEST, url=f"{target.base_url}/responses")
+    pool, request = SocketPool(Dialer(), OffLoop()), replace(REQUEST, url=f"{target.base_url}/responses")
     key = pool.key_of(request, (), "s-1")
     assert pool.claim(key)
     pool.give_back(key, await pool.connect(key, (), 2.0))
@@ -216,7 +217,7 @@ async def test_a_target_with_an_idle_socket_is_not_connected_ahead(target):
 
 async def test_a_failure_to_connect_ahead_is_quiet_and_heeded(target):
     target.upgrade_status = 426
-    pool, request = SocketPool(Dialer()), replace(REQUEST, url=f"{target.base_url}/responses")
+    pool, request = SocketPool(Dialer(), OffLoop()), replace(REQUEST, url=f"{target.base_url}/responses")
     pool.connect_ahead(request)
     key = pool.key_of(request, (), "s-1")
 
