@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from router.contract.limits import Limits
 from router.dialects.json_body import is_utf8
-from router.edge.http.deadline import DeadlineTimer
+from router.edge.deadline import DeadlineTimer
 from router.loop.tasks import run_in_thread, spawn
 
 if TYPE_CHECKING:
