@@ -23,7 +23,7 @@ from router.contract.errors import BadRequest, TandemError, UpgradeRequired
 from router.contract.exchange import Arrival
 from router.contract.words import DEFAULT_DIALECT, Operation, Tier
 from router.edge.http.asgi import App, Receive, Scope, Send
-from router.edge.refuse import send_refusal
+from router.edge.http.refuse import send_refusal
 from router.edge.routes import dialect_of_path, new_request_id
 from router.loop.tasks import spawn
 from router.telemetry import events
@@ -77,7 +77,7 @@ class TandemApp:
         if not structlog.is_configured():  # by a program that logs with it too
             events.set_up_logging(as_json=True)
         self._built = built = build_house(self._loaded)
-        _, self._app = build_edge(built.house, lambda: self._app is not None)
+        _, self._app = build_edge(built, lambda: self._app is not None)
         built.warm()
         if built.ledger_path is not None:
             spawn(built.keep_learning(), name="learn")

@@ -3,9 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from router.config.faults import Known
 from router.config.load import LoadedConfig
@@ -16,7 +18,7 @@ from router.contract.exchange import Exchange, Observer
 from router.contract.facts import Decided
 from router.contract.limits import Limits
 from router.contract.relay import Upstream, Warmable
-from router.contract.stores import EntryStore, ResponseStore, SessionStore
+from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.decide.choose import Rules, target_without_quotas
 from router.decide.doubt import rules_with
@@ -35,6 +37,7 @@ from router.loop.tasks import stop_all
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES
 from router.responses.keep import ResponseKeeper
+from router.responses.repeats import Repeats
 from router.second_opinion import Adviser
 from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
@@ -59,6 +62,9 @@ from router.telemetry.log import RequestLog
 from router.telemetry.observers import ObserverTable
 from router.upstream.pool import Pool
 
+if TYPE_CHECKING:
+    from router.edge.control.panel import Panel
+
 _SETTLE_SECONDS = 1.0
 _LEARN_SECONDS = 600.0
 
@@ -78,6 +84,8 @@ class Built:
 
     house: House
     ledger_path: Path | None = None
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """Closes what was opened, the last part first."""
 
     def warm(self) -> None:
         """Let adapters load what is costly to load, now that requests are served."""
@@ -107,31 +115,41 @@ class Built:
         live.recall(paces, time.perf_counter(), time.time())
 
     async def close(self) -> None:
-        """Flush and let go, in the order in which nothing is lost."""
-        await self.house.stop(_SETTLE_SECONDS)
-        await stop_all(_SETTLE_SECONDS)
-        state = self.house.state
-        await state.upstream.close()
-        state.counter.close()
-        await state.entries.close()
-        await state.responses.close()
-        await state.memory.close()
-        state.repeats.close()
+        """Flush and close everything."""
+        await self.closing.aclose()
 
 
 def build_house(loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = ()) -> Built:
-    """Build everything that a request passes. `watchers` are told of it after all others."""
-    state = build_state(loaded, on_disk=with_ledger, watchers=watchers)
-    return Built(House(build_plan(loaded, state.upstream), state), loaded.ledger_path)
+    """Build everything that a request passes. `watchers` observe it last. If a part fails, the others are closed."""
+    closing = AsyncExitStack()
+    try:
+        state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers)
+        house = House(build_plan(loaded, state.upstream), state)
+    except BaseException:
+        with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
+            thread.submit(asyncio.run, closing.aclose()).result()
+        raise
+    closing.push_async_callback(stop_all, _SETTLE_SECONDS)
+    closing.push_async_callback(house.stop, _SETTLE_SECONDS)
+    return Built(house, loaded.ledger_path, closing)
 
 
-def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[Observer, ...] = ()) -> State:
-    """What outlives a plan. The observers are called in this order."""
-    entries, sessions = _open_ledger(loaded, on_disk=on_disk)
-    responses = _open_responses(loaded, on_disk=on_disk)
-    memory, live, recorder = SessionMemory(sessions), LiveStatistics(), Recorder(entries)
-    running: set[Exchange] = set()
+def build_state(
+    loaded: LoadedConfig, closing: AsyncExitStack, *, on_disk: bool = True, watchers: tuple[Observer, ...] = ()
+) -> State:
+    """What outlives a plan. The observers are called in this order.
+
+    Each part is closed before those above it: nothing may still be written to a store when it closes.
+    """
+    ledger = _open_ledger(loaded) if on_disk else None
+    closing.callback((repeats := Repeats()).close)
+    closing.push_async_callback((memory := SessionMemory(SqliteSessions(ledger) if ledger else NoSessions())).close)
+    closing.push_async_callback((responses := _open_responses(loaded, on_disk=on_disk)).close)
+    closing.push_async_callback((recorder := Recorder(_keep_entries(loaded, ledger))).close)
+    closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
     speedups = Speedups()
+    closing.push_async_callback((upstream := Pool(speedups)).close)
+    live, running = LiveStatistics(), set[Exchange]()
     observers: tuple[Observer, ...] = (
         memory,
         live,
@@ -146,12 +164,13 @@ def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[O
         live=live,
         responses=responses,
         entries=recorder,
-        counter=ExactCounter(lambda reason: events.tokens_uncounted(reason=reason)),
+        counter=counter,
         calibration=Calibration(),
-        upstream=Pool(speedups),
+        upstream=upstream,
         speedups=speedups,
         observers=ObserverTable(observers),
         running=running,
+        repeats=repeats,
     )
 
 
@@ -229,16 +248,34 @@ def quota_sense_of(rules: Rules) -> QuotaSense:
     return QuotaSense(worth_waiting, missed)
 
 
-def build_edge(house: House, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:
+def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:
     """Admission to a house, and the ASGI app for connections that are handed over."""
-    admission = Admission(house)
+    admission = Admission(built.house)
 
     def build() -> App:
-        from router.edge.control import build_control  # FastAPI takes 0.3 s and 9 MB, and a create call needs none of it
+        from router.edge.control.app import build_control  # FastAPI takes 0.3 s and 9 MB, and a create call needs none of it
 
-        return build_control(house, is_ready)
+        return build_control(list_panels(built, is_ready))
 
     return admission, AsgiApp(admission, LateApp(build))
+
+
+def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...]":
+    """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
+    from router.edge.control.explain import Explanations
+    from router.edge.control.health import Health
+    from router.edge.control.models import Models
+    from router.edge.control.responses import Responses
+    from router.edge.control.stats import Stats
+
+    house, state = built.house, built.house.state
+    return (
+        Health(is_ready),
+        Models(house),
+        Explanations(house, state.entries),
+        Stats(house),
+        Responses(state.responses),
+    )
 
 
 def limits_of(loaded: LoadedConfig) -> Limits:
@@ -270,15 +307,19 @@ def _economics(loaded: LoadedConfig) -> Economics:
     )
 
 
-def _open_ledger(loaded: LoadedConfig, *, on_disk: bool) -> tuple[EntryStore, SessionStore]:
-    """Entries and sessions: in one file, with one writer."""
+def _open_ledger(loaded: LoadedConfig) -> SqliteWriter | None:
+    """The writer of the file that entries and sessions share."""
     path = loaded.ledger_path
-    if not on_disk or path is None:
-        return MemoryEntries(explain_row), NoSessions()
-    writer = _open_writer(path, LEDGER, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
+    if path is None:
+        return None
+    return _open_writer(path, LEDGER, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
+
+
+def _keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntryStore:
+    if ledger is None:
+        return MemoryEntries(explain_row)
     kept = loaded.config.ledger
-    entries = SqliteEntries(writer, keep_days=kept.keep_days, keeps_places=kept.keep_places, explain=explain_row)
-    return entries, SqliteSessions(writer)
+    return SqliteEntries(ledger, keep_days=kept.keep_days, keeps_places=kept.keep_places, explain=explain_row)
 
 
 def _open_responses(loaded: LoadedConfig, *, on_disk: bool) -> ResponseStore:

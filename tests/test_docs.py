@@ -11,7 +11,10 @@ import pytest
 from router.cli import main
 from router.cli.serve import LONG_EXAMPLE, QUICK_EXAMPLE
 from router.config.load import check_config
-from router.wiring import known_names
+from router.contract.words import PassedRoute
+from router.edge.routes import ROUTES, SOCKET_PATHS
+from router.wiring import Built, known_names, list_panels
+from tests.tools.edge import FakeRoad
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -115,6 +118,20 @@ def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version():
 
     assert headings[0] == "Unreleased"
     assert re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", headings[1])
+
+
+def test_every_route_is_documented_and_every_documented_route_is_served():
+    pages = [page for panel in list_panels(Built(FakeRoad()), lambda: True) for page in panel.pages]
+    served = {f"{method} {page.path}" for page in pages for method in page.methods}
+    served |= {f"POST {path}" for path in ROUTES} | {f"GET {path}" for path in SOCKET_PATHS}
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "reference" / "routes.md").read_text(), re.MULTILINE)
+    documented = set(re.findall(r"`([A-Z]+ /[^`]*)`", " ".join(rows)))
+
+    def plain(routes):
+        return {re.sub(r"{[^}]*}", "{}", route) for route in routes}
+
+    assert plain(documented) == {route for route in plain(served) if route.replace(" /", " /v1/") not in plain(served)}
+    assert {f"/v1/{route}" for route in PassedRoute} <= set(re.findall(r"`(/v1/\w+)`", " ".join(rows)))
 
 
 def test_every_environment_variable_that_is_read_is_documented():

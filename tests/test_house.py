@@ -251,6 +251,19 @@ def test_no_modules_of_one_room_import_each_other_in_a_circle():
     assert circles == []
 
 
+def test_no_parts_of_the_edge_import_each_other_in_a_circle():
+    """A part is a folder of the edge, or one of its own modules: what all ways in share knows none of them."""
+    edge = ROOT / "router" / "edge"
+    graph: dict[str, set[str]] = {}
+    for path in sorted(edge.rglob("*.py")):
+        part = path.relative_to(edge).parts[0].removesuffix(".py")
+        imported = (module.split(".") for module in imports_of(path) if module.startswith("router.edge."))
+        graph.setdefault(part, set()).update(names[2] for names in imported if names[2] != part)
+
+    assert circles_in(graph) == []
+    assert graph["admission"] == {"callers", "routes"}
+
+
 def test_a_circle_is_found_whatever_its_length():
     assert circles_in({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == [["a", "b", "a"]]
     assert circles_in({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == [["a", "b", "c", "a"]]

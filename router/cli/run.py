@@ -104,7 +104,7 @@ async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen,
         built = _build(loaded, screen, with_ledger=with_ledger)
         server: Server
         ready = asyncio.Event()
-        admission, app = build_edge(built.house, lambda: not server.should_exit)
+        admission, app = build_edge(built, lambda: not server.should_exit)
         server = _QuietServer(admission, app, drain_seconds=loaded.config.limits.drain_seconds, on_ready=ready.set)
         serving = spawn(server.serve(sockets=[listener]), name="serve")
         try:

@@ -155,7 +155,7 @@ def _serve(
             elif not as_json:
                 say(_welcome(loaded, url))
 
-        admission, app = build_edge(built.house, lambda: not server.should_exit)
+        admission, app = build_edge(built, lambda: not server.should_exit)
         server = Server(
             admission,
             app,

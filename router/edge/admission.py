@@ -1,7 +1,8 @@
 """Admission, one sequence for every way in: what a request must pass before it takes a slot, and how it is then served."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from enum import Enum
 from typing import Protocol
 
 from router.contract.caller import LOCAL, Caller
@@ -9,85 +10,54 @@ from router.contract.errors import InternalFault, NotFound, Unavailable, Upgrade
 from router.contract.exchange import Arrival, Exchange
 from router.contract.limits import Limits
 from router.contract.relay import Sink
-from router.contract.request import JsonObject
-from router.contract.stores import EntryStore, ResponseStore
-from router.contract.target import Target
-from router.contract.words import Dialect, PassedRoute, Tier
+from router.contract.stores import ResponseStore
+from router.contract.words import PassedRoute
 from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
-from router.dispatch.live.statistics import LiveStatistics
 from router.edge.callers import identify
-from router.edge.http.head import Head
-from router.edge.routes import Route, check_body_headers, check_origin, dialect_of_path, headers_too_large, too_large
-from router.loop.speedups import Speedups
+from router.edge.routes import Route, check_body_headers, check_origin, headers_too_large, too_large
+from router.house import House
 from router.loop.tasks import spawn, spawn_started
-from router.sense.models import ModelNames
 from router.telemetry import events
 
 _PASSED_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-class Dispatcher(Protocol):
-    """Who calls targets."""
+class Slot(Enum):
+    """What an admitted request holds until it is released."""
 
-    def connect_ahead(self) -> None:
-        """Have connections ready, in the background."""
-        ...
-
-
-class Plan(Protocol):
-    """What the edge reads of the plan that counts now."""
-
-    @property
-    def limits(self) -> Limits: ...
-    @property
-    def models(self) -> ModelNames: ...
-    @property
-    def targets(self) -> Mapping[str, Target]: ...
-    @property
-    def window_of_auto(self) -> Tier: ...
-    @property
-    def dispatcher(self) -> Dispatcher: ...
-    @property
-    def takes_callers_keys(self) -> bool: ...
-    @property
-    def pass_through(self) -> Mapping[PassedRoute, str]: ...
+    REQUEST = "request"
+    """One of the requests that may be in flight: for a request whose body is read."""
+    SOCKET = "socket"
+    """One of the WebSockets that may be open."""
 
 
-class State(Protocol):
-    """What the edge reads of the state that outlives a plan."""
-
-    @property
-    def live(self) -> LiveStatistics: ...
-    @property
-    def entries(self) -> EntryStore: ...
-    @property
-    def responses(self) -> ResponseStore: ...
-    @property
-    def speedups(self) -> Speedups: ...
+REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
 
 
-class Road(Protocol):
-    """The house, as the edge sees it. `plan` is looked up for each request, so that a new one counts at once."""
+class Head(Protocol):
+    """What every way in knows of a request before its body. Names are lower case.
 
-    @property
-    def plan(self) -> Plan: ...
-    @property
-    def state(self) -> State: ...
-    @property
-    def clock(self) -> Callable[[], float]: ...
+    A header that comes twice keeps its last value; one that is a list keeps them all.
+    """
 
-    def begin(self, arrival: Arrival) -> Exchange:
-        """Make an admitted request an exchange, which owns it from now on."""
-        ...
-
-    async def serve(self, exchange: Exchange, sink: Sink) -> None:
-        """Take the exchange to its last fact."""
-        ...
-
-    async def explain(self, arrival: Arrival) -> JsonObject:
-        """Decide without calling a target."""
-        ...
+    method: str
+    path: str
+    route: Route | None
+    """The create call that its path names."""
+    headers: Mapping[str, str]
+    count: int
+    """How many headers there are."""
+    size: int
+    """Bytes, with the request line and every line end."""
+    hosts: int
+    """How many of the headers are `host`; below, how many are `origin` and `content-length`."""
+    origins: int
+    lengths: int
+    length: int
+    """The body's length; 0 if the request states none, or several, or one that is not a plain number."""
+    is_checked: bool
+    """Whether admission has read it and found nothing wrong. What it says is then not read again; the limits still count."""
 
 
 class AnswerSink(Sink, Protocol):
@@ -99,50 +69,73 @@ class AnswerSink(Sink, Protocol):
 class Admission:
     """Checks requests, counts those in flight, and starts each as an exchange of its own."""
 
-    __slots__ = ("_gathers_from", "_road", "in_flight", "sockets", "speedups")
+    __slots__ = ("_gathers_from", "_house", "in_flight", "sockets", "speedups")
 
-    def __init__(self, road: Road) -> None:
-        self._road, self.speedups = road, road.state.speedups
+    def __init__(self, house: House) -> None:
+        self._house, self.speedups = house, house.state.speedups
         self._gathers_from = self.speedups.gathers_from
         self.in_flight = 0
         self.sockets = 0
 
     @property
     def limits(self) -> Limits:
-        """The limits of the plan that counts now."""
-        return self._road.plan.limits
+        """The limits of the current plan."""
+        return self._house.plan.limits
 
-    def admit(self, head: Head) -> Caller:
-        """Let a request in, and say who sends it. If it `takes_slot`, it holds one from here on.
+    @property
+    def responses(self) -> ResponseStore:
+        """The responses that are stored for all."""
+        return self._house.state.responses
 
-        Raises a `TandemError` for the first thing that is wrong. A new guard (a key, a rate, a drain) is a line here.
+    def admit(self, head: Head, takes: Slot | None = REQUEST) -> Caller:
+        """Let a request in, and return who sends it. What it takes is held until it is released.
+
+        Raises a `TandemError` for the first thing that is wrong. A new guard (a rate, a drain) is a line here.
         """
-        plan = self._road.plan
+        plan = self._house.plan
         limits = plan.limits
         if head.count > limits.max_headers or head.size > limits.max_header_bytes:
             raise headers_too_large(head.count, limits)
         if not head.is_checked:
-            check_head(head)
-        caller = self.identify(head.headers, dialect_of_path(head.path)) if plan.takes_callers_keys else LOCAL
-        if head.takes_slot:
+            check_head(head, takes)
+        # Where no keys are taken there is one caller, and no request pays for the question.
+        caller = identify(plan, head.headers, head.path) if plan.takes_callers_keys else LOCAL
+        if takes is REQUEST:
             if head.length > limits.max_body_bytes:
                 raise too_large(limits)
-            self.take_slot()
+            self.take_slot(limits)
+        elif takes is SOCKET:
+            self._take_socket(limits)
         return caller
 
-    def identify(self, headers: Mapping[str, str], dialect: Dialect) -> Caller:
+    def identify(self, headers: Mapping[str, str], path: str) -> Caller:
         """Who sends a request with these headers."""
-        return identify(headers, dialect, by_key=self._road.plan.takes_callers_keys)
+        return identify(self._house.plan, headers, path)
 
-    def take_slot(self) -> None:
+    def take_slot(self, limits: Limits) -> None:
         """Hold one of the slots, until it is released. Raises `Unavailable` when all are held."""
-        if self.in_flight >= self._road.plan.limits.max_in_flight:
+        if self.in_flight >= limits.max_in_flight:
             raise Unavailable(f"{self.in_flight} requests are running, which is the limit", retry_after_seconds=1)
         self.in_flight += 1
 
+    def release(self) -> None:
+        """Give a slot back."""
+        self.in_flight -= 1
+
+    def _take_socket(self, limits: Limits) -> None:
+        """Count a WebSocket as open. Its first request will come soon, for either tier: connections are opened meanwhile."""
+        if self.sockets >= limits.max_sockets:
+            raise UpgradeRequired(f"{self.sockets} WebSockets are open, which is the limit. Send the request over HTTP")
+        self.sockets += 1
+        self._house.plan.dispatcher.connect_ahead()
+
+    def release_socket(self) -> None:
+        """A WebSocket is closed."""
+        self.sockets -= 1
+
     def check_passed(self, route: PassedRoute, head: Head) -> None:
         """Refuse a request for a route that is not decided, by its head alone. Raises a `TandemError`."""
-        if route not in self._road.plan.pass_through:
+        if route not in self._house.plan.pass_through:
             hint = f"Set pass_through: {{{route}: TARGET}} in the router's config to relay such requests"
             raise NotFound(f"{head.path[:100]}: no target is named for {route}. {hint}")
         if head.method not in _PASSED_METHODS:
@@ -151,38 +144,11 @@ class Admission:
         if head.length > self.limits.max_body_bytes:
             raise too_large(self.limits)
 
-    @property
-    def responses(self) -> ResponseStore:
-        """The responses that are stored for all."""
-        return self._road.state.responses
-
-    def release(self) -> None:
-        """Give a slot back."""
-        self.in_flight -= 1
-
-    def admit_socket(self, head: Head) -> None:
-        """Let a WebSocket in. It counts as open until it is released. Raises a `TandemError`.
-
-        Its first request will come soon, for either tier: their connections are opened meanwhile.
-        """
-        limits = self._road.plan.limits
-        if head.count > limits.max_headers or head.size > limits.max_header_bytes:
-            raise headers_too_large(head.count, limits)
-        check_origin(head.headers, head.hosts, head.origins)
-        if self.sockets >= limits.max_sockets:
-            raise UpgradeRequired(f"{self.sockets} WebSockets are open, which is the limit. Send the request over HTTP")
-        self.sockets += 1
-        self._road.plan.dispatcher.connect_ahead()
-
-    def release_socket(self) -> None:
-        """A WebSocket is closed."""
-        self.sockets -= 1
-
     def start(
         self, arrival: Arrival, sink: AnswerSink, loop: asyncio.AbstractEventLoop | None = None
     ) -> "tuple[Exchange, asyncio.Task[None] | None]":
         """Begin an exchange and the task that serves it, which is None when it is over already. For `loop` see `spawn`."""
-        exchange = self._road.begin(arrival)
+        exchange = self._house.begin(arrival)
         # Alone, a request waits for no turn of the loop. Among others it does, to take each step together with those that come
         # when it does (see `Gathering`).
         exchange.is_one_of_many = self.in_flight >= self._gathers_from
@@ -195,7 +161,7 @@ class Admission:
     async def _serve(self, exchange: Exchange, sink: AnswerSink) -> None:
         """Run the road. A bug of ours becomes a 500 without details, or a cut once an answer has begun."""
         try:
-            await self._road.serve(exchange, sink)
+            await self._house.serve(exchange, sink)
         except Exception as error:  # noqa: BLE001  the edge: a defect must not leave the caller without an answer
             arrival = exchange.arrival
             report_fault(error, arrival.id)
@@ -206,13 +172,13 @@ class Admission:
                 refuse_to(sink, fault, arrival.dialect, arrival.id)
 
 
-def check_head(head: Head) -> None:
+def check_head(head: Head, takes: Slot | None) -> None:
     """Refuse a request by what its head says. None of this depends on the plan, so a head need not be checked twice."""
     headers, route = head.headers, head.route
     check_origin(headers, head.hosts, head.origins)
-    if route is not None:
+    if route is not None and takes is not SOCKET:
         check_method(head.method, headers, route)
-    if head.takes_slot:
+    if takes is REQUEST:
         check_body_headers(headers, head.lengths)
     head.is_checked = True
 

@@ -99,7 +99,7 @@ async def with_house(turns: list[list[Turn]], headers: dict[str, str]) -> list[D
     """All of them at once in a house that runs by this loop's clock."""
     clock = asyncio.get_running_loop().time
     loaded = check_config(CONFIG.format(), "bench", Path(), known_names())
-    state = build_state(loaded, on_disk=False)
+    state = build_state(loaded, contextlib.AsyncExitStack(), on_disk=False)
     house = House(build_plan(loaded, state.upstream, clock), state, clock)
     names = (f"req_{number}" for number in itertools.count())
 

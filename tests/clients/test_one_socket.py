@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.edge.admission import Admission
+from router.edge.admission import Admission, Slot
 from tests.conftest import SIMULATED
 from tests.tools.clients import CACHE, make_scratch, run_client
 from tests.tools.codex_app import BUILT_IN, PROVIDER, codex_app
@@ -37,13 +37,14 @@ with OpenAI().responses.connect() as socket:
 @pytest.fixture
 def handshakes(monkeypatch) -> list[str]:
     """The clients that opened a socket, one for each handshake."""
-    seen, admit = [], Admission.admit_socket
+    seen, admit = [], Admission.admit
 
-    def count(self, head):
-        seen.append(head.headers.get("user-agent", ""))
-        return admit(self, head)
+    def count(self, head, takes=Slot.REQUEST):
+        if takes is Slot.SOCKET:
+            seen.append(head.headers.get("user-agent", ""))
+        return admit(self, head, takes)
 
-    monkeypatch.setattr(Admission, "admit_socket", count)
+    monkeypatch.setattr(Admission, "admit", count)
     return seen
 
 

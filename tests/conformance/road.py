@@ -10,9 +10,7 @@ from router.contract.relay import Endpoint, OutgoingRequest, Sink
 from router.contract.words import Dialect, Feature, Operation, Tier
 from router.dialects.fitting import Fit
 from router.dispatch.outgoing import Reachable
-from router.edge.admission import Admission
-from router.edge.control import build_control
-from router.edge.http.asgi import AsgiApp
+from router.wiring import Built, build_edge
 from tests.tools.houses import make_house
 from tests.tools.scripted import EVENTS, JSON, Script, ScriptedAdapter, ScriptedCall
 from tests.tools.speech import Speech, write_stream, write_whole
@@ -91,7 +89,7 @@ class Tandem:
         house = make_house(
             *(_reach(name, tier, upstream, speech) for name, tier in (("spark", Tier.FAST), ("sage", Tier.DEEP)))
         )
-        self._app = AsgiApp(Admission(house), build_control(house, lambda: True))
+        _, self._app = build_edge(Built(house), lambda: True)
 
     async def call(
         self, path: str, body: object = None, method: str | None = None, headers: dict[str, str] | None = None

@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import threading
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from router import wiring
 from router.config.load import check_config
 from router.contract.caller import LOCAL
 from router.contract.decision import SecondOpinion
@@ -17,9 +20,14 @@ from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
 from router.responses.keep import ResponseKeeper
+from router.responses.repeats import Repeats
+from router.sense.exact import ExactCounter
 from router.sessions.memory import SessionMemory
 from router.settle.record import Recorder
+from router.stores.memory.responses import MemoryResponses
+from router.stores.sqlite.files import StoreUnusable
 from router.telemetry.log import RequestLog
+from router.upstream.pool import Pool
 from router.wiring import Built, build_edge, build_house, build_plan, build_state, known_names, limits_of, quota_sense_of
 from tests.conftest import SIMULATED
 from tests.tools.entries import keep_entry
@@ -150,6 +158,44 @@ async def test_closing_cuts_off_what_is_under_way_and_still_records_it(tmp_path)
     assert [(row["outcome"], row["status"]) for row in read_entries(loaded.ledger_path)] == [("FAILED", 503)]
 
 
+async def test_the_house_stops_first_and_every_store_closes_after_what_writes_to_it(tmp_path, monkeypatch):
+    closed: list[str] = []
+
+    def noting(owner, method):
+        own = getattr(owner, method)
+
+        def note(self, *given):
+            closed.append(owner.__name__)
+            return own(self, *given)
+
+        monkeypatch.setattr(owner, method, note)
+
+    noting(House, "stop")
+    for part in (Pool, ExactCounter, Recorder, MemoryResponses, SessionMemory, Repeats):
+        noting(part, "close")
+    built = build_house(load(SIMULATED, tmp_path))
+
+    await built.close()
+    await built.close()
+
+    assert closed == ["House", "Pool", "ExactCounter", "Recorder", "MemoryResponses", "SessionMemory", "Repeats"]
+
+
+@pytest.mark.parametrize("failing", ["_open_responses", "build_plan"])
+async def test_a_part_that_fails_to_open_leaves_nothing_open(tmp_path, monkeypatch, failing):
+    def fail(*_, **__):
+        raise StoreUnusable("broken")
+
+    monkeypatch.setattr(wiring, failing, fail)
+    before = set(threading.enumerate())
+
+    with pytest.raises(StoreUnusable, match="broken"):
+        build_house(load(SIMULATED, tmp_path))
+
+    assert set(threading.enumerate()) <= before
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith("-wal")] == []
+
+
 async def test_a_house_without_a_ledger_touches_no_file_and_still_knows_its_last_decisions(tmp_path):
     built = build_house(load(SIMULATED, tmp_path), with_ledger=False)
 
@@ -191,7 +237,7 @@ async def test_a_correction_is_learnt_as_a_failure_of_the_pair_that_served_the_t
 
 
 def test_without_a_ledger_there_is_nothing_to_learn(tmp_path):
-    state = build_state(load(SIMULATED, tmp_path), on_disk=False)
+    state = build_state(load(SIMULATED, tmp_path), AsyncExitStack(), on_disk=False)
     house = House(build_plan(load(SIMULATED, tmp_path), state.upstream), state)
 
     Built(house).learn()
@@ -229,7 +275,7 @@ def test_adapters_with_something_to_load_are_told_to_and_others_are_left_alone()
 
 
 async def test_the_edge_is_built_on_the_house_and_follows_its_plan(built, tmp_path):
-    admission, _ = build_edge(built.house, lambda: True)
+    admission, _ = build_edge(built, lambda: True)
     before = admission.limits
 
     built.house.swap(build_plan(load(OTHER, tmp_path), built.house.state.upstream))

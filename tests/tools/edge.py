@@ -17,11 +17,10 @@ from router.contract.stores import StoredResponse
 from router.contract.words import Tier
 from router.dispatch.live.statistics import LiveStatistics
 from router.edge.admission import Admission
-from router.edge.control import build_control
-from router.edge.http.asgi import AsgiApp
 from router.edge.server import Server, bind
 from router.loop.speedups import Speedups
 from router.sense.models import ModelNames
+from router.wiring import Built, build_edge
 from tests.tools.later import later
 from tests.tools.values import make_target
 
@@ -248,10 +247,10 @@ class ManualLoop(asyncio.SelectorEventLoop):
 @contextlib.asynccontextmanager
 async def running_edge(road: FakeRoad, is_ready: Callable[[], bool] = lambda: True) -> AsyncIterator[tuple[int, Admission]]:
     """The whole edge before a fake road, on a port that the system picked."""
-    admission = Admission(road)
+    admission, app = build_edge(Built(road), is_ready)
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
-    server = Server(admission, AsgiApp(admission, build_control(road, is_ready)), drain_seconds=1, on_ready=ready.set)
+    server = Server(admission, app, drain_seconds=1, on_ready=ready.set)
     serving = later(_serve(server, listener))
     await asyncio.wait_for(ready.wait(), 5)
     try:

@@ -49,7 +49,7 @@ async def running(config: str, folder: Path) -> AsyncIterator[Running]:
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
     server: PromptServer
-    admission, app = build_edge(built.house, lambda: not server.should_exit)
+    admission, app = build_edge(built, lambda: not server.should_exit)
     server = PromptServer(admission, app, drain_seconds=1, on_ready=ready.set)
     server.install_signal_handlers = lambda: None
     serving = later(_serve(server, listener))

@@ -12,10 +12,10 @@ from router.contract.exchange import Arrival, CancelReason, Exchange, Passed
 from router.contract.limits import Limits
 from router.contract.relay import Flow, Headers
 from router.contract.words import Operation, PassedRoute
-from router.edge.admission import Admission
+from router.edge.admission import Admission, Slot
 from router.edge.http.head import ScopeHead
-from router.edge.refuse import send_refusal
-from router.edge.routes import dialect_of_path, new_request_id, read_passed, too_large, write_passed
+from router.edge.http.refuse import send_refusal
+from router.edge.routes import PATHS_WITH_BODY, dialect_of_path, new_request_id, read_passed, too_large, write_passed
 from router.loop.tasks import spawn
 
 Scope = MutableMapping[str, Any]
@@ -97,7 +97,7 @@ class AsgiApp:
             return
         head, request_id = ScopeHead(scope), new_request_id()
         try:
-            caller = self._admission.admit(head)
+            caller = self._admission.admit(head, takes := Slot.REQUEST if head.path in PATHS_WITH_BODY else None)
         except TandemError as error:
             await send_refusal(send, error, dialect_of_path(head.path, head.headers), request_id)
             return
@@ -119,7 +119,7 @@ class AsgiApp:
         except CallerLeft:
             pass
         finally:
-            if head.takes_slot:
+            if takes is Slot.REQUEST:
                 self._admission.release()
 
     async def _pass_on(
@@ -128,7 +128,7 @@ class AsgiApp:
         """Relay a request for a route that is not decided. It holds a slot as a create call does."""
         admission = self._admission
         admission.check_passed(route, head)
-        admission.take_slot()
+        admission.take_slot(admission.limits)
         try:
             body = await collect_body(_body_pieces(receive), admission.limits)
             admission.check_passed(route, head)  # the config may be another by now

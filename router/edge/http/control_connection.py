@@ -9,8 +9,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from router.contract.errors import BadRequest, BodyTimeout, HeadersTooLarge, TandemError
 from router.edge.admission import Admission
 from router.edge.http.head import INVALID
+from router.edge.http.refuse import refusal_bytes
 from router.edge.http.request_reader import may_become_socket
-from router.edge.refuse import refusal_bytes
 from router.edge.routes import dialect_of_path, new_request_id
 
 _LINGER_SECONDS = 1.0

@@ -11,12 +11,12 @@ from typing import cast
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import BodyTimeout, TandemError
 from router.contract.exchange import Arrival, CancelReason, Exchange
-from router.edge.admission import Admission
-from router.edge.http.deadline import DeadlineTimer
+from router.edge.admission import Admission, Slot
+from router.edge.deadline import DeadlineTimer
 from router.edge.http.head import RequestHead
+from router.edge.http.refuse import refusal_bytes
 from router.edge.http.request_reader import HAND_OVER, UPGRADE, RequestReader
 from router.edge.http.sink import CallerSink
-from router.edge.refuse import refusal_bytes
 from router.edge.routes import new_request_id
 from router.edge.websocket.connection import SocketConnection
 from router.loop.memory import give_back_later
@@ -285,15 +285,14 @@ class CreateConnection(asyncio.Protocol):
         """Let a WebSocket go on from its handshake."""
         head, admission = self._reader.socket_head, self._admission
         assert head is not None
-        assert head.route is not None
         try:
-            admission.admit_socket(head)
+            admission.admit(head, Slot.SOCKET)
         except TandemError as error:
             self._reject(error)
             return
         self._connections.discard(self)
         self._deadline.cancel()
-        socket = SocketConnection(admission, self._connections, head.route, head.headers, admission.release_socket)
+        socket = SocketConnection(admission, self._connections, head)
         self._transport.set_protocol(socket)
         socket.connection_made(self._transport)
         socket.data_received(self._reader.take_buffer())

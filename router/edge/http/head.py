@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Mapping, MutableMapping
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Any
 
 import httptools
 from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
-from router.edge.routes import PATHS_WITH_BODY, ROUTES, Route, read_length
+from router.edge.routes import ROUTES, Route, read_length
 
 INVALID = "the request is not valid HTTP/1.1. Check its header lines, its lengths and its line ends (CR LF)"
 
@@ -32,69 +32,12 @@ def header_name(raw: bytes) -> str:
     return raw.decode("latin-1").lower()
 
 
-class Head(Protocol):
-    """What every way in knows of a request before its body. Names are lower case.
-
-    A header that comes twice keeps its last value; one that is a list keeps them all.
-    """
-
-    is_checked: bool
-    """Whether admission has read it and found nothing wrong. What it says is then not read again; the limits still count."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def route(self) -> Route | None:
-        """The create call that its path names."""
-        ...
-
-    @property
-    def takes_slot(self) -> bool:
-        """Whether it holds a slot while it is served: a request whose body is read does."""
-        ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def count(self) -> int:
-        """How many headers there are."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Bytes, with the request line and every line end."""
-        ...
-
-    @property
-    def hosts(self) -> int:
-        """How many of the headers are `host`."""
-        ...
-
-    @property
-    def origins(self) -> int:
-        """How many of the headers are `origin`."""
-        ...
-
-    @property
-    def lengths(self) -> int:
-        """How many of the headers are `content-length`."""
-        ...
-
-    @property
-    def length(self) -> int:
-        """The body's length: none if the request states none, or more than one, or one that is not plain."""
-        ...
-
-
 class RequestHead(Struct, eq=False):
     """A head that was read from bytes."""
 
     method: str
     path: str
     route: Route | None
-    takes_slot: bool
     version: str
     headers: Mapping[str, str]
     count: int
@@ -153,7 +96,6 @@ def parse_head(raw: bytes) -> RequestHead:
         parser.get_method().decode("latin-1"),
         path,
         ROUTES.get(path),
-        path in PATHS_WITH_BODY,
         version,
         headers,
         len(names),
@@ -223,15 +165,13 @@ class ScopeHead:
         "path",
         "route",
         "size",
-        "takes_slot",
     )
 
     def __init__(self, scope: MutableMapping[str, Any]) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.route = ROUTES.get(self.path)
-        self.takes_slot = self.path in PATHS_WITH_BODY
-        self.headers: dict[str, str] = {}
+        headers: dict[str, str] = {}
         self.count = self.hosts = self.origins = self.lengths = 0
         self.is_checked = False
         target = len(scope["raw_path"]) + len(scope["query_string"]) + bool(scope["query_string"])
@@ -243,7 +183,8 @@ class ScopeHead:
             self.hosts += name == "host"
             self.origins += name == "origin"
             self.lengths += name == "content-length"
-            self.headers[name] = value.decode("latin-1")
-        if len(self.headers) < self.count and not _LISTS.keys().isdisjoint(self.headers):
-            self.headers |= _join_lists((header_name(raw), value) for raw, value in scope["headers"])
-        self.length = read_length(self.headers["content-length"]) or 0 if self.lengths == 1 else 0
+            headers[name] = value.decode("latin-1")
+        if len(headers) < self.count and not _LISTS.keys().isdisjoint(headers):
+            headers |= _join_lists((header_name(raw), value) for raw, value in scope["headers"])
+        self.headers: Mapping[str, str] = headers
+        self.length = read_length(headers["content-length"]) or 0 if self.lengths == 1 else 0

@@ -4,13 +4,12 @@ Frames, masks, compression and close codes are those of the `websockets` library
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from router.contract.errors import SocketTooOld
-from router.edge.admission import Admission
-from router.edge.http.deadline import DeadlineTimer
-from router.edge.routes import Route, new_request_id
+from router.edge.admission import Admission, Head
+from router.edge.deadline import DeadlineTimer
+from router.edge.routes import new_request_id
 from router.edge.websocket.incoming import Incoming
 from router.edge.websocket.lanes import Lanes
 from router.edge.websocket.messages import Message, refusal_frame
@@ -35,21 +34,14 @@ _NORMAL, _GOING_AWAY = 1000, 1001
 class SocketConnection(asyncio.Protocol):
     """A caller's connection from its handshake on."""
 
-    def __init__(
-        self,
-        admission: Admission,
-        connections: set[asyncio.Protocol],
-        route: Route,
-        headers: Mapping[str, str],
-        on_close: Callable[[], None],
-    ) -> None:
-        self._admission, self._connections, self._on_close = admission, connections, on_close
+    def __init__(self, admission: Admission, connections: set[asyncio.Protocol], handshake: Head) -> None:
+        self._admission, self._connections = admission, connections
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._protocol: ServerProtocol | None = None
         self._early: list[bytes] = []
         """What came before the library was loaded."""
-        self._lanes = Lanes(self, admission, route, headers, SocketResponses(admission.responses), self._check_leave)
+        self._lanes = Lanes(self, admission, handshake, SocketResponses(admission.responses), self._check_leave)
         self._incoming = Incoming(admission, self._loop, self._lanes.read, self._receive, self._took)
         self._timer, self._reading = DeadlineTimer(self._loop), DeadlineTimer(self._loop)
         self._began = self._last_message = self._loop.time()
@@ -86,7 +78,7 @@ class SocketConnection(asyncio.Protocol):
         if self.is_paused or self._holds_back:
             give_back_later(self._loop)  # what such callers left unread is much, and free now
         self._protocol = None  # not left to the collector, which runs seldom: it holds two windows for compression
-        self._on_close()
+        self._admission.release_socket()
 
     def eof_received(self) -> bool:
         if self._protocol is not None:

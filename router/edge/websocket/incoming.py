@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from router.dialects.json_body import is_utf8
 from router.edge.admission import Admission
-from router.edge.http.deadline import DeadlineTimer
+from router.edge.deadline import DeadlineTimer
 from router.loop.tasks import spawn
 
 if TYPE_CHECKING:

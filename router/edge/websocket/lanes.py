@@ -8,7 +8,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import orjson
 from msgspec import Struct, field
@@ -19,8 +19,8 @@ from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.contract.facts import AttemptOpened, Read
 from router.contract.request import JsonObject
 from router.dialects.overrides import FRAMES
-from router.edge.admission import Admission, report_fault
-from router.edge.routes import Route, new_request_id
+from router.edge.admission import Admission, Head, report_fault
+from router.edge.routes import new_request_id
 from router.edge.websocket.messages import Create, Message, Steer, headers_of, read_message, refusal_frame
 from router.edge.websocket.sink import Frames, FrameSink
 from router.responses.keep import record_response
@@ -60,13 +60,11 @@ class Lanes:
         self,
         socket: Frames,
         admission: Admission,
-        route: Route,
-        handshake: Mapping[str, str],
+        handshake: Head,
         responses: SocketResponses,
         on_idle: Callable[[], None],
     ) -> None:
-        self._socket, self._admission, self._route = socket, admission, route
-        self._handshake, self._responses = handshake, responses
+        self._socket, self._admission, self._handshake, self._responses = socket, admission, handshake, responses
         self._on_idle = on_idle
         self._loop = asyncio.get_running_loop()
         self._lanes: dict[str, _Lane] = {}
@@ -243,15 +241,16 @@ class Lanes:
     def _start(self, lane: _Lane, create: Create) -> None:
         request_id = new_request_id()
         try:
-            self._admission.take_slot()
+            self._admission.take_slot(self._admission.limits)
         except TandemError as error:
             self._socket.send([refusal_frame(error, request_id, create.lane)])
             return
         self._running += 1
-        route, headers = self._route, headers_of(self._handshake, create.metadata)
+        route, headers = self._handshake.route, headers_of(self._handshake.headers, create.metadata)
+        assert route is not None
         sink = FrameSink(self._socket, request_id, create.lane, headers.get(FRAMES) == "1")
         lane.running = running = _InFlight(create, sink)
-        caller = self._admission.identify(headers, route.dialect)  # the metadata of a request may bring another key
+        caller = self._admission.identify(headers, self._handshake.path)  # the metadata of a request may bring another key
         arrival = Arrival(request_id, route.dialect, route.operation, headers, create.raw, caller, self._responses)
         running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
         if task is None:

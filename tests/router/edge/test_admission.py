@@ -13,12 +13,13 @@ from router.contract.errors import (
     Forbidden,
     HeadersTooLarge,
     Unavailable,
+    UpgradeRequired,
     WrongMediaType,
     WrongMethod,
 )
 from router.contract.exchange import Arrival, CancelReason
 from router.contract.words import Dialect, Operation
-from router.edge.admission import Admission
+from router.edge.admission import Admission, Slot
 from router.edge.http.head import RequestHead, parse_head
 from tests.tools.edge import FakeRoad, running_edge, wait_for_ever
 from tests.tools.http import Reply, chat, request_bytes
@@ -155,18 +156,54 @@ def test_an_admitted_create_call_holds_a_slot_until_it_is_released():
     caller = admission.admit(head())
 
     assert (caller, admission.in_flight) == (LOCAL, 1)
-    assert head().takes_slot
     with pytest.raises(Unavailable):
         admission.admit(head())
     admission.release()
     admission.admit(head())
 
 
+def test_an_admitted_socket_is_open_until_it_is_released_and_takes_no_slot():
+    road = FakeRoad(max_in_flight=0, max_sockets=1)
+    admission, handshake = Admission(road), request_bytes("/v1/responses", method="GET", headers={"upgrade": "websocket"})
+
+    caller = admission.admit(head(handshake), Slot.SOCKET)
+
+    assert (caller, admission.sockets, admission.in_flight) == (LOCAL, 1, 0)
+    assert road.plan.dispatcher.connected_ahead == 1
+    with pytest.raises(UpgradeRequired):
+        admission.admit(head(handshake), Slot.SOCKET)
+    admission.release_socket()
+    admission.admit(head(handshake), Slot.SOCKET)
+
+
+@pytest.mark.parametrize("takes", [Slot.REQUEST, Slot.SOCKET, None])
+@pytest.mark.parametrize(
+    ("headers", "error"), [({"origin": "http://evil.example"}, Forbidden), ({"x-a": "y" * 5_000}, HeadersTooLarge)]
+)
+def test_origin_and_headers_are_checked_whatever_a_request_takes(takes, headers, error):
+    admission = Admission(FakeRoad())
+
+    with pytest.raises(error):
+        admission.admit(head(request_bytes("/v1/responses", b"{}", headers)), takes)
+
+    assert (admission.in_flight, admission.sockets) == (0, 0)
+
+
+def test_who_sends_a_request_is_known_by_the_keys_of_the_plan_that_admits_it():
+    road, asked = FakeRoad(), head(request_bytes("/v1/messages", BODY, {"x-api-key": "k"}))
+    admission = Admission(road)
+    before = admission.admit(asked)
+
+    road.plan.takes_callers_keys = True
+
+    assert before is LOCAL
+    assert admission.admit(asked) == admission.identify({"x-api-key": "k"}, "/v1/messages") != LOCAL
+
+
 def test_a_control_route_takes_no_slot():
     admission, models = Admission(FakeRoad(max_in_flight=0)), head(request_bytes("/v1/models"))
 
-    assert admission.admit(models) is LOCAL
-    assert not models.takes_slot
+    assert admission.admit(models, takes=None) is LOCAL
     assert admission.in_flight == 0
 
 

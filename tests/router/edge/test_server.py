@@ -9,10 +9,8 @@ import socket
 import pytest
 
 from router.contract.exchange import CancelReason
-from router.edge.admission import Admission
-from router.edge.control import build_control
-from router.edge.http.asgi import AsgiApp
 from router.edge.server import CannotListen, Server, bind, run
+from router.wiring import Built, build_edge
 from tests.tools.edge import ANSWER, FakeRoad, answer_ok, wait_for_ever
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.later import later
@@ -55,9 +53,8 @@ class Running:
     """A server whose stop a test asks for."""
 
     def __init__(self, road: FakeRoad, *, drain_seconds: float = 1.0) -> None:
-        self.road, self.admission = road, Admission(road)
+        self.road, (self.admission, app) = road, build_edge(Built(road), lambda: True)
         self.stops, self._ready = 0, asyncio.Event()
-        app = AsgiApp(self.admission, build_control(road, lambda: True))
         self.listener: socket.socket = bind("127.0.0.1", 0)
         self.port = self.listener.getsockname()[1]
         self.server = Server(

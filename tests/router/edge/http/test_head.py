@@ -32,7 +32,7 @@ SCOPE = {
 def test_both_say_the_same_of_one_request():
     from_bytes, from_scope = parse_head(RAW), ScopeHead(SCOPE)
 
-    for name in ("method", "path", "headers", "count", "size", "hosts", "origins", "lengths", "length", "route", "takes_slot"):
+    for name in ("method", "path", "headers", "count", "size", "hosts", "origins", "lengths", "length", "route"):
         assert getattr(from_bytes, name) == getattr(from_scope, name), name
     assert from_bytes.size == len(RAW)
     assert (from_bytes.headers["x-a"], from_bytes.origins) == ("two", 2)

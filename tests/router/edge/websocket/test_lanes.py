@@ -7,7 +7,7 @@ import pytest
 
 from router.contract.exchange import CancelReason
 from router.edge.admission import Admission
-from router.edge.routes import ROUTES
+from router.edge.http.head import parse_head
 from router.edge.websocket.lanes import Lanes
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.socket_responses import SocketResponses
@@ -27,7 +27,7 @@ def make(serve=wait_for_ever, **limits):
     socket, road, idle = Socket(), FakeRoad(serve, **limits), []
     admission = Admission(road)
     responses = SocketResponses(MemoryResponses())
-    lanes = Lanes(socket, admission, ROUTES["/v1/responses"], {}, responses, lambda: idle.append(1))
+    lanes = Lanes(socket, admission, parse_head(b"GET /v1/responses HTTP/1.1\r\n\r\n"), responses, lambda: idle.append(1))
     return lanes, socket, road, admission
 
 

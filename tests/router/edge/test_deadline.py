@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from router.edge.http.deadline import DeadlineTimer
+from router.edge.deadline import DeadlineTimer
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import pytest
 from router.contract.caller import LOCAL, Caller
 from router.contract.request import Transcript
 from router.contract.stores import StoredResponse
-from tests.tools.edge import FakeRoad, running_edge
 from tests.tools.http import call
 
 ITEMS = [{"id": f"msg_{n}", "type": "message", "role": "user", "content": str(n)} for n in range(3)]
@@ -17,17 +16,10 @@ def stored(caller: Caller = LOCAL, response_id: str = "resp_1") -> StoredRespons
 
 
 @pytest.fixture
-async def road():
-    road = FakeRoad()
+async def road(road):
     for response in (stored(), stored(Caller("other"), "resp_theirs")):
         road.state.responses.kept[(response.id, response.caller)] = response
     return road
-
-
-@pytest.fixture
-async def port(road):
-    async with running_edge(road) as (port, _):
-        yield port
 
 
 @pytest.mark.parametrize("prefix", ["", "/v1"])

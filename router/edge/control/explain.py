@@ -1,0 +1,52 @@
+"""Explanations: what would be decided for a request, and what was."""
+
+from typing import TYPE_CHECKING
+
+from router.contract.errors import BadRequest, NotFound
+from router.contract.exchange import Arrival
+from router.contract.request import JsonObject
+from router.contract.stores import EntryStore
+from router.contract.words import Dialect, Operation
+from router.dialects.json_body import parse_body, refuse_crowded
+from router.dialects.requests import guess_dialect
+from router.edge.control.panel import Answer, Page, as_json
+from router.edge.http.asgi import collect_body
+from router.edge.routes import EXPLAIN
+from router.house import House
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+class Explanations:
+    """Explains decisions."""
+
+    def __init__(self, house: House, entries: EntryStore) -> None:
+        self._house, self._entries = house, entries
+        self.pages = (Page(EXPLAIN, self._explain, ("POST",)), Page("/tandem/decisions/{request_id}", self._find))
+
+    async def _explain(self, request: "Request") -> Answer:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        raw = await collect_body(request.stream().__aiter__(), self._house.plan.limits)
+        refuse_crowded(raw)
+        body = await self._house.state.speedups.off_loop.read(parse_body, raw)
+        dialect = _asked_dialect(request.query_params.get("dialect"), headers, body)
+        request_id, caller = request.state.request_id, request.state.caller
+        arrival = Arrival(request_id, dialect, Operation.CREATE, headers, raw, caller)
+        return as_json(await self._house.explain(arrival))
+
+    async def _find(self, request: "Request") -> Answer:
+        found = await self._entries.find_decision(request.path_params["request_id"], request.state.caller)
+        if found is None:
+            raise NotFound("no decision with this id for this caller")
+        return as_json(dict(found))
+
+
+def _asked_dialect(asked: str | None, headers: dict[str, str], body: JsonObject) -> Dialect:
+    if asked is not None:
+        try:
+            return Dialect(asked)
+        except ValueError:
+            known = ", ".join(Dialect)
+            raise BadRequest(f'dialect: unknown dialect "{asked[:40]}". Known: {known}', param="dialect") from None
+    return guess_dialect(body, headers)

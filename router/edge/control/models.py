@@ -1,0 +1,56 @@
+"""The list of models, in the shape that the client expects."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from router.dialects.messages.versions import VERSION
+from router.edge.catalogue import Catalogue
+from router.edge.codex_models import StoredModels
+from router.edge.control.panel import Answer, Page, as_json
+from router.house import House
+from router.plan import Plan
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_DEFAULT_ENTRIES, _MAX_ENTRIES = 20, 1_000
+
+
+class Models:
+    """Lists the models of the current plan."""
+
+    def __init__(self, house: House) -> None:
+        self._current, self._stored = CurrentCatalogue(house), StoredModels()
+        self.pages = (Page("/v1/models", self._list), Page("/v1/models/{name:path}", self._find))
+
+    async def _list(self, request: "Request") -> Answer:
+        catalogue, asked = self._current(), request.query_params
+        if "client_version" in asked:
+            return as_json(catalogue.codex(self._stored()), headers={"etag": 'W/"tandem"'})
+        limit = asked.get("limit", "")
+        if limit or VERSION in request.headers:
+            entries = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 5 else _DEFAULT_ENTRIES
+            return as_json(catalogue.anthropic(max(1, min(entries, _MAX_ENTRIES)), asked.get("after_id")))
+        return as_json(catalogue.openai())
+
+    async def _find(self, request: "Request") -> Answer:
+        catalogue, name = self._current(), request.path_params["name"]
+        return as_json(catalogue.anthropic_entry(name) if VERSION in request.headers else catalogue.openai_entry(name))
+
+
+class CurrentCatalogue:
+    """The catalogue of the current plan, built once for each plan and each window that a target names itself."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._plan: Plan | None = None
+        self._windows: Mapping[str, int] = {}
+        self._catalogue: Catalogue
+
+    def __call__(self) -> Catalogue:
+        plan, live = self._house.plan, self._house.state.live
+        if plan is not self._plan or live.windows is not self._windows:
+            targets = {name: live.known(target) for name, target in plan.targets.items()}
+            self._plan, self._windows = plan, live.windows
+            self._catalogue = Catalogue(plan.models, targets, plan.window_of_auto)
+        return self._catalogue

@@ -1,0 +1,48 @@
+"""What a panel is: pages, and what answers them.
+
+Nothing here loads the framework that carries the pages. A panel that observes requests as well (a counter, say) is built at the
+start with the other observers, and the framework is loaded with the first request for a page.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import orjson
+
+from router.contract.digits import as_written
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+class Answer(NamedTuple):
+    """What a page answers."""
+
+    body: bytes
+    media_type: str = "application/json"
+    status: int = 200
+    headers: dict[str, str] | None = None
+
+
+class Page(NamedTuple):
+    """One route. A path below `/v1` is served without `/v1` as well."""
+
+    path: str
+    """With `{name}` for a segment that varies, and `{name:path}` for a rest that may hold slashes."""
+    answer: "Callable[[Request], Awaitable[Answer]]"
+    """Its request has `state.request_id` and `state.caller`. Whatever `TandemError` it raises is answered as a refusal."""
+    methods: tuple[str, ...] = ("GET",)
+
+
+class Panel(Protocol):
+    """Some pages on one subject, built with what they read."""
+
+    @property
+    def pages(self) -> Sequence[Page]:
+        """Every route of the panel."""
+        ...
+
+
+def as_json(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
+    """An answer in JSON. Numbers that were read exactly are written as they were."""
+    return Answer(orjson.dumps(body, default=as_written), status=status, headers=headers)
