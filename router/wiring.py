@@ -118,16 +118,21 @@ class Built:
         state.repeats.close()
 
 
-def build_house(loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = ()) -> Built:
-    """Build everything that a request passes. `watchers` are told of it after all others."""
-    state = build_state(loaded, on_disk=with_ledger, watchers=watchers)
+def build_house(
+    loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = (), address: str = ""
+) -> Built:
+    """Build everything that a request passes. `watchers` are called after all other observers.
+
+    `address` is where the router will listen: another one that is started on the same ledger is told so, and refused.
+    """
+    state = build_state(loaded, on_disk=with_ledger, watchers=watchers, address=address)
     return Built(House(build_plan(loaded, state.upstream), state), loaded.ledger_path)
 
 
-def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[Observer, ...] = ()) -> State:
+def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[Observer, ...] = (), address: str = "") -> State:
     """What outlives a plan. The observers are called in this order."""
-    entries, sessions = _open_ledger(loaded, on_disk=on_disk)
-    responses = _open_responses(loaded, on_disk=on_disk)
+    entries, sessions = _open_ledger(loaded, address, on_disk=on_disk)
+    responses = _open_responses(loaded, address, on_disk=on_disk)
     memory, live, recorder = SessionMemory(sessions), LiveStatistics(), Recorder(entries)
     running: set[Exchange] = set()
     observers: tuple[Observer, ...] = (
@@ -267,27 +272,27 @@ def _economics(loaded: LoadedConfig) -> Economics:
     )
 
 
-def _open_ledger(loaded: LoadedConfig, *, on_disk: bool) -> tuple[EntryStore, SessionStore]:
+def _open_ledger(loaded: LoadedConfig, address: str, *, on_disk: bool) -> tuple[EntryStore, SessionStore]:
     """Entries and sessions: in one file, with one writer."""
     path = loaded.ledger_path
     if not on_disk or path is None:
         return MemoryEntries(explain_row), NoSessions()
-    writer = _open_writer(path, LEDGER, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
+    writer = _open_writer(path, LEDGER, address, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
     kept = loaded.config.ledger
     entries = SqliteEntries(writer, keep_days=kept.keep_days, keeps_places=kept.keep_places, explain=explain_row)
     return entries, SqliteSessions(writer)
 
 
-def _open_responses(loaded: LoadedConfig, *, on_disk: bool) -> ResponseStore:
+def _open_responses(loaded: LoadedConfig, address: str, *, on_disk: bool) -> ResponseStore:
     path = loaded.store_path
     if not on_disk or path is None:
         return MemoryResponses()
-    writer = _open_writer(path, RESPONSES, lambda reason, lost: events.store_failed(reason=reason, lost=lost))
+    writer = _open_writer(path, RESPONSES, address, lambda reason, lost: events.store_failed(reason=reason, lost=lost))
     return MemoryResponses(SqliteResponses(writer))
 
 
-def _open_writer(path: Path, migrations: Migrations, on_failure: Callable[[str, int], None]) -> SqliteWriter:
-    writer = SqliteWriter(path, migrations, on_failure=on_failure)
+def _open_writer(path: Path, migrations: Migrations, address: str, on_failure: Callable[[str, int], None]) -> SqliteWriter:
+    writer = SqliteWriter(path, migrations, on_failure=on_failure, address=address)
     if writer.migrated is not None:
         done = writer.migrated
         events.store_migrated(file=done.file, before=done.before, version=done.version, copy=done.copy.name)
