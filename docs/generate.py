@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 OVERRIDES = {
     "x-tandem-tier": "`fast`, `deep` or `auto`. The tier that serves this request; `auto` lets the router decide.",
     "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
-    "Without a session id it holds while the answer to this request is in the history.",
+    "`session` needs a request that names its session; any other is refused with a 400.",
     "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
     "x-tandem-supersede": "A name. A newer request of the session with the same one takes the place of this one. "
     "It has no effect in a session that the client does not name, nor between requests with different credentials.",

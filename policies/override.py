@@ -37,7 +37,7 @@ class OverridePolicy:
         opinions: list[Opinion] = []
         line = overrides.line if turn.heeds_line else None
         if overrides.tier is not None:
-            opinions.append(Insist(self._say_header(overrides.tier, request, signals), Rank.HEADER, tier=overrides.tier))
+            opinions.append(Insist(f"x-tandem-tier asks for {overrides.tier}", Rank.HEADER, tier=overrides.tier))
         elif overrides.clears:
             pass
         elif line is not None:
@@ -69,14 +69,6 @@ class OverridePolicy:
             meaning = "is a target" if alias.name == alias.target else f"means the target {alias.target}"
             return (Insist(f'the model name "{alias.name}" {meaning}', Rank.MODEL_NAME, target=alias.target),)
         return (Insist(f'the model name "{alias.name}" asks for {alias.tier}', Rank.MODEL_NAME, tier=alias.tier),)
-
-    @staticmethod
-    def _say_header(tier: Tier, request: RequestView, signals: Signals) -> str:
-        """The reason. A first request that no session id names may be anybody's: only its answer will tell it from others."""
-        turn, said = signals.turn, f"x-tandem-tier asks for {tier}"
-        if request.overrides.for_session and turn.is_guessed and not turn.history.turns and not turn.goes_on:
-            return f"{said}; without a session id it holds while this answer is in the history, x-tandem-session makes it hold"
-        return said
 
     @staticmethod
     def _leaning_tier(signals: Signals) -> Tier | None:

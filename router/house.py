@@ -85,8 +85,8 @@ class House:
             await let_others_catch_up()
         reply, decision, asked = reply_to(exchange, given, caller), decided.decision, view.overrides
         whole, carried = explain(decision) if asked.explain_fully else None, carried_headers(decided.session, view, decision)
-        sink = state.memory.listen(exchange, reply.sink) if asked.for_session else reply.sink
-        return reply.finish(await plan.dispatcher.send(exchange, decided, sink, state.live, explanation=whole, carried=carried))
+        sent = plan.dispatcher.send(exchange, decided, reply.sink, state.live, explanation=whole, carried=carried)
+        return reply.finish(await sent)
 
     async def _decide(self, plan: Plan, view: RequestView) -> Decided:
         """Whose turn it is, what can be measured, which tier serves. Tokens are counted where an estimate cannot decide."""

@@ -119,11 +119,16 @@ class Built:
         await self.closing.aclose()
 
 
-def build_house(loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = ()) -> Built:
-    """Build everything that a request passes. `watchers` observe it last. If a part fails, the others are closed."""
+def build_house(
+    loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = (), address: str = ""
+) -> Built:
+    """Build everything that a request passes. `watchers` observe it last. If a part fails, the others are closed.
+
+    `address` is where the router will listen: another one that is started on the same ledger is told so, and refused.
+    """
     closing = AsyncExitStack()
     try:
-        state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers)
+        state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
         house = House(build_plan(loaded, state.upstream), state)
     except BaseException:
         with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
@@ -135,16 +140,21 @@ def build_house(loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tup
 
 
 def build_state(
-    loaded: LoadedConfig, closing: AsyncExitStack, *, on_disk: bool = True, watchers: tuple[Observer, ...] = ()
+    loaded: LoadedConfig,
+    closing: AsyncExitStack,
+    *,
+    on_disk: bool = True,
+    watchers: tuple[Observer, ...] = (),
+    address: str = "",
 ) -> State:
     """What outlives a plan. The observers are called in this order.
 
     Each part is closed before those above it: nothing may still be written to a store when it closes.
     """
-    ledger = _open_ledger(loaded) if on_disk else None
+    ledger = _open_ledger(loaded, address) if on_disk else None
     closing.callback((repeats := Repeats()).close)
     closing.push_async_callback((memory := SessionMemory(SqliteSessions(ledger) if ledger else NoSessions())).close)
-    closing.push_async_callback((responses := _open_responses(loaded, on_disk=on_disk)).close)
+    closing.push_async_callback((responses := _open_responses(loaded, address, on_disk=on_disk)).close)
     closing.push_async_callback((recorder := Recorder(_keep_entries(loaded, ledger))).close)
     closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
     speedups = Speedups()
@@ -307,12 +317,12 @@ def _economics(loaded: LoadedConfig) -> Economics:
     )
 
 
-def _open_ledger(loaded: LoadedConfig) -> SqliteWriter | None:
+def _open_ledger(loaded: LoadedConfig, address: str) -> SqliteWriter | None:
     """The writer of the file that entries and sessions share."""
     path = loaded.ledger_path
     if path is None:
         return None
-    return _open_writer(path, LEDGER, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
+    return _open_writer(path, LEDGER, address, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
 
 
 def _keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntryStore:
@@ -322,16 +332,16 @@ def _keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntrySto
     return SqliteEntries(ledger, keep_days=kept.keep_days, keeps_places=kept.keep_places, explain=explain_row)
 
 
-def _open_responses(loaded: LoadedConfig, *, on_disk: bool) -> ResponseStore:
+def _open_responses(loaded: LoadedConfig, address: str, *, on_disk: bool) -> ResponseStore:
     path = loaded.store_path
     if not on_disk or path is None:
         return MemoryResponses()
-    writer = _open_writer(path, RESPONSES, lambda reason, lost: events.store_failed(reason=reason, lost=lost))
+    writer = _open_writer(path, RESPONSES, address, lambda reason, lost: events.store_failed(reason=reason, lost=lost))
     return MemoryResponses(SqliteResponses(writer))
 
 
-def _open_writer(path: Path, migrations: Migrations, on_failure: Callable[[str, int], None]) -> SqliteWriter:
-    writer = SqliteWriter(path, migrations, on_failure=on_failure)
+def _open_writer(path: Path, migrations: Migrations, address: str, on_failure: Callable[[str, int], None]) -> SqliteWriter:
+    writer = SqliteWriter(path, migrations, on_failure=on_failure, address=address)
     if writer.migrated is not None:
         done = writer.migrated
         events.store_migrated(file=done.file, before=done.before, version=done.version, copy=done.copy.name)

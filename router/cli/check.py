@@ -9,6 +9,7 @@ from router.cli.setup.host import all_faults, find_host_fault
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import SHIPPED_MODELS
 from router.sense.models import ModelNames
+from router.stores.sqlite.lock import find_owner
 from router.telemetry.colour import GREEN, YELLOW, paint, paint_tier
 from router.wiring import known_names
 
@@ -61,6 +62,8 @@ def _print_summary(loaded: LoadedConfig) -> None:
     print(f"  preference {loaded.config.preference}; policies: {', '.join(name for name, _ in loaded.policies)}")
     if loaded.second_opinion:
         print(f"  second opinion: {loaded.second_opinion}")
+    if loaded.ledger_path is not None and (owner := find_owner(loaded.ledger_path)) is not None:
+        print(f"  ledger {loaded.ledger_path}: in use by the router {owner}")
     _print_models(ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS))
 
 

@@ -25,6 +25,7 @@ from router.loop.tasks import spawn
 from router.screen.screen import Screen
 from router.screen.text import Style
 from router.stores.sqlite.files import StoreUnusable, StoreUnwritable
+from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.wiring import Built, build_edge, build_house
 
@@ -101,7 +102,8 @@ class _QuietServer(Server):
 
 async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen, with_ledger: bool) -> int:
     with bind(loaded.config.server.host, 0) as listener:
-        built = _build(loaded, screen, with_ledger=with_ledger)
+        url = url_of(*listener.getsockname()[:2])
+        built = _build(loaded, screen, url, with_ledger=with_ledger)
         server: Server
         ready = asyncio.Event()
         admission, app = build_edge(built, lambda: not server.should_exit)
@@ -111,7 +113,7 @@ async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen,
             await ready.wait()
             built.warm()
             screen.start(asyncio.get_running_loop())
-            return await _run_pointed(loaded, url_of(*listener.getsockname()[:2]), command)
+            return await _run_pointed(loaded, url, command)
         finally:
             server.should_exit = True
             await asyncio.gather(serving, return_exceptions=True)
@@ -119,12 +121,15 @@ async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen,
             screen.close()
 
 
-def _build(loaded: LoadedConfig, screen: Screen, *, with_ledger: bool) -> Built:
+def _build(loaded: LoadedConfig, screen: Screen, url: str, *, with_ledger: bool) -> Built:
+    """The house. Where its ledger cannot be written, or belongs to a router that is running, no record is kept."""
     try:
-        return build_house(loaded, with_ledger=with_ledger, watchers=(screen,))
+        return build_house(loaded, with_ledger=with_ledger, watchers=(screen,), address=url)
+    except StoreInUse as error:
+        say(f"{error}, so no record of this run is kept\n  hint: set ledger.path in a config of its own to keep one")
     except StoreUnwritable as error:
         say(f"{error.path} cannot be written to ({error.reason}), so no record is kept")
-        return build_house(loaded, with_ledger=False, watchers=(screen,))
+    return build_house(loaded, with_ledger=False, watchers=(screen,))
 
 
 async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str]) -> int:

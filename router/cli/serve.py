@@ -34,6 +34,7 @@ from router.edge.server import run as run_loop
 from router.loop.large_pages import use_large_pages
 from router.loop.tasks import spawn
 from router.stores.sqlite.files import StoreUnusable, StoreUnwritable
+from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
 from router.wiring import Built, build_edge, build_house
@@ -92,6 +93,9 @@ def run(arguments: argparse.Namespace) -> int:
         host, port = arguments.host or server.host, server.port if arguments.port is None else arguments.port
         say(_say_taken(str(error), url_of(host, port)))
         return 2
+    except StoreInUse as error:
+        say(f"{error}\n  hint: stop that router, or set ledger.path to another file; --ledger off keeps no record")
+        return 2
     except StoreUnusable as error:
         say(f"{error}\n  hint: move {loaded.ledger_path} away, or start with --ledger=off")
         return 2
@@ -134,7 +138,7 @@ def _serve(
     url = url_of(host, port)
 
     async def main() -> None:
-        built, warnings, has_ledger = _build(loaded, screen, with_ledger=with_ledger)
+        built, warnings, has_ledger = _build(loaded, screen, url, with_ledger=with_ledger)
         server: Server
 
         def announce() -> None:
@@ -183,11 +187,14 @@ def _serve(
     return 0
 
 
-def _build(loaded: LoadedConfig, screen: "Screen | None", *, with_ledger: bool) -> tuple[Built, tuple[str, ...], bool]:
+def _build(
+    loaded: LoadedConfig, screen: "Screen | None", url: str, *, with_ledger: bool
+) -> tuple[Built, tuple[str, ...], bool]:
     """The house, what to warn of, and whether there is a ledger: where its folder cannot be written to, there is none."""
     watchers = (screen,) if screen else ()
     try:
-        return build_house(loaded, with_ledger=with_ledger, watchers=watchers), loaded.warnings, with_ledger
+        built = build_house(loaded, with_ledger=with_ledger, watchers=watchers, address=url)
+        return built, loaded.warnings, with_ledger
     except StoreUnwritable as error:
         warning = f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off"
         return build_house(loaded, with_ledger=False, watchers=watchers), (*loaded.warnings, warning), False

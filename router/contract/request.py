@@ -98,11 +98,11 @@ class Conversation(Sequence[Message]):
 class InBand(Struct, frozen=True):
     """A first line of the person's own message that asks for a tier; None is "auto".
 
-    `place` is the index of its message among those that go to a target; of a message that does not go there, the one before.
+    `index` is that of its message among those that go to a target; for a message that does not go there, of the one before.
     """
 
     tier: Tier | None
-    place: int = 0
+    index: int = 0
     is_newest: bool = True
     """Whether the person has said nothing since."""
     is_alone: bool = False

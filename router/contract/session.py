@@ -5,10 +5,8 @@ as it then is, and changes only what its own request has to say, so either order
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
-import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,6 +16,18 @@ from router.contract.words import Tier
 _MAX_ORIGINS = 600
 NOBODY = "-"
 """The maker of state that was refused by the very target that was said to have made it."""
+
+
+class Wish(Struct, frozen=True):
+    """A tier that somebody asked for, for the whole session, by header or by a first line. None is "auto"."""
+
+    tier: Tier | None
+    at: int
+    """The index of the message that it came with: what is asked for in a later one is newer."""
+    line: str = ""
+    """The mark of the newest first line known then: that one is not newer, even where a shorter history moves it."""
+    follows: str = ""
+    """Of a wish by a line: the mark of what its message followed. Another message there means that the line was edited away."""
 
 
 class SessionState(Struct, frozen=True):
@@ -36,21 +46,8 @@ class SessionState(Struct, frozen=True):
     """The log-odds of a long task of the last ask, which "yes" and "go on" take."""
     is_planned: bool = False
     """Whether that ask wanted a plan."""
-    override: Tier | None = None
-    has_override: bool = False
-    """Whether somebody asked for a tier for the session, be it "auto": then `override` is None."""
-    override_at: int = 0
-    """The message with which the override was set: what was asked for in a later one is newer."""
-    override_line: str = ""
-    """The mark of the newest first line that was known then: that one is not newer, wherever it is now."""
-    override_messages: int = 0
-    """How long the conversation was then."""
-    asked_in: str = ""
-    """The mark of that conversation, for a session without a name of its own: what branches off after it has the wish too."""
-    line_after: str = ""
-    """The mark of what the message with the line followed: another message there means that the line was edited away."""
-    said: str = ""
-    """The mark of what was answered then, for a session without a name of its own; empty as long as it is not known."""
+    wish: Wish | None = None
+    """What somebody asked for, for the whole session. Only a session that its client names has one."""
     name: str = ""
     """The exact model name of the person's last turn; empty for "auto", and for names that are no wish."""
     name_at: int = -1
@@ -62,57 +59,16 @@ class SessionState(Struct, frozen=True):
     """By target: how many tokens it has warm, and until when."""
     origins: Mapping[str, str] = {}
 
-    def with_override(
-        self,
-        override: Tier | None,
-        place: int,
-        line: str,
-        messages: int,
-        *,
-        at: float,
-        asked_in: str = "",
-        line_after: str = "",
-    ) -> "SessionState":
-        """Somebody asked for a tier for the whole session, or took that back, in the message at this place."""
-        return replace(
-            self,
-            at=at,
-            override=override,
-            has_override=True,
-            override_at=place,
-            override_line=line,
-            override_messages=messages,
-            asked_in=asked_in,
-            line_after=line_after,
-            said="",
-        )
+    def with_wish(self, wish: Wish | None, *, at: float) -> "SessionState":
+        """Somebody asked for a tier for the whole session; None where the line that did was edited away."""
+        return replace(self, at=at, wish=wish)
 
-    def without_override(self) -> "SessionState":
-        """The line that asked for a tier is no longer in the conversation."""
-        return replace(self, override=None, has_override=False, override_at=0, override_line="", line_after="")
-
-    def branch(self) -> "SessionState":
-        """A conversation that goes on otherwise, after the request that set the override: only the wishes are the same."""
-        return SessionState(
-            override=self.override,
-            has_override=True,
-            override_at=self.override_at,
-            override_line=self.override_line,
-            override_messages=self.override_messages,
-            asked_in=self.asked_in,
-            said=self.said,
-            name=self.name,
-            name_at=self.name_at,
-        )
-
-    def with_said(self, said: str) -> "SessionState":
-        """What was answered to the request that set the override."""
-        return replace(self, said=said)
-
-    def with_name(self, name: str, place: int) -> "SessionState":
-        """The person's turn came with this model name. One that changed is newer than what was asked for before."""
-        older = min(self.override_at, place - 1) if place >= 0 else self.override_at
-        return replace(self, name=name, name_at=place, override_at=older)
+    def with_name(self, name: str, index: int) -> "SessionState":
+        """The person's turn came with this model name. A name that changed is newer than what was asked for before."""
+        wish = self.wish
+        if wish is not None and 0 <= index <= wish.at:
+            wish = replace(wish, at=index - 1)
+        return replace(self, name=name, name_at=index, wish=wish)
 
     def with_turn(
         self,
@@ -184,9 +140,9 @@ class SessionSnapshot(Struct, frozen=True):
     heeds_name: bool = True
     """Whether the model's exact name counts."""
     newest: int = 0
-    """The place of the person's newest message, where somebody asked for something."""
+    """The index of the person's newest message, where somebody asked for something."""
     name: tuple[str, int] | None = None
-    """The model's exact name and the place from which it counts, where that is to be remembered."""
+    """The model's exact name and the index from which it counts, where that is to be remembered."""
     session: str = ""
     """The session's name where the request could not tell it: a lost thread that was sent again whole."""
 
@@ -206,20 +162,9 @@ def _newest(origins: Mapping[str, str]) -> Mapping[str, str]:
     return origins if len(origins) <= _MAX_ORIGINS else dict(list(origins.items())[-_MAX_ORIGINS:])
 
 
-_NEW = SessionState()
-
-
 def read_state(stored: bytes) -> SessionState | None:
-    """A state out of a store; None where it is not one."""
+    """A state from a store; None where it is not one. Fields of other versions are ignored."""
     try:
-        values: dict[str, Any] = orjson.loads(stored)
-        for name, before in (("messages", "count"), ("origins", "makers"), ("override", "wish"), ("override_at", "wish_at")):
-            values.setdefault(name, values.get(before, getattr(_NEW, name)))  # as it was called before
-        state = SessionState(**{name: values[name] for name in SessionState.__struct_fields__ if name in values})
-        warm = {name: (int(tokens), float(until)) for name, (tokens, until) in state.warm.items()}
-        if "has_override" not in values:
-            state = replace(state, has_override=state.override is not None)
-        tier, override = [None if name is None else Tier(name) for name in (state.tier, state.override)]
-    except (orjson.JSONDecodeError, TypeError, ValueError, AttributeError):
+        return msgspec.json.decode(stored, type=SessionState)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return replace(state, warm=warm, tier=tier, override=override)

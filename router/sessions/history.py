@@ -19,14 +19,14 @@ _LAST_TURNS = 3
 _MAX_WORDS = 400
 _LOOK_BACK = 2_000
 """Messages. A session longer than this is long in any case."""
-_LAST_PLACES = 6
+_LAST_INDEXES = 6
 """The running turn's words, and those before each of five in a row that only say "go on"."""
 _FIRST_MESSAGES = 12
 """The words by which a session is known are among these."""
 
 
 class History(Struct, frozen=True):
-    """What the messages told up to some place. Words are kept by their places, and no longer than a line or two."""
+    """What the messages told up to some index. Words are kept by their indexes, and no longer than a line or two."""
 
     first_at: int | None = None
     """The message with the person's first words."""
@@ -45,8 +45,8 @@ class History(Struct, frozen=True):
 
     def find_words(self, conversation: Conversation, client: Client, skip: int = 0) -> str | None:
         """The person's words: the last ones, or with `skip` the ones before those."""
-        for place in reversed(self.words_at):
-            if words := words_of(conversation.messages[place], client):
+        for index in reversed(self.words_at):
+            if words := words_of(conversation.messages[index], client):
                 if not skip:
                     return words
                 skip -= 1
@@ -68,7 +68,7 @@ def read_history(conversation: Conversation, client: Client) -> History:
 
 
 def newest_words(conversation: Conversation, client: Client) -> int:
-    """The place of the newest message with the person's words; of the last message, where there are none."""
+    """The index of the newest message with the person's words; of the last message, where there are none."""
     words_at = read_history(conversation, client).words_at
     return words_at[-1] if words_at else len(conversation.items) - 1
 
@@ -79,31 +79,31 @@ def _read(client: Client, told: History, conversation: Conversation, start: int,
     )  # fmt: skip
     messages, final = conversation.messages, len(conversation.items) - 1
     examples_end, recap = client.examples_end_at, client.recap
-    for place in range(start, stop):
-        message = messages[place]
+    for index in range(start, stop):
+        message = messages[index]
         if message.calls:
-            work = add_calls(work, place, message.calls, sum(map(len, message.texts)))
+            work = add_calls(work, index, message.calls, sum(map(len, message.texts)))
         elif message.role == "user":
             if examples_end and message.texts and message.texts[0].startswith(examples_end):
                 first_at, words_at, turns, last, running, work = None, (), 0, (), None, NO_WORK
                 continue
             opening = opening_words(message, client)
             has_words = bool(opening or words_of(message, client))
-            if has_words and (nobody_typed(messages, place, client) or (opening == recap and place < final)):
+            if has_words and (nobody_typed(messages, index, client) or (opening == recap and index < final)):
                 continue
             if has_words:
-                words_at = (*words_at[1 - _LAST_PLACES :], place)
+                words_at = (*words_at[1 - _LAST_INDEXES :], index)
             if opening:
                 if running is not None:
                     turns += 1
                     last = (*last[1 - _LAST_TURNS :], FinishedTurn(running, work.calls, work.edits))
-                elif place < _FIRST_MESSAGES:
-                    first_at = place
+                elif index < _FIRST_MESSAGES:
+                    first_at = index
                 running, work = opening[:_MAX_WORDS], NO_WORK
             elif message.results:
-                work = add_results(work, place, message.results)
+                work = add_results(work, index, message.results)
         elif message.results:
-            work = add_results(work, place, message.results)
+            work = add_results(work, index, message.results)
         elif message.texts and message.role == "assistant":
             work = add_said(work, message.texts)
     return History(first_at, words_at, turns, last, running, work)

@@ -30,14 +30,14 @@ _NOTHING_ELSE = "continue"
 """Replaces a message that was only the line and goes to a target all the same: hosts reject an empty message."""
 _SMALL_BYTES = 4_096
 """A body that is searched faster than it is walked through."""
-_MAX_PLACES = 50
-"""Places that are remembered."""
-_NO_PLACES: tuple[int, ...] = ()
+_MAX_INDEXES = 50
+"""Messages with a possible line that are remembered."""
+_NO_INDEXES: tuple[int, ...] = ()
 _CLIENTS_OWN = ("system", "developer")
 _PLAIN = frozenset({"text", "input_text", "tool_result"})
 _FREE_CHOICES = (None, "auto", "none")
 _FREE_FORMATS = (None, "text")
-_HEEDED_KINDS = (*PERSONS_KINDS, TurnKind.COMPACTION)
+_APPLIED_KINDS = (*PERSONS_KINDS, TurnKind.COMPACTION)
 
 
 def apply_tier_lines(view: RequestView) -> RequestView:
@@ -50,13 +50,13 @@ def apply_tier_lines(view: RequestView) -> RequestView:
         return view  # with no escape in it either, the words cannot be there in any spelling
     if not SPECS[view.dialect].is_conversation:
         return view
-    places = _find_places(view)
-    if not places:
+    indexes = _find_indexes(view)
+    if not indexes:
         return view
     client, kind = read_kind(view)
     if kind is TurnKind.SUBAGENT:
         return view  # a model wrote what it was given
-    told = _Reading(_items_of(view.body, view.dialect), places, client)
+    told = _Reading(_items_of(view.body, view.dialect), indexes, client)
     is_persons = kind in PERSONS_KINDS and view.operation is Operation.CREATE
     if is_persons and told.unknown is not None:
         raise UnknownOverride(f'tier: unknown tier "{told.unknown}". Known: {", ".join(TIERS)}')
@@ -65,7 +65,7 @@ def apply_tier_lines(view: RequestView) -> RequestView:
     stripped = rewrite(view, told.changes(view.body, view.dialect))
     if view.continued is not None:
         stripped = replace(stripped, continued=_WithoutLines(view.continued, client))
-    if kind not in _HEEDED_KINDS:
+    if kind not in _APPLIED_KINDS:
         return stripped
     line = told.line
     if line.is_alone and not (is_persons and _may_be_answered_here(view, client)):
@@ -88,21 +88,21 @@ def _may_be_answered_here(view: RequestView, client: Client) -> bool:
     )
 
 
-def _find_places(view: RequestView) -> "tuple[int, ...] | range":
+def _find_indexes(view: RequestView) -> "tuple[int, ...] | range":
     given = view.body.get(SPECS[view.dialect].list_field)
     if isinstance(given, str):
         return (0,) if may_have_line(as_text(given)) else ()
-    places = learn(view.conversation, "lines", _NO_PLACES, _learn_places)
-    return places if len(places) <= _MAX_PLACES else range(len(view.conversation.items))
+    indexes = learn(view.conversation, "lines", _NO_INDEXES, _learn_indexes)
+    return indexes if len(indexes) <= _MAX_INDEXES else range(len(view.conversation.items))
 
 
-def _learn_places(places: tuple[int, ...], conversation: Conversation, start: int, stop: int) -> tuple[int, ...]:
-    """The places of messages that may have such a line, whoever sent them; one too many where all must be looked through."""
+def _learn_indexes(indexes: tuple[int, ...], conversation: Conversation, start: int, stop: int) -> tuple[int, ...]:
+    """The indexes of messages that may have such a line, whoever sent them; one too many where all must be looked through."""
     items = conversation.items[start:stop]
     if "user" not in map(dict.get, items, repeat("role")):  # type: ignore[arg-type]  # each is an object, or was refused
-        return places
-    found = [place for place, item in enumerate(items, start) if any(may_have_line(text) for text in may_hold_own_text(item))]
-    return (*places, *found)[: _MAX_PLACES + 1]
+        return indexes
+    found = [index for index, item in enumerate(items, start) if any(may_have_line(text) for text in may_hold_own_text(item))]
+    return (*indexes, *found)[: _MAX_INDEXES + 1]
 
 
 def _items_of(body: JsonObject, dialect: Dialect) -> list[Json]:
@@ -113,49 +113,49 @@ def _items_of(body: JsonObject, dialect: Dialect) -> list[Json]:
 class _Reading:
     """The conversation without its lines. `line` is the newest one; `unknown` a tier that does not exist, asked for alone."""
 
-    def __init__(self, items: list[Json], places: "tuple[int, ...] | range", client: Client) -> None:
+    def __init__(self, items: list[Json], indexes: "tuple[int, ...] | range", client: Client) -> None:
         self._items, self._client = items, client
         self._kept: dict[int, Json] = {}
         self._dropped: set[int] = set()
         self.line: InBand | None = None
         self.unknown: str | None = None
         lines = 0
-        for place in places:
-            found = dict(_lines_of(items[place], client))
+        for index in indexes:
+            found = dict(_lines_of(items[index], client))
             if not found:
                 continue
-            known = {index: line for index, line in found.items() if line.is_known}
+            known = {part: line for part, line in found.items() if line.is_known}
             lines += len(known)
-            last_index, *_ = [index for index, _ in reversed(own_texts(items[place], client))]
-            self._take(place, known, found.get(last_index), lines)
+            last_index, *_ = [part for part, _ in reversed(own_texts(items[index], client))]
+            self._take(index, known, found.get(last_index), lines)
 
-    def _take(self, place: int, known: dict[int, Line], last: Line | None, count: int) -> None:
+    def _take(self, index: int, known: dict[int, Line], last: Line | None, count: int) -> None:
         """Take the lines of one message out. `last` is the one in the newest of its texts."""
-        next_place = self._next_said(place)
-        is_newest = next_place is None
+        next_index = self._next_said(index)
+        is_newest = next_index is None
         if last is not None and not last.is_known:
             self.unknown = last.word if last.is_alone and is_newest else None
         if not known:
             return
         is_alone = last is not None and last.is_known and last.is_alone
         needs_words, is_ours = is_alone and is_newest, False
-        if is_alone and next_place is not None:
-            is_ours = self._is_our_answer(next_place, last.word)  # type: ignore[union-attr]  # alone, so it is there
-            needs_words = not is_ours and as_object(self._items[next_place]).get("role") != "user"
-        item = without_lines(self._items[place], known, filler=_NOTHING_ELSE if needs_words else "")
-        goes = [gone for gone, is_gone in ((place, item is None), (next_place, is_ours)) if is_gone and gone is not None]
+        if is_alone and next_index is not None:
+            is_ours = self._is_our_answer(next_index, last.word)  # type: ignore[union-attr]  # alone, so it is there
+            needs_words = not is_ours and as_object(self._items[next_index]).get("role") != "user"
+        item = without_lines(self._items[index], known, filler=_NOTHING_ELSE if needs_words else "")
+        goes = [gone for gone, is_gone in ((index, item is None), (next_index, is_ours)) if is_gone and gone is not None]
         if len(self._items) - len(self._dropped) > len(goes):  # hosts reject an empty conversation
             self._dropped.update(goes)
         if item is not None:
-            self._kept[place] = item
+            self._kept[index] = item
         newest = list(known.values())[-1]
-        before = place - sum(gone < place for gone in self._dropped)
+        before = index - sum(gone < index for gone in self._dropped)
         is_at = before - 1 if is_alone and not needs_words else before
         self.line = InBand(TIERS[newest.word], is_at, is_newest, is_alone and is_newest, newest.mark(count))
 
-    def _next_said(self, place: int) -> int | None:
+    def _next_said(self, index: int) -> int | None:
         """The next message that a person or a model wrote."""
-        for later in range(place + 1, len(self._items)):
+        for later in range(index + 1, len(self._items)):
             item = as_object(self._items[later])
             role = item.get("role")
             if role in _CLIENTS_OWN or (role == "user" and not _says_anything(item, self._client)):
@@ -163,8 +163,8 @@ class _Reading:
             return later
         return None
 
-    def _is_our_answer(self, place: int, word: str) -> bool:
-        item = as_object(self._items[place])
+    def _is_our_answer(self, index: int, word: str) -> bool:
+        item = as_object(self._items[index])
         if item.get("role") != "assistant" or item.get("tool_calls"):
             return False
         content = item.get("content")
@@ -173,7 +173,7 @@ class _Reading:
 
     def items(self) -> list[Json]:
         """The messages that are left, without lines."""
-        return [self._kept.get(place, item) for place, item in enumerate(self._items) if place not in self._dropped]
+        return [self._kept.get(index, item) for index, item in enumerate(self._items) if index not in self._dropped]
 
     def changes(self, body: JsonObject, dialect: Dialect) -> JsonObject:
         """The fields of the body that are other without the lines."""

@@ -7,12 +7,11 @@ from collections import OrderedDict
 from functools import lru_cache
 from hashlib import blake2b
 
-from router.contract.request import Conversation, RequestView
+from router.contract.request import RequestView
 from router.contract.session import SessionSnapshot, SessionState, read_state
 from router.contract.signals import Turn
 from router.contract.stores import SessionStore
 from router.sessions.marks import mark_at
-from router.sessions.said import UNKNOWN, mark_said
 from router.sessions.threads import ThreadBeginnings
 
 _MAX_SESSIONS = 4_096
@@ -33,41 +32,35 @@ class KnownSessions:
     async def find(
         self, view: RequestView, turn: Turn, messages: int, now: float, name: str
     ) -> tuple[str, SessionState, SessionState | None]:
-        """The session; one that a client does not name is told by its beginning, and by extending what is remembered.
+        """The session that a request belongs to: its key, its state, and the session whose slot it takes, if any.
 
-        Of several that it extends, the one with the same model name is meant. One with an override for the session is extended
-        only by what has the answer to the request that set it: to begin alike is not enough. What has that answer and goes on
-        otherwise is a session of its own with the same wish. The last is another session whose slot it takes.
+        1. A session that the client names: its key and what is known of it.
+        2. A guessed one, known by the caller and the person's first words: of up to 8 slots with the same words, the one
+           whose conversation this one extends. Of several, the one with the same model name; else the first that goes on
+           under another name.
+        3. A branch, whose conversation begins alike and goes on otherwise: the next free slot, and a new state.
+        4. With no slot free: the slot unused for longest, a new state, and the session that gives way.
         """
         base = key = oldest_key = f"{view.caller.name}\0{turn.session}"
         oldest: SessionState | None = None
         renamed: tuple[str, SessionState] | None = None
-        new = _NEW
         for number in _ALIKE:
             state = self._known.get(key)
             if state is None or now - state.at >= _LONGEST_SECONDS:
                 state = await self._load(key, now)
-            if state is None:
-                return (*renamed, None) if renamed else (key, new, None)
             if not turn.is_guessed:
-                return key, state, None
-            if (
-                messages >= state.messages
-                and mark_at(view, turn, state.messages) == state.last
-                and (not state.has_override or _has_answer(view.conversation, messages, state))
-            ):
+                return key, state or _NEW, None
+            if state is None:
+                return (*renamed, None) if renamed else (key, _NEW, None)
+            if messages >= state.messages and mark_at(view, turn, state.messages) == state.last:
                 if state.name == name:
                     return key, state, None
                 if messages > state.messages:
                     renamed = renamed or (key, state)
-            if state.asked_in and state.override_messages > new.override_messages and _has_branch(view, turn, messages, state):
-                new = state.branch()
             if oldest is None or state.at < oldest.at:
                 oldest_key, oldest = key, state
             key = f"{base}\0{number}"
-        if renamed:
-            return (*renamed, None)
-        return oldest_key, new, oldest
+        return (*renamed, None) if renamed else (oldest_key, _NEW, oldest)
 
     async def find_lost_thread(self, view: RequestView, turn: Turn, messages: int, now: float) -> str:
         """The thread that a request creates anew, where its client sends one again whole that was held here no longer.
@@ -135,22 +128,6 @@ def _begins_thread(view: RequestView, turn: Turn) -> bool:
 def _beginning(view: RequestView, turn: Turn) -> str:
     first = mark_at(view, turn, min(1, len(view.conversation.items)))
     return _digest(f"{view.caller.name}\0thread\0{first}")
-
-
-def _has_answer(conversation: Conversation, messages: int, state: SessionState) -> bool:
-    """Whether a conversation has the answer to the request that set the session's override."""
-    if messages <= state.override_messages:
-        return False
-    return not state.said or mark_said(conversation, state.override_messages) == state.said
-
-
-def _has_branch(view: RequestView, turn: Turn, messages: int, state: SessionState) -> bool:
-    """Whether a conversation is the one in which the session's override was set, up to the answer to that request."""
-    return (
-        state.said not in ("", UNKNOWN)
-        and _has_answer(view.conversation, messages, state)
-        and mark_at(view, turn, state.override_messages) == state.asked_in
-    )
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""By which a turn, and a conversation up to some message, are known again: marks of a few texts. No text is kept."""
+"""Marks by which a turn, and a conversation up to some message, are recognised: digests of a few texts. No text is kept."""
 
 from functools import lru_cache
 from hashlib import blake2b
@@ -12,7 +12,7 @@ from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
 from router.sessions.words import LAST_TWO, opening_words
 
 _KNOWN_WHOLE = 512
-"""A text of so many characters is known by all of them, a longer one by its ends."""
+"""A text of up to this many characters is marked by all of it, a longer one by its ends."""
 _call_id, _result_id = attrgetter("id"), attrgetter("call_id")
 
 
@@ -40,7 +40,7 @@ def mark_reached(view: RequestView, turn: Turn, session: SessionSnapshot) -> str
 
 
 def mark_at(view: RequestView, turn: Turn, count: int) -> str:
-    """What the conversation had come to after so many messages: the last of them, and the answer before it.
+    """What the conversation had come to after `count` messages: the last of them, and the answer before it.
 
     Where a beginning of just these messages is known, the mark is kept with what else they told: the next call of a tool loop
     asks for it again.
@@ -55,17 +55,17 @@ def mark_at(view: RequestView, turn: Turn, count: int) -> str:
     return mark
 
 
-def mark_place(view: RequestView, turn: Turn, place: int) -> str:
-    """The place of a message in the conversation, and what it follows; empty for the first one, which follows nothing."""
-    return f"{place} {mark_at(view, turn, place)}" if place > 0 else ""
+def mark_index(view: RequestView, turn: Turn, index: int) -> str:
+    """The index of a message in the conversation, and what it follows; empty for the first one, which follows nothing."""
+    return f"{index} {mark_at(view, turn, index)}" if index > 0 else ""
 
 
 def _mark_end(conversation: Conversation, count: int, client_name: str) -> str:
     """The mark itself. Only words count that a person typed."""
     client, messages = BY_NAME.get(client_name, UNKNOWN_CLIENT), conversation.messages
     parts: list[str] = []
-    for place in range(count)[LAST_TWO]:
-        message = messages[place]
+    for index in range(count)[LAST_TWO]:
+        message = messages[index]
         role = message.role
         if role == "user":
             parts += (role, _ends(opening_words(message, client)))

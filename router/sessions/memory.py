@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Settled, StateRefused
-from router.contract.relay import KeepingSink, Sink
 from router.contract.request import Overrides, RequestView
-from router.contract.session import NOBODY, SessionSnapshot, SessionState
+from router.contract.session import NOBODY, SessionSnapshot, SessionState, Wish
 from router.contract.signals import Alias, SessionPosition, Turn
 from router.contract.stores import SessionStore
 from router.contract.words import Outcome, TurnKind
@@ -21,10 +20,9 @@ from router.sessions import turn_state
 from router.sessions.known import KnownSessions
 from router.sessions.marks import mark_reached, mark_turn
 from router.sessions.moves import REMEMBERED, goes_on_with, is_aside, leave_ask, move
-from router.sessions.said import mark_answer
 from router.sessions.tier_line import say_tier
 from router.sessions.turns import read_turn
-from router.sessions.wishes import AUTO, exact_name, kept_name, remember_wish, with_wish
+from router.sessions.wishes import AUTO, apply_wishes, exact_name, kept_name, remember_wish
 
 _OF_THE_CONVERSATION = (*REMEMBERED, TurnKind.COMPACTION)
 """Requests that show a target the whole conversation, which is warm there from then on."""
@@ -38,7 +36,6 @@ class SessionMemory:
 
     def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time) -> None:
         self._sessions, self._clock = KnownSessions(store), clock
-        self._listening: dict[Exchange, KeepingSink] = {}
 
     # Reading: changes nothing but what is at hand.
 
@@ -52,7 +49,7 @@ class SessionMemory:
         key, state, replaces = await self._sessions.find(view, turn, messages, now, name)
         if turn.kind not in _OF_THE_CONVERSATION:
             found = SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, replaces, session=lost)
-            return with_wish(found, view, turn, alias)
+            return apply_wishes(found, view, turn, alias)
         tier = state.tier
         is_running = tier is not None and goes_on_with(state, turn)
         if not is_running and turn.goes_on:
@@ -73,9 +70,9 @@ class SessionMemory:
         )
         origins = _name_origins(view, state) if messages > state.messages else state.origins
         found = SessionSnapshot(key, state, position, origins, messages, replaces, session=lost)
-        if not name and not state.name and not state.has_override and view.overrides == _NO_OVERRIDES:
+        if not name and not state.name and state.wish is None and view.overrides == _NO_OVERRIDES:
             return found  # nobody ever asked for anything
-        return with_wish(found, view, turn, alias)
+        return apply_wishes(found, view, turn, alias)
 
     # Writing: what a request came to.
 
@@ -125,8 +122,6 @@ class SessionMemory:
             return
         session, decision = decided.session, decided.decision
         known = self._sessions.at_hand(session)
-        if self._listening and (heard := self._listening.pop(exchange, None)) is not None and known is not None:
-            known = known.with_said(mark_answer(decided.view.dialect, heard.body))
         if settled.ending.outcome is Outcome.SERVED and ended is not None and decision.turn.kind in _OF_THE_CONVERSATION:
             usage, target, now = ended.usage, ended.target, self._clock()
             price, before = target.price, session.state
@@ -138,31 +133,23 @@ class SessionMemory:
             self._sessions.keep(session.key, known)
 
     async def set_tier(self, view: RequestView, alias: Alias) -> str:
-        """Remember a message that is only a line, and say so. No target learns of it, and later requests leave it out.
+        """Handle a message that is only a `tier:` line: remember it and confirm. Later requests leave that exchange out.
 
-        A session without a name of its own need not remember the line, which comes with every request.
+        A guessed session need not remember the line, which comes with every request.
         """
         turn, line = read_turn(view), view.overrides.line
         assert line is not None
         session = await self.recall(view, turn, alias)
         before = state = self._sessions.current(session)
-        place = line.place - 1  # so that the next message, which takes this one's place, is newer
+        index = line.index - 1  # so that the next message, which gets this one's index, is newer
         if session.name is not None and (before.messages or not turn.is_guessed):
             name, at = session.name
-            state = state.with_name(name, min(at, place))
+            state = state.with_name(name, min(at, index))
         if not turn.is_guessed:
-            state = state.with_override(line.tier, place, line.mark, session.messages, at=self._clock())
+            state = state.with_wish(Wish(line.tier, index, line.mark), at=self._clock())
         if state is not before:
             self._sessions.keep(session.key, state)
         return say_tier(line.tier)
-
-    def listen(self, exchange: Exchange, caller: Sink) -> Sink:
-        """The way to a caller who asks for a tier for the session. Without a name of its own it is known by its answer."""
-        decided = exchange.last(Decided)
-        if decided is None or not decided.decision.turn.is_guessed:
-            return caller
-        sink = self._listening[exchange] = KeepingSink(caller)
-        return sink
 
     async def close(self) -> None:
         """Write what is left."""

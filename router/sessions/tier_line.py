@@ -63,27 +63,27 @@ def may_have_line(text: str) -> bool:
 
 def read_line(text: str, client: Client) -> Line | None:
     """The line with which a person's words begin inside a text; its tier may not exist."""
-    begin = place = begin_of_words(text)
+    begin = offset = begin_of_words(text)
     end = len(text)
     if client.wraps_words_in:
         tag = next((tag for tag in client.wraps_words_in if text.startswith(f"<{tag}>", begin)), None)
         if tag is None:
             return None
-        begin = place = begin + len(tag) + 2
+        begin = offset = begin + len(tag) + 2
         closes = text.find(f"</{tag}>", begin)
         end = closes if closes >= 0 else end
-        place += len(text[begin:end]) - len(text[begin:end].lstrip())
+        offset += len(text[begin:end]) - len(text[begin:end].lstrip())
     elif client.quotes_words and text.startswith('"', begin) and text.rstrip().endswith('"') and len(text.strip()) > 1:
         begin, end = begin + 1, text.rstrip().rindex('"')
-        place = begin + len(text[begin:end]) - len(text[begin:end].lstrip())
-    found = _LINE.match(text, place, end)
+        offset = begin + len(text[begin:end]) - len(text[begin:end].lstrip())
+    found = _LINE.match(text, offset, end)
     if found is None:
         return None
     after = _EMPTY_LINES.match(text, found.end(), end)
     stop = after.end() if after else found.end()
     before = text[:begin] if text[:begin].strip() else ""
     if client.wraps_words_in:
-        before = text[:place]
+        before = text[:offset]
     return Line(found.group(1).lower(), before, text[stop:], not strip_harness(text[found.end(1) : end], client))
 
 

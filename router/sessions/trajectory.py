@@ -59,7 +59,7 @@ _READERS = re.compile(r"read|view|list|glob|grep|search|find|fetch|^ls$|open", r
 class Step(Struct, frozen=True):
     """What one message brought: marks of the calls in it and of the files that they changed, and what its results say."""
 
-    place: int
+    index: int
     called: int = 0
     made: tuple[int, ...] = ()
     changed: tuple[int, ...] = ()
@@ -101,7 +101,7 @@ _files, _chars = attrgetter("files"), attrgetter("chars")
 _made, _changed, _verdicts = attrgetter("made"), attrgetter("changed"), attrgetter("verdicts")
 
 
-def add_calls(work: Work, place: int, calls: tuple[ToolCall, ...], said: int = 0) -> Work:
+def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], said: int = 0) -> Work:
     """The work with the calls of one message, before which the agent wrote so many characters."""
     said += work.said
     last = calls[-_AT_ONCE:]
@@ -113,7 +113,7 @@ def add_calls(work: Work, place: int, calls: tuple[ToolCall, ...], said: int = 0
         written_chars += sum(map(_chars, changes))
     is_quiet = work.is_quiet | dict(zip(map(hash, map(_id, last)), map(_is_quiet, map(_name, last)), strict=True))
     changed = tuple([hash(change.files[0]) for change in changes[-_AT_ONCE:] if change.files and change.files[0]])
-    called, steps = _add_step(work, Step(place, len(calls), _mark_calls(last), changed))
+    called, steps = _add_step(work, Step(index, len(calls), _mark_calls(last), changed))
     return Work(
         work.calls + sum(map(_counts, map(_name, calls))),
         work.edits + len(changes),
@@ -132,13 +132,13 @@ def add_said(work: Work, texts: tuple[str, ...]) -> Work:
     return replace(work, said=work.said + sum(map(len, texts)))
 
 
-def add_results(work: Work, place: int, results: tuple[ToolResult, ...]) -> Work:
+def add_results(work: Work, index: int, results: tuple[ToolResult, ...]) -> Work:
     """The work with what came back from calls."""
     is_quiet = work.is_quiet.get
     told = [result for result in results[-_AT_ONCE:] if result.is_error or not is_quiet(hash(result.call_id))]
     if not told:
         return work
-    called, steps = _add_step(work, Step(place, verdicts=tuple(map(_judge, told))))
+    called, steps = _add_step(work, Step(index, verdicts=tuple(map(_judge, told))))
     return replace(work, steps=steps, called=called)
 
 
@@ -171,8 +171,8 @@ def _mark_calls(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
 def _add_step(work: Work, new: Step) -> tuple[int, tuple[Step, ...]]:
     """The last steps with a new one, and how many calls are in them: no step more than is looked at."""
     steps, called = (*work.steps, new), work.called + new.called
-    first, oldest = 0, new.place - _READ_MESSAGES
-    while called - (step := steps[first]).called >= _READ_CALLS or step.place < oldest:
+    first, oldest = 0, new.index - _READ_MESSAGES
+    while called - (step := steps[first]).called >= _READ_CALLS or step.index < oldest:
         called -= step.called
         first += 1
     return called, steps[first:] if first else steps
@@ -183,8 +183,8 @@ def read_trajectory(work: Work, count: int) -> Trajectory:
     if not work.calls:
         return Trajectory()
     steps = work.steps
-    if steps and steps[0].place < count - _READ_MESSAGES:
-        steps = tuple([step for step in steps if step.place >= count - _READ_MESSAGES])
+    if steps and steps[0].index < count - _READ_MESSAGES:
+        steps = tuple([step for step in steps if step.index >= count - _READ_MESSAGES])
     made, changed = list(chain.from_iterable(map(_made, steps))), list(chain.from_iterable(map(_changed, steps)))
     failures, red_runs, is_green = _sum_up(list(chain.from_iterable(map(_verdicts, steps))))
     return Trajectory(

@@ -238,10 +238,10 @@ def _field_session(body: JsonObject) -> str:
 
 def _guess_session(view: RequestView, client: Client, told: History) -> str:
     """Caller and the person's first words. Sessions that begin alike are told apart by memory: only one goes on from it."""
-    place = told.first_at
-    if place is None:
+    index = told.first_at
+    if index is None:
         return f"{client.name}:~{view.id}"  # nothing tells whose it is, so it is nobody else's
-    first = opening_words(view.conversation.messages[place], client)
+    first = opening_words(view.conversation.messages[index], client)
     name = _name_short if len(first) <= _SHORT_CHARS else _name_guess
     return name(view.caller.name, client.name, first)
 

@@ -43,7 +43,7 @@ _IMAGE_SOURCE = re.compile(r"\[Image: (?:source|original)\b[^\]\n[]{0,400}\]")
 _IMAGES_ONLY = re.compile(r"(?:\[Image #\d+\]\s*)+")
 _LOOK_BACK_MESSAGES = 8
 _BACKWARDS = slice(None, -1 - _LOOK_BACK_MESSAGES, -1)
-"""The places of the last messages, the last one first."""
+"""The indexes of the last messages, the last one first."""
 LAST_TWO = slice(-2, None)
 _SHORT_CHARS = 2_000
 _MAX_OPENING = _SHORT_CHARS
@@ -68,12 +68,12 @@ class End(Struct, frozen=True):
 def read_end(conversation: Conversation, client: Client) -> End:
     """Walk back to the person's last words, past what their client added. What a compaction summed up was said before."""
     last, messages = None, conversation.messages
-    for place in range(len(conversation.items))[_BACKWARDS]:
-        message = messages[place]
+    for index in range(len(conversation.items))[_BACKWARDS]:
+        message = messages[index]
         role = message.role
         if role == "user":
             last = last or message
-            if (words := words_of(message, client)) and not nobody_typed(messages, place, client):
+            if (words := words_of(message, client)) and not nobody_typed(messages, index, client):
                 return End(last, words)
             if message.results or (message.texts and message.texts[0].startswith(SUMMARIES)):
                 break
@@ -82,15 +82,15 @@ def read_end(conversation: Conversation, client: Client) -> End:
     return End(last, None)
 
 
-def nobody_typed(messages: Mapping[int, Message], place: int, client: Client) -> bool:
+def nobody_typed(messages: Mapping[int, Message], index: int, client: Client) -> bool:
     """Whether the message before shows that the words of this one are the client's.
 
     A command is followed by the text that it expands to, and one that the client runs by itself follows a caveat.
     """
-    if not place or (before := messages[place - 1]).role != "user" or not before.texts:
+    if not index or (before := messages[index - 1]).role != "user" or not before.texts:
         return False
     ending = before.texts[-1]
-    texts = messages[place].texts
+    texts = messages[index].texts
     if texts and texts[0].startswith(COMMAND_OPENS):
         return ending.startswith(LOCAL_CAVEATS)
     return ending.startswith(COMMAND_OPENS) and bool(words_of(before, client))
@@ -197,7 +197,7 @@ def _drop_tags(text: str) -> str:
         return text
     parts: list[str] = []
     unclosed: set[str] = set()
-    place = 0
+    offset = 0
     while opened is not None:
         known, telling = opened.groups()
         closes, after = f"</{known or telling}>", opened.end()
@@ -205,10 +205,10 @@ def _drop_tags(text: str) -> str:
         if end < 0:
             unclosed.add(closes)
         if end >= 0 or known:
-            parts.append(text[place : opened.start()])
-            place = after = end + len(closes) if end >= 0 else len(text)
+            parts.append(text[offset : opened.start()])
+            offset = after = end + len(closes) if end >= 0 else len(text)
         opened = _OPENED.search(text, after)
-    return "".join(parts) + text[place:]
+    return "".join(parts) + text[offset:]
 
 
 def _find_wrapped(text: str, client: Client) -> str | None:
@@ -236,8 +236,8 @@ def _read_command(text: str) -> str:
 def is_planning(conversation: Conversation) -> bool:
     """Whether the client says, around the last message, that it is in plan mode."""
     messages = conversation.messages
-    for place in range(len(conversation.items))[LAST_TWO]:
-        for text in messages[place].texts:
+    for index in range(len(conversation.items))[LAST_TWO]:
+        for text in messages[index].texts:
             if len(text) > _MAX_NOTICE:
                 text = text[: _MAX_NOTICE // 2] + text[-_MAX_NOTICE // 2 :]  # noqa: PLW2901  only its ends are searched
             if ("Plan" in text or "PLAN" in text) and any(mark in text for mark in PLAN_MARKS):

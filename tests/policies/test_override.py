@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from policies.override import OverrideConfig, OverridePolicy
 from router.contract.opinions import Insist, Lean, Rank
 from router.contract.request import InBand, Overrides
-from router.contract.signals import Alias, SessionHistory
+from router.contract.signals import Alias
 from router.contract.words import Tier
 from tests.tools.values import ask, make_signals, make_target, stand
 
@@ -42,18 +42,6 @@ def test_a_line_or_a_name_that_something_newer_outranks_says_nothing():
     assert [(opinion.rank, opinion.tier) for opinion in OVERRIDE.judge(line, older)] == [(Rank.SESSION_SCOPE, Tier.FAST)]
     cleared = replace(older, turn=replace(older.turn, session_override=None))
     assert OVERRIDE.judge(ask(), cleared) == ()
-
-
-def test_a_tier_for_a_session_that_nobody_names_comes_with_the_way_to_make_it_hold():
-    view = ask(headers={"x-tandem-tier": "deep", "x-tandem-scope": "session"})
-    named = make_signals()
-    guessed = replace(named, turn=replace(named.turn, is_guessed=True))
-
-    assert "x-tandem-session" in OVERRIDE.judge(view, guessed)[0].because
-    assert len(OVERRIDE.judge(view, guessed)[0].because) <= 240
-    later = replace(guessed, turn=replace(guessed.turn, history=SessionHistory(turns=1)))
-    for signals in (named, later, replace(guessed, turn=replace(guessed.turn, goes_on=True))):
-        assert OVERRIDE.judge(view, signals)[0].because == "x-tandem-tier asks for deep"
 
 
 def test_auto_in_a_header_clears_what_the_session_was_asked():

@@ -418,16 +418,6 @@ async def test_a_thread_is_held_on_through_a_line_and_through_one_that_the_route
 
 
 @jumping_clock
-async def test_an_answer_in_a_guessed_session_is_listened_to_only_where_a_tier_is_set_for_it():
-    house = make_house(reach(SPARK), reach(SAGE), policies=(OverridePolicy(OverrideConfig()),))
-    for name, headers in (("req_1", {}), ("req_2", {"x-tandem-tier": "fast", "x-tandem-scope": "session"})):
-        await Walk(house, name=name, headers=headers).task
-
-    states = list(house.state.memory._sessions._known.values())
-    assert [(state.has_override, bool(state.said)) for state in states] == [(True, True)]
-
-
-@jumping_clock
 async def test_deciding_alone_calls_nobody_and_remembers_nothing():
     reachable = reach(SPARK)
     house = make_house(reachable, reach(SAGE))

@@ -1,7 +1,5 @@
 """Requests of a session, decided and served by a memory without a house around it."""
 
-import json
-
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
@@ -14,7 +12,6 @@ from router.sessions.memory import SessionMemory
 from router.sessions.turn_state import TURN_STATE
 from router.sessions.turns import read_turn
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
-from tests.tools.sinks import RecordingSink
 from tests.tools.values import make_target, make_view
 
 TARGETS = {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)}
@@ -79,23 +76,6 @@ def tool_loop(*calls: str):
 
 
 FOR_SESSION = Overrides(tier=Tier.DEEP, for_session=True)
-
-
-def served(text: str) -> bytes:
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    return json.dumps({"id": "c", "choices": [choice]}).encode()
-
-
-async def ask_for_session(memory: SessionMemory, view, said: str, overrides: Overrides = FOR_SESSION) -> None:
-    """A request that sets a tier for its session, and what it is answered."""
-    view, turn = replace(view, overrides=overrides), read_turn(view)
-    exchange = under_way(memory, await memory.recall(view, turn), view, turn, Tier.DEEP)
-    sink = memory.listen(exchange, RecordingSink())
-    exchange.note(FirstByte(TARGETS["sage"]))
-    sink.start(200, ())
-    sink.write(served(said))
-    sink.end()
-    finish(exchange, TARGETS["sage"], 9)
 
 
 def codex(state: str | None = None):

@@ -151,6 +151,16 @@ async def test_a_wish_for_a_session_holds_until_auto_clears_it(simulated):
     assert [reply.headers["x-tandem-tier"] for reply in (kept, other, cleared)] == ["deep", "fast", "fast"]
 
 
+async def test_a_wish_for_a_session_that_the_request_does_not_name_is_a_400_that_says_how_to_name_one(simulated):
+    wish = {"x-tandem-tier": "deep", "x-tandem-scope": "session"}
+
+    refused = await call(simulated.port, "/v1/chat/completions", chat(), wish)
+    named = await call(simulated.port, "/v1/chat/completions", {**chat(), "prompt_cache_key": "s3"}, wish)
+
+    assert (refused.status, refused.json["error"]["code"], named.status) == (400, "unknown_override", 200)
+    assert "x-tandem-session" in refused.json["error"]["message"]
+
+
 async def test_pipelined_requests_on_one_connection_are_answered_in_order(simulated):
     reader, writer = await asyncio.open_connection("127.0.0.1", simulated.port)
     explain = request_bytes("/tandem/explain", chat())

@@ -29,6 +29,7 @@ from router.edge.server import CannotListen, bind
 from router.screen.figures import duration
 from router.sense.exact import find_vocabulary
 from router.stores.sqlite.files import connect
+from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.migrate import LEDGER, foresee, say_room
 from router.telemetry.colour import GREEN, RED, YELLOW, paint
 from router.wiring import build_house, known_names
@@ -169,7 +170,8 @@ def look_at_ledger(path: Path | None) -> list[Finding]:
     if free < _SCARCE_BYTES:
         state = FIX if free < _FEW_BYTES else NOTE
         return [Finding("ledger", state, f"{path}: {free >> 20} MB free", "make room on this disk, or set ledger.path")]
-    return [Finding("ledger", GOOD, f"{path}, {free >> 30} GB free")]
+    owner = find_owner(path)
+    return [Finding("ledger", GOOD, f"{path}, {free >> 30} GB free{f', in use by the router {owner}' if owner else ''}")]
 
 
 def _tell_migration(path: Path, before: int, needed: int, free: int) -> Finding:

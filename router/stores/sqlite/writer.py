@@ -29,6 +29,7 @@ from router.stores.sqlite.files import (
     create_private,
     inodes_of,
 )
+from router.stores.sqlite.lock import FileLock
 from router.stores.sqlite.migrate import Migrations, prepare
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.rows import Row, write_rows
@@ -89,7 +90,9 @@ class SqliteWriter:
         max_bytes: int = _MAX_BYTES,
         batch_seconds: float = _BATCH_SECONDS,
         lock_seconds: float = WRITE_SECONDS,
+        address: str = "",
     ) -> None:
+        """Open the file, or make it. Raises `StoreInUse` where another router writes to it, and then changes nothing in it."""
         self.path, self._migrations, self._alarm = path, migrations, Alarm(on_failure)
         self._max_rows, self._max_bytes = max_rows, max_bytes
         self._batch_seconds, self._lock_seconds = batch_seconds, lock_seconds
@@ -112,8 +115,13 @@ class SqliteWriter:
         self._had = 0
         """Rows that a connection saw whose log was deleted, until it is known how many of them are in the file."""
         create_private(path)
-        self.migrated = prepare(path, migrations)
-        """What opening changed in an older file; None where nothing was to be done."""
+        self._ownership = FileLock(path, address)
+        try:
+            self.migrated = prepare(path, migrations)
+            """What opening changed in an older file; None where nothing was to be done."""
+        except BaseException:
+            self._ownership.release()
+            raise
         self._ended: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name=f"write {path.name}", daemon=True)
         self._thread.start()
@@ -339,4 +347,5 @@ class SqliteWriter:
         self._alarm.conclude("Closed", self.lost)
         with self._lock:
             self._newest.clear()
+        self._ownership.release()
         self._ended.set_result(None)

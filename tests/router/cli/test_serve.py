@@ -199,6 +199,39 @@ def test_a_ledger_whose_folder_cannot_be_written_to_is_told_with_its_whole_path_
     assert "--ledger off" in warned["warning"]
 
 
+def test_a_second_router_on_the_same_ledger_is_refused_with_who_has_it_and_others_may_look(here):
+    first = start_server(here, "--log", "json")
+    url = json.loads(first.stderr.readline())["url"]
+    with urllib.request.urlopen(f"{url}/v1/models", timeout=20) as answer:
+        assert answer.status == 200
+
+    def tandem(*arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, "-m", "router.cli", *arguments], cwd=here, capture_output=True, text=True, timeout=60
+        )
+
+    second = tandem("serve", "--port", "0")
+    checked, run, log = tandem("check"), tandem("run", "--", "true"), tandem("log")
+
+    first.kill()
+    first.communicate()
+    who = f"test.db is in use by another Tandem router ({url}, pid {first.pid}, since "
+    assert (second.returncode, second.stdout) == (2, "")
+    assert who in second.stderr
+    assert "set ledger.path" in second.stderr
+    assert f"in use by the router {url}, pid {first.pid}" in checked.stdout
+    assert run.returncode == 0, run.stderr
+    assert "no turns in the ledger yet" in log.stderr
+    assert who in run.stderr
+    assert "no record of this run" in run.stderr
+
+    third = start_server(here, "--log", "json")
+    assert json.loads(third.stderr.readline())["event"] == "server.started"
+    third.terminate()
+    assert third.wait(20) == 0
+    third.stderr.close()
+
+
 @pytest.mark.parametrize("has_file", [True, False])
 def test_force_is_named_only_where_there_is_a_file_to_overwrite(here, has_file):
     if has_file:

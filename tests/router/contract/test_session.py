@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from router.contract.session import SessionState, read_state
+from router.contract.session import SessionState, Wish, read_state
 from router.contract.words import Tier
 
 FULL = SessionState(
@@ -11,12 +11,7 @@ FULL = SessionState(
     turn="t",
     has_escalated=True,
     effort="high",
-    override=Tier.FAST,
-    has_override=True,
-    override_at=3,
-    override_line="m",
-    override_messages=4,
-    said="s",
+    wish=Wish(Tier.FAST, 3, "m", "2 f"),
     name="deep",
     name_at=2,
     messages=7,
@@ -34,40 +29,40 @@ def test_a_state_comes_back_from_a_store_as_it_was():
 def test_tiers_come_back_as_tiers():
     state = read_state(FULL.write())
 
-    assert (state.tier, state.override) == (Tier.DEEP, Tier.FAST)
-    assert isinstance(state.tier, Tier)
-    assert isinstance(state.override, Tier)
+    assert state.tier is Tier.DEEP
+    assert state.wish.tier is Tier.FAST
 
 
-def test_a_state_that_an_older_version_wrote_is_read():
-    assert read_state(b'{"tier": "fast", "count": 4, "gone": 1}') == SessionState(tier=Tier.FAST, messages=4)
+def test_state_that_another_version_stored_is_read_as_far_as_it_is_known():
+    stored = b"""{"at":9.5,"tier":"deep","target":"sage","turn":"t","has_escalated":true,"effort":null,"ask":1,"override":"fast",
+        "has_override":true,"override_at":3,"override_line":"l","override_messages":2,"asked_in":"","line_after":"","said":"",
+        "name":"deep","name_at":2,"messages":4,"last":"m","warm":{"sage":[500,99.5]},"origins":{"k":"sage"},"new":[1]}"""
+
+    state = read_state(stored)
+
+    assert state == SessionState(
+        9.5, Tier.DEEP, "sage", "t", True, ask=1.0, name="deep", name_at=2, messages=4, last="m",
+        warm={"sage": (500, 99.5)}, origins={"k": "sage"},
+    )  # fmt: skip
+    assert read_state(state.write()) == state
 
 
-def test_an_override_that_an_older_version_wrote_is_one_and_none_is_none():
-    written = read_state(b'{"tier": "fast", "override": "deep", "override_at": 3}')
-
-    assert (written.override, written.has_override) == (Tier.DEEP, True)
-    assert not read_state(b'{"tier": "fast", "override": null, "override_at": 0}').has_override
+def test_a_name_that_changes_is_newer_than_a_wish_and_one_from_the_start_is_not():
+    assert [FULL.with_name("fast", index).wish.at for index in (5, 2, -1)] == [3, 1, 3]
 
 
-def test_a_name_that_changes_is_newer_than_an_override_and_one_from_the_start_is_not():
-    assert FULL.with_name("fast", 5).override_at == 3
-    assert FULL.with_name("fast", 2).override_at == 1
-    assert FULL.with_name("fast", -1).override_at == 3
-
-
-@pytest.mark.parametrize("stored", [b"", b"[]", b"null", b'{"tier": "medium"}', b'{"warm": 3}', b'{"warm": {"a": [1]}}'])
+@pytest.mark.parametrize(
+    "stored",
+    [b"", b"[]", b"null", b'{"tier": "medium"}', b'{"warm": 3}', b'{"warm": {"a": [1]}}', b'{"wish": "deep"}', b"\xff"],
+)
 def test_what_is_no_state_is_not_read(stored):
     assert read_state(stored) is None
 
 
 def test_every_step_leaves_the_state_before_it_as_it_was():
-    before = replace(
-        FULL,
-    )
+    before = replace(FULL)
 
-    FULL.with_override(None, 8, "", 9, at=1.0)
-    FULL.with_said("x")
+    FULL.with_wish(None, at=1.0)
     FULL.with_name("fast", 1)
     FULL.with_turn("u", Tier.FAST, has_escalated=False, was_asked_for=True, effort="low", ask=None, is_planned=False)
     FULL.with_answer("spark", 8, {"x": "spark"}, None, at=1.0)

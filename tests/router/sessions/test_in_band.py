@@ -93,7 +93,7 @@ def test_the_newest_line_counts_and_every_line_goes():
     view = heed(user("tier: deep\none"), user("two"), user("tier: fast\nthree"))
 
     line = view.overrides.line
-    assert (line.tier, line.place, line.is_newest) == (Tier.FAST, 2, True)
+    assert (line.tier, line.index, line.is_newest) == (Tier.FAST, 2, True)
     assert contents(view) == ["one", "two", "three"]
 
 
@@ -275,7 +275,7 @@ def test_a_side_request_about_a_line_is_neither_answered_here_nor_refused():
 def test_every_line_goes_however_many_there_are():
     view = heed(*[user(f"tier: fast\nsay {number}") for number in range(70)], user("tier: deep\nsay it"))
 
-    assert (view.overrides.line.tier, view.overrides.line.place) == (Tier.DEEP, 70)
+    assert (view.overrides.line.tier, view.overrides.line.index) == (Tier.DEEP, 70)
     assert contents(view) == [*[f"say {number}" for number in range(70)], "say it"]
 
 
@@ -362,9 +362,9 @@ def test_an_exchange_with_the_router_is_left_out_and_what_else_is_in_its_message
     )
 
     assert contents(plain) == ["a", "b", "c"]
-    assert (plain.overrides.line.tier, plain.overrides.line.place) == (Tier.FAST, 1)
+    assert (plain.overrides.line.tier, plain.overrides.line.index) == (Tier.FAST, 1)
     assert contents(first) == [blocks(REMINDER), "# Environment", "c"]
-    assert first.overrides.line.place == -1
+    assert first.overrides.line.index == -1
 
 
 def test_an_exchange_that_a_target_answered_is_repeated_as_it_was_sent():

@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from router.contract.request import Overrides
 from router.contract.session import SessionState
 from router.contract.words import Dialect, Tier
 from router.sense.models import ModelNames
@@ -13,7 +12,7 @@ from router.stores.memory.sessions import NoSessions
 from router.stores.sqlite.migrate import LEDGER
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
-from tests.tools.sessions import TARGETS, Clock, answer, ask_for_session, chat, finish, look, step, tool_loop
+from tests.tools.sessions import TARGETS, Clock, answer, chat, finish, look, step, tool_loop
 from tests.tools.values import make_view
 
 
@@ -109,51 +108,6 @@ async def test_the_longest_unused_session_is_forgotten_first():
     assert (await look(memory, chat("x", prompt_cache_key="s4099"))).position.tier is Tier.FAST
 
 
-async def test_a_guessed_session_keeps_a_tier_while_the_answer_to_the_request_that_set_it_is_in_the_history():
-    memory = SessionMemory(NoSessions())
-    await ask_for_session(memory, chat("hello"), "hi there")
-
-    assert (await look(memory, chat("hello", "hi there", "do it"))).override is Tier.DEEP
-    assert (await look(memory, chat("hello", "hi there", "do it", "done", "more"))).override is Tier.DEEP
-    for stranger in (("hello",), ("hello", "good morning", "do it"), ("hello", "good morning", "do it", "hi there", "more")):
-        assert (await look(memory, chat(*stranger))).override is None
-
-
-async def test_what_branches_off_after_the_answer_to_the_request_that_set_a_tier_keeps_it_and_nothing_else():
-    memory = SessionMemory(NoSessions())
-    await ask_for_session(memory, chat("hello"), "hi there")
-    await step(memory, chat("hello", "hi there", "do it"), Tier.DEEP)
-    await step(memory, chat("hello", "hi there", "do it", "done", "more"), Tier.DEEP)
-
-    edited = await step(memory, chat("hello", "hi there", "do that instead"), Tier.DEEP)
-
-    assert (edited.override, edited.state.tier, edited.state.target) == (Tier.DEEP, None, None)
-    assert (await look(memory, chat("hello", "hi there", "do that instead", "done", "more"))).override is Tier.DEEP
-    assert (await look(memory, chat("hello", "hi there", "do it", "done", "more", "ok", "x"))).state.tier is Tier.DEEP
-    assert (await look(memory, chat("hello", "good morning", "do that instead"))).override is None
-
-
-async def test_of_two_tiers_that_a_branch_was_set_to_the_newer_one_that_it_shares_counts():
-    memory = SessionMemory(NoSessions())
-    await ask_for_session(memory, chat("hello"), "hi there")
-    auto = Overrides(for_session=True, clears=True)
-    await ask_for_session(memory, chat("hello", "hi there", "now auto"), "as you like", auto)
-
-    assert (await look(memory, chat("hello", "hi there", "now auto", "as you like", "more"))).override is None
-    assert (await look(memory, chat("hello", "hi there", "now auto", "as you like", "other"))).override is None
-
-
-async def test_a_stranger_that_begins_alike_does_not_take_the_tier_of_a_guessed_session_away():
-    memory = SessionMemory(NoSessions())
-    await ask_for_session(memory, chat("hello"), "hi there")
-    await step(memory, chat("hello"))
-    await step(memory, chat("hello", "good morning", "do that"))
-    await step(memory, chat("hello", "hi there", "do it"))
-
-    assert (await look(memory, chat("hello", "hi there", "do it", "done", "more"))).override is Tier.DEEP
-    assert (await look(memory, chat("hello", "good morning", "do that", "done", "more"))).override is None
-
-
 async def test_two_guessed_sessions_that_begin_alike_under_other_names_stay_apart():
     memory, names = SessionMemory(NoSessions()), ModelNames({}, ())
 
@@ -169,11 +123,3 @@ async def test_two_guessed_sessions_that_begin_alike_under_other_names_stay_apar
 
     assert (await named("auto", "hello", "x", "y")).name is None
     assert (await named("deep", "hello", "z", "y")).name is None
-
-
-async def test_stored_state_that_makes_no_sense_is_no_memory():
-    class Broken(NoSessions):
-        async def load(self, key: str) -> bytes | None:
-            return b'{"tier": "medium", "at": 9e9}'
-
-    assert (await look(SessionMemory(Broken()), chat("x"))).position.tier is None

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from router.contract.errors import UnknownOverride
 from router.contract.request import InBand
-from router.contract.session import SessionState
+from router.contract.session import SessionState, Wish
 from router.contract.signals import Alias
 from router.contract.words import Dialect, Tier
 from router.sense.models import ModelNames
@@ -17,22 +18,22 @@ from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.sessions.wishes import Channel, Naming, exact_name, kept_name, newest_channel, read_naming
 from router.stores.memory.sessions import NoSessions
-from tests.tools.sessions import TARGETS, answer, finish
+from tests.tools.sessions import TARGETS, answer, chat, finish, look, step
 from tests.tools.values import make_view
 
 NAMES = ModelNames({"claude-*": "deep"}, ("spark", "sage"))
-ASKED = SessionState(override=Tier.DEEP, has_override=True, override_at=4, override_line="known", messages=5)
+ASKED = Wish(Tier.DEEP, at=4, line="known")
 
 
 @pytest.mark.parametrize(
-    ("line", "state", "naming", "channel"),
+    ("line", "wish", "naming", "channel"),
     [
-        (None, SessionState(), None, None),
-        (None, SessionState(), Naming("deep"), Channel.NAME),
-        (InBand(Tier.FAST, 0), SessionState(), Naming("deep"), Channel.LINE),
-        (InBand(Tier.FAST, -1), SessionState(), Naming("deep"), Channel.LINE),
-        (InBand(Tier.FAST, 2, is_newest=False), SessionState(), Naming("deep", 4), Channel.NAME),
-        (InBand(Tier.FAST, 4, is_newest=False), SessionState(), Naming("deep", 4), Channel.LINE),
+        (None, None, None, None),
+        (None, None, Naming("deep"), Channel.NAME),
+        (InBand(Tier.FAST, 0), None, Naming("deep"), Channel.LINE),
+        (InBand(Tier.FAST, -1), None, Naming("deep"), Channel.LINE),
+        (InBand(Tier.FAST, 2, is_newest=False), None, Naming("deep", 4), Channel.NAME),
+        (InBand(Tier.FAST, 4, is_newest=False), None, Naming("deep", 4), Channel.LINE),
         (None, ASKED, Naming("deep"), Channel.SESSION),
         (None, ASKED, Naming("deep", 4), Channel.SESSION),
         (None, ASKED, Naming("deep", 6), Channel.NAME),
@@ -43,8 +44,33 @@ ASKED = SessionState(override=Tier.DEEP, has_override=True, override_at=4, overr
         (InBand(Tier.FAST, 4, mark="known"), ASKED, None, Channel.SESSION),
     ],
 )
-def test_the_newest_wish_counts_and_in_one_message_header_then_line_then_name(line, state, naming, channel):
-    assert newest_channel(line, state, naming) is channel
+def test_the_newest_wish_counts_and_in_one_message_header_then_line_then_name(line, wish, naming, channel):
+    assert newest_channel(line, wish, naming) is channel
+
+
+@pytest.mark.parametrize("tier", ["fast", "auto"])
+@pytest.mark.parametrize("said", [("hello",), ("hello", "hi", "do it"), ("Generate a title for this conversation: hello",)])
+async def test_a_tier_for_a_session_without_a_name_is_refused_with_the_ways_to_name_one(tier, said):
+    headers = {"x-tandem-tier": tier, "x-tandem-scope": "session"}
+    view = make_view(chat(*said).body, headers=headers)
+
+    with pytest.raises(UnknownOverride) as refused:
+        await look(SessionMemory(NoSessions()), view)
+
+    assert refused.value.param == "x-tandem-scope"
+    named = [
+        ({"x-tandem-session": "s"}, {}),
+        ({"x-claude-code-session-id": "s"}, {}),
+        ({}, {"prompt_cache_key": "s"}),
+        ({}, {"metadata": {"session_id": "s"}}),
+    ]
+    for more, fields in named:
+        memory, again = SessionMemory(NoSessions()), make_view({**view.body, **fields}, headers=more)
+        await step(memory, make_view({**view.body, **fields}, headers={**headers, **more}), Tier.DEEP)
+        assert (await look(memory, again)).override is (Tier.FAST if tier == "fast" else None)
+    assert all(
+        name in refused.value.message for name in ("x-tandem-session", "prompt_cache_key", "metadata.session_id", "tier: ")
+    )
 
 
 def test_a_name_is_a_wish_unless_it_only_matches_a_pattern():
@@ -175,7 +201,9 @@ def test_random_conversations_are_served_by_the_newest_wish(conversation, has_id
     async def walk() -> None:
         talk = Talk("mine" if has_id else None)
         so_far: list[Said] = []
-        for turn in conversation:
+        for said in conversation:
+            # Only a session with a name can be set to a tier by a header.
+            turn = said if has_id else structs.replace(said, is_for_session=False)
             so_far.append(turn)
             for tier in await talk.say(turn):
                 assert tier == expected(so_far, has_id=has_id)

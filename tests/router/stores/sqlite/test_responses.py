@@ -32,7 +32,7 @@ async def test_a_file_is_its_owners_alone(opened, tmp_path):
     store.keep(make_response(at=0.0), for_long=True)
     await store.find("resp_1", ANN)
 
-    assert [file.stat().st_mode & 0o777 for file in tmp_path.glob("responses.db*")] == [0o600] * 3
+    assert [file.stat().st_mode & 0o777 for file in tmp_path.glob("responses.db*")] == [0o600] * 4
 
 
 def believed(path) -> float | None:

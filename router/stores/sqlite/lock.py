@@ -1,0 +1,106 @@
+"""One process writes to a database file: it holds an advisory lock on a file next to it, and says there who it is.
+
+The kernel releases the lock when the process ends, however it ends. Programs that only read, or add a row, take no lock.
+"""
+
+import contextlib
+import fcntl
+import os
+import time
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from router.stores.sqlite.files import StoreUnusable, StoreUnwritable, inode_of
+
+_TRIES, _PAUSE_SECONDS = 5, 0.02
+"""`find_owner` holds the lock for a moment: who finds it taken tries again."""
+_MAX_BYTES = 1_000
+
+
+class Owner(Struct, frozen=True):
+    """The process that writes to a file."""
+
+    pid: int = 0
+    address: str = ""
+    """Where it listens; empty where nothing is known of it, as of an app inside another server."""
+    since: float = 0.0
+
+    def __str__(self) -> str:
+        started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.since))
+        return f"{self.address or 'embedded in another program'}, pid {self.pid}, since {started}" if self.pid else "unknown"
+
+
+class StoreInUse(StoreUnusable):
+    """Another router writes to the file. Two would each remember sessions that the other does not know of."""
+
+    def __init__(self, path: Path, owner: Owner) -> None:
+        super().__init__(f"{path} is in use by another Tandem router ({owner})")
+
+
+class FileLock:
+    """The right to write to a database file, until it is released or the process ends."""
+
+    def __init__(self, path: Path, address: str = "") -> None:
+        """Take the right. Raises `StoreInUse` where another has it, `StoreUnwritable` where no lock file can be made."""
+        self._file, owner = _lock_file(path), Owner()
+        for _ in range(_TRIES):
+            try:
+                self._handle = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
+            except OSError as error:
+                raise StoreUnwritable(path, error.strerror or str(error)) from error
+            if _try_lock(self._handle, fcntl.LOCK_EX) and self._holds_file():
+                with contextlib.suppress(OSError):  # a full disk: the lock holds without a name
+                    os.ftruncate(self._handle, 0)
+                    os.pwrite(self._handle, msgspec.json.encode(Owner(os.getpid(), address, time.time())), 0)
+                return
+            owner = _read_owner(self._handle)
+            os.close(self._handle)
+            time.sleep(_PAUSE_SECONDS)
+        raise StoreInUse(path, owner)
+
+    def release(self) -> None:
+        """Give the right back."""
+        with contextlib.suppress(OSError):
+            if self._holds_file():
+                self._file.unlink()
+        os.close(self._handle)
+
+    def _holds_file(self) -> bool:
+        """Whether the lock is on the file that others would find: an owner that ends deletes it, and a folder may be moved."""
+        return inode_of(self._file) == os.fstat(self._handle).st_ino
+
+
+def find_owner(path: Path) -> Owner | None:
+    """The process that writes to a file; None where there is none."""
+    try:
+        handle = os.open(_lock_file(path), os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return None if _try_lock(handle, fcntl.LOCK_SH) else _read_owner(handle)
+    finally:
+        os.close(handle)
+
+
+def _lock_file(path: Path) -> Path:
+    real = path.resolve()
+    return real.with_name(f"{real.name}.lock")
+
+
+def _try_lock(handle: int, kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a file system without locks: nobody can be asked
+    return True
+
+
+def _read_owner(handle: int) -> Owner:
+    try:
+        return msgspec.json.decode(os.pread(handle, _MAX_BYTES, 0), type=Owner)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return Owner()
