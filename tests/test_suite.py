@@ -1,9 +1,11 @@
 """The suite itself: every run ends with a summary and a status, however its tests fail and wherever it runs."""
 
+import ast
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -132,3 +134,68 @@ def test_a_test_that_waits_forever_fails_by_its_limit_and_takes_no_worker_along(
 def test_the_watchdog_waits_longer_than_the_limit_of_a_test(pytestconfig):
     assert pytestconfig.getini("faulthandler_exit_on_timeout")
     assert float(pytestconfig.getini("faulthandler_timeout")) > float(pytestconfig.getini("timeout"))
+
+
+_CLOCKS = {f"time.{clock}" for clock in ("time", "monotonic", "perf_counter", "process_time", "thread_time")} | {"loop.time"}
+_WAITS = {"wait_for", "timeout", "until", "until_steady"}
+
+
+def reads_a_clock(node: ast.AST, names: set[str]) -> bool:
+    """Whether an expression reads a clock, or a name that holds what was read from one."""
+    calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
+    return any(ast.unparse(call.func) in _CLOCKS for call in calls) or any(
+        isinstance(inner, ast.Name) and inner.id in names for inner in ast.walk(node)
+    )
+
+
+def is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+
+
+def limits_in_seconds(source: str) -> list[str]:
+    """What asserts that some time is below a number, or gives something less than ten seconds to happen.
+
+    A timeout that is expected, and one by a clock that jumps, is no limit.
+    """
+    tree, names, exempt = ast.parse(source), set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and reads_a_clock(node.value, names):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        is_expected = isinstance(node, ast.With) and ast.unparse(node.items[0]).startswith(
+            ("pytest.raises", "contextlib.suppress")
+        )
+        if is_expected or "jumping_clock" in map(ast.unparse, getattr(node, "decorator_list", ())):
+            exempt.update(ast.walk(node))
+    found = []
+    for node in set(ast.walk(tree)) - exempt:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _WAITS and node.args:
+            if is_number(node.args[-1]) and node.args[-1].value < 10:
+                found.append(ast.unparse(node))
+        elif isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and reads_a_clock(node.test.left, names):
+            bounds = zip(node.test.ops, node.test.comparators, strict=True)
+            found += [ast.unparse(node) for sign, bound in bounds if isinstance(sign, ast.Lt | ast.LtE) and is_number(bound)]
+    return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "assert time.perf_counter() - began < 0.5",
+        "took = time.thread_time() - began\nassert took <= 2",
+        "await asyncio.wait_for(answer, 5)",
+        "await until(is_done, 2)",
+    ],
+)
+def test_a_limit_in_seconds_is_found(line):
+    assert limits_in_seconds(f"async def test_it():\n{textwrap.indent(line, '    ')}") == [
+        line.splitlines()[-1].removeprefix("await ")
+    ]
+
+
+def test_no_test_has_a_limit_in_seconds_outside_the_bench():
+    """A busy machine breaks them. Count steps, use a clock that jumps, or give a thing that must happen thirty seconds."""
+    files = [path for path in (CHECKOUT / "tests").rglob("*.py") if "bench" not in path.parts]
+
+    found = {str(path.relative_to(CHECKOUT)): limits_in_seconds(path.read_text()) for path in files}
+
+    assert {path: limits for path, limits in found.items() if limits} == {}

@@ -1,10 +1,9 @@
 """Values that fit a JSON schema."""
 
-import time
-
 import pytest
 
 from adapters.simulated_schema import fitting_value
+from tests.tools.work import count_calls
 
 jsonschema = pytest.importorskip("jsonschema", reason="comes with the extra litellm")
 Draft202012Validator = jsonschema.Draft202012Validator
@@ -105,11 +104,7 @@ WIDE = [f"name{number}" for number in range(1_000)]
         {"$ref": 7, "allOf": "x", "properties": [], "required": {}, "type": 5},
         {"anyOf": [5, None], "enum": {}},
     ],
-    ids=repr,
+    ids=lambda schema: repr(schema)[:40],
 )
 def test_a_hostile_schema_costs_little(schema):
-    began = time.process_time()
-
-    fitting_value(schema)
-
-    assert time.process_time() - began < 1
+    assert count_calls(lambda: fitting_value(schema)) < 1_000_000

@@ -59,9 +59,9 @@ async def test_a_caller_that_leaves_at_the_terminal_event_was_served(start, upst
     tandem = await start(one_dialect(target, upstream.base_url))
     async with Caller(tandem.port) as client:
         await client.send(ask(caller))
-        await asyncio.wait_for(client.reader.readuntil(TERMINAL[caller]), 5)
+        await asyncio.wait_for(client.reader.readuntil(TERMINAL[caller]), 30)
         leave(client)
-        await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
     (entry,) = await tandem.entries()
     counts = USAGE["messages"]
@@ -75,9 +75,9 @@ async def test_a_caller_that_leaves_a_handed_over_connection_at_the_terminal_eve
     tandem = await start(one_dialect("responses", upstream.base_url))
     async with Caller(tandem.port, by_shim=True) as client:
         await client.send(ask("responses"))
-        await asyncio.wait_for(client.reader.readuntil(TERMINAL["responses"]), 5)
+        await asyncio.wait_for(client.reader.readuntil(TERMINAL["responses"]), 30)
         close(client)
-        await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
     (entry,) = await tandem.entries()
     assert (entry["outcome"], entry["input_tokens"], entry["tokens_estimated"]) == ("SERVED", 90, 0)
@@ -89,9 +89,9 @@ async def test_a_caller_that_leaves_just_before_the_terminal_event_has_abandoned
     tandem = await start(one_dialect(target, upstream.base_url))
     async with Caller(tandem.port) as client:
         await client.send(ask(target))
-        await asyncio.wait_for(client.reader.readuntil(b"here"), 5)
+        await asyncio.wait_for(client.reader.readuntil(b"here"), 30)
         close(client)
-        await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
     (entry,) = await tandem.entries()
     assert (entry["outcome"], entry["status"]) == ("ABANDONED", 499)

@@ -205,7 +205,7 @@ async def test_a_body_in_chunks_is_the_same_request(start, upstream):
     head = f"POST {PATHS['chat']} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\nidempotency-key: 2f1c\r\n"
     async with Caller(tandem.port) as caller:
         await caller.send(head.encode() + b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(raw), raw))
-        again = await asyncio.wait_for(read_reply(caller.reader), 5)
+        again = await asyncio.wait_for(read_reply(caller.reader), 30)
 
     assert (again.body, again.headers["x-tandem-replayed"], len(upstream.seen)) == (first.body, "true", 1)
 

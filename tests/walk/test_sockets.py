@@ -350,7 +350,7 @@ async def test_a_handshake_that_is_none_is_refused_over_http(upstream, tmp_path,
     async with running(config_for(upstream), tmp_path) as tandem:
         reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
         writer.write(head)
-        line = await asyncio.wait_for(reader.readline(), 5)
+        line = await asyncio.wait_for(reader.readline(), 30)
         writer.close()
 
     assert line.split()[1] == status
@@ -446,7 +446,7 @@ async def test_a_close_is_answered_whatever_its_code_and_what_follows_is_not_rea
         create = b'{"type":"response.create","model":"auto","input":"fix the typo"}'
         message = b"\x81" + bytes([0x80 | len(create)]) + b"\0\0\0\0" + create
         writer.write(message + frame + message)
-        answer = await asyncio.wait_for(reader.read(), 5)
+        answer = await asyncio.wait_for(reader.read(), 30)
         writer.close()
 
     assert answer[0] == 0x88
@@ -603,7 +603,7 @@ async def test_a_connection_that_served_something_else_may_become_a_socket(simul
     for begin in range(0, len(asked), size):
         writer.write(asked[begin : begin + size])
         await asyncio.sleep(0)
-    status = await asyncio.wait_for(reader.readline(), 5)
+    status = await asyncio.wait_for(reader.readline(), 30)
     writer.close()
 
     assert status.startswith(b"HTTP/1.1 101")

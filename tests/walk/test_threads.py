@@ -218,13 +218,13 @@ async def test_a_streamed_answer_can_be_gone_on_from_before_its_target_closes_th
         await wire.chunk(frame("content_block_stop", index=0))
         await wire.chunk(frame("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 2}))
         await wire.chunk(frame("message_stop"))
-        await asyncio.wait_for(gate.wait(), 5)
+        await asyncio.wait_for(gate.wait(), 30)
         await wire.end_chunks()
 
     upstream.scripts = [lingering, answer_json(message("msg_b"))]
     reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
     writer.write(request_bytes("/v1/messages", create(stream=True), FAST))
-    await asyncio.wait_for(reader.readuntil(b'"message_stop"'), 5)
+    await asyncio.wait_for(reader.readuntil(b'"message_stop"'), 30)
 
     reply = await call(tandem.port, "/v1/messages", go_on("msg_a", "go"), FAST)
 
