@@ -110,6 +110,17 @@ def pytest_asyncio_loop_factories(config, item):
     return {"uvloop": ClosingLoop}
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Walk every test on asyncio's own loop once, by the first of its cases: what differs there is the loop, not the case."""
+    first: dict[str, pytest.Item] = {}
+    others = {
+        item for item in items if "[asyncio" in item.name and first.setdefault(item.nodeid.partition("[")[0], item) is not item
+    }
+    if others:
+        config.hook.pytest_deselected(items=list(others))
+        items[:] = [item for item in items if item not in others]
+
+
 @pytest.fixture
 def shared() -> Path:
     """The material beside the checkout. Tests that need it say so when it is absent."""

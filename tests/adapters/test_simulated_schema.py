@@ -37,9 +37,8 @@ NODE = {
 }
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_a_value_fits_its_schema(subtests):
+    for schema in [
         {"$ref": "#/$defs/p", "$defs": {"p": PATH}},
         {"$ref": "#/definitions/a~1b", "definitions": {"a/b": PATH}},
         {"$ref": "#/$defs/node", "$defs": {"node": NODE}},
@@ -63,14 +62,17 @@ NODE = {
         {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}},
         {"minimum": 3},
         {"items": {"type": "string"}, "minItems": 1},
-        {"type": "object", "properties": {"tags": {"type": "array", "items": {"$ref": "#/$defs/t"}, "minItems": 2}},
-         "required": ["tags"], "$defs": {"t": {"type": "string", "enum": ["p", "q"]}}},
+        {
+            "type": "object",
+            "properties": {"tags": {"type": "array", "items": {"$ref": "#/$defs/t"}, "minItems": 2}},
+            "required": ["tags"],
+            "$defs": {"t": {"type": "string", "enum": ["p", "q"]}},
+        },
         True,
         {},
-    ],
-)  # fmt: skip
-def test_a_value_fits_its_schema(schema):
-    Draft202012Validator(schema).validate(fitting_value(schema))
+    ]:
+        with subtests.test(schema=schema):
+            Draft202012Validator(schema).validate(fitting_value(schema))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.tools.cases import covering
 from tests.tools.http import call, request_bytes
 from tests.tools.raw import Caller
 from tests.tools.running import one_dialect
@@ -51,9 +52,7 @@ def close_half(caller: Caller) -> None:
     caller.writer.write_eof()
 
 
-@pytest.mark.parametrize("leave", [close, reset, close_half])
-@pytest.mark.parametrize("target", DIALECTS)
-@pytest.mark.parametrize("caller", DIALECTS)
+@pytest.mark.parametrize(("caller", "target", "leave"), covering(DIALECTS, DIALECTS, [close, reset, close_half]))
 async def test_a_caller_that_leaves_at_the_terminal_event_was_served(start, upstream, caller, target, leave):
     upstream.scripts = [linger(target)]
     tandem = await start(one_dialect(target, upstream.base_url))

@@ -9,6 +9,7 @@ import sqlite3
 import pytest
 
 from tests.conftest import SIMULATED
+from tests.tools.cases import covering
 from tests.tools.http import call, chat, read_reply, request_bytes
 from tests.tools.later import later
 from tests.tools.raw import Caller
@@ -52,9 +53,7 @@ def read_sessions(tandem) -> list[tuple]:
         return database.execute("SELECT key, at, state FROM sessions").fetchall()
 
 
-@WAYS
-@pytest.mark.parametrize("target", DIALECTS)
-@pytest.mark.parametrize("caller", DIALECTS)
+@pytest.mark.parametrize(("caller", "target", "streams"), covering(DIALECTS, DIALECTS, [False, True]))
 async def test_a_request_that_was_served_gets_the_same_bytes_again_and_no_target_is_called(
     start, upstream, caller, target, streams
 ):

@@ -9,6 +9,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import SIMULATED
+from tests.tools.cases import covering
 from tests.tools.http import read_reply
 from tests.tools.running import running, two_targets
 from tests.tools.sockets import open_socket
@@ -591,8 +592,10 @@ HANDSHAKE = (
 )
 
 
-@pytest.mark.parametrize("size", [1, 7, 1_000])
-@pytest.mark.parametrize("before", [b"GET /v1/models", b"GET /healthz", b"GET /v1/responses/resp_x", b"GET /nowhere"])
+@pytest.mark.parametrize(
+    ("before", "size"),
+    covering([b"GET /v1/models", b"GET /healthz", b"GET /v1/responses/resp_x", b"GET /nowhere"], [1, 7, 1_000], strength=1),
+)
 async def test_a_connection_that_served_something_else_may_become_a_socket(simulated, before, size):
     host = b"Host: 127.0.0.1:%d\r\n" % simulated.port
     reader, writer = await asyncio.open_connection("127.0.0.1", simulated.port)

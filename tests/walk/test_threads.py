@@ -9,6 +9,7 @@ from router.contract.caller import Caller
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from tests.conftest import SIMULATED
+from tests.tools.cases import covering
 from tests.tools.http import call, request_bytes
 from tests.tools.running import one_dialect, running
 from tests.tools.sinks import RecordingSink
@@ -469,8 +470,7 @@ async def test_a_thread_is_known_again_after_a_restart(tmp_path, upstream):
     assert sessions[0] == sessions[1]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("field", ["temperature", "top_p", "top_k"])
+@pytest.mark.parametrize(("dialect", "field"), covering(DIALECTS, ["temperature", "top_p", "top_k"], strength=1))
 async def test_the_new_api_version_has_no_sampling_whoever_serves(start, upstream, dialect, field):
     tandem = await start(one_dialect(dialect, upstream.base_url))
     upstream.scripts = [speak(dialect, Speech("Hi."))]
