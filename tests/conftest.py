@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import faulthandler
 import json
 import os
 import signal
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +24,7 @@ settings.register_profile("thorough", max_examples=2_000, deadline=None)
 settings.load_profile("brief")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+_REAL_STDERR = pytest.StashKey[int]()
 
 
 class Announcer:
@@ -45,9 +48,21 @@ def short_report(report: pytest.TestReport) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_REAL_STDERR] = os.dup(sys.__stderr__.fileno())  # before output is captured
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):  # a worker's failures are announced where they arrive
         config.pluginmanager.register(Announcer(terminal))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Watch the teardown of a failed test: with a debugger in mind, pytest stops its own limits once a test has failed.
+
+    A thread that blocks or a task that ignores its cancellation would hold up the whole run, without a summary.
+    """
+    if isinstance(node, pytest.Item) and not node.config.getoption("usepdb"):
+        seconds = float(node.config.getini("faulthandler_timeout"))
+        faulthandler.dump_traceback_later(seconds, exit=True, file=node.config.stash[_REAL_STDERR])
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -93,6 +108,17 @@ def pytest_asyncio_loop_factories(config, item):
     if "walk" in item.path.parts:
         return {"uvloop": ClosingLoop, **loops}
     return {"uvloop": ClosingLoop}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Walk every test on asyncio's own loop once, by the first of its cases: what differs there is the loop, not the case."""
+    first: dict[str, pytest.Item] = {}
+    others = {
+        item for item in items if "[asyncio" in item.name and first.setdefault(item.nodeid.partition("[")[0], item) is not item
+    }
+    if others:
+        config.hook.pytest_deselected(items=list(others))
+        items[:] = [item for item in items if item not in others]
 
 
 @pytest.fixture

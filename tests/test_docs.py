@@ -36,10 +36,11 @@ def test_every_setting_has_a_sentence():
     assert [path for path, text in rows if not text.strip()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
-    for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-        assert (page.parent / link).exists(), link
+def test_links_lead_somewhere(subtests):
+    for page in PAGES:
+        with subtests.test(page=page):
+            for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+                assert (page.parent / link).exists(), link
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -31,17 +31,18 @@ def test_every_page_is_in_the_order_of_the_site_once():
     assert sorted(pages_in(settings["nav"])) == [str(page.relative_to(DOCS)) for page in PAGES]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_a_page_reads_on_the_site_as_it_does_in_the_repository(page):
+def test_a_page_reads_on_the_site_as_it_does_in_the_repository(subtests):
     """The site's Markdown is stricter: what belongs to an item is indented by four, and a list begins after an empty line."""
-    text = page.read_text()
-    assert not re.search(r"^ {1,3}```", text, re.MULTILINE), "indent a block inside a list by four spaces"
+    for page in PAGES:
+        with subtests.test(page=page):
+            text = page.read_text()
+            assert not re.search(r"^ {1,3}```", text, re.MULTILINE), "indent a block inside a list by four spaces"
 
-    prose = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
-    for paragraph in re.split(r"\n\s*\n", prose):
-        first, *rest = paragraph.strip("\n").splitlines() or [""]
-        is_list = ITEM.match(first.lstrip()) or first.startswith(" ")
-        assert is_list or not any(map(ITEM.match, rest)), f"a list needs an empty line before it: {first[:60]}"
+            prose = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
+            for paragraph in re.split(r"\n\s*\n", prose):
+                first, *rest = paragraph.strip("\n").splitlines() or [""]
+                is_list = ITEM.match(first.lstrip()) or first.startswith(" ")
+                assert is_list or not any(map(ITEM.match, rest)), f"a list needs an empty line before it: {first[:60]}"
 
 
 def test_the_site_builds_without_a_warning(tmp_path):

@@ -1,9 +1,11 @@
-"""The suite itself: a run ends with a summary and a status, whatever fails in it and wherever it runs."""
+"""The suite itself: every run ends with a summary and a status, however its tests fail and wherever it runs."""
 
+import ast
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,41 @@ def test_never_comes_back_from_c():
     library, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(128)  # PyDLL keeps Python's lock: no thread of it can run
     library.pthread_mutex_lock(mutex)
     library.pthread_mutex_lock(mutex)
+
+def test_passes():
+    pass
+"""
+HANGS_AFTER_ITS_FAILURE = """
+import asyncio, threading
+
+kept = []
+
+async def ignore_cancellation():
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+async def test_leaves_a_blocked_thread():
+    asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+    assert False
+
+async def test_leaves_a_task_that_goes_on():
+    kept.append(asyncio.get_running_loop().create_task(ignore_cancellation()))
+    await asyncio.sleep(0)
+    assert False
+
+def test_passes():
+    pass
+"""
+WAITS_FOREVER = """
+import asyncio
+
+async def test_waits():
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    async with server:
+        await asyncio.Event().wait()
 
 def test_passes():
     pass
@@ -77,6 +114,88 @@ def test_a_test_that_hangs_in_c_ends_its_worker_which_is_reported_with_the_stack
     assert "in test_never_comes_back_from_c" in done.stderr  # the stack
 
 
+def test_a_failed_test_whose_teardown_hangs_ends_in_a_summary_too(tmp_path):
+    done = run_suite(tmp_path, HANGS_AFTER_ITS_FAILURE, "-o", "faulthandler_timeout=2")
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.count("test_leaves_a_blocked_thread - assert False") == 1
+    assert done.stdout.count("test_leaves_a_task_that_goes_on - assert False") == 1
+    assert "4 failed, 1 passed" in done.stdout  # each once by itself and once for the worker it took along
+
+
+def test_a_test_that_waits_forever_fails_by_its_limit_and_takes_no_worker_along(tmp_path):
+    done = run_suite(tmp_path, WAITS_FOREVER, "-o", "timeout=1")
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "test_waits - Failed: Timeout (>1.0s)" in done.stdout
+    assert "1 failed, 1 passed" in done.stdout
+
+
 def test_the_watchdog_waits_longer_than_the_limit_of_a_test(pytestconfig):
     assert pytestconfig.getini("faulthandler_exit_on_timeout")
     assert float(pytestconfig.getini("faulthandler_timeout")) > float(pytestconfig.getini("timeout"))
+
+
+_CLOCKS = {f"time.{clock}" for clock in ("time", "monotonic", "perf_counter", "process_time", "thread_time")} | {"loop.time"}
+_WAITS = {"wait_for", "timeout", "until", "until_steady"}
+
+
+def reads_a_clock(node: ast.AST, names: set[str]) -> bool:
+    """Whether an expression reads a clock, or a name that holds what was read from one."""
+    calls = (inner for inner in ast.walk(node) if isinstance(inner, ast.Call))
+    return any(ast.unparse(call.func) in _CLOCKS for call in calls) or any(
+        isinstance(inner, ast.Name) and inner.id in names for inner in ast.walk(node)
+    )
+
+
+def is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+
+
+def limits_in_seconds(source: str) -> list[str]:
+    """What asserts that some time is below a number, or gives something less than ten seconds to happen.
+
+    A timeout that is expected, and one by a clock that jumps, is no limit.
+    """
+    tree, names, exempt = ast.parse(source), set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and reads_a_clock(node.value, names):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        is_expected = isinstance(node, ast.With) and ast.unparse(node.items[0]).startswith(
+            ("pytest.raises", "contextlib.suppress")
+        )
+        if is_expected or "jumping_clock" in map(ast.unparse, getattr(node, "decorator_list", ())):
+            exempt.update(ast.walk(node))
+    found = []
+    for node in set(ast.walk(tree)) - exempt:
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _WAITS and node.args:
+            if is_number(node.args[-1]) and node.args[-1].value < 10:
+                found.append(ast.unparse(node))
+        elif isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and reads_a_clock(node.test.left, names):
+            bounds = zip(node.test.ops, node.test.comparators, strict=True)
+            found += [ast.unparse(node) for sign, bound in bounds if isinstance(sign, ast.Lt | ast.LtE) and is_number(bound)]
+    return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "assert time.perf_counter() - began < 0.5",
+        "took = time.thread_time() - began\nassert took <= 2",
+        "await asyncio.wait_for(answer, 5)",
+        "await until(is_done, 2)",
+    ],
+)
+def test_a_limit_in_seconds_is_found(line):
+    assert limits_in_seconds(f"async def test_it():\n{textwrap.indent(line, '    ')}") == [
+        line.splitlines()[-1].removeprefix("await ")
+    ]
+
+
+def test_no_test_has_a_limit_in_seconds_outside_the_bench():
+    """A busy machine breaks them. Count steps, use a clock that jumps, or give a thing that must happen thirty seconds."""
+    files = [path for path in (CHECKOUT / "tests").rglob("*.py") if "bench" not in path.parts]
+
+    found = {str(path.relative_to(CHECKOUT)): limits_in_seconds(path.read_text()) for path in files}
+
+    assert {path: limits for path, limits in found.items() if limits} == {}

@@ -110,15 +110,25 @@ async def _ask_for_tunnel(sock: socket.socket, target: str, proxy: Proxy) -> str
     loop = asyncio.get_running_loop()
     credentials = f"proxy-authorization: {proxy.credentials}\r\n" if proxy.credentials else ""
     await loop.sock_sendall(sock, f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{credentials}\r\n".encode())
-    answer = b""
-    while b"\r\n\r\n" not in answer and len(answer) < _MAX_PROXY_ANSWER_BYTES:
-        piece = await loop.sock_recv(sock, 1)  # byte by byte: what follows the headers belongs to the tunnel
-        if not piece:
-            return ""
-        answer += piece
+    answer = await _read_head(sock)
     version, _, rest = answer.partition(b" ")
     status = rest[:3].decode("ascii", "replace")
     return status if version.startswith(b"HTTP/") and status.isdigit() else ""
+
+
+async def _read_head(sock: socket.socket) -> bytes:
+    """Read up to the end of the headers. What follows belongs to the tunnel, so bytes are looked at before they are taken."""
+    loop, head = asyncio.get_running_loop(), b""
+    while b"\r\n\r\n" not in head and len(head) < _MAX_PROXY_ANSWER_BYTES:
+        first = await loop.sock_recv(sock, 1)
+        if not first:
+            return b""
+        head += first
+        with contextlib.suppress(BlockingIOError):
+            ahead = head + sock.recv(_MAX_PROXY_ANSWER_BYTES, socket.MSG_PEEK)
+            end = ahead.find(b"\r\n\r\n") + 4
+            head += sock.recv((end if end > 3 else len(ahead)) - len(head))
+    return head
 
 
 def _say_refusal(status: str, *, has_credentials: bool) -> str:

@@ -167,7 +167,7 @@ async def test_silence_ends_with_a_timeout_and_hangs_up(upstream, script, words)
 async def test_cancelling_hangs_up_and_the_sink_hears_nothing_more(upstream, script):
     upstream.scripts = [script]
     basket, under_way = begin(upstream, stream=True)
-    await asyncio.wait_for(upstream.arrived.wait() if script is silent else basket.first.wait(), 5)
+    await asyncio.wait_for(upstream.arrived.wait() if script is silent else basket.first.wait(), 30)
     before = basket.body
 
     under_way.cancel()
@@ -180,7 +180,7 @@ async def test_a_paused_call_pulls_nothing_until_resumed(upstream):
     upstream.scripts = [stream(*(chat_frame("x" * 100) for _ in range(200)), chat_frame(finish="stop"), DONE)]
     basket, under_way = begin(upstream, stream=True, timeouts=Timeouts(1, 5, 0.2))
 
-    await asyncio.wait_for(basket.first.wait(), 5)
+    await asyncio.wait_for(basket.first.wait(), 30)
     under_way.pause()
     await until_steady(lambda: len(basket.body))
     held = len(basket.frames)
@@ -188,7 +188,7 @@ async def test_a_paused_call_pulls_nothing_until_resumed(upstream):
     assert len(basket.frames) == held < 200
 
     under_way.resume()
-    await asyncio.wait_for(basket.over.wait(), 5)
+    await asyncio.wait_for(basket.over.wait(), 30)
     assert basket.error is None
     assert len(basket.frames) >= 200
 

@@ -413,7 +413,7 @@ async def test_a_caller_that_leaves_stops_the_simulated_model(start):
     tandem = await start(SIMULATED.replace("tokens_per_second: 50000", "tokens_per_second: 10"))
     reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
-    await asyncio.wait_for(reader.readuntil(b"data:"), 5)
+    await asyncio.wait_for(reader.readuntil(b"data:"), 30)
     writer.transport.abort()
 
     (entry,) = await tandem.entries()

@@ -1,7 +1,6 @@
 """Texts for regular expressions."""
 
 import re
-import time
 
 import pytest
 
@@ -38,8 +37,4 @@ def test_a_pattern_beyond_us_gets_some_text(pattern):
 
 
 def test_a_pattern_that_would_take_years_is_not_tried():
-    began = time.process_time()
-
-    text_for("^(a?){40}a{40}$" + "(x+x+)+y" * 5)
-
-    assert time.process_time() - began < 0.2
+    assert text_for("^(a?){40}a{40}$" + "(x+x+)+y" * 5) == "a" * 40 + "xxy" * 5

@@ -83,9 +83,8 @@ def test_what_cannot_be_called_as_a_function_is_not_offered(tool):
     assert offered_tools({"tools": [tool]}) == []
 
 
-@pytest.mark.parametrize(
-    ("choice", "names", "is_forced"),
-    [
+def test_a_choice_leaves_some_tools_and_may_force_one(subtests):
+    for choice, names, is_forced in [
         (None, ["ls", "ping"], False),
         ("auto", ["ls", "ping"], False),
         ({"type": "auto"}, ["ls", "ping"], False),
@@ -101,12 +100,11 @@ def test_what_cannot_be_called_as_a_function_is_not_offered(tool):
         ({"type": "allowed_tools", "mode": "auto", "tools": [{"name": "ping"}]}, ["ping"], False),
         ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [PING]}}, ["ping"], True),
         ("nonsense", ["ls", "ping"], False),
-    ],
-)
-def test_a_choice_leaves_some_tools_and_may_force_one(choice, names, is_forced):
-    found = read_choice({"tools": [LS, PING], "tool_choice": choice})
+    ]:
+        with subtests.test(choice=choice, names=names, is_forced=is_forced):
+            found = read_choice({"tools": [LS, PING], "tool_choice": choice})
 
-    assert ([tool.name for tool in found.tools], found.is_forced) == (names, is_forced)
+            assert ([tool.name for tool in found.tools], found.is_forced) == (names, is_forced)
 
 
 @pytest.mark.parametrize(

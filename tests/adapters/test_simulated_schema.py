@@ -1,10 +1,9 @@
 """Values that fit a JSON schema."""
 
-import time
-
 import pytest
 
 from adapters.simulated_schema import fitting_value
+from tests.tools.work import count_calls
 
 jsonschema = pytest.importorskip("jsonschema", reason="comes with the extra litellm")
 Draft202012Validator = jsonschema.Draft202012Validator
@@ -38,9 +37,8 @@ NODE = {
 }
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_a_value_fits_its_schema(subtests):
+    for schema in [
         {"$ref": "#/$defs/p", "$defs": {"p": PATH}},
         {"$ref": "#/definitions/a~1b", "definitions": {"a/b": PATH}},
         {"$ref": "#/$defs/node", "$defs": {"node": NODE}},
@@ -64,14 +62,17 @@ NODE = {
         {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}},
         {"minimum": 3},
         {"items": {"type": "string"}, "minItems": 1},
-        {"type": "object", "properties": {"tags": {"type": "array", "items": {"$ref": "#/$defs/t"}, "minItems": 2}},
-         "required": ["tags"], "$defs": {"t": {"type": "string", "enum": ["p", "q"]}}},
+        {
+            "type": "object",
+            "properties": {"tags": {"type": "array", "items": {"$ref": "#/$defs/t"}, "minItems": 2}},
+            "required": ["tags"],
+            "$defs": {"t": {"type": "string", "enum": ["p", "q"]}},
+        },
         True,
         {},
-    ],
-)  # fmt: skip
-def test_a_value_fits_its_schema(schema):
-    Draft202012Validator(schema).validate(fitting_value(schema))
+    ]:
+        with subtests.test(schema=schema):
+            Draft202012Validator(schema).validate(fitting_value(schema))
 
 
 @pytest.mark.parametrize(
@@ -105,11 +106,7 @@ WIDE = [f"name{number}" for number in range(1_000)]
         {"$ref": 7, "allOf": "x", "properties": [], "required": {}, "type": 5},
         {"anyOf": [5, None], "enum": {}},
     ],
-    ids=repr,
+    ids=lambda schema: repr(schema)[:40],
 )
 def test_a_hostile_schema_costs_little(schema):
-    began = time.process_time()
-
-    fitting_value(schema)
-
-    assert time.process_time() - began < 1
+    assert count_calls(lambda: fitting_value(schema)) < 1_000_000

@@ -6,6 +6,7 @@ import pytest
 
 from tests.conformance.reading import check, hear, read_events
 from tests.conformance.road import PATHS, SIMULATED, Tandem
+from tests.tools.cases import covering
 from tests.tools.loop_clock import jumping_clock
 from tests.tools.speech import Speech, ToolCall
 
@@ -86,10 +87,9 @@ def expected_end(speech: Speech, dialect: str) -> set[str]:
     return {"calls"} if speech.calls else {"stop"}
 
 
-@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("kind", list(SPEECHES))
-@pytest.mark.parametrize("upstream", DIALECTS)
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("dialect", "upstream", "kind", "streams"), covering(DIALECTS, DIALECTS, SPEECHES, [False, True], strength=3)
+)
 @jumping_clock
 async def test_an_answer_fits_its_api_and_says_what_the_target_said(dialect, upstream, kind, streams):
     speech = SPEECHES[kind]

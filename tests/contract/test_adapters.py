@@ -306,7 +306,7 @@ async def test_one_that_answers_itself_dials_nobody(carrier, upstream, is_stream
 async def test_cancelling_frees_the_socket_and_nothing_is_heard_after_it(carrier, upstream, script):
     upstream.scripts = [script]
     call, sink = carrier.open()
-    await asyncio.wait_for(upstream.arrived.wait() if script is silent else sink.first.wait(), 5)
+    await asyncio.wait_for(upstream.arrived.wait() if script is silent else sink.first.wait(), 30)
     before = list(sink.told)
 
     call.cancel()
@@ -382,7 +382,7 @@ async def test_pausing_stops_the_bytes_and_resuming_lets_all_of_them_flow(carrie
     if tell is None:
         call.pause()
         paused.set()
-    await asyncio.wait_for(paused.wait(), 5)
+    await asyncio.wait_for(paused.wait(), 30)
     await asyncio.sleep(0.05)  # one that answers itself writes by the clock, and a library has threads and timers of its own
     await until_steady(lambda: len(sink.told))
     held = len(sink.told)
@@ -403,7 +403,7 @@ async def test_pausing_stops_the_bytes_and_resuming_lets_all_of_them_flow(carrie
 async def test_a_pause_longer_than_the_stall_timeout_is_not_the_targets_fault(carrier, upstream):
     upstream.scripts = [stream(*(chat_frame("x" * 100) for _ in range(50)), chat_frame(finish="stop"), DONE)]
     call, sink = carrier.open(timeouts=Timeouts(2, 5, 0.1))
-    await asyncio.wait_for(sink.first.wait(), 5)
+    await asyncio.wait_for(sink.first.wait(), 30)
 
     call.pause()
     await asyncio.sleep(0.2)  # twice as long as it may be silent: only the clock can tell

@@ -40,17 +40,17 @@ def test_it_has_a_name_and_a_config_whose_fields_explain_themselves(policy):
     assert explained >= set(type(policy).Config.model_fields)
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=range(len(VIEWS)))
-@pytest.mark.parametrize("kind", list(TurnKind))
-def test_it_answers_opinions_and_the_same_ones_again(policy, view, kind):
-    signals = make_signals(kind=kind, text="fix it" if kind is TurnKind.ASK else None)
+def test_it_answers_opinions_and_the_same_ones_again(policy, subtests):
+    for (number, view), kind in itertools.product(enumerate(VIEWS), TurnKind):
+        with subtests.test(view=number, kind=kind):
+            signals = make_signals(kind=kind, text="fix it" if kind is TurnKind.ASK else None)
 
-    opinions = policy.judge(view, signals)
+            opinions = policy.judge(view, signals)
 
-    assert isinstance(opinions, tuple)
-    assert all(isinstance(opinion, (Insist, RuleOut, Lean)) for opinion in opinions)
-    assert all(opinion.because for opinion in opinions)
-    assert policy.judge(view, signals) == opinions
+            assert isinstance(opinions, tuple)
+            assert all(isinstance(opinion, (Insist, RuleOut, Lean)) for opinion in opinions)
+            assert all(opinion.because for opinion in opinions)
+            assert policy.judge(view, signals) == opinions
 
 
 def test_it_imports_no_clock_network_disk_or_randomness(policy):

@@ -166,18 +166,14 @@ async def test_a_slot_that_is_taken_is_learned_without_being_configured(engine, 
         await call(tandem.port, "/v1/chat/completions", chat(stream=True, max_tokens=200))
 
     async with busy(tandem.port):
-        loop = asyncio.get_running_loop()
         asked = [
             await call(tandem.port, "/v1/chat/completions", chat(f"fix the typo {number}", model="auto", stream=True))
             for number in range(2)
         ]
-        began = loop.time()
         last = await call(tandem.port, "/v1/chat/completions", chat("fix the last typo", model="auto", stream=True))
-        waited = loop.time() - began
 
     assert [reply.status for reply in (*asked, last)] == [200] * 3
     assert last.headers["x-tandem-target"] == "large"
-    assert waited < 10
 
 
 async def test_an_engine_that_dies_in_a_stream_is_told_and_back_in_use_once_it_is_ready(engine, start):

@@ -47,7 +47,7 @@ async def house(start, upstream, other_upstream, toxic):
     for tandem in started:
         toxic.toxics, upstream.scripts, other_upstream.scripts = Toxics(), [GOOD], [GOOD]
         assert (await call(tandem.port, PATH, chat("and now something else"))).status == 200
-        await until(lambda tandem=tandem: not is_something_left(tandem), 2)
+        await until(lambda tandem=tandem: not is_something_left(tandem))
 
 
 def is_something_left(tandem) -> bool:
@@ -142,7 +142,7 @@ async def test_m3_a_first_whose_caller_left_frees_the_key_for_the_one_that_waits
         second = later(call(tandem.port, PATH, chat(), KEY))
         await until(lambda: len(tandem.house.state.running) == 2)
         first.writer.transport.abort()
-        reply = await asyncio.wait_for(second, 5)
+        reply = await asyncio.wait_for(second, 30)
 
     assert (reply.status, "x-tandem-replayed" in reply.headers) == (200, False)
     assert sorted(row["outcome"] for row in await entries_of(tandem, 2)) == ["ABANDONED", "SERVED"]
@@ -255,7 +255,7 @@ async def test_m5_a_caller_who_left_has_paid_for_what_was_written_until_then(hou
             await caller.send(request_bytes(PATH, chat(stream=streams)))
             await until(lambda streams=streams: len(upstream.seen) == 1 + streams)
             if streams:
-                await asyncio.wait_for(caller.reader.readuntil(b'"a"'), 5)
+                await asyncio.wait_for(caller.reader.readuntil(b'"a"'), 30)
                 await asyncio.sleep(0.05)
             caller.writer.transport.abort()
         await asyncio.wait_for(upstream.seen[-1].left.wait(), 30)

@@ -51,7 +51,7 @@ async def test_a_heavy_request_does_not_hold_the_loop_for_the_time_that_it_takes
     await call(tandem.port, "/v1/chat/completions", {"model": "auto", "messages": ITEMS[:1]})
     worst = await held_up_while(tandem.port, path, raw)
 
-    assert worst < max(0.05, whole / 2), f"{worst * 1000:.0f} of {whole * 1000:.0f} ms"
+    assert worst < whole / 2, f"{worst * 1000:.0f} of {whole * 1000:.0f} ms"
 
 
 async def held_up_while(port: int, path: str, raw: bytes) -> float:
@@ -90,19 +90,17 @@ def _collects_as_serve():
         ("/v1/messages", {"messages": [], "max_tokens": 9}),
     ],
 )
-async def test_sixty_thousand_messages_hold_others_up_for_no_more_than_their_parse_and_fifty_milliseconds(
-    start, upstream, path, more
-):
-    """The best of three: whatever else the machine does in that moment is no work of ours."""
+async def test_sixty_thousand_messages_hold_others_up_for_no_more_than_three_times_their_parse(start, upstream, path, more):
+    """The best of three: what else the machine does at that moment is not our work."""
     upstream.scripts = [answer_json(CHAT_ANSWER)]
     large = "window_tokens: 9000000"
     config = two_targets(upstream.base_url, upstream.base_url, fast_extra=f"{large},").replace("window_tokens: 400000", large)
     tandem = await start(config)
-    beyond = []
+    times = []
     for turn in range(3):
         items = [{"role": "user", "content": f"{turn} {number}"} for number in range(60_000)]  # never read before
         raw = json.dumps({"model": "auto", **{name: items if value == [] else value for name, value in more.items()}}).encode()
         parse = cpu_seconds(lambda raw=raw: orjson.loads(raw), repeats=1)
-        beyond.append(await held_up_while(tandem.port, path, raw) - parse)
+        times.append(await held_up_while(tandem.port, path, raw) / parse)
 
-    assert min(beyond) < 0.05, [f"{seconds * 1000:.0f} ms" for seconds in beyond]
+    assert min(times) < 3, times

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.tools.cases import covering
 from tests.tools.http import call, request_bytes
 from tests.tools.raw import Caller
 from tests.tools.running import one_dialect
@@ -51,17 +52,15 @@ def close_half(caller: Caller) -> None:
     caller.writer.write_eof()
 
 
-@pytest.mark.parametrize("leave", [close, reset, close_half])
-@pytest.mark.parametrize("target", DIALECTS)
-@pytest.mark.parametrize("caller", DIALECTS)
+@pytest.mark.parametrize(("caller", "target", "leave"), covering(DIALECTS, DIALECTS, [close, reset, close_half]))
 async def test_a_caller_that_leaves_at_the_terminal_event_was_served(start, upstream, caller, target, leave):
     upstream.scripts = [linger(target)]
     tandem = await start(one_dialect(target, upstream.base_url))
     async with Caller(tandem.port) as client:
         await client.send(ask(caller))
-        await asyncio.wait_for(client.reader.readuntil(TERMINAL[caller]), 5)
+        await asyncio.wait_for(client.reader.readuntil(TERMINAL[caller]), 30)
         leave(client)
-        await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
     (entry,) = await tandem.entries()
     counts = USAGE["messages"]
@@ -75,9 +74,9 @@ async def test_a_caller_that_leaves_a_handed_over_connection_at_the_terminal_eve
     tandem = await start(one_dialect("responses", upstream.base_url))
     async with Caller(tandem.port, by_shim=True) as client:
         await client.send(ask("responses"))
-        await asyncio.wait_for(client.reader.readuntil(TERMINAL["responses"]), 5)
+        await asyncio.wait_for(client.reader.readuntil(TERMINAL["responses"]), 30)
         close(client)
-        await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
     (entry,) = await tandem.entries()
     assert (entry["outcome"], entry["input_tokens"], entry["tokens_estimated"]) == ("SERVED", 90, 0)
@@ -89,9 +88,9 @@ async def test_a_caller_that_leaves_just_before_the_terminal_event_has_abandoned
     tandem = await start(one_dialect(target, upstream.base_url))
     async with Caller(tandem.port) as client:
         await client.send(ask(target))
-        await asyncio.wait_for(client.reader.readuntil(b"here"), 5)
+        await asyncio.wait_for(client.reader.readuntil(b"here"), 30)
         close(client)
-        await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
     (entry,) = await tandem.entries()
     assert (entry["outcome"], entry["status"]) == ("ABANDONED", 499)

@@ -21,6 +21,7 @@ from tests.tools.faulty import (
     ABANDONED,
     CUT,
     FAULTS,
+    GIVEN_UP,
     PATHS,
     REFUSED,
     SERVED,
@@ -104,7 +105,7 @@ class Soak:
         outcome = FAULTS[fault].outcome(is_streaming=is_streaming, is_bridged=caller != target)
         if outcome is None:
             return
-        name = self.name(target, outcome)
+        name = self.name(f"{target}-hasty" if fault in GIVEN_UP else target, outcome)
         async with self._places:
             reply = await call(self._port, PATHS[caller], ask_for(caller, name, fault, is_streaming=is_streaming))
         if not _fits(reply, outcome):

@@ -57,9 +57,9 @@ async def test_s1_a_caller_that_leaves_before_the_first_token_closes_its_target(
     rig.fast.scripts = [silent]
     async with rig.caller() as client:
         await client.send(request_bytes(PATHS[caller], ask_in(caller, stream=is_streaming)))
-        await asyncio.wait_for(rig.fast.arrived.wait(), 5)
+        await asyncio.wait_for(rig.fast.arrived.wait(), 30)
         client.writer.transport.abort()
-        await asyncio.wait_for(rig.fast.seen[0].left.wait(), 5)
+        await asyncio.wait_for(rig.fast.seen[0].left.wait(), 30)
 
     assert not rig.deep.seen
     rig.expect("ABANDONED", status=499, tokens_estimated=1, output_tokens=0)
@@ -85,10 +85,10 @@ async def test_s2_a_caller_that_leaves_mid_stream_closes_its_target_and_what_was
     rig.fast.scripts = [talk]
     async with rig.caller() as client:
         await client.send(request_bytes(PATHS[caller], ask_in(caller, stream=True)))
-        await asyncio.wait_for(client.reader.readuntil(b"small"), 5)
+        await asyncio.wait_for(client.reader.readuntil(b"small"), 30)
         client.writer.transport.abort()
         before = sent
-        await asyncio.wait_for(rig.fast.seen[0].left.wait(), 5)
+        await asyncio.wait_for(rig.fast.seen[0].left.wait(), 30)
 
     assert sent - before < 40
     rig.expect("ABANDONED", status=499, tokens_estimated=1, attempts=[("spark", 200)])
@@ -109,12 +109,12 @@ async def test_s4_a_caller_that_stops_reading_pauses_its_target_is_cut_and_distu
     rig.fast.scripts = [flood, speak("chat", GOOD)]
     async with rig.caller() as client:
         await client.send(request_bytes(PATHS["chat"], ask_in("chat", stream=True)))
-        await asyncio.wait_for(client.reader.readuntil(b"xxx"), 5)
+        await asyncio.wait_for(client.reader.readuntil(b"xxx"), 30)
         client.writer.transport.pause_reading()
         await until_steady(lambda: sent)
         held = sent
         other = await rig.ask(stream=True)
-        await asyncio.wait_for(rig.fast.seen[0].left.wait(), 5)
+        await asyncio.wait_for(rig.fast.seen[0].left.wait(), 30)
 
     assert other.is_whole
     assert held < 20_000_000  # what the kernel holds on three sockets, and no more than 256 KiB of ours

@@ -39,7 +39,7 @@ async def test_a_caller_that_stops_reading_is_cut_at_the_write_limit(start, upst
     tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {write_idle_timeout_seconds: 0.5}"))
     async with Caller(tandem.port, holds_bytes=1 << 10) as caller:
         caller.writer.write(request_of(chat(stream=True)))
-        await asyncio.wait_for(upstream.arrived.wait(), 5)
+        await asyncio.wait_for(upstream.arrived.wait(), 30)
 
         await asyncio.wait_for(upstream.seen[0].left.wait(), 20)
 
@@ -54,7 +54,7 @@ async def test_a_caller_that_reads_slowly_but_reads_is_not_cut(start, upstream):
     async with Caller(tandem.port, holds_bytes=1 << 14) as caller:
         caller.writer.write(request_bytes("/v1/chat/completions", chat(), {"connection": "close"}))
         slow_until, received = asyncio.get_running_loop().time() + 0.7, 0
-        while piece := await asyncio.wait_for(caller.reader.read(30_000), 5):
+        while piece := await asyncio.wait_for(caller.reader.read(30_000), 30):
             received += len(piece)
             if asyncio.get_running_loop().time() < slow_until:
                 await asyncio.sleep(0.01)
@@ -95,7 +95,7 @@ async def test_a_piece_of_a_second_request_does_not_disturb_a_running_answer(sta
     tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {header_timeout_seconds: 0.3}"))
     async with Caller(tandem.port) as caller:
         await caller.send(chunked(chat(stream=True)))
-        await asyncio.wait_for(upstream.arrived.wait(), 5)
+        await asyncio.wait_for(upstream.arrived.wait(), 30)
         await caller.send(b"G")
         reply = await caller.reply(10)
 
@@ -221,10 +221,10 @@ async def test_a_flood_behind_a_request_that_is_served_ends_the_connection(start
     tandem = await start(two_targets(upstream.base_url, upstream.base_url))
     async with Caller(tandem.port) as caller:
         await caller.send(request_bytes("/v1/chat/completions", chat(stream=True)))
-        await asyncio.wait_for(upstream.arrived.wait(), 5)
+        await asyncio.wait_for(upstream.arrived.wait(), 30)
         caller.writer.write(b"x" * 200_000)
 
-        await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
     (entry,) = await tandem.entries()
     assert entry["outcome"] == "ABANDONED"

@@ -79,7 +79,7 @@ async def test_ambiguous_framing_is_refused_and_closed_and_nothing_is_asked_of_a
 async def test_what_is_no_request_of_ours_is_refused_before_its_time_is_up(simulated, data):
     async with Caller(simulated.port) as caller:
         await caller.send(data)
-        answer = await asyncio.wait_for(caller.reader.read(64), 5)  # a head may take ten
+        answer = await asyncio.wait_for(caller.reader.read(64), 30)  # a head may take ten
 
     assert answer.split(b" ")[1:2] in ([b"400"], [b"403"], [b"404"], [b"405"])
     assert (await call(simulated.port, "/v1/chat/completions", chat())).status == 200
@@ -165,7 +165,7 @@ async def test_expect_100_with_a_body_that_is_too_large_is_a_413_without_reading
 async def test_expect_100_is_answered_and_the_body_then_served(simulated, by_shim):
     async with Caller(simulated.port, by_shim=by_shim) as caller:
         await caller.send(framed(f"content-length: {len(BODY)}", "expect: 100-continue", body=b""))
-        assert await asyncio.wait_for(caller.reader.readuntil(b"\r\n\r\n"), 5) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert await asyncio.wait_for(caller.reader.readuntil(b"\r\n\r\n"), 30) == b"HTTP/1.1 100 Continue\r\n\r\n"
         await caller.send(BODY)
         assert (await caller.reply()).status == 200
 

@@ -22,7 +22,7 @@ TOOLS = [{"type": "function", "function": {"name": "read_file", "parameters": {}
 FIRST = SessionHistory()
 AFTER_QUICK = SessionHistory(1, (FinishedTurn("fix the typo", 2, 1),))
 AFTER_LONG = SessionHistory(1, (FinishedTurn("build the import wizard", 26, 9),))
-HISTORIES = (FIRST, AFTER_QUICK, AFTER_LONG)
+HISTORIES = {"first": FIRST, "after quick": AFTER_QUICK, "after long": AFTER_LONG}
 THRESHOLD = -1.27
 """The log-odds at which tiers usually change: a score of 0.22."""
 
@@ -99,30 +99,22 @@ def judge(text: str, history: SessionHistory = FIRST, kind: TurnKind = TurnKind.
     return opinion
 
 
-@pytest.mark.parametrize("history", HISTORIES, ids=["first", "after quick", "after long"])
-@pytest.mark.parametrize("text", QUICK, ids=lambda text: text[:24])
-def test_a_quick_ask_is_quick_after_any_history(text, history):
-    assert judge(text, history).log_odds < THRESHOLD
+def test_a_quick_ask_is_quick_and_a_long_task_long_after_any_history():
+    for name, history in HISTORIES.items():
+        assert [text for text in QUICK if judge(text, history).log_odds >= THRESHOLD] == [], name
+        assert [text for text in LONG if judge(text, history).log_odds <= THRESHOLD] == [], name
 
 
-@pytest.mark.parametrize("history", HISTORIES, ids=["first", "after quick", "after long"])
-@pytest.mark.parametrize("text", LONG, ids=lambda text: text[:24])
-def test_a_long_task_is_long_after_any_history(text, history):
-    assert judge(text, history).log_odds > THRESHOLD
+def test_words_without_a_task_are_quick_anywhere():
+    for history in HISTORIES.values():
+        heard = {text: judge(text, history) for text in NOTHING}
+
+        assert {(opinion.log_odds, opinion.because) for opinion in heard.values()} == {(-4.0, "looks like a remark")}, heard
 
 
-@pytest.mark.parametrize("history", HISTORIES, ids=["first", "after quick", "after long"])
-@pytest.mark.parametrize("text", NOTHING)
-def test_words_without_a_task_are_quick_anywhere(text, history):
-    opinion = judge(text, history)
-
-    assert opinion.log_odds == -4.0
-    assert opinion.because == "looks like a remark"
-
-
-@pytest.mark.parametrize("text", QUICK + LONG, ids=lambda text: text[:24])
-def test_an_ask_of_its_own_is_read_alike_whatever_the_turns_before_took(text):
-    assert judge(text, AFTER_QUICK, tier=Tier.FAST, ask=-4.0) == judge(text, THREE_QUICK, tier=Tier.FAST, ask=-4.0)
+def test_an_ask_of_its_own_is_read_alike_whatever_the_turns_before_took():
+    for text in QUICK + LONG:
+        assert judge(text, AFTER_QUICK, tier=Tier.FAST, ask=-4.0) == judge(text, THREE_QUICK, tier=Tier.FAST, ask=-4.0)
 
 
 @pytest.mark.parametrize("text", VAGUE)
@@ -246,16 +238,15 @@ def test_a_question_is_called_one():
     assert judge("what does this function do?").because.startswith("looks like a quick question")
 
 
-@pytest.mark.parametrize(
-    "text", [*QUICK, *LONG, "good morning", "write fizzbuzz in go", "CANARY_42 my-secret-key in canary.py?"]
-)
-def test_a_reason_holds_nothing_but_phrases_of_ours(text):
-    said = judge(text).because
-    _, _, reasons = said.partition(": ")
+def test_a_reason_holds_nothing_but_phrases_of_ours(subtests):
+    for text in [*QUICK, *LONG, "good morning", "write fizzbuzz in go", "CANARY_42 my-secret-key in canary.py?"]:
+        with subtests.test(text=text):
+            said = judge(text).because
+            _, _, reasons = said.partition(": ")
 
-    assert set(filter(None, reasons.split(", "))) <= set(PHRASES)
-    assert header_text(said) == said
-    assert len(said) <= 100
+            assert set(filter(None, reasons.split(", "))) <= set(PHRASES)
+            assert header_text(said) == said
+            assert len(said) <= 100
 
 
 def test_strength_multiplies_and_nought_is_silent():

@@ -197,9 +197,8 @@ async def test_to_consider_is_to_ask_nobody():
     assert (considered.second_opinion.answer, considered.tier, asking.asked) == ("would ask", Tier.FAST, 0)
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+def test_an_answer_is_read_by_its_first_word_and_nothing_else_is_guessed(subtests):
+    for text, answer in [
         ("LONG", "long"),
         ("quick", "quick"),
         ("**LONG**", "long"),
@@ -213,10 +212,9 @@ async def test_to_consider_is_to_ask_nobody():
         ("", None),
         ("?!", None),
         ("长", None),
-    ],
-)
-def test_an_answer_is_read_by_its_first_word_and_nothing_else_is_guessed(text, answer):
-    assert read_answer(text) == answer
+    ]:
+        with subtests.test(text=text, answer=answer):
+            assert read_answer(text) == answer
 
 
 async def test_a_question_counts_against_its_targets_quota_and_does_not_wait_for_it():

@@ -100,7 +100,7 @@ async def codex_app(url: str, scratch: Path, config: str) -> AsyncIterator[Codex
         assert process.stdin is not None
         process.stdin.close()  # on which it ends
         try:
-            await asyncio.wait_for(process.communicate(), 5)
+            await asyncio.wait_for(process.communicate(), 30)
         except TimeoutError:
             os.killpg(process.pid, signal.SIGKILL)  # its command is a script, which would leave the program itself running
             await process.communicate()

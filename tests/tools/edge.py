@@ -252,12 +252,12 @@ async def running_edge(road: FakeRoad, is_ready: Callable[[], bool] = lambda: Tr
     listener = bind("127.0.0.1", 0)
     server = Server(admission, app, drain_seconds=1, on_ready=ready.set)
     serving = later(_serve(server, listener))
-    await asyncio.wait_for(ready.wait(), 5)
+    await asyncio.wait_for(ready.wait(), 30)
     try:
         yield listener.getsockname()[1], admission
     finally:
         server.should_exit = server.force_exit = True
-        await asyncio.wait_for(serving, 5)
+        await asyncio.wait_for(serving, 30)
         listener.close()
 
 

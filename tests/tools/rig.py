@@ -106,7 +106,7 @@ class Rig:
         self.fast.scripts = self.deep.scripts = [speak(self.dialect, GOOD)]
         last = await self.ask(model="deep")
         assert last.status == 200 or (self.names_a_time and last.status == 429)
-        await until(self._is_at_rest, 2)
+        await until(self._is_at_rest)
 
     def check(self, log: str) -> None:
         """Once it is closed: each request has its one entry with the true outcome, and nobody was told a secret."""
@@ -197,5 +197,5 @@ async def rigged(
     finally:
         await fast.stop()
         await deep.stop()
-    await until(lambda: open_sockets() <= sockets, 2)
-    await until(lambda: not other_tasks() - tasks, 2)
+    await until(lambda: open_sockets() <= sockets)
+    await until(lambda: not other_tasks() - tasks)

@@ -28,7 +28,7 @@ class Running:
 
     async def entries(self, count: int = 1) -> list[dict]:
         """The ledger's rows, once there are so many."""
-        deadline = asyncio.get_running_loop().time() + 5
+        deadline = asyncio.get_running_loop().time() + 30
         while True:
             rows = read_entries(self.loaded.ledger_path)
             if len(rows) >= count or asyncio.get_running_loop().time() > deadline:
@@ -53,13 +53,13 @@ async def running(config: str, folder: Path) -> AsyncIterator[Running]:
     server = PromptServer(admission, app, drain_seconds=1, on_ready=ready.set)
     server.install_signal_handlers = lambda: None
     serving = later(_serve(server, listener))
-    await asyncio.wait_for(ready.wait(), 5)
+    await asyncio.wait_for(ready.wait(), 30)
     port = listener.getsockname()[1]
     try:
         yield Running(f"http://127.0.0.1:{port}", port, built.house, loaded, admission)
     finally:
         server.stop()
-        await asyncio.wait_for(serving, 5)
+        await asyncio.wait_for(serving, 30)
         await built.close()
         listener.close()
 

@@ -20,11 +20,8 @@ async def test_a_wait_of_an_hour_ends_with_its_hour():
 
 @jumping_clock
 async def test_a_year_passes_without_waiting():
-    began = time.process_time()
-
     await asyncio.sleep(365 * 86_400)
 
-    assert time.process_time() - began < 1
     assert seconds_passed() == 365 * 86_400
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.router.dialects.test_accounts import HOSTS, MODEL
 from tests.tools.bridging import claude
+from tests.tools.cases import covering
 from tests.tools.http import call, chat
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, answer_json
@@ -17,9 +18,13 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("path", ASKED)
 @pytest.mark.parametrize(
-    "host", ["anthropic, no credit", "gemini, key", "gemini, region", "xai, key", "groq, retired", "openai, quota", "gone"]
+    ("host", "path"),
+    covering(
+        ["anthropic, no credit", "gemini, key", "gemini, region", "xai, key", "groq, retired", "openai, quota", "gone"],
+        ASKED,
+        strength=1,
+    ),
 )
 async def test_an_accounts_fault_goes_to_the_next_target_in_every_dialect(pair, upstream, other_upstream, host, path, capfd):
     status, body, fault, words = HOSTS[host]

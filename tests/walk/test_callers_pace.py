@@ -24,10 +24,10 @@ async def test_a_caller_that_leaves_before_the_first_byte_closes_an_upstream_tha
     upstream.scripts = [silent]
     _, writer = await asyncio.open_connection("127.0.0.1", pair.port)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=is_streaming)))
-    await asyncio.wait_for(upstream.arrived.wait(), 5)
+    await asyncio.wait_for(upstream.arrived.wait(), 30)
     writer.transport.abort()
 
-    await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+    await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
     (entry,) = await pair.entries()
     assert (entry["outcome"], entry["status"]) == ("ABANDONED", 499)
@@ -42,10 +42,10 @@ async def test_a_caller_that_leaves_mid_stream_closes_the_upstream_though_no_fur
     upstream.scripts = [falls_silent]
     reader, writer = await asyncio.open_connection("127.0.0.1", pair.port)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
-    await asyncio.wait_for(reader.readuntil(b"more"), 5)
+    await asyncio.wait_for(reader.readuntil(b"more"), 30)
     writer.transport.abort()
 
-    await asyncio.wait_for(upstream.seen[0].left.wait(), 5)
+    await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
     (entry,) = await pair.entries()
     assert entry["outcome"] == "ABANDONED"
@@ -67,7 +67,7 @@ async def test_a_slow_reader_pauses_the_upstream(pair, upstream):
     upstream.scripts = [flood]
     reader, writer = await asyncio.open_connection("127.0.0.1", pair.port, limit=1 << 16)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
-    await asyncio.wait_for(reader.readuntil(b"xxx"), 5)
+    await asyncio.wait_for(reader.readuntil(b"xxx"), 30)
     await until_steady(lambda: sent)
 
     assert sent < 20_000_000
@@ -96,11 +96,11 @@ async def test_a_connection_whose_reader_was_slow_serves_the_next_request(pair, 
     for _ in range(3):
         reader, writer = await asyncio.open_connection("127.0.0.1", pair.port, limit=1 << 16)
         writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
-        await asyncio.wait_for(reader.readuntil(b"xxx"), 5)
+        await asyncio.wait_for(reader.readuntil(b"xxx"), 30)
         await until_steady(lambda: sent)
         tail = b""
         while not tail.endswith(b"0\r\n\r\n"):
-            tail = (tail + await asyncio.wait_for(reader.read(1 << 16), 5))[-64:]
+            tail = (tail + await asyncio.wait_for(reader.read(1 << 16), 30))[-64:]
         writer.close()
 
     reply = await call(pair.port, "/v1/chat/completions", chat(stream=True))
@@ -113,11 +113,11 @@ async def test_a_stream_that_the_routers_end_cuts_says_so_in_its_dialect(pair, u
     upstream.scripts = [stream(chat_frame("a"), *[chat_frame("b")] * 100, pause=0.1)]
     reader, writer = await asyncio.open_connection("127.0.0.1", pair.port)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
-    began = await asyncio.wait_for(reader.readuntil(chat_frame("a")), 5)
+    began = await asyncio.wait_for(reader.readuntil(chat_frame("a")), 30)
 
     await pair.house.stop(1)
 
-    rest = await asyncio.wait_for(reader.read(), 5)
+    rest = await asyncio.wait_for(reader.read(), 30)
     writer.close()
     assert began.startswith(b"HTTP/1.1 200")
     assert b"the router is shutting down" in rest
@@ -127,7 +127,7 @@ async def test_a_stream_that_the_routers_end_cuts_says_so_in_its_dialect(pair, u
 async def test_a_request_that_nothing_was_answered_to_is_a_503_when_the_router_stops(pair, upstream):
     upstream.scripts = [silent]
     waiting = later(call(pair.port, "/v1/chat/completions", chat()))
-    await asyncio.wait_for(upstream.arrived.wait(), 5)
+    await asyncio.wait_for(upstream.arrived.wait(), 30)
 
     await pair.house.stop(1)
 
@@ -167,9 +167,9 @@ async def test_a_slow_readers_pace_is_not_taken_for_the_targets(pair, upstream):
     read_at_once = seen_speed()
     reader, writer = await asyncio.open_connection("127.0.0.1", pair.port, limit=1 << 16)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
-    await asyncio.wait_for(reader.readuntil(b"xxx"), 5)
+    await asyncio.wait_for(reader.readuntil(b"xxx"), 30)
     await until_steady(lambda: sent)
-    while not (await asyncio.wait_for(reader.read(1 << 20), 5)).endswith(b"0\r\n\r\n"):
+    while not (await asyncio.wait_for(reader.read(1 << 20), 30)).endswith(b"0\r\n\r\n"):
         pass
     writer.close()
 

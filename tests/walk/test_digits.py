@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tests.tools.cases import covering
 from tests.tools.http import call
 from tests.tools.running import one_dialect
 from tests.tools.speech import Speech, ToolCall, speak
@@ -59,9 +60,7 @@ async def test_a_history_and_its_tools_reach_every_target_with_their_digits(star
     assert digits_in(upstream.seen[0].body) == (2, 1)
 
 
-@pytest.mark.parametrize("caller", DIALECTS)
-@pytest.mark.parametrize("target", DIALECTS)
-@pytest.mark.parametrize("is_cut", [False, True], ids=["whole", "cut"])
+@pytest.mark.parametrize(("caller", "target", "is_cut"), covering(DIALECTS, DIALECTS, [False, True]))
 async def test_a_whole_answer_reaches_every_caller_with_the_digits_of_its_calls(start, upstream, caller, target, is_cut):
     tandem = await start(one_dialect(target, upstream.base_url))
     call_made = ToolCall("call_1", "pay", f'{{"wei":{WEI},"note":"') if is_cut and target != "messages" else PAY

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from router.cli import main
+from tests.tools.cases import covering
 from tests.tools.http import call
 from tests.tools.running import two_targets
 
@@ -27,6 +28,9 @@ CASES = {
     "the real task after three edits": ((TYPO, "make the logo smaller", "bump the version"), "build me a todo app with login"),
     "a question is answered": (("what does this decorator do?",), "ok, remove it then"),
 }
+
+
+AGENTS = {"claude-code": "claude-cli/2.1.325", "codex": "codex_exec/0.166"}
 
 
 class Agent:
@@ -76,10 +80,9 @@ def explain(pair, capsys, tmp_path):
     return ask
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(("client", "agent"), [("claude-code", "claude-cli/2.1.325"), ("codex", "codex_exec/0.166")])
-async def test_the_command_and_the_router_agree(pair, explain, case, client, agent):
-    before, words = CASES[case]
+@pytest.mark.parametrize(("case", "client"), covering(CASES, AGENTS, strength=1))
+async def test_the_command_and_the_router_agree(pair, explain, case, client):
+    (before, words), agent = CASES[case], AGENTS[client]
     after = [argument for text in before for argument in ("--after", text)]
     told = await explain(words, "--as", client, *after)
 

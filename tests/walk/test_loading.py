@@ -49,7 +49,7 @@ async def test_auto_goes_elsewhere_while_an_engine_loads_and_back_as_soon_as_it_
     second = await call(tandem.port, "/v1/chat/completions", {"model": "auto", **TYPO}, {"x-tandem-session": "two"})
     stats = (await call(tandem.port, "/tandem/stats", method="GET")).json["targets"]["spark"]
     creates = [seen.path for seen in upstream.seen if seen.path != "/v1/health"]
-    await asyncio.wait_for(engine.was_asked.wait(), 5)
+    await asyncio.wait_for(engine.was_asked.wait(), 30)
     engine.is_loading = False
     await until_ready(tandem)
     back = await call(tandem.port, "/v1/chat/completions", {"model": "auto", **TYPO}, {"x-tandem-session": "three"})
@@ -77,7 +77,7 @@ async def test_who_asks_for_a_loading_engine_by_name_gets_a_503_in_its_own_words
 async def test_a_load_that_is_no_failure_leaves_no_rest_behind(tandem, engine):
     for _ in range(8):
         await call(tandem.port, "/v1/chat/completions", {"model": "fast", **TYPO})
-    await asyncio.wait_for(engine.was_asked.wait(), 5)
+    await asyncio.wait_for(engine.was_asked.wait(), 30)
     engine.is_loading = False
     await until_ready(tandem)
 

@@ -88,13 +88,13 @@ async def test_a_streamed_response_can_be_gone_on_from_before_its_target_closes_
         await wire.send(CHAT_STREAM_HEAD)
         await wire.chunk(frame("response.created", response={"id": "resp_a"}))
         await wire.chunk(frame("response.completed", response=response("resp_a")))
-        await asyncio.wait_for(gate.wait(), 5)
+        await asyncio.wait_for(gate.wait(), 30)
         await wire.end_chunks()
 
     upstream.scripts = [lingering, answer_json(response("resp_b"))]
     reader, writer = await asyncio.open_connection("127.0.0.1", pair.port)
     writer.write(request_bytes("/v1/responses", create(stream=True), FAST))
-    await asyncio.wait_for(reader.readuntil(b"answer resp_a"), 5)
+    await asyncio.wait_for(reader.readuntil(b"answer resp_a"), 30)
 
     reply = await call(pair.port, "/v1/responses", create("go", previous_response_id="resp_a"), FAST)
 

@@ -74,7 +74,7 @@ async def test_each_piece_is_passed_on_before_the_next_one_exists(pair, upstream
     async def script(wire, seen):
         await wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         await wire.chunk(chat_frame("first"))
-        await asyncio.wait_for(gate.wait(), 5)
+        await asyncio.wait_for(gate.wait(), 30)
         for piece in GOOD_CHAT_STREAM:
             await wire.chunk(piece)
         await wire.end_chunks()
@@ -83,9 +83,9 @@ async def test_each_piece_is_passed_on_before_the_next_one_exists(pair, upstream
     reader, writer = await asyncio.open_connection("127.0.0.1", pair.port)
     writer.write(request_bytes("/v1/chat/completions", chat(stream=True)))
 
-    got = await asyncio.wait_for(reader.readuntil(b'first"'), 5)
+    got = await asyncio.wait_for(reader.readuntil(b'first"'), 30)
     gate.set()
-    rest = await asyncio.wait_for(reader.readuntil(b"[DONE]"), 5)
+    rest = await asyncio.wait_for(reader.readuntil(b"[DONE]"), 30)
 
     writer.close()
     assert b"200 OK" in got

@@ -233,7 +233,7 @@ async def test_a_caller_who_leaves_meanwhile_closes_the_question_at_once(tandem,
     upstream.scripts = first_question(silent)
     _, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
     writer.write(request_bytes(PATH, chat(UNSURE, stream=True)))
-    await asyncio.wait_for(upstream.arrived.wait(), 5)
+    await asyncio.wait_for(upstream.arrived.wait(), 30)
     writer.close()
 
     await asyncio.wait_for(upstream.seen[0].left.wait(), 30)

@@ -9,6 +9,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import SIMULATED
+from tests.tools.cases import covering
 from tests.tools.http import read_reply
 from tests.tools.running import running, two_targets
 from tests.tools.sockets import open_socket
@@ -350,7 +351,7 @@ async def test_a_handshake_that_is_none_is_refused_over_http(upstream, tmp_path,
     async with running(config_for(upstream), tmp_path) as tandem:
         reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
         writer.write(head)
-        line = await asyncio.wait_for(reader.readline(), 5)
+        line = await asyncio.wait_for(reader.readline(), 30)
         writer.close()
 
     assert line.split()[1] == status
@@ -446,7 +447,7 @@ async def test_a_close_is_answered_whatever_its_code_and_what_follows_is_not_rea
         create = b'{"type":"response.create","model":"auto","input":"fix the typo"}'
         message = b"\x81" + bytes([0x80 | len(create)]) + b"\0\0\0\0" + create
         writer.write(message + frame + message)
-        answer = await asyncio.wait_for(reader.read(), 5)
+        answer = await asyncio.wait_for(reader.read(), 30)
         writer.close()
 
     assert answer[0] == 0x88
@@ -591,8 +592,10 @@ HANDSHAKE = (
 )
 
 
-@pytest.mark.parametrize("size", [1, 7, 1_000])
-@pytest.mark.parametrize("before", [b"GET /v1/models", b"GET /healthz", b"GET /v1/responses/resp_x", b"GET /nowhere"])
+@pytest.mark.parametrize(
+    ("before", "size"),
+    covering([b"GET /v1/models", b"GET /healthz", b"GET /v1/responses/resp_x", b"GET /nowhere"], [1, 7, 1_000], strength=1),
+)
 async def test_a_connection_that_served_something_else_may_become_a_socket(simulated, before, size):
     host = b"Host: 127.0.0.1:%d\r\n" % simulated.port
     reader, writer = await asyncio.open_connection("127.0.0.1", simulated.port)
@@ -603,7 +606,7 @@ async def test_a_connection_that_served_something_else_may_become_a_socket(simul
     for begin in range(0, len(asked), size):
         writer.write(asked[begin : begin + size])
         await asyncio.sleep(0)
-    status = await asyncio.wait_for(reader.readline(), 5)
+    status = await asyncio.wait_for(reader.readline(), 30)
     writer.close()
 
     assert status.startswith(b"HTTP/1.1 101")

@@ -19,7 +19,7 @@ async def test_one_that_was_not_answered_yet_is_refused_and_its_target_let_go(st
     first = later(call(tandem.port, "/v1/chat/completions", chat(), KEY))
     await upstream.arrived.wait()
     second = await call(tandem.port, "/v1/chat/completions", chat(), KEY)
-    refused = await asyncio.wait_for(first, 5)
+    refused = await asyncio.wait_for(first, 30)
     await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
     entries = await tandem.entries(2)
 
@@ -50,7 +50,7 @@ async def test_one_that_streams_ends_with_an_error_in_its_own_dialect(start, ups
     await upstream.arrived.wait()
     await asyncio.sleep(0.1)
     second = await call(tandem.port, path, body, KEY)
-    cut = await asyncio.wait_for(first, 5)
+    cut = await asyncio.wait_for(first, 30)
     entries = await tandem.entries(2)
 
     assert cut.status == second.status == 200

@@ -9,6 +9,7 @@ from router.contract.caller import Caller
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from tests.conftest import SIMULATED
+from tests.tools.cases import covering
 from tests.tools.http import call, request_bytes
 from tests.tools.running import one_dialect, running
 from tests.tools.sinks import RecordingSink
@@ -218,13 +219,13 @@ async def test_a_streamed_answer_can_be_gone_on_from_before_its_target_closes_th
         await wire.chunk(frame("content_block_stop", index=0))
         await wire.chunk(frame("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 2}))
         await wire.chunk(frame("message_stop"))
-        await asyncio.wait_for(gate.wait(), 5)
+        await asyncio.wait_for(gate.wait(), 30)
         await wire.end_chunks()
 
     upstream.scripts = [lingering, answer_json(message("msg_b"))]
     reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
     writer.write(request_bytes("/v1/messages", create(stream=True), FAST))
-    await asyncio.wait_for(reader.readuntil(b'"message_stop"'), 5)
+    await asyncio.wait_for(reader.readuntil(b'"message_stop"'), 30)
 
     reply = await call(tandem.port, "/v1/messages", go_on("msg_a", "go"), FAST)
 
@@ -469,8 +470,7 @@ async def test_a_thread_is_known_again_after_a_restart(tmp_path, upstream):
     assert sessions[0] == sessions[1]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("field", ["temperature", "top_p", "top_k"])
+@pytest.mark.parametrize(("dialect", "field"), covering(DIALECTS, ["temperature", "top_p", "top_k"], strength=1))
 async def test_the_new_api_version_has_no_sampling_whoever_serves(start, upstream, dialect, field):
     tandem = await start(one_dialect(dialect, upstream.base_url))
     upstream.scripts = [speak(dialect, Speech("Hi."))]

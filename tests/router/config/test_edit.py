@@ -40,9 +40,8 @@ def test_a_text_takes_the_place_of_an_older_one():
     assert set_values(old, "decision", {"fitted_to": "new"}) == 'decision:\n  fitted_to: "new"  # mine\n'
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_the_values_are_there_and_nothing_else_is_lost(subtests):
+    for text in [
         "a: 1\n",
         "a: 1",
         "",
@@ -59,17 +58,16 @@ def test_a_text_takes_the_place_of_an_older_one():
         "decision: # mine\r\n  hop_seconds: 2\r\nz: 1\r\n",
         "decision: # mine\r\nz: 1\r\n",
         "z: 1\r\n",
-    ],
-)
-def test_the_values_are_there_and_nothing_else_is_lost(text):
-    before = yaml.safe_load(text) or {}
+    ]:
+        with subtests.test(text=text):
+            before = yaml.safe_load(text) or {}
 
-    after = yaml.safe_load(set_values(text, "decision", VALUES))
+            after = yaml.safe_load(set_values(text, "decision", VALUES))
 
-    expected = {**before, "decision": {**(before.get("decision") or {}), **VALUES}}
-    assert after == expected
-    assert set(line_ends(set_values(text, "decision", VALUES))) == (set(line_ends(text)) or {"\n"})
-    assert all(mark in set_values(text, "decision", VALUES) for mark in ("# mine", "# half") if mark in text)
+            expected = {**before, "decision": {**(before.get("decision") or {}), **VALUES}}
+            assert after == expected
+            assert set(line_ends(set_values(text, "decision", VALUES))) == (set(line_ends(text)) or {"\n"})
+            assert all(mark in set_values(text, "decision", VALUES) for mark in ("# mine", "# half") if mark in text)
 
 
 def test_a_block_in_one_line_that_lacks_a_setting_is_refused():
@@ -87,9 +85,8 @@ READ = [{"when": {"words": "deploy"}, "tier": "deep"}, {"when": {"words": 'say "
 MINE = [{"when": {"words": "mine"}, "tier": "fast"}]
 
 
-@pytest.mark.parametrize(
-    ("text", "before"),
-    [
+def test_rules_are_added_after_those_that_are_there_and_nothing_else_changes(subtests):
+    for text, before in [
         ("a: 1\n", []),
         ("a: 1", []),
         ("rules: []\nz: 1\n", []),
@@ -102,17 +99,18 @@ MINE = [{"when": {"words": "mine"}, "tier": "fast"}]
         ("rules:\n- when: {words: mine}\n  tier: fast\n# of z\nz: 1\n", MINE),
         ("rules:\n    - tier: fast\n      when:\n        words: mine\nz: 1", MINE),
         ("z: 1\nrules:\n  - {when: {words: mine}, tier: fast}", MINE),
-    ],
-)
-def test_rules_are_added_after_those_that_are_there_and_nothing_else_changes(text, before):
-    new = add_rules(text, RULES)
+    ]:
+        with subtests.test(text=text, before=before):
+            new = add_rules(text, RULES)
 
-    assert yaml.safe_load(new) == {**yaml.safe_load(text), "rules": [*before, *READ]}
-    assert "# tandem tune" in new
-    added = [line for line in new.splitlines() if line not in text.splitlines()]
-    assert len([line for line in added if line.strip().startswith("-")]) == 2
-    assert [line for line in text.splitlines() if "#" in line and "rules" not in line and line not in new.splitlines()] == []
-    assert len(set(line_ends(new))) <= 1
+            assert yaml.safe_load(new) == {**yaml.safe_load(text), "rules": [*before, *READ]}
+            assert "# tandem tune" in new
+            added = [line for line in new.splitlines() if line not in text.splitlines()]
+            assert len([line for line in added if line.strip().startswith("-")]) == 2
+            assert [
+                line for line in text.splitlines() if "#" in line and "rules" not in line and line not in new.splitlines()
+            ] == []
+            assert len(set(line_ends(new))) <= 1
 
 
 def test_in_the_default_config_two_rules_are_two_lines():

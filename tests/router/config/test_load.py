@@ -439,9 +439,8 @@ def test_only_a_shipped_model_name_can_be_taken_away(name, said):
     assert said in faults[f"models.{name}"]
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_an_address_that_cannot_be_dialled_is_a_fault(subtests):
+    for url in [
         "http://127.0.0.1:99999/v1",
         "http://127.0.0.1:65536/v1",
         "http://127.0.0.1:0/v1",
@@ -461,12 +460,11 @@ def test_only_a_shipped_model_name_can_be_taken_away(name, said):
         "http://ho st/v1",
         "http://host/v1\\t",
         "http://host/\\0",
-    ],
-)
-def test_an_address_that_cannot_be_dialled_is_a_fault(url):
-    problem = faults_of(two_targets(url, "http://b/v1"))["tiers.fast.targets[0].base_url"]
+    ]:
+        with subtests.test(url=url):
+            problem = faults_of(two_targets(url, "http://b/v1"))["tiers.fast.targets[0].base_url"]
 
-    assert "must" in problem or "IPv6" in problem
+            assert "must" in problem or "IPv6" in problem
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,12 @@ def models_in(model: type[BaseModel]) -> set[type[BaseModel]]:
     return found
 
 
-@pytest.mark.parametrize("model", sorted(models_in(Config), key=lambda model: model.__name__))
-def test_every_block_is_frozen_takes_no_unknown_key_and_explains_each_setting(model):
-    assert model.model_config["frozen"]
-    assert model.model_config["extra"] == "forbid"
-    assert set(field_notes(model)) == set(model.model_fields)
+def test_every_block_is_frozen_takes_no_unknown_key_and_explains_each_setting(subtests):
+    for model in sorted(models_in(Config), key=lambda model: model.__name__):
+        with subtests.test(model=model):
+            assert model.model_config["frozen"]
+            assert model.model_config["extra"] == "forbid"
+            assert set(field_notes(model)) == set(model.model_fields)
 
 
 @pytest.mark.parametrize("name", ["a", "gpt-5.5", "A_b.c-9", "x" * 64])

@@ -3,8 +3,6 @@
 import inspect
 import re
 
-import pytest
-
 from router.contract import errors
 from router.contract.errors import TandemError, Unavailable, UpstreamError, UpstreamRefused, UpstreamTimeout
 
@@ -12,9 +10,10 @@ CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if is
 DRAWN = dict(re.findall(r"[├└]── (\w+) +(\d{3} \w+)", errors.__doc__))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CLASSES if kind.__name__ in DRAWN], ids=lambda kind: kind.__name__)
-def test_the_drawing_of_the_tree_gives_the_status_and_code_of_the_class(kind):
-    assert f"{kind.status} {kind.code}" == DRAWN[kind.__name__]
+def test_the_drawing_of_the_tree_gives_the_status_and_code_of_the_class(subtests):
+    for kind in [kind for kind in CLASSES if kind.__name__ in DRAWN]:
+        with subtests.test(kind=kind):
+            assert f"{kind.status} {kind.code}" == DRAWN[kind.__name__]
 
 
 def test_every_class_that_is_raised_is_drawn():
@@ -23,9 +22,8 @@ def test_every_class_that_is_raised_is_drawn():
     assert drawn == {kind.__name__ for kind in CLASSES} - {"TandemError"}
 
 
-@pytest.mark.parametrize(
-    ("status", "is_retryable", "blames_the_request"),
-    [
+def test_a_refusal_is_tried_elsewhere_or_blamed_on_the_request_by_its_status(subtests):
+    for status, is_retryable, blames_the_request in [
         (400, False, True),
         (404, False, True),
         (408, True, False),
@@ -38,12 +36,11 @@ def test_every_class_that_is_raised_is_drawn():
         (500, True, False),
         (529, True, False),
         (302, False, False),
-    ],
-)
-def test_a_refusal_is_tried_elsewhere_or_blamed_on_the_request_by_its_status(status, is_retryable, blames_the_request):
-    refused = UpstreamRefused("spark", status, b"{}", "application/json")
+    ]:
+        with subtests.test(status=status, is_retryable=is_retryable, blames_the_request=blames_the_request):
+            refused = UpstreamRefused("spark", status, b"{}", "application/json")
 
-    assert (refused.is_retryable, refused.blames_the_request) == (is_retryable, blames_the_request)
+            assert (refused.is_retryable, refused.blames_the_request) == (is_retryable, blames_the_request)
 
 
 def test_a_refusal_keeps_the_targets_own_answer_and_says_its_status_and_name_alone():

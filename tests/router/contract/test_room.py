@@ -1,5 +1,7 @@
 """How much of a window is kept free for an answer."""
 
+import itertools
+
 import pytest
 
 from router.contract.room import RESERVE_TOKENS, read_own_limit, reserve_tokens
@@ -13,11 +15,11 @@ def test_the_reserve_is_the_own_limit_or_a_quarter_and_never_more_than_half_the_
     assert reserve_tokens(window, limit) == reserve
 
 
-@pytest.mark.parametrize("limit", [None, 1, 8_000, 64_000])
-@pytest.mark.parametrize("window", [256, 1_000, 16_000, 1_000_000])
-def test_every_window_has_room_for_a_prompt_and_nothing_served_before_is_refused(window, limit):
-    assert reserve_tokens(window, limit) <= min(RESERVE_TOKENS, window // 2)
-    assert reserve_tokens(window, limit, most=0) == 0
+def test_every_window_has_room_for_a_prompt_and_nothing_served_before_is_refused(subtests):
+    for limit, window in itertools.product([None, 1, 8_000, 64_000], [256, 1_000, 16_000, 1_000_000]):
+        with subtests.test(limit=limit, window=window):
+            assert reserve_tokens(window, limit) <= min(RESERVE_TOKENS, window // 2)
+            assert reserve_tokens(window, limit, most=0) == 0
 
 
 @pytest.mark.parametrize(

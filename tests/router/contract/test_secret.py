@@ -1,5 +1,6 @@
 """Whose key is it: references, the caller's own, and variables that no library may find."""
 
+import itertools
 import os
 
 import pytest
@@ -8,20 +9,20 @@ from router.contract.secret import Secret, read_callers_key, withhold_variables
 from router.contract.words import Dialect
 
 
-@pytest.mark.parametrize(
-    ("headers", "key"),
-    [
-        ({}, ""),
-        ({"authorization": "Bearer abc"}, "abc"),
-        ({"authorization": "bearer  abc "}, "abc"),
-        ({"authorization": "Basic abc"}, ""),
-        ({"x-api-key": "def"}, "def"),
-        ({"authorization": "Bearer abc", "x-api-key": "def", "x-tandem-upstream-key": "ghi"}, "ghi"),
-    ],
-)
-@pytest.mark.parametrize("dialect", list(Dialect))
-def test_the_callers_key_is_read_from_the_header_that_is_most_explicit(headers, key, dialect):
-    assert read_callers_key(headers, dialect) == key
+def test_the_callers_key_is_read_from_the_header_that_is_most_explicit(subtests):
+    for (headers, key), dialect in itertools.product(
+        [
+            ({}, ""),
+            ({"authorization": "Bearer abc"}, "abc"),
+            ({"authorization": "bearer  abc "}, "abc"),
+            ({"authorization": "Basic abc"}, ""),
+            ({"x-api-key": "def"}, "def"),
+            ({"authorization": "Bearer abc", "x-api-key": "def", "x-tandem-upstream-key": "ghi"}, "ghi"),
+        ],
+        list(Dialect),
+    ):
+        with subtests.test(headers=headers, key=key, dialect=dialect):
+            assert read_callers_key(headers, dialect) == key
 
 
 @pytest.mark.parametrize(("dialect", "key"), [(Dialect.CHAT, "abc"), (Dialect.RESPONSES, "abc"), (Dialect.MESSAGES, "def")])

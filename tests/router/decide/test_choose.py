@@ -375,6 +375,15 @@ def test_when_both_are_out_the_error_names_every_reason():
         run(Says("b", (RuleOut("spark", "no images", lasting=True), RuleOut("sage", "no files", lasting=True))))
 
 
+def test_a_target_that_is_too_small_and_busy_is_too_small_in_whichever_order_that_is_said():
+    too_long = [RuleOut(name, "too long", lasting=True, tokens=(300_000, 200_000)) for name in ("spark", "sage")]
+    busy = [RuleOut(name, "busy", lasting=False, wait_seconds=5.0) for name in ("spark", "sage")]
+
+    for opinions in itertools.permutations([*too_long, *busy]):
+        with pytest.raises(TooLong):  # a client that hears this compacts; after a 429 it would only wait
+            run(Says("b", opinions))
+
+
 def test_a_queue_on_fast_moves_the_choice_by_itself():
     deep = stand(make_target("sage", Tier.DEEP))
 

@@ -10,9 +10,8 @@ SHELL, LOCAL, PATCH = (CALL_ITEMS[f"{name}_call"][1] for name in ("shell", "loca
 NO_LIMITS = {"timeout_ms": None, "max_output_length": None}
 
 
-@pytest.mark.parametrize(
-    ("item", "arguments", "held"),
-    [
+def test_arguments_that_mean_a_call_become_what_its_item_holds(subtests):
+    for item, arguments, held in [
         (SHELL, {"commands": ["ls", "pwd"]}, {"commands": ["ls", "pwd"], **NO_LIMITS}),
         (
             SHELL,
@@ -33,15 +32,13 @@ NO_LIMITS = {"timeout_ms": None, "max_output_length": None}
         ),
         (PATCH, {"type": "create_file", "path": "a", "diff": ""}, {"type": "create_file", "path": "a", "diff": ""}),
         (PATCH, {"type": "delete_file", "path": "a", "diff": "x"}, {"type": "delete_file", "path": "a"}),
-    ],
-)
-def test_arguments_that_mean_a_call_become_what_its_item_holds(item, arguments, held):
-    assert item.parse(json.dumps(arguments)) == held
+    ]:
+        with subtests.test(item=item, arguments=arguments, held=held):
+            assert item.parse(json.dumps(arguments)) == held
 
 
-@pytest.mark.parametrize(
-    ("item", "arguments"),
-    [
+def test_arguments_that_do_not_fit_are_no_item(subtests):
+    for item, arguments in [
         *(
             (item, text)
             for item in (SHELL, LOCAL, PATCH)
@@ -59,10 +56,9 @@ def test_arguments_that_mean_a_call_become_what_its_item_holds(item, arguments, 
         (PATCH, '{"type": "update_file", "path": "a", "diff": 1}'),
         (PATCH, '{"type": "move_file", "path": "a", "diff": "x"}'),
         (PATCH, '{"type": "delete_file", "path": ""}'),
-    ],
-)
-def test_arguments_that_do_not_fit_are_no_item(item, arguments):
-    assert item.parse(arguments) is None
+    ]:
+        with subtests.test(item=item, arguments=arguments):
+            assert item.parse(arguments) is None
 
 
 def test_a_client_that_sorts_the_fields_of_a_call_does_not_change_how_the_model_sees_it():

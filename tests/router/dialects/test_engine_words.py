@@ -11,9 +11,8 @@ def refusal(message: str, **more) -> bytes:
     return json.dumps({"error": {"message": message, **more}}).encode()
 
 
-@pytest.mark.parametrize(
-    ("message", "window"),
-    [
+def test_a_window_is_read_from_the_words_of_every_host(subtests):
+    for message, window in [
         ("prompt is too long: 212400 tokens > 200000 maximum", 200_000),
         ("input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000, decrease input length", 200_000),
         ("This model's maximum context length is 4096 tokens. However, you requested 4120 tokens", 4_096),
@@ -28,10 +27,9 @@ def refusal(message: str, **more) -> bytes:
         ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", 1_048_576),
         ("Prompt contains 40000 tokens, too large for model with 32768 maximum context length", 32_768),
         ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", 4_096),
-    ],
-)
-def test_a_window_is_read_from_the_words_of_every_host(message, window):
-    assert read_window(refusal(message)) == window
+    ]:
+        with subtests.test(message=message, window=window):
+            assert read_window(refusal(message)) == window
 
 
 def test_llamacpp_names_it_in_a_field_of_its_own():

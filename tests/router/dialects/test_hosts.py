@@ -48,9 +48,8 @@ def test_a_limit_that_is_too_large_is_no_refusal_for_length():
     assert told["message"] == words
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
+def test_a_refusal_for_length_is_known_by_its_words(subtests):
+    for words, expected in [
         ("invalid_request_error context_length_exceeded", True),
         ("Prompt is too long: 9 tokens > 8 maximum", True),
         ("the request exceeds the available context size", True),
@@ -64,7 +63,6 @@ def test_a_limit_that_is_too_large_is_no_refusal_for_length():
         ("The number of tokens to keep from the initial prompt is greater than the context length", True),
         ("Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000", True),
         ("tools: the list is too long", False),
-    ],
-)
-def test_a_refusal_for_length_is_known_by_its_words(words, expected):
-    assert says_too_long(words) is expected
+    ]:
+        with subtests.test(words=words, expected=expected):
+            assert says_too_long(words) is expected

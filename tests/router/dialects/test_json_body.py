@@ -85,9 +85,8 @@ PAD = "x" * 20_000
 LONG_LIST = json.dumps([{"role": "user", "content": f"{number} {'y' * 5_000}"} for number in range(6)])
 
 
-@pytest.mark.parametrize(
-    ("raw", "name"),
-    [
+def test_a_field_that_matters_is_refused_when_it_comes_twice(subtests):
+    for raw, name in [
         ('{"model":"a","messages":[1],"messages":[2]}', "messages"),
         ('{"model":"a","messages":[1],"messages":[1]}', "messages"),
         ('{"model":"a","messages":[],"max_tokens":5,"max_tokens":99}', "max_tokens"),
@@ -112,13 +111,12 @@ LONG_LIST = json.dumps([{"role": "user", "content": f"{number} {'y' * 5_000}"} f
         (f'{{"model":"a","messages":{LONG_LIST},"tools":[1],"pad":"{PAD}","t\\u006fols":[2],"end":"{PAD}"}}', "tools"),
         (f'{{"model":"a","messages":{LONG_LIST},"messages" : {LONG_LIST}}}', "messages"),
         (f'{{"model":"a","pad":"{PAD}","metadata":{{}},"messages":{LONG_LIST},"metadata":{{"a":1}}}}', "metadata"),
-    ],
-)
-def test_a_field_that_matters_is_refused_when_it_comes_twice(raw, name):
-    with pytest.raises(BadRequest, match=f'^duplicate key "{name}". Send it once$') as caught:
-        parse_request(raw.encode(), Dialect.CHAT)
+    ]:
+        with subtests.test(raw=raw, name=name):
+            with pytest.raises(BadRequest, match=f'^duplicate key "{name}". Send it once$') as caught:
+                parse_request(raw.encode(), Dialect.CHAT)
 
-    assert caught.value.param == name
+            assert caught.value.param == name
 
 
 @pytest.mark.parametrize(

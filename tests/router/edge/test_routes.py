@@ -1,5 +1,7 @@
 """The table of routes, and what the headers of a request must be like."""
 
+import itertools
+
 import pytest
 
 from router.contract.errors import BadRequest, Forbidden, WrongMediaType
@@ -19,21 +21,21 @@ from router.edge.routes import (
 from tests.tools.edge import LIMITS
 
 
-@pytest.mark.parametrize("prefix", ["", "/v1"])
-@pytest.mark.parametrize(
-    ("path", "route"),
-    [
-        ("/chat/completions", Route(Dialect.CHAT)),
-        ("/completions", Route(Dialect.COMPLETIONS)),
-        ("/responses", Route(Dialect.RESPONSES)),
-        ("/responses/compact", Route(Dialect.RESPONSES, Operation.COMPACT)),
-        ("/responses/input_tokens", Route(Dialect.RESPONSES, Operation.COUNT_TOKENS)),
-        ("/messages", Route(Dialect.MESSAGES)),
-        ("/messages/count_tokens", Route(Dialect.MESSAGES, Operation.COUNT_TOKENS)),
-    ],
-)
-def test_every_create_call_has_its_route_with_and_without_the_version(prefix, path, route):
-    assert ROUTES[prefix + path] == route
+def test_every_create_call_has_its_route_with_and_without_the_version(subtests):
+    for prefix, (path, route) in itertools.product(
+        ["", "/v1"],
+        [
+            ("/chat/completions", Route(Dialect.CHAT)),
+            ("/completions", Route(Dialect.COMPLETIONS)),
+            ("/responses", Route(Dialect.RESPONSES)),
+            ("/responses/compact", Route(Dialect.RESPONSES, Operation.COMPACT)),
+            ("/responses/input_tokens", Route(Dialect.RESPONSES, Operation.COUNT_TOKENS)),
+            ("/messages", Route(Dialect.MESSAGES)),
+            ("/messages/count_tokens", Route(Dialect.MESSAGES, Operation.COUNT_TOKENS)),
+        ],
+    ):
+        with subtests.test(prefix=prefix, path=path, route=route):
+            assert ROUTES[prefix + path] == route
 
 
 @pytest.mark.parametrize(
@@ -74,9 +76,8 @@ def test_this_machine_is_let_in(headers):
     check_origin(headers, 1)
 
 
-@pytest.mark.parametrize(
-    ("headers", "hosts", "error"),
-    [
+def test_everybody_else_is_refused_and_again_when_they_come_again(subtests):
+    for headers, hosts, error in [
         ({}, 0, BadRequest),
         ({"host": "localhost"}, 2, BadRequest),
         ({"host": ""}, 1, BadRequest),
@@ -89,12 +90,11 @@ def test_this_machine_is_let_in(headers):
         ({"host": "localhost", "origin": "null"}, 1, Forbidden),
         ({"host": "localhost", "sec-fetch-site": "cross-site"}, 1, Forbidden),
         ({"host": "localhost", "sec-fetch-site": "same-site"}, 1, Forbidden),
-    ],
-)
-def test_everybody_else_is_refused_and_again_when_they_come_again(headers, hosts, error):
-    for _ in range(2):
-        with pytest.raises(error):
-            check_origin(headers, hosts)
+    ]:
+        with subtests.test(headers=headers, hosts=hosts, error=error):
+            for _ in range(2):
+                with pytest.raises(error):
+                    check_origin(headers, hosts)
 
 
 def test_a_repeated_origin_is_refused_though_the_last_one_is_good():

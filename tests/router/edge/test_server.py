@@ -66,11 +66,11 @@ class Running:
 
     async def __aenter__(self) -> "Running":
         self._serving = later(self.server._serve([self.listener]))
-        await asyncio.wait_for(self._ready.wait(), 5)
+        await asyncio.wait_for(self._ready.wait(), 30)
         return self
 
     async def stopped(self) -> None:
-        await asyncio.wait_for(self._serving, 5)
+        await asyncio.wait_for(self._serving, 30)
 
     async def __aexit__(self, *_: object) -> None:
         self.server.should_exit = self.server.force_exit = True
@@ -82,7 +82,7 @@ class Running:
 
 
 async def begun(road: FakeRoad) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not road.begun:  # noqa: ASYNC110  the road has no event for its first exchange
             await asyncio.sleep(0.005)
 

@@ -1,7 +1,5 @@
 """What the work that followed says of a turn."""
 
-import pytest
-
 from router.lab.past import PastTurn, SessionBuilder, Size, size_of_turn
 
 
@@ -10,9 +8,8 @@ def turn(edits: int = 0, tokens: float = 0, **more) -> PastTurn:
     return PastTurn("x", edits=edits, answer_chars=round(4 * tokens), **{"was_answered": True, **more})
 
 
-@pytest.mark.parametrize(
-    ("past", "size"),
-    [
+def test_a_turn_is_what_the_work_on_it_says(subtests):
+    for past, size in [
         (turn(0, 0), Size.QUICK),
         (turn(2, 2_000), Size.QUICK),
         (turn(3, 0), Size.MIDDLE),
@@ -25,10 +22,9 @@ def turn(edits: int = 0, tokens: float = 0, **more) -> PastTurn:
         (turn(6, 0, was_interrupted=True), Size.LONG),
         (turn(0, 0, was_answered=False), None),
         (turn(1, 100, calls=("Bash",) * 40), Size.QUICK),
-    ],
-)
-def test_a_turn_is_what_the_work_on_it_says(past, size):
-    assert size_of_turn(past) is size
+    ]:
+        with subtests.test(past=past, size=size):
+            assert size_of_turn(past) is size
 
 
 def test_work_before_anyone_asked_is_nobodys():

@@ -1,13 +1,10 @@
 """Whether a person had to ask again."""
 
-import pytest
-
 from router.lab.regrets import is_asked_again
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "is_again"),
-    [
+def test_an_ask_again_is_a_complaint_of_the_same_thing_or_the_same_words(subtests):
+    for before, after, is_again in [
         ("fix the parser", "it is still wrong", True),
         ("fix the parser", "That doesn’t work, same error", True),
         ("fix the failing parser test", "Fix the failing parser test!", True),
@@ -29,7 +26,6 @@ from router.lab.regrets import is_asked_again
         ("change the header colour", "add a try again button", False),
         ("what is the port?", "Customers report the export is not working", False),
         ("fix the parser", "thanks, next: " + "a long text " * 40 + "that says still wrong at its end", False),
-    ],
-)
-def test_an_ask_again_is_a_complaint_of_the_same_thing_or_the_same_words(before, after, is_again):
-    assert is_asked_again(before, after) is is_again
+    ]:
+        with subtests.test(before=before, after=after, is_again=is_again):
+            assert is_asked_again(before, after) is is_again

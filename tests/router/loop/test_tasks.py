@@ -24,7 +24,7 @@ async def test_work_runs_up_to_its_first_wait_before_anything_else_does():
         steps.append("began")
         steps.append(await future)
         await asyncio.sleep(0)
-        steps.append(await asyncio.wait_for(asyncio.sleep(0, "later"), 1))
+        steps.append(await asyncio.wait_for(asyncio.sleep(0, "later"), 30))
 
     future = asyncio.get_running_loop().create_future()
     task = spawn_started(work(future), name="waits")

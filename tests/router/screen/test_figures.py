@@ -5,9 +5,8 @@ import pytest
 from router.screen.figures import count, day_and_clock, duration, money, plural
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_a_time_has_at_most_five_characters(subtests):
+    for seconds, text in [
         (None, "-"),
         (0.0, "0.0s"),
         (-0.2, "0.0s"),
@@ -21,11 +20,10 @@ from router.screen.figures import count, day_and_clock, duration, money, plural
         (4_020.0, "1h07"),
         (86_400.0, "1d00"),
         (266_400.0, "3d02"),
-    ],
-)
-def test_a_time_has_at_most_five_characters(seconds, text):
-    assert duration(seconds) == text
-    assert len(text) <= 5
+    ]:
+        with subtests.test(seconds=seconds, text=text):
+            assert duration(seconds) == text
+            assert len(text) <= 5
 
 
 @pytest.mark.parametrize(

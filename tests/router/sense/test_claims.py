@@ -1,6 +1,6 @@
 """Claims of a tier are taken out before a turn is read."""
 
-import pytest
+from functools import partial
 
 from router.sense import features
 from router.sense.claims import drop_claims
@@ -30,23 +30,24 @@ CLAIMS = [
 ]
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda text: text[:24])
-def test_a_claim_leaves_nothing_before_after_or_within_the_words(claim):
-    assert drop_claims(f"{claim} {PLAIN}") == PLAIN
-    assert drop_claims(f"{claim}\n{PLAIN}") == PLAIN
-    assert drop_claims(f"{PLAIN}\n{claim}") == PLAIN
-    assert drop_claims(f"{PLAIN}\n\n{claim}").strip() == PLAIN
-    assert drop_claims(f"add a chart {claim} to the page") == PLAIN
+def test_a_claim_leaves_nothing_before_after_or_within_the_words(subtests):
+    for claim in CLAIMS:
+        with subtests.test(claim=claim):
+            assert drop_claims(f"{claim} {PLAIN}") == PLAIN
+            assert drop_claims(f"{claim}\n{PLAIN}") == PLAIN
+            assert drop_claims(f"{PLAIN}\n{claim}") == PLAIN
+            assert drop_claims(f"{PLAIN}\n\n{claim}").strip() == PLAIN
+            assert drop_claims(f"add a chart {claim} to the page") == PLAIN
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda text: text[:24])
-def test_a_text_of_nothing_else_stays_as_it_is(claim):
-    assert drop_claims(claim) == claim
+def test_a_text_of_nothing_else_stays_as_it_is(subtests):
+    for claim in CLAIMS:
+        with subtests.test(claim=claim):
+            assert drop_claims(claim) == claim
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_words_about_models_and_routes_are_no_claims(subtests):
+    for text in [
         "add the deep learning model to the api",
         "fix the router: it drops headers",
         "design system: add a button",
@@ -65,15 +66,14 @@ def test_a_text_of_nothing_else_stays_as_it_is(claim):
         "developer: what is the task?",
         "System: you are wrong about the task, redesign everything",
         "",
-    ],
-)
-def test_words_about_models_and_routes_are_no_claims(text):
-    assert drop_claims(text) == text
+    ]:
+        with subtests.test(text=text):
+            assert drop_claims(text) == text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_four_times_the_text_takes_about_four_times_the_work(subtests):
+    """Patterns that look back over a run again from each of its words took sixteen times the work here, and seconds."""
+    for text in [
         "to " * 2_660 + " deep tier",
         ("to " * 7_000)[:19_990] + " deep tier",
         "fast mode" + " " * 7_000 + "x deep tier",
@@ -91,15 +91,12 @@ def test_words_about_models_and_routes_are_no_claims(text):
         "<|im_start|>" * 1_500,
         "deep tier " * 2_000,
         "this is hard " * 1_500 + "deep tier",
-    ],
-    ids=range(17),
-)
-def test_four_times_the_text_takes_about_four_times_the_work(text):
-    """Patterns that look back over a run again from each of its words took sixteen times the work here, and seconds."""
-    whole = (text * (20_000 // len(text) + 1))[:20_000] + text[-20:]
-    part = whole[:5_000] + text[-20:]  # what sets the patterns off is at either end
+    ]:
+        with subtests.test(text=text):
+            whole = (text * (20_000 // len(text) + 1))[:20_000] + text[-20:]
+            part = whole[:5_000] + text[-20:]  # what sets the patterns off is at either end
 
-    assert cost_ratio(lambda: drop_claims(whole), lambda: drop_claims(part), repeats=3) < 12
+            assert cost_ratio(partial(drop_claims, whole), partial(drop_claims, part), repeats=3) < 12
 
 
 def test_of_a_text_beyond_four_thousand_characters_only_both_ends_are_read(monkeypatch):

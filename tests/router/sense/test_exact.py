@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -198,10 +197,9 @@ async def test_a_process_that_died_while_idle_costs_one_count_at_most(child):
 
 async def test_a_count_that_takes_too_long_is_given_up_and_the_next_one_is_had(child):
     counter = child(act="if text == 'slow': time.sleep(60)", wait_seconds=1.5)
-    began = time.monotonic()
 
-    assert await counter.count(ask("slow")) is None
-    assert time.monotonic() - began < 50
+    async with asyncio.timeout(50):
+        assert await counter.count(ask("slow")) is None
     await asyncio.sleep(0.2)  # the thread gives up a moment after the request did
     assert (await counter.count(ask("quick"))).is_exact
 
@@ -253,21 +251,3 @@ def test_nothing_is_started_or_loaded_before_the_first_count(child):
 
     assert child()._process is None
     assert "tiktoken" not in loaded.stdout.split()
-
-
-async def longest_stall_of_a_first_count() -> float:
-    """In CPU time of the loop's thread: how long it waits for a processor says nothing about us."""
-    counter, worst = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS), 0.0
-    counting = asyncio.gather(counter.count(ask("x")))
-    while not counting.done():
-        began = time.thread_time()
-        await asyncio.sleep(0.001)
-        worst = max(worst, time.thread_time() - began)
-    counter.close()
-    assert counting.result()[0].is_exact
-    return worst
-
-
-async def test_the_first_count_takes_less_than_50_ms_of_the_loops_cpu_at_once(encoding):
-    # The best of three: work of our own comes every time, the collector of the test run does not.
-    assert min([await longest_stall_of_a_first_count() for _ in range(3)]) < 0.05

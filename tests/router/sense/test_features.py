@@ -55,9 +55,8 @@ def test_scripts_without_spaces_are_read_by_pairs_of_signs():
     assert set(part.pieces) & set(whole.pieces)
 
 
-@pytest.mark.parametrize(
-    ("text", "phrase"),
-    [
+def test_the_same_idea_is_named_in_every_language(subtests):
+    for text, phrase in [
         ("migrate the store", "migrate"),
         ("bitte migriere den Dienst", "migrate"),
         ("migrer symfony 3.4 -> 7", "migrate"),
@@ -70,10 +69,9 @@ def test_scripts_without_spaces_are_read_by_pairs_of_signs():
         ("corrige l'orthographe", "typo"),
         ("refactor the whole codebase", "whole codebase"),
         ("do it step by step", "step by step"),
-    ],
-)
-def test_the_same_idea_is_named_in_every_language(text, phrase):
-    assert phrase in phrases(text)
+    ]:
+        with subtests.test(text=text, phrase=phrase):
+            assert phrase in phrases(text)
 
 
 def test_every_concept_is_a_phrase_of_ours_in_plain_ascii():
@@ -82,9 +80,8 @@ def test_every_concept_is_a_phrase_of_ours_in_plain_ascii():
     assert phrases("rename CANARY_42 and migrate all of canary.py, bitte alles testen") <= set(PHRASES)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_greeting_thanks_or_a_nod_asks_for_nothing(subtests):
+    for text in [
         "hi",
         "Hello!",
         "thanks",
@@ -104,10 +101,9 @@ def test_every_concept_is_a_phrase_of_ours_in_plain_ascii():
         "lgtm",
         "perfect",
         "cool, looks good",
-    ],
-)
-def test_a_greeting_thanks_or_a_nod_asks_for_nothing(text):
-    assert not read_features(text).has_task
+    ]:
+        with subtests.test(text=text):
+            assert not read_features(text).has_task
 
 
 @pytest.mark.parametrize(
@@ -127,9 +123,8 @@ def test_words_that_ask_for_something_are_a_task_however_polite(text):
     assert read_features(text).has_task
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "step"),
-    [
+def test_the_shape_of_a_text_is_counted(subtests):
+    for text, name, step in [
         ("look at src/app.py and my-page.tsx", "files", 2),
         ("i.e. do it", "files", 0),
         ("is foo.bar() deprecated", "files", 0),
@@ -142,10 +137,9 @@ def test_words_that_ask_for_something_are_a_task_however_polite(text):
         ("it says\nFAILED tests/test_api.py", "red_output", 1),
         ("3 failed, 2 passed", "red_output", 1),
         ("handle errors when it fails", "red_output", 0),
-    ],
-)
-def test_the_shape_of_a_text_is_counted(text, name, step):
-    assert mark(text, name) == step
+    ]:
+        with subtests.test(text=text, name=name, step=step):
+            assert mark(text, name) == step
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "…", "?", "\x00", "ROUTE=fast", "a" * 3_000_000, "\ud800", "🏳️‍🌈", "ก" * 5_000])

@@ -45,9 +45,8 @@ def meaning_of(name: str, own: dict[str, str | None]) -> str | None:
     return alias.target or (str(alias.tier) if alias.tier else "auto")
 
 
-@pytest.mark.parametrize(
-    ("name", "own", "meaning"),
-    [
+def test_the_configs_own_names_are_added_to_the_shipped_ones_and_count_before_them(subtests):
+    for name, own, meaning in [
         ("claude-fast", {}, "fast"),
         ("claude-fast", {"mine": "deep"}, "fast"),
         ("claude-fast", {"claude-fast": "deep"}, "deep"),
@@ -68,15 +67,13 @@ def meaning_of(name: str, own: dict[str, str | None]) -> str | None:
         ("gpt-9-fast", {"g*": "deep", "gpt-9*": "sage"}, "deep"),
         ("gpt-9-fast", {"gpt-9*": "sage", "g*": "deep"}, "sage"),
         ("gpt-9-fast", {"*-fast": "sage"}, "sage"),
-    ],
-)
-def test_the_configs_own_names_are_added_to_the_shipped_ones_and_count_before_them(name, own, meaning):
-    assert meaning_of(name, own) == meaning
+    ]:
+        with subtests.test(name=name, own=own, meaning=meaning):
+            assert meaning_of(name, own) == meaning
 
 
-@pytest.mark.parametrize(
-    ("name", "own", "meaning"),
-    [
+def test_a_providers_prefix_before_a_shipped_name_is_understood(subtests):
+    for name, own, meaning in [
         ("openai/auto", {}, "auto"),
         ("tandem/auto", {}, "auto"),
         ("openai/fast", {}, "fast"),
@@ -90,10 +87,9 @@ def test_the_configs_own_names_are_added_to_the_shipped_ones_and_count_before_th
         ("openai/nope", {}, None),
         ("openai/", {}, None),
         ("openai/nope", {"openai/*": "deep"}, "deep"),
-    ],
-)
-def test_a_providers_prefix_before_a_shipped_name_is_understood(name, own, meaning):
-    assert meaning_of(name, own) == meaning
+    ]:
+        with subtests.test(name=name, own=own, meaning=meaning):
+            assert meaning_of(name, own) == meaning
 
 
 def test_a_shipped_name_with_a_prefix_is_an_override_and_keeps_the_callers_spelling():

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from router.contract.facts import StateRefused
 from router.contract.request import InBand, Overrides
 from router.contract.signals import Alias
-from router.contract.words import Dialect, Tier, TurnKind
+from router.contract.words import Dialect, Outcome, Tier, TurnKind
 from router.dialects.opaque import is_foreign
 from router.sense.models import ModelNames
 from router.sessions.memory import SessionMemory
@@ -100,6 +100,18 @@ async def test_a_piece_that_was_refused_is_kept_from_that_target_alone():
 
     assert is_foreign(origins["piece"], "spark")
     assert not is_foreign(origins["piece"], "sage")
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.SERVED])
+async def test_an_answer_that_was_not_served_whole_makes_nothing_warm(outcome):
+    memory = SessionMemory(NoSessions())
+    view = chat("hello", prompt_cache_key="s")
+    turn = read_turn(view)
+    begun = answer(memory, await memory.recall(view, turn), view, turn, Tier.DEEP, TARGETS["sage"])
+
+    finish(begun, TARGETS["sage"], 50_000, outcome)
+
+    assert (await look(memory, view)).position.warm == {}
 
 
 async def test_a_conversation_that_became_shorter_has_nothing_warm():

@@ -41,9 +41,8 @@ REGION = error("Country, region, or territory not supported", code="unsupported_
 GROQ_RETIRED = error("The model `some-model` has been decommissioned and is no longer supported.", code="model_decommissioned")
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "problem", "hint", "is_final"),
-    [
+def test_a_refusal_is_told_in_the_hosts_words_with_what_to_do(subtests):
+    for status, body, problem, hint, is_final in [
         (429, QUOTA, "has no credit left on this account (429): You exceeded your current quota", "add credit", True),
         (
             400,
@@ -91,14 +90,13 @@ GROQ_RETIRED = error("The model `some-model` has been decommissioned and is no l
         (400, error("max_tokens is too large"), "answered 400: max_tokens is too large", "check base_url", False),
         (503, error("Service overloaded"), "answered 503: Service overloaded", "try again later", False),
         (500, "", "answered 500", "try again later", False),
-    ],
-)
-def test_a_refusal_is_told_in_the_hosts_words_with_what_to_do(status, body, problem, hint, is_final):
-    refusal = explain(status, body)
+    ]:
+        with subtests.test(status=status, body=body, problem=problem, hint=hint, is_final=is_final):
+            refusal = explain(status, body)
 
-    assert problem in refusal.problem
-    assert hint in refusal.hint
-    assert refusal.is_final is is_final
+            assert problem in refusal.problem
+            assert hint in refusal.hint
+            assert refusal.is_final is is_final
 
 
 def test_a_page_of_a_companys_filter_is_not_blamed_on_the_key():

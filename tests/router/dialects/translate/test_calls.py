@@ -1,5 +1,6 @@
 """Tool calls over every bridge: without arguments, cut in the middle, under names and ids that not every dialect takes."""
 
+import itertools
 import json
 import re
 
@@ -14,7 +15,8 @@ from router.dialects.translate.context import WriteContext
 from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, answer_to, crossed
 from tests.tools.values import make_target, make_view
 
-PAIRS = [pytest.param(*pair, id=bridge.name) for pair, bridge in BRIDGES.items()]
+PAIRS = list(BRIDGES)
+EVENT = TypeAdapter(ResponseStreamEvent)
 PATCH = "apply_patch"
 HALF = '{"input": "*** Begin Patch\\n*** Delete File: a'
 LONG = "mcp__" + "x" * 90
@@ -101,85 +103,89 @@ def custom_of(caller) -> list[dict]:
     return [{"type": "custom", "name": PATCH}]
 
 
-@pytest.mark.parametrize(("caller", "target"), PAIRS)
-@pytest.mark.parametrize("pieces", [[], [""], [" "], ["\n", "  "], ["null"], ["nu", "ll "], [None], ["{}"], ["{", "}"]])
-def test_a_streamed_call_without_arguments_has_an_empty_object(caller, target, pieces):
-    events = streamed(caller, target, upstream_stream(target, pieces))
+def test_a_streamed_call_without_arguments_has_an_empty_object(subtests):
+    for (caller, target), pieces in itertools.product(
+        PAIRS, [[], [""], [" "], ["\n", "  "], ["null"], ["nu", "ll "], [None], ["{}"], ["{", "}"]]
+    ):
+        with subtests.test(caller=caller, target=target, pieces=pieces):
+            events = streamed(caller, target, upstream_stream(target, pieces))
 
-    if caller is CHAT:
-        assert json.loads(chat_arguments(events)) == {}
-        assert events[-1]["choices"][0]["finish_reason"] == "tool_calls"
-    elif caller is RESPONSES:
-        deltas = [event["delta"] for event in events if event["type"] == "response.function_call_arguments.delta"]
-        (done,) = [event for event in events if event["type"] == "response.function_call_arguments.done"]
-        assert json.loads("".join(deltas)) == json.loads(done["arguments"]) == {}
-        assert json.loads(events[-1]["response"]["output"][0]["arguments"]) == {}
-        assert events[-1]["response"]["output"][0]["status"] == "completed"
-    else:
-        pieces = [event["delta"]["partial_json"] for event in events if "partial_json" in event.get("delta", {})]
-        assert json.loads("".join(pieces) or "{}") == {}
-
-
-@pytest.mark.parametrize(("caller", "target"), PAIRS)
-@pytest.mark.parametrize("arguments", [None, "", "  ", "null", " null\n", "{}"])
-def test_a_whole_call_without_arguments_has_an_empty_object(caller, target, arguments):
-    body = told_whole(caller, target, upstream_whole(target, arguments))
-
-    if caller is CHAT:
-        assert body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == "{}"
-    elif caller is RESPONSES:
-        assert body["output"][0]["arguments"] == "{}"
-    else:
-        assert body["content"][0]["input"] == {}
+            if caller is CHAT:
+                assert json.loads(chat_arguments(events)) == {}
+                assert events[-1]["choices"][0]["finish_reason"] == "tool_calls"
+            elif caller is RESPONSES:
+                deltas = [event["delta"] for event in events if event["type"] == "response.function_call_arguments.delta"]
+                (done,) = [event for event in events if event["type"] == "response.function_call_arguments.done"]
+                assert json.loads("".join(deltas)) == json.loads(done["arguments"]) == {}
+                assert json.loads(events[-1]["response"]["output"][0]["arguments"]) == {}
+                assert events[-1]["response"]["output"][0]["status"] == "completed"
+            else:
+                pieces = [event["delta"]["partial_json"] for event in events if "partial_json" in event.get("delta", {})]
+                assert json.loads("".join(pieces) or "{}") == {}
 
 
-@pytest.mark.parametrize(("caller", "target"), PAIRS)
-@pytest.mark.parametrize("arguments", ["", " ", "null", None])
-def test_a_call_without_arguments_in_the_history_has_an_empty_object(caller, target, arguments):
-    if caller is CHAT:
-        calls = [{"id": "c", "type": "function", "function": {"name": "now", "arguments": arguments}}]
-        body = {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": calls}]}
-        body["messages"].append({"role": "tool", "tool_call_id": "c", "content": "noon"})
-    elif caller is RESPONSES:
-        call = {"type": "function_call", "call_id": "c", "name": "now", "arguments": arguments}
-        body = {"input": [call, {"type": "function_call_output", "call_id": "c", "output": "noon"}]}
-    else:
-        call = {"type": "tool_use", "id": "c", "name": "now", "input": None if arguments is None else {}}
-        result = {"type": "tool_result", "tool_use_id": "c", "content": "noon"}
-        messages = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-        body = {"max_tokens": 9, "messages": messages}
+def test_a_whole_call_without_arguments_has_an_empty_object(subtests):
+    for (caller, target), arguments in itertools.product(PAIRS, [None, "", "  ", "null", " null\n", "{}"]):
+        with subtests.test(caller=caller, target=target, arguments=arguments):
+            body = told_whole(caller, target, upstream_whole(target, arguments))
 
-    written = json.dumps(crossed(caller, target, body)[0])
-
-    assert ('"input": {}' if target is MESSAGES else '"arguments": "{}"') in written
+            if caller is CHAT:
+                assert body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == "{}"
+            elif caller is RESPONSES:
+                assert body["output"][0]["arguments"] == "{}"
+            else:
+                assert body["content"][0]["input"] == {}
 
 
-@pytest.mark.parametrize(("caller", "target"), PAIRS)
-@pytest.mark.parametrize("finish", ["length", "filter"])
-@pytest.mark.parametrize("pieces", [['{"path": "a', "b"], ["{"], []])
-def test_a_call_that_was_cut_is_never_told_as_whole(caller, target, finish, pieces):
-    events = streamed(caller, target, upstream_stream(target, pieces, finish=finish))
-    begun = "".join(pieces)
+def test_a_call_without_arguments_in_the_history_has_an_empty_object(subtests):
+    for (caller, target), arguments in itertools.product(PAIRS, ["", " ", "null", None]):
+        with subtests.test(caller=caller, target=target, arguments=arguments):
+            if caller is CHAT:
+                calls = [{"id": "c", "type": "function", "function": {"name": "now", "arguments": arguments}}]
+                body = {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": calls}]}
+                body["messages"].append({"role": "tool", "tool_call_id": "c", "content": "noon"})
+            elif caller is RESPONSES:
+                call = {"type": "function_call", "call_id": "c", "name": "now", "arguments": arguments}
+                body = {"input": [call, {"type": "function_call_output", "call_id": "c", "output": "noon"}]}
+            else:
+                call = {"type": "tool_use", "id": "c", "name": "now", "input": None if arguments is None else {}}
+                result = {"type": "tool_result", "tool_use_id": "c", "content": "noon"}
+                messages = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+                body = {"max_tokens": 9, "messages": messages}
 
-    if caller is CHAT:
-        assert chat_arguments(events) == begun
-        assert events[-1]["choices"][0]["finish_reason"] == ("length" if finish == "length" else "content_filter")
-    elif caller is MESSAGES:
-        assert "".join(event["delta"]["partial_json"] for event in events if "partial_json" in event.get("delta", {})) == begun
-        (last,) = [event["delta"]["stop_reason"] for event in events if event["type"] == "message_delta"]
-        assert last == ("max_tokens" if finish == "length" else "refusal")
-    else:
-        kinds = [event["type"] for event in events]
-        assert "response.function_call_arguments.done" not in kinds
-        assert kinds[-1] == "response.incomplete"
-        response = events[-1]["response"]
-        reason = "max_output_tokens" if finish == "length" else "content_filter"
-        assert (response["status"], response["incomplete_details"]) == ("incomplete", {"reason": reason})
-        assert (response["output"][0]["status"], response["output"][0]["arguments"]) == ("incomplete", begun)
-        (done,) = [event["item"] for event in events if event["type"] == "response.output_item.done"]
-        assert done == response["output"][0]
-        for event in events:
-            TypeAdapter(ResponseStreamEvent).validate_python(event)
+            written = json.dumps(crossed(caller, target, body)[0])
+
+            assert ('"input": {}' if target is MESSAGES else '"arguments": "{}"') in written
+
+
+def test_a_call_that_was_cut_is_never_told_as_whole(subtests):
+    for (caller, target), finish, pieces in itertools.product(PAIRS, ["length", "filter"], [['{"path": "a', "b"], ["{"], []]):
+        with subtests.test(caller=caller, target=target, finish=finish, pieces=pieces):
+            events = streamed(caller, target, upstream_stream(target, pieces, finish=finish))
+            begun = "".join(pieces)
+
+            if caller is CHAT:
+                assert chat_arguments(events) == begun
+                assert events[-1]["choices"][0]["finish_reason"] == ("length" if finish == "length" else "content_filter")
+            elif caller is MESSAGES:
+                assert (
+                    "".join(event["delta"]["partial_json"] for event in events if "partial_json" in event.get("delta", {}))
+                    == begun
+                )
+                (last,) = [event["delta"]["stop_reason"] for event in events if event["type"] == "message_delta"]
+                assert last == ("max_tokens" if finish == "length" else "refusal")
+            else:
+                kinds = [event["type"] for event in events]
+                assert "response.function_call_arguments.done" not in kinds
+                assert kinds[-1] == "response.incomplete"
+                response = events[-1]["response"]
+                reason = "max_output_tokens" if finish == "length" else "content_filter"
+                assert (response["status"], response["incomplete_details"]) == ("incomplete", {"reason": reason})
+                assert (response["output"][0]["status"], response["output"][0]["arguments"]) == ("incomplete", begun)
+                (done,) = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+                assert done == response["output"][0]
+                for event in events:
+                    EVENT.validate_python(event)
 
 
 @pytest.mark.parametrize("target", [CHAT, MESSAGES, RESPONSES])
@@ -198,24 +204,30 @@ def test_a_whole_answer_says_so_too(target):
         assert (response["status"], response["output"][0]["status"]) == ("incomplete", "incomplete")
 
 
-@pytest.mark.parametrize(("caller", "target"), [(CHAT, MESSAGES), (CHAT, RESPONSES), (RESPONSES, CHAT), (RESPONSES, MESSAGES)])
-@pytest.mark.parametrize("size", range(len(HALF) + 1))
-def test_the_input_of_a_free_form_tool_that_was_cut_is_never_the_json_around_it(caller, target, size):
-    events = streamed(caller, target, upstream_stream(target, [HALF[:size]], PATCH, "length"), tools=custom_of(caller))
+def test_the_input_of_a_free_form_tool_that_was_cut_is_never_the_json_around_it(subtests):
+    for (caller, target), size in itertools.product(
+        [(CHAT, MESSAGES), (CHAT, RESPONSES), (RESPONSES, CHAT), (RESPONSES, MESSAGES)], range(len(HALF) + 1)
+    ):
+        with subtests.test(caller=caller, target=target, size=size):
+            events = streamed(caller, target, upstream_stream(target, [HALF[:size]], PATCH, "length"), tools=custom_of(caller))
 
-    if caller is CHAT:
-        (found,) = [
-            call["custom"]["input"]
-            for event in events
-            for choice in event["choices"]
-            for call in choice["delta"].get("tool_calls", [])
-        ]
-    else:
-        item = events[-1]["response"]["output"][0]
-        found = item["input"]
-        assert (item["type"], item["status"], events[-1]["type"]) == ("custom_tool_call", "incomplete", "response.incomplete")
-        assert "response.custom_tool_call_input.done" not in [event["type"] for event in events]
-    assert "*** Begin Patch\n*** Delete File: a".startswith(found)
+            if caller is CHAT:
+                (found,) = [
+                    call["custom"]["input"]
+                    for event in events
+                    for choice in event["choices"]
+                    for call in choice["delta"].get("tool_calls", [])
+                ]
+            else:
+                item = events[-1]["response"]["output"][0]
+                found = item["input"]
+                assert (item["type"], item["status"], events[-1]["type"]) == (
+                    "custom_tool_call",
+                    "incomplete",
+                    "response.incomplete",
+                )
+                assert "response.custom_tool_call_input.done" not in [event["type"] for event in events]
+            assert "*** Begin Patch\n*** Delete File: a".startswith(found)
 
 
 @pytest.mark.parametrize(("caller", "target"), PAIRS)

@@ -1,5 +1,6 @@
 """Tools that the client runs itself, over every bridge: offered, forced, called, answered, and across a hop."""
 
+import itertools
 import json
 
 import pytest
@@ -70,21 +71,27 @@ def told_whole(caller, target, speech: Speech, **more) -> dict:
     return json.loads(answer_to(caller, target, **more).whole(json.dumps(write_whole(target.value, speech)).encode()))
 
 
-@pytest.mark.parametrize(("caller", "target", "tool", "name", "arguments"), EVERY)
-def test_it_is_offered_as_a_function_that_takes_its_arguments_and_can_be_forced(caller, target, tool, name, arguments):
-    choice = {"type": "tool", "name": name} if caller is MESSAGES else {"type": name}
+def test_it_is_offered_as_a_function_that_takes_its_arguments_and_can_be_forced(subtests):
+    for caller, target, tool, name, arguments in EVERY:
+        with subtests.test(caller=caller, target=target, tool=tool, name=name, arguments=arguments):
+            choice = {"type": "tool", "name": name} if caller is MESSAGES else {"type": name}
 
-    asked = {**REQUESTS[caller], "tools": [tool], "tool_choice": choice, **({"max_tokens": 99} if caller is MESSAGES else {})}
+            asked = {
+                **REQUESTS[caller],
+                "tools": [tool],
+                "tool_choice": choice,
+                **({"max_tokens": 99} if caller is MESSAGES else {}),
+            }
 
-    body, dropped = crossed(caller, target, asked)
+            body, dropped = crossed(caller, target, asked)
 
-    (function,) = functions_of(target, body)
-    schema = function.get("parameters") or function["input_schema"]
-    assert function["name"] == name
-    assert function["description"]
-    assert set(schema["required"]) <= arguments.keys() <= schema["properties"].keys()
-    assert name in json.dumps(body["tool_choice"])
-    assert dropped == ()
+            (function,) = functions_of(target, body)
+            schema = function.get("parameters") or function["input_schema"]
+            assert function["name"] == name
+            assert function["description"]
+            assert set(schema["required"]) <= arguments.keys() <= schema["properties"].keys()
+            assert name in json.dumps(body["tool_choice"])
+            assert dropped == ()
 
 
 @pytest.mark.parametrize("case", RESPONSES_CASES, ids=lambda case: case[0])
@@ -123,18 +130,18 @@ def test_the_commands_of_a_shell_are_put_together_from_their_events(target):
     assert told == {0: "ls", 1: "make"}
 
 
-@pytest.mark.parametrize(("kind", "name", "arguments"), MESSAGES_CASES)
-@pytest.mark.parametrize("target", TARGETS_OF_MESSAGES)
-def test_a_call_comes_back_to_a_messages_caller_with_its_name_and_input(kind, name, arguments, target):
-    asked, speech = {"tools": [{"type": kind, "name": name}]}, spoken(target, name, json.dumps(arguments))
+def test_a_call_comes_back_to_a_messages_caller_with_its_name_and_input(subtests):
+    for (kind, name, arguments), target in itertools.product(MESSAGES_CASES, TARGETS_OF_MESSAGES):
+        with subtests.test(kind=kind, name=name, arguments=arguments, target=target):
+            asked, speech = {"tools": [{"type": kind, "name": name}]}, spoken(target, name, json.dumps(arguments))
 
-    whole, events = told_whole(MESSAGES, target, speech, **asked), streamed(MESSAGES, target, speech, **asked)
+            whole, events = told_whole(MESSAGES, target, speech, **asked), streamed(MESSAGES, target, speech, **asked)
 
-    assert whole["content"] == [{"type": "tool_use", "id": "call_1", "name": name, "input": arguments}]
-    begun = [event["content_block"] for event in events if event["type"] == "content_block_start"]
-    pieces = [event["delta"]["partial_json"] for event in events if event["type"] == "content_block_delta"]
-    assert begun == [{"type": "tool_use", "id": "call_1", "name": name, "input": {}}]
-    assert json.loads("".join(pieces)) == arguments
+            assert whole["content"] == [{"type": "tool_use", "id": "call_1", "name": name, "input": arguments}]
+            begun = [event["content_block"] for event in events if event["type"] == "content_block_start"]
+            pieces = [event["delta"]["partial_json"] for event in events if event["type"] == "content_block_delta"]
+            assert begun == [{"type": "tool_use", "id": "call_1", "name": name, "input": {}}]
+            assert json.loads("".join(pieces)) == arguments
 
 
 @pytest.mark.parametrize("case", RESPONSES_CASES, ids=lambda case: case[0])
@@ -162,25 +169,30 @@ def test_a_call_and_its_output_are_a_functions_in_a_later_turn(case, target):
     assert dropped == ()
 
 
-@pytest.mark.parametrize(("kind", "name", "arguments"), MESSAGES_CASES)
-@pytest.mark.parametrize("target", TARGETS_OF_MESSAGES)
-def test_a_result_belongs_to_its_call_in_a_later_turn(kind, name, arguments, target):
-    messages = [
-        {"role": "user", "content": "go"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": name, "input": arguments}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "OUT", "is_error": True}]},
-    ]
+def test_a_result_belongs_to_its_call_in_a_later_turn(subtests):
+    for (kind, name, arguments), target in itertools.product(MESSAGES_CASES, TARGETS_OF_MESSAGES):
+        with subtests.test(kind=kind, name=name, arguments=arguments, target=target):
+            messages = [
+                {"role": "user", "content": "go"},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": name, "input": arguments}]},
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "OUT", "is_error": True}],
+                },
+            ]
 
-    body, _ = crossed(MESSAGES, target, {"max_tokens": 9, "messages": messages, "tools": [{"type": kind, "name": name}]})
+            body, _ = crossed(
+                MESSAGES, target, {"max_tokens": 9, "messages": messages, "tools": [{"type": kind, "name": name}]}
+            )
 
-    if target is CHAT:
-        (call,) = body["messages"][1]["tool_calls"]
-        assert json.loads(call["function"]["arguments"]) == arguments
-        assert body["messages"][2] == {"role": "tool", "tool_call_id": "toolu_1", "content": "Error: OUT"}
-    else:
-        call, output = body["input"][1:]
-        assert (call["name"], json.loads(call["arguments"])) == (name, arguments)
-        assert (output["type"], output["call_id"]) == ("function_call_output", "toolu_1")
+            if target is CHAT:
+                (call,) = body["messages"][1]["tool_calls"]
+                assert json.loads(call["function"]["arguments"]) == arguments
+                assert body["messages"][2] == {"role": "tool", "tool_call_id": "toolu_1", "content": "Error: OUT"}
+            else:
+                call, output = body["input"][1:]
+                assert (call["name"], json.loads(call["arguments"])) == (name, arguments)
+                assert (output["type"], output["call_id"]) == ("function_call_output", "toolu_1")
 
 
 @pytest.mark.parametrize("case", RESPONSES_CASES, ids=lambda case: case[0])

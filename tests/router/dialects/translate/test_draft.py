@@ -79,16 +79,15 @@ def with_content(caller, content: list[dict]) -> dict:
     return {**REQUESTS[caller], name: [{"role": "user", "content": content}]}
 
 
-@pytest.mark.parametrize(
-    ("caller", "part", "target"), [(*bound, target) for bound in BOUND for target in REQUESTS if target is not bound[0]]
-)
-def test_what_a_person_attached_is_never_left_out_of_a_translation(caller, part, target):
-    for content in ([part], [WORDS[caller], part]):
-        body = with_content(caller, content)
+def test_what_a_person_attached_is_never_left_out_of_a_translation(subtests):
+    for caller, part, target in [(*bound, target) for bound in BOUND for target in REQUESTS if target is not bound[0]]:
+        with subtests.test(caller=caller, part=part, target=target):
+            for content in ([part], [WORDS[caller], part]):
+                body = with_content(caller, content)
 
-        with pytest.raises(Misfit, match="cannot be passed to a target that speaks another dialect"):
-            crossed(caller, target, body)
-        assert make_view(body, caller).bound
+                with pytest.raises(Misfit, match="cannot be passed to a target that speaks another dialect"):
+                    crossed(caller, target, body)
+                assert make_view(body, caller).bound
 
 
 @pytest.mark.parametrize(("caller", "target"), [(one, other) for one in REQUESTS for other in REQUESTS if one is not other])

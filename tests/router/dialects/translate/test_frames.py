@@ -1,20 +1,24 @@
 """Frames out of bytes that are cut anywhere."""
 
+import itertools
+
 import pytest
 
 from router.dialects.translate.frames import MAX_FRAME_BYTES, FrameSplitter
 from tests.tools.work import cost_ratio
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
-def test_frames_are_the_same_however_the_bytes_are_cut_and_lines_end(size, line_end):
-    data = b": hello\n\ndata: one\n\nevent: x\ndata: two\ndata: three\n\n\ndata:four\n\ndata: five".replace(b"\n", line_end)
-    frames = FrameSplitter()
+def test_frames_are_the_same_however_the_bytes_are_cut_and_lines_end(subtests):
+    for size, line_end in itertools.product([1, 2, 3, 7, 100], [b"\n", b"\r\n", b"\r"]):
+        with subtests.test(size=size, line_end=line_end):
+            data = b": hello\n\ndata: one\n\nevent: x\ndata: two\ndata: three\n\n\ndata:four\n\ndata: five".replace(
+                b"\n", line_end
+            )
+            frames = FrameSplitter()
 
-    found = [frame for start in range(0, len(data), size) for frame in frames.feed(data[start : start + size])]
+            found = [frame for start in range(0, len(data), size) for frame in frames.feed(data[start : start + size])]
 
-    assert [*found, *frames.flush()] == [b"one", b"two\nthree", b"four", b"five"]
+            assert [*found, *frames.flush()] == [b"one", b"two\nthree", b"four", b"five"]
 
 
 def in_small_pieces(count: int) -> None:

@@ -1,6 +1,7 @@
 """Every field of a request, with a value of every type: what is translated is right or refused by its name, never nonsense."""
 
 import copy
+import itertools
 import json
 from collections.abc import Iterator
 
@@ -210,27 +211,27 @@ def test_the_request_that_is_changed_crosses_as_it_is(caller, target):
     check_sane(crossed(caller, target, FULL[caller])[0])
 
 
-@pytest.mark.parametrize(("caller", "target"), list(BRIDGES))
-@pytest.mark.parametrize("kind", ODD)
-def test_an_odd_value_in_any_field_crosses_soundly_or_is_refused_by_the_fields_name(caller, target, kind):
-    refused = 0
-    for path in paths_of(FULL[caller]):
-        body = with_odd(FULL[caller], path, ODD[kind])
-        try:
-            read_turn(make_view(body, caller))
-            written, _ = crossed(caller, target, body)
-        except BadRequest as error:
-            refused += 1
-            named = error.param or error.message
-            # What refers to a field may be refused in its place: a choice of a tool, a result of a call.
-            if any(words in error.message for words in ("tool_choice", "no matching call", "comes before this result")):
-                continue
-            # Without its type, a thing is taken for the most common kind, and lacks what that one has.
-            odd = written_path(path[:-1] if path[-1] == "type" else path)
-            assert named.startswith(odd) or odd.startswith(named), (path, named)
-        else:
-            check_sane(written)
-    assert refused > 5
+def test_an_odd_value_in_any_field_crosses_soundly_or_is_refused_by_the_fields_name(subtests):
+    for (caller, target), kind in itertools.product(list(BRIDGES), ODD):
+        with subtests.test(caller=caller, target=target, kind=kind):
+            refused = 0
+            for path in paths_of(FULL[caller]):
+                body = with_odd(FULL[caller], path, ODD[kind])
+                try:
+                    read_turn(make_view(body, caller))
+                    written, _ = crossed(caller, target, body)
+                except BadRequest as error:
+                    refused += 1
+                    named = error.param or error.message
+                    # What refers to a field may be refused in its place: a choice of a tool, a result of a call.
+                    if any(words in error.message for words in ("tool_choice", "no matching call", "comes before this result")):
+                        continue
+                    # Without its type, a thing is taken for the most common kind, and lacks what that one has.
+                    odd = written_path(path[:-1] if path[-1] == "type" else path)
+                    assert named.startswith(odd) or odd.startswith(named), (path, named)
+                else:
+                    check_sane(written)
+            assert refused > 5
 
 
 @pytest.mark.parametrize("kind", ODD)
@@ -250,24 +251,24 @@ def test_an_odd_value_in_any_field_of_a_compaction_is_summed_up_or_refused(kind)
     assert all(param.startswith("input") for param in refused)
 
 
-@pytest.mark.parametrize("target", [RESPONSES, MESSAGES])
-@pytest.mark.parametrize(
-    ("change", "param"),
-    [
-        ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
-        ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
-        ({"messages": [{"role": "user", "content": ["x"]}]}, "messages[0].content[0]"),
-        ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages[0].content[0].type"),
-        ({"tools": [{"type": "function"}]}, "tools[0].function"),
-        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
-        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": []}}]}, "tools[0].function.parameters"),
-        ({"stop": [5]}, "stop[0]"),
-        ({"response_format": "json"}, "response_format"),
-        ({"response_format": {"type": "grammar"}}, "response_format.type"),
-    ],
-)
-def test_what_every_host_refuses_is_refused_by_its_exact_path(target, change, param):
-    with pytest.raises(BadRequest) as caught:
-        crossed(CHAT, target, {"messages": [{"role": "user", "content": "x"}], **change})
+def test_what_every_host_refuses_is_refused_by_its_exact_path(subtests):
+    for target, (change, param) in itertools.product(
+        [RESPONSES, MESSAGES],
+        [
+            ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
+            ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
+            ({"messages": [{"role": "user", "content": ["x"]}]}, "messages[0].content[0]"),
+            ({"messages": [{"role": "user", "content": [{"text": "x"}]}]}, "messages[0].content[0].type"),
+            ({"tools": [{"type": "function"}]}, "tools[0].function"),
+            ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
+            ({"tools": [{"type": "function", "function": {"name": "f", "parameters": []}}]}, "tools[0].function.parameters"),
+            ({"stop": [5]}, "stop[0]"),
+            ({"response_format": "json"}, "response_format"),
+            ({"response_format": {"type": "grammar"}}, "response_format.type"),
+        ],
+    ):
+        with subtests.test(target=target, change=change, param=param):
+            with pytest.raises(BadRequest) as caught:
+                crossed(CHAT, target, {"messages": [{"role": "user", "content": "x"}], **change})
 
-    assert caught.value.param == param
+            assert caught.value.param == param

@@ -1,5 +1,6 @@
 """Answers over every bridge: the same words, calls and counts, whatever the target speaks and however its bytes are cut."""
 
+import itertools
 import json
 import time
 from unittest import mock
@@ -24,7 +25,7 @@ from tests.tools.bridging import CALLERS_OF_CHAT, CHAT, MESSAGES, RESPONSES, ans
 from tests.tools.values import make_target, make_view
 from tests.tools.work import cost_ratio
 
-PAIRS = [pytest.param(*pair, id=bridge.name) for pair, bridge in BRIDGES.items()]
+PAIRS = list(BRIDGES)
 USAGE = Usage(100, 20, cached_tokens=40, reasoning_tokens=0)
 EVENTS = {
     Dialect.CHAT: TypeAdapter(ChatCompletionChunk),
@@ -179,20 +180,27 @@ def test_a_whole_answer_fits_the_sdks_type_and_says_what_the_stream_says(caller,
         assert [call["function"]["arguments"] for call in message["tool_calls"]] == [call[2] for call in CALLS]
 
 
-@pytest.mark.parametrize(("caller", "target"), PAIRS)
-@pytest.mark.parametrize("finish", [Finish.STOP, Finish.LENGTH])
-def test_why_an_answer_ended_survives(caller, target, finish):
-    answer = translated(caller, target).answer
+def test_why_an_answer_ended_survives(subtests):
+    for (caller, target), finish in itertools.product(PAIRS, [Finish.STOP, Finish.LENGTH]):
+        with subtests.test(caller=caller, target=target, finish=finish):
+            answer = translated(caller, target).answer
 
-    events = events_of(answer.feed(answer_of(target, finish, calls=0)[0]) + answer.finish())
+            events = events_of(answer.feed(answer_of(target, finish, calls=0)[0]) + answer.finish())
 
-    said = {
-        Dialect.CHAT: lambda: next(c["finish_reason"] for e in events for c in e["choices"] if c["finish_reason"]),
-        Dialect.RESPONSES: lambda: events[-1]["type"],
-        Dialect.MESSAGES: lambda: next(e["delta"]["stop_reason"] for e in events if e["type"] == "message_delta"),
-    }[caller]()
-    expected = {"stop": ("stop", "response.completed", "end_turn"), "length": ("length", "response.incomplete", "max_tokens")}
-    assert said == expected[finish][(Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES).index(caller)]
+            said = {
+                Dialect.CHAT: lambda events=events: next(
+                    c["finish_reason"] for e in events for c in e["choices"] if c["finish_reason"]
+                ),
+                Dialect.RESPONSES: lambda events=events: events[-1]["type"],
+                Dialect.MESSAGES: lambda events=events: next(
+                    e["delta"]["stop_reason"] for e in events if e["type"] == "message_delta"
+                ),
+            }[caller]()
+            expected = {
+                "stop": ("stop", "response.completed", "end_turn"),
+                "length": ("length", "response.incomplete", "max_tokens"),
+            }
+            assert said == expected[finish][(Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES).index(caller)]
 
 
 @pytest.mark.parametrize(("caller", "target"), PAIRS)
@@ -329,22 +337,22 @@ def test_a_targets_hidden_reasoning_comes_back_to_it_as_it_was_and_to_nobody_els
     assert other.dropped == ("reasoning of earlier answers",)
 
 
-@pytest.mark.parametrize(("caller", "target"), PAIRS)
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b'{"error": {"message": "Bad field", "type": "invalid_request_error", "param": "x", "code": "unknown_parameter"}}',
-        b'{"type": "error", "error": {"type": "invalid_request_error", "message": "Bad field"}}',
-        b'[{"error": {"code": 400, "message": "Bad field", "status": "INVALID_ARGUMENT"}}]',
-        b'{"object": "error", "message": "Bad field", "type": "BadRequestError", "code": 400}',
-        b"Bad field",
-    ],
-)
-def test_a_refusal_keeps_its_words_however_the_host_writes_them(caller, target, raw):
-    body = json.loads(translated(caller, target).answer.refusal(400, raw))
+def test_a_refusal_keeps_its_words_however_the_host_writes_them(subtests):
+    for (caller, target), raw in itertools.product(
+        PAIRS,
+        [
+            b'{"error": {"message": "Bad field", "type": "invalid_request_error", "param": "x", "code": "unknown_parameter"}}',
+            b'{"type": "error", "error": {"type": "invalid_request_error", "message": "Bad field"}}',
+            b'[{"error": {"code": 400, "message": "Bad field", "status": "INVALID_ARGUMENT"}}]',
+            b'{"object": "error", "message": "Bad field", "type": "BadRequestError", "code": 400}',
+            b"Bad field",
+        ],
+    ):
+        with subtests.test(caller=caller, target=target, raw=raw):
+            body = json.loads(translated(caller, target).answer.refusal(400, raw))
 
-    assert body["error"]["message"] == "Bad field"
-    assert ("type" in body) == (caller is Dialect.MESSAGES)
+            assert body["error"]["message"] == "Bad field"
+            assert ("type" in body) == (caller is Dialect.MESSAGES)
 
 
 def test_a_refusal_for_length_carries_the_words_on_which_each_client_compacts():

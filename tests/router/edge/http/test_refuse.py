@@ -1,8 +1,7 @@
 """One refusal, written for every transport."""
 
+import itertools
 import json
-
-import pytest
 
 from router.contract.errors import BadRequest, InternalFault, TandemError, TiersBusy, Unavailable, UpstreamRefused, WrongMethod
 from router.contract.words import Dialect
@@ -53,20 +52,20 @@ class Sink:
         self.has_ended = True
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("dialect", Dialect)
-async def test_every_transport_carries_the_same_refusal(error, dialect):
-    sink = Sink()
-    refuse_to(sink, error, dialect, "req_1")
-    whole = write_refusal(error, dialect, "req_1")
+async def test_every_transport_carries_the_same_refusal(subtests):
+    for error, dialect in itertools.product(ERRORS, Dialect):
+        with subtests.test(error=error, dialect=dialect):
+            sink = Sink()
+            refuse_to(sink, error, dialect, "req_1")
+            whole = write_refusal(error, dialect, "req_1")
 
-    closing = [of_bytes(error, dialect), await of_asgi(error, dialect), of_starlette(error, dialect)]
+            closing = [of_bytes(error, dialect), await of_asgi(error, dialect), of_starlette(error, dialect)]
 
-    expected = (whole.status, dict(whole.headers), whole.body)
-    assert (sink.status, sink.headers, sink.body, sink.has_ended) == (*expected, True)
-    for status, headers, body in closing:
-        assert headers.pop("connection") == "close"
-        assert (status, headers, body) == expected
+            expected = (whole.status, dict(whole.headers), whole.body)
+            assert (sink.status, sink.headers, sink.body, sink.has_ended) == (*expected, True)
+            for status, headers, body in closing:
+                assert headers.pop("connection") == "close"
+                assert (status, headers, body) == expected
 
 
 def test_a_refusal_has_its_id_by_every_name_its_length_and_its_kind():

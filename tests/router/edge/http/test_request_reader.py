@@ -39,9 +39,10 @@ def events(*pieces: bytes) -> list:
     return found
 
 
-@pytest.mark.parametrize("cut", range(len(CREATE) + 1))
-def test_a_request_that_is_cut_anywhere_is_read_the_same(cut):
-    assert events(CREATE[:cut], CREATE[cut:]) == ["/v1/chat/completions", BODY]
+def test_a_request_that_is_cut_anywhere_is_read_the_same(subtests):
+    for cut in range(len(CREATE) + 1):
+        with subtests.test(cut=cut):
+            assert events(CREATE[:cut], CREATE[cut:]) == ["/v1/chat/completions", BODY]
 
 
 def test_a_request_that_comes_byte_by_byte_is_read_the_same():
@@ -147,10 +148,10 @@ def test_no_bytes_are_no_event():
     assert next_event(RequestReader()) is None
 
 
-@pytest.mark.parametrize("path", list(ROUTES))
-@pytest.mark.parametrize("query", ["", "?beta=true"])
-def test_every_create_route_is_read_here(path, query):
-    assert events(request_bytes(path + query, b"{}")) == [path, b"{}"]
+def test_every_create_route_is_read_here(subtests):
+    for path, query in itertools.product(list(ROUTES), ["", "?beta=true"]):
+        with subtests.test(path=path, query=query):
+            assert events(request_bytes(path + query, b"{}")) == [path, b"{}"]
 
 
 @pytest.mark.parametrize(
@@ -178,12 +179,13 @@ def test_a_connection_may_be_handed_over_after_a_request_was_served():
     assert events(CREATE + models) == ["/v1/chat/completions", BODY, HAND_OVER, models]
 
 
-@pytest.mark.parametrize("cut", range(1, 20))
-def test_it_is_handed_over_as_soon_as_no_more_bytes_could_make_it_a_create_call(cut):
-    data = b"POST /v1/models HTTP/1.1\r\n"
-    could_be = any(f"POST {path} ".encode().startswith(data[:cut]) for path in ROUTES)
+def test_it_is_handed_over_as_soon_as_no_more_bytes_could_make_it_a_create_call(subtests):
+    for cut in range(1, 20):
+        with subtests.test(cut=cut):
+            data = b"POST /v1/models HTTP/1.1\r\n"
+            could_be = any(f"POST {path} ".encode().startswith(data[:cut]) for path in ROUTES)
 
-    assert events(data[:cut]) == ([] if could_be else [HAND_OVER, data[:cut]])
+            assert events(data[:cut]) == ([] if could_be else [HAND_OVER, data[:cut]])
 
 
 def test_a_head_over_the_limit_is_refused_whole_or_not():
@@ -236,13 +238,14 @@ def test_bad_framing_is_refused(data):
         next_event(reader)
 
 
-@pytest.mark.parametrize(("path", "dialect"), [(path, route.dialect) for path, route in ROUTES.items()])
-def test_a_refusal_is_in_the_dialect_of_the_path_before_the_head_is_whole(path, dialect):
-    reader = RequestReader()
-    reader.receive_data(f"POST {path}?x=1 HTTP/1.1\r\nhost".encode())
+def test_a_refusal_is_in_the_dialect_of_the_path_before_the_head_is_whole(subtests):
+    for path, dialect in [(path, route.dialect) for path, route in ROUTES.items()]:
+        with subtests.test(path=path, dialect=dialect):
+            reader = RequestReader()
+            reader.receive_data(f"POST {path}?x=1 HTTP/1.1\r\nhost".encode())
 
-    assert next_event(reader) is None
-    assert reader.dialect is dialect
+            assert next_event(reader) is None
+            assert reader.dialect is dialect
 
 
 def test_only_a_body_that_is_still_to_come_is_asked_for():

@@ -57,7 +57,7 @@ async def test_a_socket_that_answers_no_ping_is_dropped(tmp_path, monkeypatch):
     async with running(SIMULATED, tmp_path) as tandem:
         reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
         writer.write(HANDSHAKE)
-        received = await asyncio.wait_for(read_to_the_end(reader), 5)
+        received = await asyncio.wait_for(read_to_the_end(reader), 30)
         writer.close()
 
     assert received.endswith(b"\x89\x00" * 3)
@@ -111,7 +111,7 @@ async def test_a_caller_that_asks_and_reads_nothing_is_not_read_until_it_does():
     socket = connection.SocketConnection(admission, set(), parse_head(HANDSHAKE))
     socket.connection_made(transport)
     socket.data_received(HANDSHAKE)
-    await asyncio.wait_for(wait_until(lambda: transport.unread > 0), 5)
+    await asyncio.wait_for(wait_until(lambda: transport.unread > 0), 30)
     socket.data_received(b"\x81\x82\0\0\0\0{}")
     assert transport.calls == []
 

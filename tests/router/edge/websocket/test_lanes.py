@@ -12,6 +12,7 @@ from router.edge.websocket.lanes import Lanes
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.socket_responses import SocketResponses
 from tests.tools.edge import FakeRoad, wait_for_ever
+from tests.tools.waiting import until
 
 
 class Socket:
@@ -79,6 +80,28 @@ async def test_a_request_that_interrupts_cancels_the_one_before_it():
     await asyncio.sleep(0.01)
 
     assert [exchange.cancelled for exchange in road.begun] == [CancelReason.INTERRUPTED, None]
+    lanes.close()
+    await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("previous", "goes_on_from"),
+    [("resp_parent", "resp_cut"), ("resp_cut", "resp_cut"), ("resp_other", "resp_other"), (None, None)],
+)
+async def test_new_words_after_the_same_response_come_after_what_was_said_meanwhile(previous, goes_on_from):
+    async def begin_to_speak(exchange, sink):
+        sink.start(200, (("content-type", "text/event-stream"),))
+        sink.write(b'data: {"type": "response.created", "response": {"id": "resp_cut", "output": []}}\n\n')
+        await wait_for_ever(exchange, sink)
+
+    lanes, _, road, _ = make(begin_to_speak)
+    lanes.receive(lanes.read(create(previous_response_id="resp_parent")))
+    await asyncio.sleep(0)
+    named = {"previous_response_id": previous} if previous else {}
+    lanes.receive(lanes.read(create(client_metadata={"x-tandem-busy": "interrupt"}, **named)))
+    await until(lambda: len(road.begun) == 2)
+
+    assert json.loads(road.begun[1].arrival.raw).get("previous_response_id") == goes_on_from
     lanes.close()
     await asyncio.sleep(0.01)
 

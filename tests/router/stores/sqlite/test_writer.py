@@ -56,7 +56,7 @@ class Opened:
 
         def hold(_: sqlite3.Connection) -> None:
             is_held.set()
-            go.wait(5)
+            go.wait(30)
 
         async with asyncio.TaskGroup() as group:
             group.create_task(self.writer.run(hold))
