@@ -16,9 +16,9 @@ from adapters.simulated_request import (
 )
 from adapters.simulated_schema import fitting_value
 from router.contract.request import Json, Message, RequestView
-from router.contract.room import read_own_limit
 from router.contract.words import Feature, Tier
 from router.dialects.composer import ComposedCall, Finish, Shape
+from router.dialects.table import SPECS
 
 _SHELLS = ("exec_command", "shell", "bash", "run_shell_command", "run_terminal_command", "execute_command", "run_command")
 _READS = re.compile(
@@ -59,7 +59,7 @@ def write_answer(view: RequestView, tier: Tier, tokens: int) -> SimulatedAnswer:
     stop = min((stop for stop in read_stops(view.body) if stop in text), key=text.index, default=None)
     if stop is not None:
         text, tool = text[: text.index(stop)], None
-    pieces, limit = _PIECES.findall(text), read_own_limit(view.body)
+    pieces, limit = _PIECES.findall(text), SPECS[view.dialect].read_limit(view.body)
     needed = len(pieces) + (_TOKENS_PER_CALL if tool is not None else 0)
     if limit is not None and needed > limit:
         return SimulatedAnswer(pieces[:limit], finish=Finish.LENGTH)

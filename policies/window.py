@@ -6,9 +6,10 @@ from pydantic import Field
 
 from router.contract.opinions import Opinion, PolicyConfig, RuleOut
 from router.contract.request import RequestView
-from router.contract.room import RESERVE_TOKENS, read_own_limit, reserve_tokens
+from router.contract.room import RESERVE_TOKENS, reserve_tokens
 from router.contract.signals import Signals
 from router.contract.target import TargetStatus
+from router.dialects.table import SPECS
 
 
 class WindowConfig(PolicyConfig):
@@ -37,7 +38,7 @@ class WindowPolicy:
         for status in signals.statuses.values():
             window = status.target.window_tokens
             if most > window:
-                reserve = reserve_tokens(window, read_own_limit(request.body), self._most)
+                reserve = reserve_tokens(window, SPECS[request.dialect].read_limit(request.body), self._most)
                 if prompt + reserve > window:
                     opinions.append(_too_small(status, prompt, reserve))
         return tuple(opinions)

@@ -101,7 +101,7 @@ def test_the_readme_names_every_override_and_both_commands():
 
     assert "make serve" in readme
     assert "make test" in readme
-    for name in generate.OVERRIDES:
+    for name in generate.HEADERS:
         assert name in readme
 
 

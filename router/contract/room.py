@@ -1,11 +1,7 @@
 """How much of a context window is kept free for the answer. The decision, the model lists and the config's check ask here."""
 
-from collections.abc import Mapping
-
 RESERVE_TOKENS = 8_000
 """Never more than this, unless the config says otherwise: clients that allow themselves 64,000 seldom write a tenth of it."""
-_LIMIT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
-"""What the dialects call the most tokens that an answer may have."""
 
 
 def reserve_tokens(window_tokens: int, own_limit: int | None = None, most: int = RESERVE_TOKENS) -> int:
@@ -16,12 +12,3 @@ def reserve_tokens(window_tokens: int, own_limit: int | None = None, most: int =
     """
     needed = window_tokens // 4 if own_limit is None else min(own_limit, window_tokens // 2)
     return min(needed, most)
-
-
-def read_own_limit(body: Mapping[str, object]) -> int | None:
-    """The most tokens that a request wants to be answered with, in any dialect; None where it does not say."""
-    for name in _LIMIT_FIELDS:
-        limit = body.get(name)
-        if isinstance(limit, int) and limit > 0 and limit is not True:
-            return limit
-    return None

@@ -59,7 +59,7 @@ def _reasons(spec: DialectSpec, fit: Fit) -> Reasons:
     quirks, fields = fit.quirks, set[str]()
     if quirks is not ORDINARY:
         fields |= quirks.refuses
-        fields |= set(spec.limit_fields) - {quirks.limit_field}
+        fields |= _other_limits(spec, quirks)
     if fit.efforts or quirks.efforts:
         fields.add(spec.effort_holder or _EFFORT)
     return Reasons(frozenset(fields), MARKS if spec.without_wrapped is not None else ())
@@ -78,7 +78,7 @@ def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonO
         for name in view.body.keys() & quirks.refuses:
             changes[name] = None
             lost.append(name)
-        _rename_limit(view.body, spec, quirks.limit_field, changes)
+        _rename_limit(view.body, spec, quirks, changes)
     effort = fit.efforts.get(view.effort or "") or quirks.efforts.get(view.effort or "")
     if effort:
         _map_effort(view.body, spec, effort, changes)
@@ -110,9 +110,15 @@ def _drop_reasoning(body: JsonObject, spec: DialectSpec, changes: JsonObject) ->
         changes["include"] = [value for value in include if value != _ENCRYPTED] or None
 
 
-def _rename_limit(body: JsonObject, spec: DialectSpec, taken: str, changes: JsonObject) -> None:
-    for other in spec.limit_fields:
-        if other != taken and body.get(other) is not None:
+def _other_limits(spec: DialectSpec, quirks: Quirks) -> set[str]:
+    """The names of a limit that a host does not take, in a dialect that has the one that it does take."""
+    return set(spec.limit_fields) - {quirks.limit_field} if quirks.limit_field in spec.limit_fields else set()
+
+
+def _rename_limit(body: JsonObject, spec: DialectSpec, quirks: Quirks, changes: JsonObject) -> None:
+    taken = quirks.limit_field
+    for other in _other_limits(spec, quirks):
+        if body.get(other) is not None:
             changes[other] = None
             if body.get(taken) is None:
                 changes[taken] = body[other]

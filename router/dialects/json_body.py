@@ -7,8 +7,10 @@ import orjson
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect
+from router.dialects.fields import shown
 from router.dialects.grown import find_conversation, keep, parse_grown
 from router.dialects.splice import find_repeated, parse_apart
+from router.dialects.table import SPECS
 
 # Possessive, and content with a string that does not end: a cut-off body must not be searched again and again.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z|\\\Z)|[{}\[\]:,]', re.DOTALL)
@@ -22,9 +24,14 @@ _COUNTED_BYTES, _MOST_VALUES = 1 << 21, 800_000
 _MOST_FIELDS = 1_000
 """At the top level. Each is looked at on its own, several times."""
 _CONVERSATIONS = ("messages", "input", "prompt")
+_LIMITS = frozenset(name for spec in SPECS.values() for name in spec.limit_fields)
+_MAX_NUMBERS = {"n": 128, "temperature": 10, "top_p": 10, **dict.fromkeys(_LIMITS, 100_000_000)}
+NUMBERS = frozenset(_MAX_NUMBERS)
+"""The fields that `check_numbers` looks at."""
 _FIELDS = (
     *_CONVERSATIONS,
-    *"tools system instructions max_tokens max_completion_tokens max_output_tokens stream n tool_choice".split(),
+    *_LIMITS,
+    *"tools system instructions stream n tool_choice".split(),
     *"store previous_response_id response_format reasoning_effort reasoning thinking stop temperature".split(),
 )
 """What a request is judged by, or what its answer costs."""
@@ -91,6 +98,16 @@ def parse_body(raw: bytes) -> JsonObject:
         kind = "null" if body is None else type(body).__name__
         raise BadRequest(f"the body is a JSON {kind}. Send a JSON object")
     return body
+
+
+def check_numbers(body: JsonObject) -> None:
+    """Refuse numbers that every host would reject: here the field can be named."""
+    for name in body.keys() & _MAX_NUMBERS.keys():
+        value, highest = body[name], _MAX_NUMBERS[name]
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not -2 <= value <= highest:
+            raise BadRequest(f"{name}: must be a number up to {highest}, not {shown(value)}", param=name)
 
 
 def _explain(raw: bytes, error: orjson.JSONDecodeError) -> BadRequest | WrongMediaType:

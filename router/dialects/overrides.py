@@ -9,7 +9,7 @@ from router.contract.words import Tier
 
 PREFIX = "x-tandem-"
 FRAMES = "x-tandem-frames"
-"""Whether a socket may send events of our own; strict clients refuse what OpenAI does not describe."""
+SUPERSEDE = "x-tandem-supersede"
 _TIERS = {"fast": Tier.FAST, "deep": Tier.DEEP, "auto": None}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "x-tandem-tier": ("fast", "deep", "auto"),
@@ -18,9 +18,23 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "x-tandem-explain": ("full",),
     FRAMES: ("1", "0"),
 }
-SUPERSEDE = "x-tandem-supersede"
-_FREE = ("x-tandem-session", "x-tandem-max-wait", SUPERSEDE, UPSTREAM_KEY)
-KNOWN = tuple(sorted((*_CHOICES, *_FREE)))
+HEADERS = {
+    "x-tandem-tier": "`fast`, `deep` or `auto`. The tier that serves this request; `auto` lets the router decide.",
+    "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
+    "`session` needs a request that names its session; any other is refused with a 400.",
+    "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
+    SUPERSEDE: "A name. A newer request in the session with the same value cancels this one. "
+    "It has no effect in a session that the client does not name, nor between requests with different credentials.",
+    "x-tandem-max-wait": "Seconds. A target with a longer wait or queue is ruled out for this request, and a stream that has "
+    "not begun by then moves on to another target.",
+    "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request, or "
+    "fails.",
+    UPSTREAM_KEY: "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept.",
+    "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
+    FRAMES: "`1`: a [socket](../how-to/use-one-socket.md) also sends events of Tandem's own (`tandem.decision`, "
+    "`tandem.queued`). Without it the decision is in `metadata` of `response.created`. Over HTTP it changes nothing.",
+}
+"""Every override, and what the reference page says of it."""
 _NO_OVERRIDES = Overrides()
 
 
@@ -33,8 +47,8 @@ def read_overrides(headers: Mapping[str, str]) -> Overrides:
         choices = _CHOICES.get(name)
         if choices is not None and value.lower() not in choices:
             raise UnknownOverride(f'{name}: unknown value "{value[:40]}". Known: {", ".join(choices)}', param=name)
-        if choices is None and name not in _FREE:
-            raise UnknownOverride(f"{name[:60]}: unknown override. Known: {', '.join(KNOWN)}", param=name[:60])
+        if name not in HEADERS:
+            raise UnknownOverride(f"{name[:60]}: unknown override. Known: {', '.join(sorted(HEADERS))}", param=name[:60])
     if not given.get(UPSTREAM_KEY, "x"):
         raise UnknownOverride(f"{UPSTREAM_KEY}: is empty. Send the key", param=UPSTREAM_KEY)
     tier = given.get("x-tandem-tier", "").lower()

@@ -10,8 +10,8 @@ from router.contract.errors import BadRequest, NotAllowed
 from router.contract.exchange import Arrival
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Dialect, Operation
-from router.dialects.fields import NUMBERS, check_numbers, read_model, read_stream
-from router.dialects.json_body import parse_request
+from router.dialects.fields import read_model, read_stream
+from router.dialects.json_body import NUMBERS, check_numbers, parse_request
 from router.dialects.overrides import read_overrides
 from router.dialects.splice import replace_fields
 from router.dialects.table import SPECS

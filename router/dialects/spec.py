@@ -63,7 +63,7 @@ class DialectSpec:
     add_instructions: Callable[[JsonObject, str, JsonObject], None]
     """Put a text at the end of a body's system prompt, by a change among the changes to the body."""
     limit_fields: tuple[str, ...]
-    """The names for the most tokens of an answer, where hosts differ in which of them they take."""
+    """The fields that cap an answer's tokens, in the order in which they count. Every host takes the last."""
     reasoning_fields: tuple[str, ...]
     """The fields that a target without reasoning refuses."""
     effort_holder: str | None
@@ -94,3 +94,16 @@ class DialectSpec:
 
     translation: Translation | None
     """None for a dialect that is never bridged."""
+
+    @property
+    def limit_field(self) -> str:
+        """The field by which Tandem itself caps an answer's tokens."""
+        return self.limit_fields[-1]
+
+    def read_limit(self, body: JsonObject) -> int | None:
+        """The cap that a request sets; None without one."""
+        for name in self.limit_fields:
+            limit = body.get(name)
+            if isinstance(limit, int) and limit > 0 and limit is not True:
+                return limit
+        return None

@@ -95,7 +95,7 @@ def _write(request_id: str, words: str, reachable: Reachable) -> RequestView:
     Effort is only named where the config has words for it: a target that does not reason refuses the field.
     """
     spec = SPECS[DEFAULT_DIALECT]
-    body = {**spec.write_example(words), **dict.fromkeys(spec.limit_fields[:1], _MAX_TOKENS)}
+    body = {**spec.write_example(words), spec.limit_field: _MAX_TOKENS}
     if reachable.fit.efforts:
         body |= dict.fromkeys(spec.reasoning_fields[:1], "low")
     return read_request(Arrival(request_id, spec.name, Operation.CREATE, {}, orjson.dumps(body)))

@@ -149,7 +149,7 @@ def _stated_kind(view: RequestView, metadata: JsonObject) -> TurnKind | None:
     """What the client itself says that the request is."""
     if view.body.get("generate") is False:
         return TurnKind.PREWARM
-    if view.body.get("max_tokens") == 1:
+    if SPECS[view.dialect].read_limit(view.body) == 1:
         return TurnKind.SIDE  # the client asks whether the model is there: one token is no answer to a person
     stated = clients.CODEX_KINDS.get(_text(metadata.get("request_kind")))
     if stated is None:

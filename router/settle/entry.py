@@ -1,6 +1,6 @@
 """What happened to a request → its ledger entry."""
 
-from typing import Any
+from typing import TypedDict
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +24,8 @@ from router.contract.facts import (
     Settled,
 )
 from router.contract.features import pack_places
+from router.contract.request import RequestView
+from router.contract.signals import Turn
 from router.contract.words import Outcome, TurnKind
 from router.dialects.headers import because_served
 from router.settle.kept import keep_decision
@@ -35,109 +37,176 @@ _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 _encode = msgspec.json.Encoder().encode
 
 
-class _Absent:
-    """What a request never came to: whatever is asked of it is None."""
+class _Who(TypedDict):
+    """The columns that say who asked, and for what."""
 
-    def __bool__(self) -> bool:
-        return False
+    id: str
+    at: float
+    caller: str
+    session: str | None
+    turn_kind: str | None
+    client: str | None
+    dialect: str
+    model: str
+    streaming: bool
 
-    def __getattr__(self, name: str) -> None:
-        return None
+
+class _Course(TypedDict):
+    """The columns that say how it went and how it ended."""
+
+    outcome: str
+    status: int
+    error: str | None
+    tier: str | None
+    target: str | None
+    because: str | None
+    score: float | None
+    overhead_ms: float
+    ttft_ms: float | None
+    duration_ms: float
 
 
-_ABSENT: Any = _Absent()
-_NO_WAITS: tuple[tuple[str, float], ...] = ()
+class _Used(TypedDict):
+    """The columns that say what it used."""
+
+    tokens_per_second: float | None
+    input_tokens: int | None
+    cached_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+    tokens_estimated: bool | None
+    cost_usd: float | None
+    attempts: int
+
+
+class _NoUsage:
+    """The usage of a request for which nothing is billed."""
+
+    input_tokens = cached_tokens = output_tokens = reasoning_tokens = is_estimated = None
 
 
 def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
-    """One entry, from the journal: whatever a request never came to is missing there, and here. It ended `at` that time."""
-    last, arrival, began, ended, ending = exchange.last, exchange.arrival, exchange.began, settled.at, settled.ending
-    decided, opened, answered = last(Decided) or _ABSENT, last(AttemptOpened) or _ABSENT, last(AttemptEnded) or _ABSENT
-    view, first_token = decided.view or (last(Read) or _ABSENT).view or _ABSENT, last(FirstToken)
-    decision, target, usage = decided.decision or _ABSENT, opened.target or _ABSENT, answered.usage or _ABSENT
-    turn = decision.turn or (last(AnsweredHere) or _ABSENT).turn or _ABSENT
-    tier, only, first_at, waits = (target or decision).tier, answered.attempt, opened.at, _NO_WAITS
-    kinds = list(map(type, exchange.journal))
-    # Mostly there is one attempt, and it is at hand.
-    if kinds.count(AttemptEnded) == 1 and Queued not in kinds and not decided.asked_at:
-        attempts, cost = [only], only.cost_usd
+    """Build the entry from the journal's facts. The request ended `at` that time; what it never came to is null."""
+    last, answer, journal = exchange.last, settled.answer, exchange.journal
+    decided, opened, ended, kinds = last(Decided), last(AttemptOpened), last(AttemptEnded), list(map(type, journal))
+    # Usually there is one attempt, and it is at hand.
+    if ended is None or opened is None or kinds.count(AttemptEnded) > 1 or Queued in kinds or QuestionEnded in kinds:
+        attempts, first_at, waits = _read_calls(exchange)
     else:
-        attempts, first_at, waits = _all_attempts(exchange), _first_waited_at(exchange), _all_waits(exchange)
-        cost = _cost_of(attempts, ending)
-    because = because_served(decision, target, opened.failed) if opened.failed else decision.because
-    if because is None and (told := last(Replayed) or last(PassedOn)) is not None:
-        because = told.because
-    kind, speed, error = turn.kind, answered.tokens_per_second, ending.error
-    # `_value_` is a word as plain text: SQLite binds that at once, and looks for a way to adapt any other kind of str.
-    line = Line(
-        arrival.id,
-        at - (ended - began),
-        exchange.caller.name,
-        turn.session,
-        kind._value_ if kind else None,
-        turn.client,
-        arrival.dialect._value_,
-        view.model or "",
-        view.is_streaming or False,
-        ending.outcome._value_,
-        ending.status,
-        error.code if error else None,
-        tier._value_ if tier else None,
-        target.name,
-        because,
-        decision.score,
-        round(((first_at or ended) - began) * 1000, 3),
-        round((first_token.at - began) * 1000, 2) if first_token else None,
-        round((ended - began) * 1000, 2),
-        round(speed, 1) if speed else None,
-        usage.input_tokens,
-        usage.cached_tokens,
-        usage.output_tokens,
-        usage.reasoning_tokens,
-        usage.is_estimated,
-        cost,
-        len(attempts),
-    )
-    answer = settled.answer
-    kept = keep_decision(decision, because, opened.dropped or (), waits, keeps_text=answer is not None) if decision else None
-    places = _places_of(decision) if kind in _BEGINS else None
-    entry = Entry(line, kept, _encode(attempts).decode(), None, None, turn.person_text, places)
+        attempts, first_at, waits = [ended.attempt], opened.at, ()
+    if decided is None:
+        decision, (view, turn) = None, _read_undecided(exchange)
+    else:
+        decision, view = decided.decision, decided.view
+        turn = decision.turn
+    course = _write_course(exchange, settled, decision, opened, first_at)
+    used = _write_used(ended, attempts, settled.ending)
+    line = Line(**_write_who(exchange, at - settled.at, view, turn), **course, **used)
+    kept = places = None
+    if decision is not None:
+        dropped = opened.dropped if opened is not None else ()
+        kept = keep_decision(decision, course["because"], dropped, waits, keeps_text=answer is not None)
+        places = _places_of(decision)
+    entry = Entry(line, kept, _encode(attempts).decode(), None, None, turn.person_text if turn is not None else None, places)
     if answer is None:
         return entry
-    return replace(entry, prompt_text=_text(view.raw) if view else None, answer_text=_text(answer) if answer else None)
+    return replace(entry, prompt_text=_text(view.raw) if view is not None else None, answer_text=_text(answer) or None)
 
 
-def _places_of(decision: Decision | None) -> bytes | None:
-    """Where the words of an ask are in the table of weights. Words that only point back at another turn teach nothing."""
-    features = decision.signals.features if decision else None
-    if decision is None or features is None or not features.has_task:
-        return None
-    looks = decision.opinions.looks
-    return None if looks is not None and looks.points_back else pack_places(features.pieces)
+def _read_undecided(exchange: Exchange) -> tuple[RequestView | None, Turn | None]:
+    """The request and its turn, as far as they were read before it ended without a decision."""
+    read, here = exchange.last(Read), exchange.last(AnsweredHere)
+    return read.view if read is not None else None, here.turn if here is not None else None
+
+
+def _write_who(exchange: Exchange, clock_offset: float, view: RequestView | None, turn: Turn | None) -> _Who:
+    """`clock_offset` is what the monotonic clock lacks to be the time of day."""
+    arrival = exchange.arrival
+    # `_value_` is a word as plain text: SQLite binds that at once, and looks for a way to adapt any other kind of str.
+    return {
+        "id": arrival.id,
+        "at": exchange.began + clock_offset,
+        "caller": exchange.caller.name,
+        "session": turn.session if turn is not None else None,
+        "turn_kind": turn.kind._value_ if turn is not None else None,
+        "client": turn.client if turn is not None else None,
+        "dialect": arrival.dialect._value_,
+        "model": view.model if view is not None else "",
+        "streaming": view is not None and view.is_streaming,
+    }
+
+
+def _write_course(
+    exchange: Exchange,
+    settled: Settled,
+    decision: Decision | None,
+    opened: AttemptOpened | None,
+    first_at: float | None,
+) -> _Course:
+    began, ended_at, ending, token = exchange.began, settled.at, settled.ending, exchange.last(FirstToken)
+    tier = target = because = score = None
+    if decision is not None:
+        tier, because, score = decision.tier, decision.because, decision.score
+    elif (fact := exchange.last(Replayed) or exchange.last(PassedOn)) is not None:
+        because = fact.because
+    if opened is not None:
+        tier, target = opened.target.tier, opened.target.name
+        if opened.failed and decision is not None:
+            because = because_served(decision, opened.target, opened.failed)
+    return {
+        "outcome": ending.outcome._value_,
+        "status": ending.status,
+        "error": ending.error.code if ending.error is not None else None,
+        "tier": tier._value_ if tier is not None else None,
+        "target": target,
+        "because": because,
+        "score": score,
+        "overhead_ms": round(((first_at or ended_at) - began) * 1000, 3),
+        "ttft_ms": round((token.at - began) * 1000, 2) if token is not None else None,
+        "duration_ms": round((ended_at - began) * 1000, 2),
+    }
+
+
+def _write_used(ended: AttemptEnded | None, attempts: list[Attempt], ending: Ending) -> _Used:
+    usage, speed = (ended.usage or _NoUsage, ended.tokens_per_second) if ended is not None else (_NoUsage, None)
+    return {
+        "tokens_per_second": round(speed, 1) if speed else None,
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "tokens_estimated": usage.is_estimated,
+        "cost_usd": attempts[0].cost_usd if len(attempts) == 1 else _cost_of(attempts, ending),
+        "attempts": len(attempts),
+    }
 
 
 def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:
-    """What all of them cost: not known where that of one is not. Without any, an answer of the router's own costs nothing."""
+    """The cost of all attempts; None unless every one is known. An answer of the router's own costs nothing."""
     if not attempts:
         return 0.0 if ending.outcome is Outcome.SERVED else None
     known = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
     return round(sum(known), 8) if len(known) == len(attempts) else None
 
 
-def _first_waited_at(exchange: Exchange) -> float | None:
-    """When the request first waited for somebody else: a second opinion, a quota, a target. Until then it is our time."""
-    asked = exchange.last(QuestionEnded)
-    if asked is not None:
-        return asked.opened_at
-    return next((fact.at for fact in exchange.journal if isinstance(fact, (Queued, AttemptOpened))), None)
+def _read_calls(exchange: Exchange) -> tuple[list[Attempt], float | None, tuple[tuple[str, float], ...]]:
+    """All attempts, when the request first waited for somebody else (until then it is our time), and its waits for quotas."""
+    journal, asked = exchange.journal, exchange.last(QuestionEnded)
+    waited = (fact.at for fact in journal if isinstance(fact, (Queued, AttemptOpened)))
+    return (
+        [fact.attempt for fact in journal if isinstance(fact, AttemptEnded)],
+        asked.opened_at if asked is not None else next(waited, None),
+        tuple((fact.target.name, fact.seconds) for fact in journal if isinstance(fact, Dequeued)),
+    )
 
 
-def _all_attempts(exchange: Exchange) -> list[Attempt]:
-    return [fact.attempt for fact in exchange.journal if isinstance(fact, AttemptEnded)]
-
-
-def _all_waits(exchange: Exchange) -> tuple[tuple[str, float], ...]:
-    return tuple((fact.target.name, fact.seconds) for fact in exchange.journal if isinstance(fact, Dequeued))
+def _places_of(decision: Decision) -> bytes | None:
+    """Where the words of an ask are in the table of weights. Words that only point back at another turn teach nothing."""
+    features = decision.signals.features
+    if features is None or not features.has_task or decision.turn.kind not in _BEGINS:
+        return None
+    looks = decision.opinions.looks
+    return None if looks is not None and looks.points_back else pack_places(features.pieces)
 
 
 def _text(raw: bytes) -> str:

@@ -15,16 +15,16 @@ from router.settle.entry import write_entry
 from router.telemetry import events
 
 _LATER_SECONDS = 0.005
-_MOST = 64
-"""So many are written at once: more would hold up the loop."""
+_MAX_WAITING = 64
+"""How many may wait to be written: more at once would hold up the loop."""
 
 
 class Recorder:
     """Writes the entry of each request, hands it to the store, and notes it: the log observes that.
 
-    A few milliseconds after the end, for all that ended meanwhile. Whoever asks next does not wait for it, and the same work
-    several times in a row costs less than each time between other work. What did not go well is written at once, and to whoever
-    looks an entry up it is there.
+    A few milliseconds after the end, for all that ended meanwhile: the next request does not wait for it, and the same work
+    several times in a row costs less than each time between other work. What did not go well is written at once. Looking up
+    a decision writes all that wait first.
     """
 
     def __init__(self, entries: EntryStore) -> None:
@@ -36,18 +36,21 @@ class Recorder:
         return {Settled: self._note_end}
 
     def _note_end(self, exchange: Exchange, settled: Settled) -> None:
-        self._ended.append((exchange, settled, time.time()))
-        if settled.ending.outcome is not Outcome.SERVED or len(self._ended) >= _MOST:
+        ended = self._ended
+        ended.append((exchange, settled, time.time()))
+        if settled.ending.outcome is not Outcome.SERVED or len(ended) >= _MAX_WAITING:
             self.write()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_LATER_SECONDS, self.write)
+            self._timer = asyncio.get_running_loop().call_later(_LATER_SECONDS, self._write_waiting)
 
     def write(self) -> None:
-        """Write the entries of all that ended."""
-        ended, self._ended = self._ended, []
+        """Write the entries of all requests that ended."""
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        ended, self._ended, self._timer = self._ended, [], None
         if len(ended) > 1:
             with events.together():
                 self._record_all(ended)
@@ -76,7 +79,7 @@ class Recorder:
         self._entries.append(entry)
 
     async def find_decision(self, request_id: str, caller: Caller) -> Mapping[str, Json] | None:
-        """The explanation of a request that this caller made, be it over for a moment only."""
+        """The explanation of a request that this caller made, even one that has only just ended."""
         self.write()
         return await self._entries.find_decision(request_id, caller)
 

@@ -241,7 +241,7 @@ async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> R
 
 def _write_question(plan: TargetPlan) -> Arrival:
     spec = SPECS[DEFAULT_DIALECT]
-    limit = dict.fromkeys(spec.limit_fields[:1], _MAX_ANSWER_TOKENS)
+    limit = {spec.limit_field: _MAX_ANSWER_TOKENS}
     body = {**spec.write_example(_WORDS), **spec.stream_fields, **limit, "model": plan.target.name}
     return Arrival(_REQUEST, spec.name, Operation.CREATE, {}, orjson.dumps(body))
 

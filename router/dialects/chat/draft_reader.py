@@ -7,6 +7,7 @@ import orjson
 from router.contract.errors import BadRequest, Misfit
 from router.contract.request import Json, JsonObject
 from router.dialects.chat.old_calls import asks_for_old_calls
+from router.dialects.chat.request import LIMIT_FIELDS
 from router.dialects.composer import CUSTOM_FIELD
 from router.dialects.translate import expect
 from router.dialects.translate.draft import (
@@ -27,11 +28,11 @@ from router.dialects.translate.draft import (
 
 _READ = frozenset(
     """
-    model messages stream stream_options tools tool_choice parallel_tool_calls response_format max_tokens n
-    max_completion_tokens stop temperature top_p reasoning_effort reasoning verbosity metadata user safety_identifier
-    prompt_cache_key service_tier store cache_control functions function_call
+    model messages stream stream_options tools tool_choice parallel_tool_calls response_format n stop temperature top_p
+    reasoning_effort reasoning verbosity metadata user safety_identifier prompt_cache_key service_tier store cache_control
+    functions function_call
     """.split()
-)
+).union(LIMIT_FIELDS)
 _READ_OF_REASONING = frozenset({"effort"})
 _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 _READ_OF_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "cache_control", *_THOUGHTS})
@@ -59,9 +60,7 @@ def read_draft(body: JsonObject) -> Draft:
         _read_old_choice(draft, body.get("function_call"))
         draft.parallel = False  # an answer has room for one
     draft.schema = _read_schema(body)
-    for name in ("max_completion_tokens", "max_tokens"):
-        if draft.max_tokens is None:
-            draft.max_tokens = expect.whole(body, name)
+    draft.max_tokens = expect.first_whole(body, LIMIT_FIELDS)
     stop = body.get("stop")
     draft.stop = [stop] if isinstance(stop, str) else expect.words(expect.sequence(body, "stop"), "stop")
     read_common(draft, body)

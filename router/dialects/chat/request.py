@@ -18,6 +18,7 @@ from router.dialects.fields import (
     texts_of,
 )
 
+LIMIT_FIELDS = ("max_completion_tokens", "max_tokens")
 _TEXT_PARTS = frozenset({"text", "refusal"})
 _SEARCH = "web_search_options"
 _SHAPING = frozenset({"response_format", "reasoning_effort", "reasoning"})

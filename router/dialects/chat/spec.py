@@ -8,7 +8,7 @@ from router.dialects.chat.old_calls import compose_chat
 from router.dialects.chat.opaque import opaque_keys, without_opaque
 from router.dialects.chat.parse import ChatParser
 from router.dialects.chat.refusal import word_too_long, write_failure, write_refusal
-from router.dialects.chat.request import add_instructions, read, recognise, write_example
+from router.dialects.chat.request import LIMIT_FIELDS, add_instructions, read, recognise, write_example
 from router.dialects.spec import DialectSpec, Translation
 
 CHAT = DialectSpec(
@@ -28,7 +28,7 @@ CHAT = DialectSpec(
     stream_fields={"stream": True, "stream_options": {"include_usage": True}},
     read=read,
     add_instructions=add_instructions,
-    limit_fields=("max_tokens", "max_completion_tokens"),
+    limit_fields=LIMIT_FIELDS,
     reasoning_fields=("reasoning_effort", "reasoning"),
     effort_holder=None,
     opaque_keys=opaque_keys,

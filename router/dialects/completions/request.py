@@ -7,6 +7,7 @@ from router.contract.request import Conversation, Json, JsonObject, Message
 from router.contract.words import Feature, Operation
 from router.dialects.fields import Reading, as_text
 
+LIMIT_FIELDS = ("max_tokens",)
 _NEEDS = frozenset({Feature.TEXT, Feature.COMPLETIONS})
 
 

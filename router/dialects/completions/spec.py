@@ -4,7 +4,15 @@ from router.contract.words import Dialect, Operation
 from router.dialects.chat.answer import TELLING, read_answer, read_end
 from router.dialects.chat.refusal import word_too_long, write_failure, write_refusal
 from router.dialects.completions.compose import CompletionsComposer
-from router.dialects.completions.request import add_instructions, opaque_keys, read, recognise, without_opaque, write_example
+from router.dialects.completions.request import (
+    LIMIT_FIELDS,
+    add_instructions,
+    opaque_keys,
+    read,
+    recognise,
+    without_opaque,
+    write_example,
+)
 from router.dialects.spec import DialectSpec
 
 COMPLETIONS = DialectSpec(
@@ -24,7 +32,7 @@ COMPLETIONS = DialectSpec(
     stream_fields={"stream": True},
     read=read,
     add_instructions=add_instructions,
-    limit_fields=(),
+    limit_fields=LIMIT_FIELDS,
     reasoning_fields=(),
     effort_holder=None,
     opaque_keys=opaque_keys,

@@ -6,6 +6,7 @@ from router.contract.digits import as_written
 from router.contract.errors import BadRequest
 from router.contract.request import JsonObject
 from router.dialects.client_tools import MESSAGES_TOOLS
+from router.dialects.messages.request import LIMIT_FIELDS
 from router.dialects.translate import expect
 from router.dialects.translate.draft import (
     Draft,
@@ -24,10 +25,10 @@ from router.dialects.translate.envelope import is_wrapped
 
 _READ = frozenset(
     """
-    model messages system tools tool_choice max_tokens stop_sequences stream temperature top_p thinking output_config
+    model messages system tools tool_choice stop_sequences stream temperature top_p thinking output_config
     metadata cache_control
     """.split()
-)
+).union(LIMIT_FIELDS)
 _READ_OF_METADATA = frozenset({"user_id"})
 _READ_OF_OUTPUT = frozenset({"effort", "format"})
 _READ_OF_THINKING = frozenset({"type", "budget_tokens", "display"})
@@ -56,7 +57,7 @@ def read_draft(body: JsonObject) -> Draft:
         draft.choose("one" if mode == "tool" else mode, draft.name_tool(name) if name else None)
         if expect.flag(choice, "disable_parallel_tool_use", "tool_choice"):
             draft.parallel = False
-    draft.max_tokens = expect.whole(body, "max_tokens")
+    draft.max_tokens = expect.first_whole(body, LIMIT_FIELDS)
     draft.stop = expect.words(expect.sequence(body, "stop_sequences"), "stop_sequences")
     draft.is_streaming = body.get("stream") is True
     for name in ("temperature", "top_p"):

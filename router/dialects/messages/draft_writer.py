@@ -8,6 +8,7 @@ from router.contract.request import Json, JsonObject
 from router.contract.words import Feature
 from router.dialects.composer import plain_id
 from router.dialects.fields import as_list, as_object
+from router.dialects.messages.request import LIMIT_FIELDS
 from router.dialects.translate.context import WriteContext, marked, optional
 from router.dialects.translate.draft import (
     Draft,
@@ -66,7 +67,7 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
         draft.drop("temperature and top_p, together with thinking")
     body: JsonObject = {
         "model": context.model,
-        "max_tokens": context.limit(draft, _DEFAULT_MAX_TOKENS),
+        LIMIT_FIELDS[-1]: context.limit(draft, _DEFAULT_MAX_TOKENS),
         "system": optional(_write_system(draft)),
         "messages": messages,
         "tools": optional([_write_tool(tool) for tool in draft.tools.values()]),

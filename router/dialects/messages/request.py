@@ -19,6 +19,8 @@ from router.dialects.fields import (
     texts_of,
 )
 
+_LIMIT = "max_tokens"
+LIMIT_FIELDS = (_LIMIT,)
 _TEXT_PARTS = frozenset({"text"})
 _CALLERS_TOOLS = (None, "custom")
 _CALLERS_PREFIXES = ("bash_", "text_editor_", "memory_")
@@ -27,15 +29,15 @@ _NEEDING = frozenset({"tools", "output_config", "thinking"})
 
 
 def read(body: JsonObject, operation: Operation) -> Reading:
-    """Read a messages request, or one that only counts its tokens (which needs no `max_tokens`)."""
+    """Read a messages request, or one that only counts its tokens (which needs no limit)."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not (messages or _goes_on(body)):
         raise BadRequest(
             'messages: missing. Send a non-empty list such as [{"role": "user", "content": "…"}]', param="messages"
         )
-    limit = body.get("max_tokens")
+    limit = body.get(_LIMIT)
     if operation is Operation.CREATE and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise BadRequest("max_tokens: missing. Send a whole number above 0", param="max_tokens")
+        raise BadRequest(f"{_LIMIT}: missing. Send a whole number above 0", param=_LIMIT)
     conversation = Conversation(messages, read_message)
     system = "\n".join(texts_of(body.get("system"), _TEXT_PARTS))
     seen = learn(conversation, "seen", NOTHING_SEEN, _look_through)
@@ -113,7 +115,7 @@ def recognise(body: JsonObject) -> bool:
 
 def write_example(words: str) -> JsonObject:
     """A small request."""
-    return {"model": "auto", "messages": [{"role": "user", "content": words}], "max_tokens": 1024}
+    return {"model": "auto", "messages": [{"role": "user", "content": words}], _LIMIT: 1024}
 
 
 def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:

@@ -8,7 +8,7 @@ from router.dialects.messages.draft_writer import write_draft
 from router.dialects.messages.opaque import opaque_keys, without_opaque, without_wrapped
 from router.dialects.messages.parse import MessagesParser
 from router.dialects.messages.refusal import word_too_long, write_failure, write_refusal
-from router.dialects.messages.request import add_instructions, read, recognise, write_example
+from router.dialects.messages.request import LIMIT_FIELDS, add_instructions, read, recognise, write_example
 from router.dialects.messages.versions import VERSION, refuse_dated
 from router.dialects.spec import DialectSpec, Translation
 
@@ -29,7 +29,7 @@ MESSAGES = DialectSpec(
     stream_fields={"stream": True},
     read=read,
     add_instructions=add_instructions,
-    limit_fields=(),
+    limit_fields=LIMIT_FIELDS,
     reasoning_fields=("thinking", "context_management"),
     effort_holder="output_config",
     opaque_keys=opaque_keys,

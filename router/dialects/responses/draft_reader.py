@@ -11,6 +11,7 @@ from router.contract.request import Json, JsonObject
 from router.dialects.chat.draft_reader import read_common, read_plain_form, read_schema
 from router.dialects.client_tools import CALL_ITEMS, RESPONSES_TOOLS, read_shell_output
 from router.dialects.composer import CUSTOM_FIELD
+from router.dialects.responses.request import LIMIT_FIELDS
 from router.dialects.translate import expect
 from router.dialects.translate.draft import (
     Draft,
@@ -30,11 +31,10 @@ from router.dialects.translate.envelope import is_wrapped
 
 _READ = frozenset(
     """
-    model input instructions stream stream_options tools tool_choice parallel_tool_calls text max_output_tokens
-    temperature top_p reasoning include metadata user safety_identifier prompt_cache_key service_tier store
-    client_metadata
+    model input instructions stream stream_options tools tool_choice parallel_tool_calls text temperature top_p reasoning
+    include metadata user safety_identifier prompt_cache_key service_tier store client_metadata
     """.split()
-)
+).union(LIMIT_FIELDS)
 _READ_OF_TEXT = frozenset({"format", "verbosity"})
 _READ_OF_REASONING = frozenset({"effort", "summary"})
 _READ_OF_TOOL = frozenset({"type", "name", "description", "parameters", "strict", "format"})
@@ -73,7 +73,7 @@ def read_draft(body: JsonObject) -> Draft:
     draft.schema = _read_schema(text)
     draft.verbosity = expect.text(text, "verbosity", "text") or None
     draft.drop_unread_of("text", text, _READ_OF_TEXT)
-    draft.max_tokens = expect.whole(body, "max_output_tokens")
+    draft.max_tokens = expect.first_whole(body, LIMIT_FIELDS)
     read_common(draft, body)
     reasoning = expect.mapping(body, "reasoning")
     draft.effort = expect.text(reasoning, "effort", "reasoning") or None

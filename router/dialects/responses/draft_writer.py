@@ -3,6 +3,7 @@
 from router.contract.request import Json, JsonObject
 from router.contract.words import Feature
 from router.dialects.fields import as_object
+from router.dialects.responses.request import LIMIT_FIELDS
 from router.dialects.translate.context import WriteContext, marked_error, optional
 from router.dialects.translate.draft import (
     DEFAULT_SCHEMA_NAME,
@@ -41,7 +42,7 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
         "tool_choice": _write_choice(draft),
         "parallel_tool_calls": draft.parallel if draft.tools else None,
         "text": optional({name: value for name, value in text.items() if value is not None}),
-        "max_output_tokens": context.limit(draft, least=_LEAST_OUTPUT),
+        LIMIT_FIELDS[-1]: context.limit(draft, least=_LEAST_OUTPUT),
         "temperature": draft.temperature,
         "top_p": draft.top_p,
         "reasoning": optional(reasoning),

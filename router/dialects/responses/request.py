@@ -23,6 +23,7 @@ from router.dialects.fields import (
     texts_of,
 )
 
+LIMIT_FIELDS = ("max_output_tokens",)
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal"})
 _CALLERS_TOOLS = (None, "function", "custom", "namespace", "shell", "local_shell", "apply_patch")
 _CALLS = frozenset({"function_call", "custom_tool_call", *CALL_ITEMS})

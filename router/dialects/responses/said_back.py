@@ -5,8 +5,9 @@ import orjson
 from router.contract.digits import as_written
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.responses.request import LIMIT_FIELDS
 
-_LIMITS = ("max_output_tokens", "max_tool_calls")
+_LIMITS = (*LIMIT_FIELDS, "max_tool_calls")
 _NAMES = ("instructions", "safety_identifier", "prompt_cache_key", "previous_response_id")
 _FACTORS = {"temperature": 1.0, "top_p": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 

@@ -9,7 +9,7 @@ from router.dialects.responses.draft_writer import write_draft
 from router.dialects.responses.opaque import opaque_keys, without_opaque, without_wrapped
 from router.dialects.responses.parse import ResponsesParser
 from router.dialects.responses.refusal import write_failure
-from router.dialects.responses.request import add_instructions, read, recognise, write_example
+from router.dialects.responses.request import LIMIT_FIELDS, add_instructions, read, recognise, write_example
 from router.dialects.spec import DialectSpec, Translation
 
 RESPONSES = DialectSpec(
@@ -33,7 +33,7 @@ RESPONSES = DialectSpec(
     stream_fields={"stream": True},
     read=read,
     add_instructions=add_instructions,
-    limit_fields=(),
+    limit_fields=LIMIT_FIELDS,
     reasoning_fields=("reasoning",),
     effort_holder="reasoning",
     opaque_keys=opaque_keys,

@@ -75,6 +75,11 @@ def whole(holder: JsonObject, name: str, where: str = "") -> int | None:
     return int(value)
 
 
+def first_whole(holder: JsonObject, names: Collection[str]) -> int | None:
+    """The first of these numbers that is there."""
+    return next((value for name in names if (value := whole(holder, name)) is not None), None)
+
+
 def mapping(holder: JsonObject, name: str, where: str = "") -> JsonObject:
     """An object that may be absent."""
     value = holder.get(name)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from router.contract.request import RequestView
-from router.contract.room import read_own_limit
 from router.contract.target import NOTHING_LEARNED, Speed, Target, TargetStatus, WorkRatio
+from router.dialects.table import SPECS
 from router.dispatch.live.circuit import Circuit
 from router.dispatch.live.lateness import Lateness, is_late
 from router.dispatch.live.past import LONG_PROMPT_TOKENS, PastPace
@@ -310,6 +310,4 @@ class LiveTarget:
 
 def _limit_of(view: RequestView | None) -> int:
     """How many tokens a request lets its answer have at most; 0 where it sets no limit."""
-    if view is None:
-        return 0
-    return read_own_limit(view.body) or 0
+    return SPECS[view.dialect].read_limit(view.body) or 0 if view is not None else 0

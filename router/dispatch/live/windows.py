@@ -2,8 +2,8 @@
 
 from router.contract.errors import TandemError, UpstreamRefused
 from router.contract.facts import Decided
-from router.contract.room import read_own_limit
 from router.dialects.engine_words import read_window
+from router.dialects.table import SPECS
 
 _MOST_TOKENS_EACH = 2
 _TEMPLATE_TOKENS = 64
@@ -22,5 +22,5 @@ def told_window(error: TandemError, decided: Decided | None) -> int | None:
     window = read_window(error.body, decided.view.body)
     if window is None:
         return None
-    answer = read_own_limit(decided.view.body) or 0
+    answer = SPECS[decided.view.dialect].read_limit(decided.view.body) or 0
     return window if window < decided.decision.prompt_tokens * _MOST_TOKENS_EACH + _TEMPLATE_TOKENS + answer else None

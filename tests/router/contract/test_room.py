@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from router.contract.room import RESERVE_TOKENS, read_own_limit, reserve_tokens
+from router.contract.room import RESERVE_TOKENS, reserve_tokens
 
 
 @pytest.mark.parametrize(
@@ -20,21 +20,3 @@ def test_every_window_has_room_for_a_prompt_and_nothing_served_before_is_refused
         with subtests.test(limit=limit, window=window):
             assert reserve_tokens(window, limit) <= min(RESERVE_TOKENS, window // 2)
             assert reserve_tokens(window, limit, most=0) == 0
-
-
-@pytest.mark.parametrize(
-    ("body", "limit"),
-    [
-        ({}, None),
-        ({"max_tokens": 7}, 7),
-        ({"max_output_tokens": 7}, 7),
-        ({"max_completion_tokens": 5, "max_tokens": 7}, 5),
-        ({"max_completion_tokens": None, "max_tokens": 7}, 7),
-        ({"max_tokens": 0}, None),
-        ({"max_tokens": -4}, None),
-        ({"max_tokens": "7"}, None),
-        ({"max_tokens": True}, None),
-    ],
-)
-def test_only_a_positive_number_is_a_limit(body, limit):
-    assert read_own_limit(body) == limit

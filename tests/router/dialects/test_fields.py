@@ -3,7 +3,7 @@
 import pytest
 
 from router.contract.errors import BadRequest
-from router.dialects.fields import as_count, as_whole, check_numbers, fingerprint, objects, read_list, read_model, texts_of
+from router.dialects.fields import as_count, as_whole, fingerprint, objects, read_list, read_model, texts_of
 
 
 @pytest.mark.parametrize(("value", "count"), [(3, 3), (0, 0), (-3, 0), (True, 0), ("3", 0), (None, 0), (2.5, 0), (2**63, 0)])
@@ -14,26 +14,6 @@ def test_a_count_is_a_whole_number_above_nothing(value, count):
 @pytest.mark.parametrize(("value", "whole"), [(3, 3), (3.0, 3), (-1, -1), (2.5, None), (True, None), ("3", None)])
 def test_a_whole_number_may_be_written_with_a_point(value, whole):
     assert as_whole(value) == whole
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"n": 129}, "n"),
-        ({"temperature": "hot"}, "temperature"),
-        ({"max_tokens": True}, "max_tokens"),
-        ({"top_p": -3}, "top_p"),
-    ],
-)
-def test_a_number_that_no_host_takes_is_named(body, field):
-    with pytest.raises(BadRequest) as caught:
-        check_numbers(body)
-
-    assert caught.value.param == field
-
-
-def test_numbers_that_were_not_sent_are_fine():
-    check_numbers({"n": None, "temperature": 0.7, "max_tokens": 5, "other": "x"})
 
 
 @pytest.mark.parametrize("model", [None, "", "  ", 7, "a\x00b", "x" * 201])

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -5,6 +6,7 @@ from msgspec.structs import replace
 from router.contract.words import Dialect, Feature
 from router.dialects.fitting import Fit, fields_to_change, reasons_to_change
 from router.dialects.hosts import quirks_of
+from router.dialects.table import SPECS
 from router.dialects.translate.envelope import wrap
 from tests.tools.values import EVERYTHING, ask, make_target, make_view
 
@@ -38,6 +40,16 @@ def test_what_a_host_refuses_goes_and_its_own_word_for_the_limit_is_used():
 
     assert changes == {"logit_bias": None, "prompt_cache_key": None, "max_completion_tokens": 9, "max_tokens": None}
     assert sorted(lost) == ["logit_bias", "prompt_cache_key"]
+
+
+@pytest.mark.parametrize("dialect", [dialect for dialect in Dialect if dialect is not Dialect.CHAT])
+def test_a_chat_hosts_word_for_the_limit_is_put_into_no_other_dialect(dialect):
+    spec, fit = SPECS[dialect], Fit(quirks_of("https://api.openai.com/v1"))
+    view = make_view({**spec.write_example("x"), spec.limit_field: 9}, dialect)
+    target = make_target(speaks=frozenset({dialect}))
+
+    assert fields_to_change(view, target, fit) == ({}, ())
+    assert reasons_to_change(target, fit)[dialect].leave_alone(view, target)
 
 
 def test_effort_is_said_in_the_configs_words_wherever_the_dialect_keeps_it():

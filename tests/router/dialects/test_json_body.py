@@ -6,7 +6,7 @@ import pytest
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
 from router.contract.words import Dialect
 from router.dialects import json_body
-from router.dialects.json_body import locate, parse_body, parse_request
+from router.dialects.json_body import check_numbers, locate, parse_body, parse_request
 from tests.tools.work import cost_ratio
 
 
@@ -164,3 +164,23 @@ def test_a_large_body_of_few_values_is_parsed():
     raw = json.dumps({"model": "a", "messages": [{"role": "user", "content": "x" * (4 << 20)}]}).encode()
 
     assert parse_request(raw, Dialect.CHAT)[0] == json.loads(raw)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"n": 129}, "n"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"max_tokens": True}, "max_tokens"),
+        ({"top_p": -3}, "top_p"),
+    ],
+)
+def test_a_number_that_no_host_takes_is_named(body, field):
+    with pytest.raises(BadRequest) as caught:
+        check_numbers(body)
+
+    assert caught.value.param == field
+
+
+def test_numbers_that_were_not_sent_are_fine():
+    check_numbers({"n": None, "temperature": 0.7, "max_tokens": 5, "other": "x"})

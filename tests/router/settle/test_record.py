@@ -116,7 +116,7 @@ async def test_what_did_not_go_well_is_written_at_once_and_after_what_ended_befo
 
 
 async def test_many_that_end_at_once_are_not_kept_waiting(monkeypatch):
-    monkeypatch.setattr(record, "_MOST", 3)
+    monkeypatch.setattr(record, "_MAX_WAITING", 3)
     entries = Entries()
     recorder = Recorder(entries)
     for _ in range(4):
