@@ -18,7 +18,7 @@ EXAMPLES = ("check", "check --live", "check --config work.yaml")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
-    parser.add_argument("--live", action="store_true", help="also ask every target for its models: costs no tokens")
+    parser.add_argument("--live", action="store_true", help="also ask every target for its models (costs no tokens)")
     add_timeout_argument(parser)
 
 
@@ -66,6 +66,6 @@ def _print_summary(loaded: LoadedConfig) -> None:
 
 def _print_models(names: ModelNames) -> None:
     """The model names that callers may use, in the order in which they count; a target's own name means the target."""
-    print("  models, the first that matches counts:")
+    print("  models (first match wins):")
     for name, meaning in names.meanings.items():
         print(f"    {name:<18} {meaning}")

@@ -120,12 +120,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Judge every clear item and print the figures."""
     if arguments.min_auroc is not None and (arguments.rescue or arguments.complaints):
-        say("--min-auroc cannot be combined with --rescue or --complaints: it is about where turns go")
+        say("--min-auroc cannot be combined with --rescue or --complaints: it applies to where turns go")
         return 2
     if arguments.rescue:
         return evaluate_rescue(arguments.data, as_json=arguments.json)
     if arguments.url and arguments.preference:
-        say("--preference and --url exclude each other: preferences are decided here, not by the router at --url")
+        say("--preference and --url cannot be combined: preferences are decided here, not by the router at --url")
         return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Install, look at or remove the service."""
     service = find_manager(sys.platform, Path.home())
     if service is None:
-        say("neither systemd nor launchd is here\n  hint: have tandem serve started by what your system has")
+        say("neither systemd nor launchd was found\n  hint: start tandem serve with your system's own service manager")
         return 2
     if arguments.action == "remove":
         return _remove(service)
@@ -50,12 +50,12 @@ def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
     service.path.chmod(0o644)
     say(f"wrote {service.path}")
     for name in _keys_of_the_shell(loaded):
-        say(f"  note: {name} is set in this shell alone; write it into {loaded.folder.absolute() / '.env'} for the service")
+        say(f"  note: {name} is only set in this shell; add it to {loaded.folder.absolute() / '.env'} for the service")
     for step in service.start:
         if problem := _run(step):
-            say(f"it could not be started: {problem}\n  hint: {' '.join(step)}")
+            say(f"the service could not be started: {problem}\n  hint: {' '.join(step)}")
             return 1
-    say(f"the router starts now and with every login. To look at it: {command_name()} service status; {service.logs}")
+    say(f"the router is starting, and will start at every login. To check: {command_name()} service status; {service.logs}")
     return 0
 
 
@@ -85,10 +85,10 @@ def _say_status(service: Service, loaded: LoadedConfig) -> int:
 
 def _remove(service: Service) -> int:
     if not service.path.exists():
-        say(f"there is no service ({service.path})")
+        say(f"no service is installed ({service.path})")
         return 0
     if not service.is_ours():
-        say(f"{service.path} was not written by tandem service, and stays")
+        say(f"{service.path} was not written by tandem service, and was not removed")
         return 1
     for step in service.stop:
         _run(step)

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rescue",
         action="store_true",
-        help="fit what notices that a turn goes wrong; DATA holds the calls of turns. Prints the weights and writes no file",
+        help="fit the detector of turns that go wrong; DATA holds the calls of turns. Prints the weights and writes no file",
     )
     parser.add_argument(
         "--out", type=Path, default=_DEFAULT_OUT, metavar="FILE", help="where to write them (default: %(default)s, here)"

@@ -199,5 +199,5 @@ def _forget(loaded: LoadedConfig) -> int:
         return 1
     path.unlink(missing_ok=is_ours)
     say(f"deleted {path}. Restart a running router to use it")
-    say("  the marks stay in the ledger, and the next tandem tune --apply uses them; tandem wrong takes one back")
+    say("  the marks stay in the ledger, and the next tandem tune --apply uses them; tandem wrong removes one")
     return 0

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"the decision of {turn.id} has no {error}: it was written by another version\n  hint: --json prints it unchanged")
         return 1
     except (TypeError, ValueError, AttributeError, ArithmeticError):
-        say(f"the decision of {turn.id} cannot be read: somebody changed it\n  hint: --json prints it unchanged")
+        say(f"the decision of {turn.id} cannot be read: it was edited or damaged\n  hint: --json prints it unchanged")
         return 1
     print(f"request     {turn.id}, {_say_end(decision, turn)}")
     return 0
@@ -64,4 +64,4 @@ def _say_end(decision: JsonObject, turn: RecordedTurn) -> str:
     ended = outcome.lower().replace("_", " ")
     where = f" at {turn.target}" if turn.target is not None else ""
     is_begun = outcome not in (Outcome.FAILED, Outcome.REFUSED) and turn.target is not None
-    return f"{ended}{where}" if is_begun else f"{ended}{where}: nobody served it"
+    return f"{ended}{where}" if is_begun else f"{ended}{where}: no target served it"

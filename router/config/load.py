@@ -272,10 +272,10 @@ def _check_models(models: Mapping[str, str | None], names: set[str], faults: lis
 def _check_taken(name: str, faults: list[Fault]) -> None:
     """`NAME: null`. Clients that are told nothing else ask for `auto`, so it stays."""
     if name == "auto":
-        faults.append(Fault("models.auto", "cannot be taken away", "give it a meaning: auto, fast, deep or a target's name"))
+        faults.append(Fault("models.auto", "cannot be removed", "give it a meaning: auto, fast, deep or a target's name"))
     elif name != "*" and name not in SHIPPED_MODELS:
         hint = f"{close_to(name, SHIPPED_MODELS)}tandem check lists them"
-        faults.append(Fault(f"models.{name}", "null takes a shipped name away, and no shipped name is this one", hint))
+        faults.append(Fault(f"models.{name}", "null removes a built-in name, and there is none of this name", hint))
 
 
 def _read_targets(config: Config) -> dict[str, TargetSettings]:
@@ -295,7 +295,7 @@ def _warn_of_prices(config: Config) -> list[str]:
             if settings.price is not None and 0 < settings.price.output < _LEAST_PRICE:
                 price = f"{settings.price.output:g}"
                 found.append(
-                    f"tiers.{tier}.targets[{index}].price: is in USD per million tokens; {price} looks like one per token"
+                    f"tiers.{tier}.targets[{index}].price: is in USD per million tokens; {price} looks like a price per token"
                 )
     return found
 
@@ -309,7 +309,7 @@ def _warnings(config: Config) -> list[str]:
             if key is not None and not key.is_reference and not key.is_callers:
                 found.append(f"{path}.api_key: the key is written in the config file; use env:NAME to keep it out")
             if key is not None and key.is_padded:
-                found.append(f"{path}.api_key: {key} has spaces or a line break around it, which are left out")
+                found.append(f"{path}.api_key: {key} has spaces or a line break around it, which are ignored")
             for name, value in {**settings.headers, **settings.query}.items():
                 if looks_like_key(value) and "env:" not in value:
                     found.append(

@@ -215,7 +215,7 @@ class TargetSettings(Settings):
     @classmethod
     def _fits_a_header(cls, value: str | None) -> str | None:
         if value is not None and (value != value.strip() or not fits_header(value)):
-            raise ValueError("must not contain line breaks, spaces around it, or characters other than ASCII")
+            raise ValueError("must not contain line breaks, spaces around it, or non-ASCII characters")
         return value
 
 
@@ -350,8 +350,8 @@ class Config(Settings):
     """Whether a first line `tier: fast`, `tier: deep` or `tier: auto` in a message is obeyed, for clients that cannot set
     headers."""
     models: dict[str, str | None] = Field(default_factory=dict)
-    """Model names and patterns with *, each with auto, fast, deep or a target's name. They are added to the shipped ones,
-    which are listed below, and count before them. `NAME: null` takes a shipped one away, `"*": null` all shipped patterns."""
+    """Model names and patterns with *, each mapped to auto, fast, deep or a target's name. They extend the built-in names,
+    listed below, and take precedence. `NAME: null` removes a built-in one, `"*": null` all built-in patterns."""
     tiers: TiersSettings
     """The two tiers and their targets."""
     pass_through: dict[PassedRoute, str] = Field(default_factory=dict)

@@ -106,13 +106,15 @@ def _not_a_file(path: Path, *, is_folder: bool) -> Fault:
     if not is_folder:
         return Fault("file", "is not a regular file", _ELSEWHERE)
     inner = path / _NAME
-    hint = f"--config {inner}" if inner.is_file() else "Docker makes a folder where a file to mount is missing: remove it"
+    hint = (
+        f"--config {inner}" if inner.is_file() else "Docker creates a folder when the file to mount does not exist: remove it"
+    )
     return Fault("file", "is a folder, not a file", hint)
 
 
 def _unreadable(path: Path, error: Exception) -> Fault:
     if isinstance(error, FileNotFoundError) and path.is_symlink():
-        return Fault("file", f"is a link to {os.readlink(path)}, which is not there", f"repair the link, or {_ELSEWHERE}")
+        return Fault("file", f"is a link to {os.readlink(path)}, which does not exist", f"repair the link, or {_ELSEWHERE}")
     if isinstance(error, PermissionError):
         return _closed(path, error)
     return Fault("file", getattr(error, "strerror", None) or "cannot be read", _ELSEWHERE)

@@ -163,7 +163,7 @@ class TargetChecker:
         for name, value in (("base_url", url), ("model", block.settings.model)):
             if value and _VARIABLE.search(value):
                 hint = "write the value; only api_key takes env:NAME"
-                self._add(block, name, "contains a variable, which is not replaced here", hint)
+                self._add(block, name, "contains a variable, which is not expanded here", hint)
         if url and (ending := next((path for path in _CALLS if url.rstrip("/").endswith(path)), "")):
             right = url.rstrip("/").removesuffix(ending)
             right = right.removesuffix("/v1") if DEFAULT_DIALECT not in adapter.speaks else right
@@ -211,7 +211,7 @@ class TargetChecker:
             self._add(block, _TRANSPORT, f"websocket is not supported by adapter: {adapter.name}", f"only by: {able}")
         elif not all(SPECS[spoken].has_socket for spoken in _spoken(adapter, dialect)):
             able = ", ".join(name for name in sorted(adapter.speaks) if SPECS[name].has_socket)
-            self._add(block, _TRANSPORT, "websocket does not go with this target's dialect", f"set dialect: {able}")
+            self._add(block, _TRANSPORT, "websocket is not supported for this target's dialect", f"set dialect: {able}")
         return True
 
     def _check_options(self, block: TargetBlock, adapter: KnownAdapter) -> AdapterSettings | None:

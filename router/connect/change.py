@@ -188,7 +188,7 @@ def _make(changes: list[Change]) -> list[Path]:
     for change in changes:
         try:
             if files.read(change.path).raw != change.before:
-                raise CannotEdit("it was changed just now: try again")
+                raise CannotEdit("it changed in the meantime: try again")
             made = [*_write(change.path, change.after), *made]
         except (CannotEdit, OSError) as error:
             for earlier in reversed(done):

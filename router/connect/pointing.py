@@ -18,11 +18,11 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 class Pointing(StrEnum):
     """Where a client points, in the words that a person reads."""
 
-    HERE = "points here"
-    BY_HAND = "points here, by settings of your own"
-    OUTDATED = "points here, with older settings"
-    ELSEWHERE = "was connected, and now points elsewhere"
-    NOT_HERE = "does not point here"
+    HERE = "connected"
+    BY_HAND = "connected, by settings of your own"
+    OUTDATED = "connected, with older settings"
+    ELSEWHERE = "was connected, now points elsewhere"
+    NOT_HERE = "not connected"
 
     @property
     def is_here(self) -> bool:

@@ -68,9 +68,7 @@ async def _wait_for(folder: Path, process: "subprocess.Popen[bytes]") -> Running
         if process.poll() is not None:
             break
         await asyncio.sleep(_LOOK_SECONDS)
-    raise CannotStart(
-        f"the demo's router did not start: {_log_of(folder).read_text(errors='replace').strip() or 'no word of it'}"
-    )
+    raise CannotStart(f"the demo's router did not start: {_log_of(folder).read_text(errors='replace').strip() or 'no output'}")
 
 
 def _read_url(line: bytes) -> str:

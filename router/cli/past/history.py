@@ -64,7 +64,7 @@ class PastFiles:
         """Whether files were given and none of them is a log that can be read. Says so."""
         is_unknown = bool(self.logs) and not self.tally.files and self.ledger is None and not self.tally.unreadable_files
         if is_unknown:
-            say("no session log among these files\n  hint: Codex, Claude Code, SpecStory and aider write logs that can be read")
+            say("no session log among these files\n  hint: logs of Codex, Claude Code, SpecStory and aider can be read")
         return is_unknown
 
     def _say_logs(self) -> None:

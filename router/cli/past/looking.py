@@ -77,7 +77,7 @@ def look(path: Path, read: Callable[[Path], Found]) -> Found:
         wait_for_writer(path)
         found = read(path)
         if passed_over := count_passed_over(path):
-            say(f"left out {plural(passed_over, 'row')} of {path} that no router wrote: somebody changed them")
+            say(f"left out {plural(passed_over, 'row')} of {path} that Tandem did not write")
         return found
     except StoreUnusable as error:
         say(str(error))

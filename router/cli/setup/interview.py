@@ -45,13 +45,13 @@ class Interview:
             say(f"  {number}  {title}")
         default = " ".join(str(index + 1) for index in usual)
         while True:
-            numbers = self._read(f"numbers, the preferred first [{default}]: ").replace(",", " ").split()
+            numbers = self._read(f"numbers, preferred first [{default}]: ").replace(",", " ").split()
             if not numbers:
                 return list(usual)
             chosen = [int(number) - 1 for number in numbers if number.isascii() and number.isdigit()]
             if len(chosen) == len(numbers) and all(0 <= index < len(titles) for index in chosen):
                 return list(dict.fromkeys(chosen))
-            say(f"  numbers from 1 to {len(titles)}, with spaces between them")
+            say(f"  numbers from 1 to {len(titles)}, separated by spaces")
 
     def choose_model(self, title: str, usual: str, listed: Sequence[str]) -> str:
         """Which model of a provider: its name, `?` for the list."""
