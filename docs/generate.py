@@ -28,7 +28,7 @@ OVERRIDES = {
     "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
     "Without a session id it holds while the answer to this request is in the history.",
     "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
-    "x-tandem-supersede": "A name. A newer request of the session with the same one takes the place of this one. "
+    "x-tandem-supersede": "A name. A newer request in the session with the same value cancels this one. "
     "It has no effect in a session that the client does not name, nor between requests with different credentials.",
     "x-tandem-max-wait": "Seconds. A target with a longer wait or queue is ruled out for this request, and a stream that has "
     "not begun by then moves on to another target.",
@@ -52,8 +52,8 @@ ANSWERS = {
     "`x-tandem-tier` is absent, and a comment says who serves.",
     "x-tandem-because": "Why, in one ASCII sentence. Failed attempts come first.",
     "x-tandem-score": "The chance that the turn is a long task, 0 to 1.",
-    "x-tandem-overhead-ms": "Milliseconds from the complete request to the first call, be it a question, or to the "
-    "wait for its quota: Tandem's own time.",
+    "x-tandem-overhead-ms": "Tandem's own time in milliseconds: from the complete request to the first upstream call, or to "
+    "queueing for quota.",
     "x-tandem-replayed": "`true` where the answer was sent before, to a request with the same `idempotency-key`.",
     "x-tandem-dropped": "What the request lost on its way to the target, by name, separated by commas; absent when nothing "
     "was lost ([bridges](../how-to/bridge-dialects.md)).",

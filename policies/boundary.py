@@ -48,8 +48,8 @@ class BoundaryConfig(PolicyConfig):
     def _name_what_replaced_bounds(cls, given: Any) -> Any:
         if isinstance(given, dict) and (gone := sorted(_GONE.intersection(given))):
             raise ValueError(
-                f"{', '.join(gone)}: a turn that grows is weighed now. Write failure_seconds instead (default 120): "
-                "a larger number moves such turns up sooner"
+                f"{', '.join(gone)}: no longer used. A growing turn is weighed again as it runs; set failure_seconds instead "
+                "(default 120): a larger number moves such turns up sooner"
             )
         return given
 
@@ -155,8 +155,8 @@ def _cold_tokens(signals: Signals, status: TargetStatus) -> int:
 
 def _say_where(turn: Turn) -> str:
     if turn.goes_on_after:
-        return f"goes on after {turn.goes_on_after} with"
-    return f"call {turn.trajectory.calls} of" if turn.trajectory.calls else "goes on with"
+        return f"continues, after {turn.goes_on_after},"
+    return f"call {turn.trajectory.calls} of" if turn.trajectory.calls else "continues"
 
 
 def _say_move(signals: Signals) -> str:

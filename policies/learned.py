@@ -138,18 +138,18 @@ class LearnedPolicy:
         turn, position = signals.turn, signals.turn.position
         if is_later and read.is_complaint:
             if position.is_running and position.ask is not None:
-                because = "goes on with a long task" if position.ask > max(read.size, _QUICK_BELOW) else read.because
+                because = "continues a long task" if position.ask > max(read.size, _QUICK_BELOW) else read.because
                 return _lean(max(read.size, position.ask), because, goes_on=position.ask)
             if _follows_fast(turn):
                 return _lean(max(read.size, _COMPLAINT), SAID_WRONG)
             if position.tier is Tier.DEEP:
-                return _lean(max(read.size, _ON_DEEP), "goes on with what deep did last")
+                return _lean(max(read.size, _ON_DEEP), "continues what deep did last")
         if is_later and (read.is_vague or turn.kind is TurnKind.FOLLOW_UP):
             before, is_planned = self._find_ask(signals)
             if before is not None and (features.has_task or is_planned):
                 if position.tier is Tier.DEEP or (position.tier is None and _took(turn) >= _LONG_CALLS):
                     before = max(before, _ON_DEEP)
-                because = "goes on with a long task" if before > _QUICK_BELOW else "goes on with a quick turn"
+                because = "continues a long task" if before > _QUICK_BELOW else "continues a quick turn"
                 return Lean(before, because, names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
@@ -225,7 +225,7 @@ def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[st
         return None, (f"{error}; it is not used, and tandem tune --apply writes it again",)
     if table is None or table.weights == config.fingerprint:
         return table, ()
-    return None, (f"{config.personal}: belongs to other weights, so it is not used; tandem tune --apply fits it again",)
+    return None, (f"{config.personal}: was fitted to other weights, so it is not used; tandem tune --apply fits it again",)
 
 
 def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False) -> Lean:

@@ -68,14 +68,14 @@ class Board:
         for turn in standing:
             turn.is_shown = False
         if len(standing) > _MOST_AT_ONCE:
-            lines.append(f"{self._style.cut} {len(standing) - _MOST_AT_ONCE} turns before these")
+            lines.append(f"{self._style.cut} {len(standing) - _MOST_AT_ONCE} earlier turns")
         lines += [layout.line(turn, now) for turn in standing[-_MOST_AT_ONCE:]]
         if self._is_still:
             return "".join(f"{line}\r\n" for line in lines)
         shown, hidden = self._block[-most:], len(self._block) - most
         changing = [layout.line(turn, now) for turn in shown]
         if hidden > 0:
-            more = fit(f"{self._style.cut} and {hidden} more that run", columns, self._style)
+            more = fit(f"{self._style.cut} and {hidden} more running", columns, self._style)
             changing.insert(0, self._style.paint(more, DIM))
         self._drawn = [_columns_of(line) for line in changing]
         body = "".join(_end_line(line, columns) for line in [*lines, *changing])
