@@ -136,12 +136,12 @@ def model_names() -> list[str]:
     return [
         "## Model names",
         "",
-        "Exact names count first: those under `models`, then the targets' own names, then the shipped ones, which may have a",
-        "provider's prefix (`openai/auto`). Then the patterns count: those under `models` in their order, then the shipped",
+        "Exact names are matched first: those under `models`, then the targets' own names, then the built-in ones, also with a",
+        "provider's prefix (`openai/auto`). Then the patterns: those under `models` in their order, then the built-in",
         "ones in theirs. An exact name is an override; a pattern with `fast` or `deep` only leans, since the name that it",
         "matches is a client's default. `tandem check` prints the list that is in force.",
         "",
-        "| shipped | means |",
+        "| built-in | means |",
         "| --- | --- |",
         *(f"| `{name}` | `{meaning}` |" for name, meaning in models.SHIPPED_MODELS.items()),
     ]

@@ -30,7 +30,7 @@ class OverridePolicy:
         self._pattern_log_odds = config.pattern_log_odds
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Answer one opinion for each channel that was used."""
+        """Return one opinion for each channel that was used."""
         overrides, turn, alias = request.overrides, signals.turn, signals.alias
         if overrides == _NOTHING and turn.session_override is None and alias.tier is None and alias.target is None:
             return ()
@@ -53,7 +53,7 @@ class OverridePolicy:
         return tuple(opinions)
 
     def _judge_name(self, signals: Signals, *, is_cleared: bool) -> tuple[Opinion, ...]:
-        """What the model's name asks for: nothing where "auto" in a header or a first line outranks it."""
+        """What the model's name asks for: nothing if "auto" in a header or a first line outranks it."""
         alias = signals.alias
         if is_cleared:
             return ()
@@ -72,7 +72,7 @@ class OverridePolicy:
 
     @staticmethod
     def _say_header(tier: Tier, request: RequestView, signals: Signals) -> str:
-        """The reason. A first request that no session id names may be anybody's: only its answer will tell it from others."""
+        """The reason. A first request without a session id could be anyone's: only its answer will tell it apart."""
         turn, said = signals.turn, f"x-tandem-tier asks for {tier}"
         if request.overrides.for_session and turn.is_guessed and not turn.history.turns and not turn.goes_on:
             return f"{said}; without a session id it holds while this answer is in the history, x-tandem-session makes it hold"
@@ -88,7 +88,7 @@ class OverridePolicy:
 
 
 def _bound_waits(most_seconds: float, signals: Signals) -> Iterator[RuleOut]:
-    """Rule out the targets whose wait is longer. A rest is of our own making: nobody is refused for it, or told its time."""
+    """Rule out the targets whose wait is longer. A rest is our own choice: no request is refused for it."""
     for name, status in signals.statuses.items():
         if status.wait_seconds <= most_seconds:
             continue

@@ -75,7 +75,7 @@ class TargetBlock:
 
 
 def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault], keys: Mapping[str, str]) -> list[TargetPlan]:
-    """Check every target of a config whose form is right. Adds to the faults; answers the plans of those without one."""
+    """Check every target of a well-formed config. Adds to the faults; returns the plans of targets without one."""
     blocks = _read_blocks(config)
     check_names(blocks, faults)
     facts = read_facts(block.table_name for block in blocks if _unstated(block, known.adapters.get(block.settings.adapter)))
@@ -92,7 +92,7 @@ def _read_blocks(config: Config) -> list[TargetBlock]:
 
 
 def check_names(blocks: Iterable[TargetBlock], faults: list[Fault]) -> None:
-    """A target's name is its own, and not a tier's."""
+    """A target's name must be unique, and not a tier's."""
     seen: set[str] = set()
     for block in blocks:
         name = block.settings.name

@@ -1,4 +1,4 @@
-"""Where a client points now: by its files and variables as they are, whoever wrote them."""
+"""Where a client points now, judged by its files and variables alone."""
 
 import os
 import re
@@ -45,14 +45,14 @@ def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> P
 
 
 def address_pattern(url: str) -> re.Pattern[str]:
-    """An address in the ways in which it may be written: this machine has three names."""
+    """An address in all its spellings: this machine has three names."""
     host, _, port = urlsplit(url).netloc.rpartition(":")
     names = "|".join(map(re.escape, _LOOPBACK if host in _LOOPBACK else (host,)))
     return re.compile(rf"//(?:{names}):{port}(?!\d)")
 
 
 def _tellings(recipe: Recipe, shell: str) -> Iterator[str]:
-    """What a client is told: by its variables, and in its files."""
+    """What a client's variables and files say."""
     for variable in recipe.variables:
         yield os.environ.get(variable, "")
     for file in recipe.files_here(shell):
