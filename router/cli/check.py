@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every fault, or a summary of the config. With `--live`, 1: a target needs to be fixed."""
+    """Print every fault, or a summary of the config. With `--live`, 1 means that a target needs fixing."""
     try:
         loaded = load_config(find_config(arguments.config), known_names())
     except ConfigError as error:
@@ -65,7 +65,7 @@ def _print_summary(loaded: LoadedConfig) -> None:
 
 
 def _print_models(names: ModelNames) -> None:
-    """The model names that callers may use, in the order in which they count; a target's own name means the target."""
+    """The model names that callers may use, in the order in which they are matched; a target's own name means that target."""
     print("  models (first match wins):")
     for name, meaning in names.meanings.items():
         print(f"    {name:<18} {meaning}")

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Point a client here, or list the clients."""
+    """Connect a client, or list the clients."""
     try:
         return _choose(arguments)
     except NoHome as error:
@@ -196,7 +196,7 @@ def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespac
 
 
 def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespace) -> list[Change]:
-    """What bears the address of the router, by the config here or the flag."""
+    """Settings that contain the router's address, from the config or the flag."""
     loaded = load_or_report(arguments.config)
     facts = None if loaded is None else read_facts(loaded, arguments.url)
     return [] if facts is None else plan_undo_without_record(recipe, facts, shell, address_pattern(facts["url"]))
@@ -217,7 +217,7 @@ def _run(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
 
 
 def _say_why(error: Exception) -> int:
-    """Say in one line why nothing was changed."""
+    """Print in one line why nothing was changed."""
     if isinstance(error, OSError):
         say(f"{error.filename or 'the record of tandem connect'} cannot be written: {error.strerror or error}")
     else:

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look at everything that a router needs, and say how to fix what is wrong. 0: nothing to fix."""
+    """Check everything that a router needs and suggest how to fix problems. 0 means nothing to fix."""
     loaded: LoadedConfig | None = None
     server = ServerSettings()
     try:
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _salvage_server(error: ConfigError) -> ServerSettings:
-    """Where the router of a faulty config would listen, as far as the file says so."""
+    """Where the router of a faulty config would listen, if the file says."""
     try:
         return ServerSettings.model_validate(error.content.get("server") or {})
     except ValidationError:

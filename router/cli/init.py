@@ -1,4 +1,4 @@
-"""`tandem init`: a config for the keys and local servers that are here. The presets are its only source of names."""
+"""`tandem init`: a config for the keys and local servers it finds. The presets are its only source of names."""
 
 import argparse
 import contextlib
@@ -126,7 +126,7 @@ def _choose(
     interview: Interview,
     refused: Sequence[Found] = (),
 ) -> dict[Tier, list[Offer]] | None:
-    """What serves each tier: as the flags say, else as somebody answers, else all that was found."""
+    """What serves each tier: by the flags, else by the answers, else everything that was found."""
     is_named = any(getattr(arguments, tier) for tier in Tier)
     is_alone = not is_named and all(one.provider.is_local for one in found.values())
     chosen, local = dict[Tier, list[Offer]](), offer_locals(presets, found, is_alone=is_alone)
@@ -156,7 +156,7 @@ def _choose(
 def _ask_offers(
     tier: Tier, hosted: list[Offer], local: LocalOffers, found: Mapping[str, Found], interview: Interview
 ) -> list[Offer]:
-    """Who serves a tier, as somebody answers: the proposed ones come first, and are what Enter gives."""
+    """Who serves a tier, by the answers: the proposed ones come first and are the default."""
     proposed = [*hosted, *local.proposed[tier]]
     others = [offer for offer in local.all if offer not in proposed] if proposed else []
     offers = [*proposed, *others]
@@ -228,7 +228,7 @@ def _with_facts(offer: Offer, presets: Presets) -> Offer:
 
 
 def _share(chosen: dict[Tier, list[Offer]]) -> None:
-    """Let a tier that nobody serves use the other's models."""
+    """Let an empty tier use the other's models."""
     for tier in Tier:
         if not chosen[tier] and chosen[tier.other]:
             say(f"found no target for {tier}: both tiers use the same models, so the choice makes no difference")

@@ -1,4 +1,4 @@
-"""`tandem service`: the router as a service of the person's own, by systemd on Linux and launchd on macOS."""
+"""`tandem service`: the router as a user service, with systemd on Linux and launchd on macOS."""
 
 import argparse
 import subprocess
@@ -66,7 +66,7 @@ def _keys_of_the_shell(loaded: LoadedConfig) -> list[str]:
 
 
 def _say_status(service: Service, loaded: LoadedConfig) -> int:
-    """0: the service is there and a router answers."""
+    """0 means that the service is installed and a router answers."""
     server = loaded.config.server
     url = url_of(server.host, server.port)
     answers = is_tandem(url, _ANSWER_SECONDS)
@@ -100,7 +100,7 @@ def _remove(service: Service) -> int:
 
 
 def _run(command: tuple[str, ...]) -> str:
-    """Run a step; answers what went wrong, or nothing."""
+    """Run a step; returns what went wrong, or an empty text."""
     try:
         done = subprocess.run(  # noqa: S603  the system's own
             command, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
@@ -121,6 +121,6 @@ def _read(command: tuple[str, ...]) -> str:
 
 
 def is_offered() -> bool:
-    """Whether a service can be installed here, and is not."""
+    """Whether a service can be installed here and is not yet."""
     service = find_manager(sys.platform, Path.home())
     return service is not None and not service.path.exists()

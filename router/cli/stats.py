@@ -66,7 +66,7 @@ class Group:
 
 @dataclass(slots=True)
 class Stats:
-    """All that the command says."""
+    """Everything that the command prints."""
 
     by_day: dict[str, Group]
     by_client: dict[str, Group]

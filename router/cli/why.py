@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the whole explanation of a turn out of the ledger."""
+    """Print the whole explanation of a turn from the ledger."""
     turn = find_recorded_turn(find_ledger(arguments), arguments.request)
     decision = explain_row(turn.row)
     if decision is None:
@@ -57,7 +57,7 @@ def _as_served(decision: JsonObject, turn: RecordedTurn) -> JsonObject:
 
 
 def _say_end(decision: JsonObject, turn: RecordedTurn) -> str:
-    """Who served it; what else became of it, where nobody did."""
+    """Who served it, or how it ended if nobody did."""
     outcome = str(decision.get("outcome") or Outcome.SERVED)
     if outcome == Outcome.SERVED and turn.target is not None:
         return f"served by {turn.target}"

@@ -108,7 +108,7 @@ async def _ask(pool: Pool, adapter: KnownAdapter, provider: Provider, variable: 
 async def _wait_for_loading(
     pool: Pool, adapters: Mapping[str, KnownAdapter], answers: list[Found], values: Mapping[str, str]
 ) -> list[Found]:
-    """The same, once every engine that was loading its model has loaded it, or has had two minutes for it."""
+    """The same, after waiting up to two minutes for engines that are loading their model."""
     loading = [found for found in answers if found.provider.is_local and found.reached.is_loading]
     if not loading:
         return answers

@@ -1,4 +1,4 @@
-"""What `doctor` looks at on this machine, and the form in which it and `check --live` tell what they found."""
+"""What `doctor` checks on this machine, and how it and `check --live` report what they found."""
 
 import asyncio
 import platform
@@ -44,7 +44,7 @@ _INDENT, _LEAST_COLUMNS = 17, 30
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: `ok`, a `note`, or something to `fix`, then with a hint."""
+    """One thing that was checked: `ok`, a `note`, or something to `fix`, with a hint."""
 
     about: str
     state: str
@@ -74,7 +74,7 @@ def as_json(findings: list[Finding]) -> list[Json]:
 
 
 def look_at_keys(loaded: LoadedConfig) -> list[Finding]:
-    """Where each key comes from. Never what it is."""
+    """Where each key comes from, never its value."""
     found = []
     for key in dict.fromkeys(key for plan in loaded.targets for key in plan.endpoint.secrets):
         if key.is_reference:
@@ -200,7 +200,7 @@ def _find_ledger_problem(path: Path, folder: Path) -> str:
 
 
 def _find_write_problem(folder: Path) -> str:
-    """Why no file can be made there. Only trying tells: rights are not all that may be in the way."""
+    """Why no file can be created there. The only way to know is to try: permissions are not the only obstacle."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return ""
@@ -230,7 +230,7 @@ def look_at_tokenizer() -> Finding:
 
 
 def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
-    """The clients that are here, and whether they come to this router."""
+    """The installed clients, and whether they are connected to this router."""
     if loaded.config.server.port == 0:
         return [
             Finding("client", NOTE, "server.port is 0: the address changes with every start", "set server.port for clients")

@@ -53,7 +53,7 @@ _PLIST = """\
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service that is, or will be, known to a service manager."""
+    """A service of a service manager, installed or not."""
 
     path: Path
     is_launchd: bool
