@@ -117,6 +117,13 @@ def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version():
     assert re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", headings[1])
 
 
+def test_every_room_is_in_a_wing_or_among_those_that_all_share():
+    wings = (ROOT / "docs/how-to/where-do-i-change.md").read_text().partition("## By change")[0]
+    rooms = {path.stem for path in (ROOT / "router").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+
+    assert {room for room in rooms - {"__init__"} if f"`{room}`" not in wings} == set()
+
+
 def test_every_environment_variable_that_is_read_is_documented():
     told = (ROOT / "docs/reference/environment.md").read_text()
     read = re.compile(r"environ(?:ment)?(?:\.get\(|\[)\"([A-Za-z_]+)\"|\$\{([A-Z_]+):-~|_below_home\(\"([A-Z_]+)\"")
