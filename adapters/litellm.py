@@ -31,14 +31,14 @@ class LitellmSettings(AdapterSettings):
     """What some providers need besides a key and an address. No secret belongs here."""
 
     environment: tuple[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*_[A-Za-z0-9_]*\*?$")], ...] = ()
-    """Variables that litellm and the libraries of clouds may read, by name or by prefix: [AWS_*] for signed requests to
-    Bedrock, [GOOGLE_*, VERTEXAI_*] for Vertex AI. All others that look like keys are hidden from them."""
+    """Variables that litellm and cloud libraries may read, by name or by prefix: [AWS_*] for signed requests to Bedrock,
+    [GOOGLE_*, VERTEXAI_*] for Vertex AI. All others that look like keys are hidden from them."""
     aws_region_name: str = ""
     """The region of Bedrock, such as eu-central-1. By default AWS_REGION, if `environment` lets it through, else us-west-2."""
     aws_profile_name: str = ""
     """A profile of ~/.aws, for signed requests to Bedrock without a key in the environment."""
     vertex_project: str = ""
-    """The project in Google Cloud. By default the one of the credentials."""
+    """The project in Google Cloud. By default the project of the credentials."""
     vertex_location: str = ""
     """The region of Vertex AI, such as europe-west4."""
     api_version: str = ""

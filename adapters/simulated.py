@@ -45,7 +45,7 @@ class Fault(AdapterSettings):
     every: Annotated[int, Field(ge=1)] = 1
     """Only every n-th time it would apply."""
     alternate_seconds: Annotated[float, Field(gt=0, le=3600)] | None = None
-    """Not for so long from the first request on, then for as long, and so forth in turn; absent for always."""
+    """Off for this long from the first request, then on for as long, alternating. Always on when absent."""
     seconds: Annotated[float, Field(ge=0, le=600)] = 5.0
     """How long `queue` waits, and how long `loading` lasts from the first request on."""
     retry_after_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None

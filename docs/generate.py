@@ -36,8 +36,8 @@ ANSWERS = {
     "`x-tandem-tier` is absent, and a comment says who serves.",
     "x-tandem-because": "Why, in one ASCII sentence. Failed attempts come first.",
     "x-tandem-score": "The chance that the turn is a long task, 0 to 1.",
-    "x-tandem-overhead-ms": "Milliseconds from the complete request to the first call, be it a question, or to the "
-    "wait for its quota: Tandem's own time.",
+    "x-tandem-overhead-ms": "Tandem's own time in milliseconds: from the complete request to the first upstream call, or to "
+    "queueing for quota.",
     "x-tandem-replayed": "`true` where the answer was sent before, to a request with the same `idempotency-key`.",
     "x-tandem-dropped": "What the request lost on its way to the target, by name, separated by commas; absent when nothing "
     "was lost ([bridges](../how-to/bridge-dialects.md)).",
@@ -120,12 +120,12 @@ def model_names() -> list[str]:
     return [
         "## Model names",
         "",
-        "Exact names count first: those under `models`, then the targets' own names, then the shipped ones, which may have a",
-        "provider's prefix (`openai/auto`). Then the patterns count: those under `models` in their order, then the shipped",
+        "Exact names are matched first: those under `models`, then the targets' own names, then the built-in ones, also with a",
+        "provider's prefix (`openai/auto`). Then the patterns: those under `models` in their order, then the built-in",
         "ones in theirs. An exact name is an override; a pattern with `fast` or `deep` only leans, since the name that it",
         "matches is a client's default. `tandem check` prints the list that is in force.",
         "",
-        "| shipped | means |",
+        "| built-in | means |",
         "| --- | --- |",
         *(f"| `{name}` | `{meaning}` |" for name, meaning in models.SHIPPED_MODELS.items()),
     ]

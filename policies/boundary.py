@@ -18,11 +18,11 @@ from router.contract.words import Tier, TurnKind
 _CHARS_PER_TOKEN = 4
 _TOLD_COLD_TOKENS = 1_000
 _GROWN_EDITS, _GROWN_FILES, _GROWN_TOKENS, _GROWN_CALLS = 5, 4, 6_000, 20
-"""Edits, changed files, tokens written into them, or calls from which on a turn is longer than a quick ask."""
+"""Edits, changed files, tokens written into them, or calls beyond which a turn is longer than a quick ask."""
 _LONG_FAILS = math.log(0.25 / 0.75)
 """Log-odds: fast fails in a quarter of long turns where deep would not. Public results of pairs of models lie at 15 to 35 %."""
 _CALLS_LEFT = 20
-"""On recorded turns 14 to 25 more calls follow on average, whichever call between the fifth and the fortieth is looked at."""
+"""On recorded turns, 14 to 25 more calls follow on average after any call between the fifth and the fortieth."""
 _TOKENS_PER_CALL = 199
 _HOP_SECONDS = 1.0
 _GONE = {"edits_to_move", "files_to_move", "written_tokens_to_move", "calls_to_move"}
@@ -36,8 +36,8 @@ class BoundaryConfig(PolicyConfig):
     repeats_to_reopen: int = Field(default=4, ge=2, le=50)
     """How often the same call among the last ten, while calls fail, also reopens the turn."""
     failure_seconds: float = Field(default=120.0, ge=0.0, le=86_400.0)
-    """What a wrong result costs the person, in addition to doing the work again. The more it is, the sooner a turn on fast that
-    grows is moved up."""
+    """What a wrong result costs the person, in addition to doing the work again. A larger value moves a growing turn on fast up
+    sooner."""
     longest_wait_seconds: float = Field(default=20.0, ge=0.0, le=3_600.0)
     """A turn whose tier has a longer wait than this is decided again."""
     green_log_odds: float = Field(default=-0.7, ge=-10.0, le=0.0)
@@ -48,8 +48,8 @@ class BoundaryConfig(PolicyConfig):
     def _name_what_replaced_bounds(cls, given: Any) -> Any:
         if isinstance(given, dict) and (gone := sorted(_GONE.intersection(given))):
             raise ValueError(
-                f"{', '.join(gone)}: a turn that grows is weighed now. Write failure_seconds instead (default 120): "
-                "a larger number moves such turns up sooner"
+                f"{', '.join(gone)}: no longer used. A growing turn is weighed again as it runs; set failure_seconds instead "
+                "(default 120): a larger number moves such turns up sooner"
             )
         return given
 
@@ -105,7 +105,7 @@ class BoundaryPolicy:
         return _chance_of_failure(trajectory) * failure > moving
 
     def _is_closed(self, signals: Signals, tier: Tier) -> bool:
-        """Whether no target of that tier would take the call soon: then the estimate decides, with the wait in it."""
+        """Whether no target of that tier would take the call soon: then the estimate decides, including the wait."""
         waits = [status.wait_seconds for status in signals.statuses.values() if status.target.tier is tier]
         return min(waits, default=0.0) > self._config.longest_wait_seconds
 
@@ -132,7 +132,7 @@ def _has_grown(trajectory: Trajectory) -> bool:
 
 
 def _chance_of_failure(trajectory: Trajectory) -> float:
-    """That of a long turn, and more where its counts look worse than usual. That they look better proves nothing."""
+    """That of a long turn, and more if its counts look worse than usual. Better counts prove nothing."""
     odds = _LONG_FAILS
     if trajectory.calls >= FROM_CALL:
         odds += max(0.0, SHIPPED.read(trajectory.edits, trajectory.unevenness))
@@ -144,7 +144,7 @@ def _seconds(speed: Speed, calls: float, tokens: float) -> float:
 
 
 def _soonest(signals: Signals, tier: Tier) -> TargetStatus | None:
-    """The target of a tier with the shortest wait; the first of equals."""
+    """The target of a tier with the shortest wait; the first among equals."""
     statuses = [status for status in signals.statuses.values() if status.target.tier is tier]
     return min(statuses, key=lambda status: status.wait_seconds, default=None)
 
@@ -155,8 +155,8 @@ def _cold_tokens(signals: Signals, status: TargetStatus) -> int:
 
 def _say_where(turn: Turn) -> str:
     if turn.goes_on_after:
-        return f"goes on after {turn.goes_on_after} with"
-    return f"call {turn.trajectory.calls} of" if turn.trajectory.calls else "goes on with"
+        return f"continues, after {turn.goes_on_after},"
+    return f"call {turn.trajectory.calls} of" if turn.trajectory.calls else "continues"
 
 
 def _say_move(signals: Signals) -> str:

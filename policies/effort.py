@@ -66,5 +66,5 @@ class EffortPolicy:
 
 
 def _short(effort: str) -> str:
-    """An effort as a person may read it: it is the caller's own word, of any length."""
+    """An effort for people to read: it is the caller's own word, of any length."""
     return effort if effort.isascii() and effort.isalnum() and len(effort) <= 10 else "another"

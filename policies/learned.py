@@ -1,6 +1,6 @@
 """The trained reading: the chance that a turn is a long task, from what the person typed.
 
-The words decide. The turn before speaks only where the words point back at it: an approval, a "go on", a complaint.
+The words decide. The previous turn matters only if the words point back at it: an approval, a "go on", a complaint.
 """
 
 from functools import lru_cache
@@ -27,15 +27,15 @@ _QUICK_BELOW, _LONG_ABOVE = -1.5, -0.7
 _IS_VAGUE = 0.3
 """Odds above which words only point back at the turn before."""
 _COMPLAINT = 0.6
-"""How large a turn is, at the least, that must put right what fast did."""
+"""The least size of a turn that must correct what fast did."""
 _PLANNED = 0.8
-"""How large the work is, at the least, that somebody had planned before they approved it."""
+"""The least size of work that was planned before it was approved."""
 _ON_DEEP, _SMALL = -0.5, -2.2
-"""A turn after one of deep's stays there, unless its words score below the second."""
+"""A turn after one on deep stays there, unless its words score below the second."""
 _QUICK_CALLS, _LONG_CALLS = 4, 12
-"""What a turn took, where nobody remembers which tier served it."""
+"""What a turn took, if it is not remembered which tier served it."""
 _MODELS_PROSE = 0.5
-"""What a subagent is told, a model wrote: "thoroughly" and "every" mean less there."""
+"""A subagent's instructions were written by a model: "thoroughly" and "every" mean less there."""
 _LEAST_SHARE = 0.03
 _QUESTION = list(MARKS).index("ends_with_question")
 _QUESTIONS = frozenset(("what is", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
@@ -62,7 +62,7 @@ class LearnedConfig(PolicyConfig):
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
     """Log-odds for words that ask for nothing: a greeting, thanks, "ok"."""
     personal: str = "personal.json"
-    """What your marks taught, as `tandem tune --apply` writes it, relative to the config file. It need not be there."""
+    """What your marks taught, as `tandem tune --apply` writes it, relative to the config file. Optional."""
 
     paths: ClassVar[tuple[str, ...]] = ("weights", "personal")
 
@@ -73,12 +73,12 @@ class LearnedConfig(PolicyConfig):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why the personal table is not used, if one is there."""
+        """Why an existing personal table is not used."""
         return find_personal(self)[1]
 
 
 class _Read(NamedTuple):
-    """What the weights make of one text, whatever was said before it."""
+    """What the weights make of one text on its own."""
 
     size: float
     is_vague: bool
@@ -89,13 +89,13 @@ class _Read(NamedTuple):
     taught: float
     """What turns like it that were marked add to the odds."""
     opinions: tuple[Lean, ...]
-    """All that is said of it where nothing else speaks."""
+    """The opinion if nothing else applies."""
     is_plain: bool
-    """Whether nothing else can: it has a task of its own, and its size is clear."""
+    """Whether the words decide alone: they have a task of their own, and its size is clear."""
 
 
 class LearnedPolicy:
-    """Leans by the trained reading, which is honest for real prompts, so that the prior counts once."""
+    """Leans as the trained reading says. It is calibrated on real prompts, so the prior counts once."""
 
     name: ClassVar[str] = "learned"
     Config: ClassVar[type[PolicyConfig]] = LearnedConfig
@@ -108,7 +108,7 @@ class LearnedPolicy:
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """One lean, which begins with what the turn looks like, and one more where it is like turns that were marked."""
+        """One lean, which begins with what the turn looks like, and one more if it resembles marked turns."""
         features, turn = signals.features, signals.turn
         if features is None or not self._strength:
             return ()
@@ -138,18 +138,18 @@ class LearnedPolicy:
         turn, position = signals.turn, signals.turn.position
         if is_later and read.is_complaint:
             if position.is_running and position.ask is not None:
-                because = "goes on with a long task" if position.ask > max(read.size, _QUICK_BELOW) else read.because
+                because = "continues a long task" if position.ask > max(read.size, _QUICK_BELOW) else read.because
                 return _lean(max(read.size, position.ask), because, goes_on=position.ask)
             if _follows_fast(turn):
                 return _lean(max(read.size, _COMPLAINT), SAID_WRONG)
             if position.tier is Tier.DEEP:
-                return _lean(max(read.size, _ON_DEEP), "goes on with what deep did last")
+                return _lean(max(read.size, _ON_DEEP), "continues what deep did last")
         if is_later and (read.is_vague or turn.kind is TurnKind.FOLLOW_UP):
             before, is_planned = self._find_ask(signals)
             if before is not None and (features.has_task or is_planned):
                 if position.tier is Tier.DEEP or (position.tier is None and _took(turn) >= _LONG_CALLS):
                     before = max(before, _ON_DEEP)
-                because = "goes on with a long task" if before > _QUICK_BELOW else "goes on with a quick turn"
+                because = "continues a long task" if before > _QUICK_BELOW else "continues a quick turn"
                 return Lean(before, because, names_turn=True, points_back=True)
         if not features.has_task:
             return _lean(self._nothing_asked, "looks like a remark", goes_on=position.ask, wants_plan=position.is_planned)
@@ -186,7 +186,7 @@ class LearnedPolicy:
         return (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)
 
     def _read_earlier(self, signals: Signals) -> tuple[float | None, bool]:
-        """The last ask that said something of its own, where nobody remembers it: read again from the conversation."""
+        """The last ask that said something of its own, read again from the conversation if it is not remembered."""
         for features in signals.earlier:
             read = self._read(features, True)
             if features.has_task and not read.is_vague:
@@ -202,7 +202,7 @@ class LearnedPolicy:
         return before is not None and before > _LONG_ABOVE and _took(signals.turn) > _QUICK_CALLS
 
     def _say(self, size: float, features: Features, *, is_later: bool) -> str:
-        """What the turn looks like, and which ideas made it look so. Phrases of ours alone: nothing that anybody typed."""
+        """What the turn looks like, and which ideas made it look so. Only phrases of ours, never what a person typed."""
         if _QUICK_BELOW <= size < _LONG_ABOVE:
             return "unclear whether quick or long"
         is_quick = size < _QUICK_BELOW
@@ -218,14 +218,14 @@ def find_weights(path: str = "") -> Weights:
 
 
 def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[str, ...]]:
-    """The table that belongs to these weights, or why the one that is there is not used."""
+    """The table that belongs to these weights, or why the existing one is not used."""
     try:
         table = load_personal(config.personal) if config.personal else None
     except BadTable as error:
         return None, (f"{error}; it is not used, and tandem tune --apply writes it again",)
     if table is None or table.weights == config.fingerprint:
         return table, ()
-    return None, (f"{config.personal}: belongs to other weights, so it is not used; tandem tune --apply fits it again",)
+    return None, (f"{config.personal}: was fitted to other weights, so it is not used; tandem tune --apply fits it again",)
 
 
 def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan: bool = False) -> Lean:
@@ -246,7 +246,7 @@ def _follows_fast(turn: Turn) -> bool:
 
 
 def _name_quick(features: Features, reasons: list[str]) -> str:
-    """What kind of quick turn it is. An edit is one only where something is to be edited."""
+    """What kind of quick turn it is. It is an edit only if there is something to edit."""
     if features.marks[_QUESTION]:
         return "quick question"
     named = [phrase for phrase, _ in features.concepts]
@@ -260,7 +260,7 @@ def _name_quick(features: Features, reasons: list[str]) -> str:
 
 
 def _find_reasons(sign: float, shares: dict[str, float]) -> list[str]:
-    """The phrases whose words pointed the way that the reading went, the strongest first."""
+    """The phrases whose words pointed the way that the reading went, strongest first."""
     found = [(share * sign, phrase) for phrase, share in shares.items() if share * sign > _LEAST_SHARE]
     found.sort(reverse=True)
     reasons: list[str] = []

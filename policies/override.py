@@ -30,7 +30,7 @@ class OverridePolicy:
         self._pattern_log_odds = config.pattern_log_odds
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Answer one opinion for each channel that was used."""
+        """Return one opinion for each channel that was used."""
         overrides, turn, alias = request.overrides, signals.turn, signals.alias
         if overrides == _NOTHING and turn.session_override is None and alias.tier is None and alias.target is None:
             return ()
@@ -53,7 +53,7 @@ class OverridePolicy:
         return tuple(opinions)
 
     def _judge_name(self, signals: Signals, *, is_cleared: bool) -> tuple[Opinion, ...]:
-        """What the model's name asks for: nothing where "auto" in a header or a first line outranks it."""
+        """What the model's name asks for: nothing if "auto" in a header or a first line outranks it."""
         alias = signals.alias
         if is_cleared:
             return ()
@@ -80,7 +80,7 @@ class OverridePolicy:
 
 
 def _bound_waits(most_seconds: float, signals: Signals) -> Iterator[RuleOut]:
-    """Rule out the targets whose wait is longer. A rest is of our own making: nobody is refused for it, or told its time."""
+    """Rule out the targets whose wait is longer. A rest is our own choice: no request is refused for it."""
     for name, status in signals.statuses.items():
         if status.wait_seconds <= most_seconds:
             continue

@@ -23,7 +23,7 @@ class Conditions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     words: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
-    """Whole words or phrases, any of which is in what the person typed; case is ignored."""
+    """Whole words or phrases; one of them must be in what the person typed. Case is ignored."""
     client: str | None = None
     """The client, as `tandem explain` names it: codex, claude-code, opencode, …"""
     turn: Literal["ask", "follow_up", "subagent", "side", "prewarm"] | None = None
@@ -61,9 +61,9 @@ class Rule(BaseModel):
     when: Conditions
     """The conditions."""
     tier: Literal["fast", "deep"] | None = None
-    """The tier that takes the turn. The first rule with one counts."""
+    """The tier that takes the turn. The first matching rule with a tier wins."""
     lean: float | None = Field(default=None, ge=-10.0, le=10.0)
-    """Log-odds to add: positive leans to deep, negative to fast. Every rule with one adds."""
+    """Log-odds to add: positive leans to deep, negative to fast. All matching leans add up."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Rule":

@@ -21,14 +21,13 @@ class SideRequestConfig(PolicyConfig):
     log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
     """How strongly such a request leans to fast."""
     search_log_odds: float = Field(default=-4.0, ge=-10.0, le=0.0)
-    """How strongly a subagent leans to fast that only reads and searches, as `Explore` in Claude Code does."""
+    """How strongly a subagent that only reads and searches, such as `Explore` in Claude Code, leans to fast."""
 
 
 class SideRequestPolicy:
     """Leans to fast for a client's own requests (titles, commit messages, completions), which are never long tasks.
 
-    So is a subagent's search: fast reads and searches quickly, and how thorough the model asked it to be is not an ask of the
-    person's.
+    The same for subagents that only search: how thorough the model told them to be is not what the person asked for.
     """
 
     name: ClassVar[str] = "side_request"

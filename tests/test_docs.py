@@ -135,6 +135,13 @@ def test_every_route_is_documented_and_every_documented_route_is_served():
     assert {f"/v1/{route}" for route in PassedRoute} <= set(re.findall(r"`(/v1/\w+)`", " ".join(rows)))
 
 
+def test_every_room_is_in_a_wing_or_among_those_that_all_share():
+    wings = (ROOT / "docs/how-to/where-do-i-change.md").read_text().partition("## By change")[0]
+    rooms = {path.stem for path in (ROOT / "router").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+
+    assert {room for room in rooms - {"__init__"} if f"`{room}`" not in wings} == set()
+
+
 def test_every_environment_variable_that_is_read_is_documented():
     told = (ROOT / "docs/reference/environment.md").read_text()
     read = re.compile(r"environ(?:ment)?(?:\.get\(|\[)\"([A-Za-z_]+)\"|\$\{([A-Z_]+):-~|_below_home\(\"([A-Z_]+)\"")

@@ -10,30 +10,30 @@ from types import ModuleType
 
 COMMANDS = {
     "serve": "run the router",
-    "demo": "play a coding afternoon against simulated tiers, and show who serves each turn and why",
+    "demo": "play a coding afternoon on simulated tiers and show which one serves each turn, and why",
     "init": "write a config.yaml for the keys and local servers found here",
-    "run": "run a command with a router of its own, for CI and scripts",
-    "service": "start the router with every login, as a service of yours",
-    "connect": "point a coding client at the router, for good or for one run",
+    "run": "run a command with its own router, for CI and scripts",
+    "service": "start the router at login, as a user service",
+    "connect": "connect a coding client to the router, permanently or for one run",
     "check": "check the config and print every problem at once",
-    "doctor": "look at everything the router needs, and say how to fix what is wrong",
-    "explain": "say where a request would go, and why, without sending it",
-    "log": "show the newest turns",
-    "sessions": "show the newest sessions, a line each",
-    "stats": "sum up turns, tokens, money and time, also against all-deep and all-fast",
-    "why": "say why the last turn went where it did",
+    "doctor": "check everything the router needs and suggest how to fix problems",
+    "explain": "show where a request would go, and why, without sending it",
+    "log": "show the latest turns",
+    "sessions": "show the latest sessions, one per line",
+    "stats": "summarize turns, tokens, cost and time, compared with all-deep and all-fast",
+    "why": "explain why the last turn went where it did",
     "wrong": "mark the last turn as misjudged, for tune to learn from",
-    "replay": "decide your past turns again, and show what would change",
+    "replay": "decide your past turns again and show what would change",
     "tune": "adjust the decision to your past turns",
-    "eval": "measure the decision on labelled turns, here or on a running router",
+    "eval": "measure the decision on labelled turns, locally or on a running router",
     "train": "train the reading's weights on labelled turns",
     "statusline": "print the tier of a Claude Code session, for its status line",
-    "completion": "print the completion script of a shell",
+    "completion": "print a shell completion script",
 }
 
 
 class Ended(Exception):
-    """A command cannot go on, and has said why. It ends with this status."""
+    """A command cannot continue and has printed why. It exits with this status."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -41,7 +41,7 @@ class Ended(Exception):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command. Exit codes: 0 well, 1 failed, 2 wrong usage or config."""
+    """Run one command. Exit codes: 0 success, 1 failure, 2 wrong usage or config."""
     _open_streams()
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)
@@ -80,13 +80,13 @@ def _run(given: list[str]) -> int:
 
 
 def cut_off_rest(given: list[str]) -> tuple[list[str], list[str]]:
-    """What comes before `--`, and after it. `argparse` takes no positional arguments any more once an option has come."""
+    """The arguments before `--` and after it. `argparse` accepts no positional arguments once it has seen an option."""
     place = given.index("--") if "--" in given else len(given)
     return given[:place], given[place + 1 :]
 
 
 def build_parser(loaded: set[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser, and that of each command. Only those that are named know their arguments: the others are not imported."""
+    """The parser, and that of each command. Only named commands get their arguments: the others are not imported."""
     parser = argparse.ArgumentParser(
         prog="tandem", description="One endpoint, two models: every coding turn goes to the tier that finishes it sooner."
     )
@@ -108,7 +108,7 @@ def fill_parser(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 class ShowVersion(argparse.Action):
-    """`--version`. The version is looked up when it is asked for: that takes as long as all the rest of `--help`."""
+    """`--version`. Looked up only when asked for: it takes as long as all the rest of `--help`."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(f"tandem {installed_version() or '(not installed)'}")
@@ -116,7 +116,7 @@ class ShowVersion(argparse.Action):
 
 
 def installed_version() -> str:
-    """The version of the installed package; empty where it runs without being installed."""
+    """The version of the installed package; empty if it runs without being installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -145,7 +145,7 @@ def _close_to(word: str, known: "list[str] | dict[str, str]") -> str:
 
 
 def _open_streams() -> None:
-    """Put something in the place of standard streams that whoever started us had closed."""
+    """Replace standard streams that the parent process closed."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             nowhere = open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8")  # noqa: SIM115  open to the end
@@ -153,15 +153,15 @@ def _open_streams() -> None:
 
 
 def _close_output() -> None:
-    """Let what nobody can take go nowhere, or the interpreter complains of it when it ends."""
+    """Discard output that nobody reads any more; otherwise the interpreter complains at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _load(name: str) -> ModuleType:
-    """A command's module, imported with the garbage collector at rest.
+    """A command's module, imported with the garbage collector off.
 
-    What is imported stays, and the collector would look through it a hundred times: 40 ms of a start.
+    Imported objects stay, and the collector would scan them a hundred times: 40 ms of a start.
     """
     path = f"router.cli.{name}"
     if path in sys.modules:

@@ -8,7 +8,7 @@ from router.decide.yardstick import Assumptions
 
 def add_assumption_arguments(parser: argparse.ArgumentParser) -> None:
     """How often fast fails, and what that costs."""
-    usual, group = Assumptions(), parser.add_argument_group("what is assumed of fast")
+    usual, group = Assumptions(), parser.add_argument_group("assumptions about fast")
     for kind, share in (("quick", usual.fails_quick), ("long", usual.fails_long)):
         group.add_argument(
             f"--fails-{kind}",
@@ -22,7 +22,7 @@ def add_assumption_arguments(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=usual.failure_seconds,
         metavar="SECONDS",
-        help=f"what a wrong answer costs you, besides the turn again on deep (default: {usual.failure_seconds:g})",
+        help=f"what a wrong answer costs you, on top of repeating the turn on deep (default: {usual.failure_seconds:g})",
     )
 
 

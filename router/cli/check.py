@@ -19,12 +19,12 @@ EXAMPLES = ("check", "check --live", "check --config work.yaml")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
-    parser.add_argument("--live", action="store_true", help="also ask every target for its models: costs no tokens")
+    parser.add_argument("--live", action="store_true", help="also ask every target for its models (costs no tokens)")
     add_timeout_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every fault, or a summary of the config. With `--live`, 1: a target needs to be fixed."""
+    """Print every fault, or a summary of the config. With `--live`, 1 means that a target needs fixing."""
     try:
         loaded = load_config(find_config(arguments.config), known_names())
     except ConfigError as error:
@@ -68,7 +68,7 @@ def _print_summary(loaded: LoadedConfig) -> None:
 
 
 def _print_models(names: ModelNames) -> None:
-    """The model names that callers may use, in the order in which they count; a target's own name means the target."""
-    print("  models, the first that matches counts:")
+    """The model names that callers may use, in the order in which they are matched; a target's own name means that target."""
+    print("  models (first match wins):")
     for name, meaning in names.meanings.items():
         print(f"    {name:<18} {meaning}")

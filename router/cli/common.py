@@ -80,14 +80,14 @@ def say_faults(source: str, faults: Sequence[Fault]) -> None:
 
 
 def common_dialect(loaded: LoadedConfig) -> Dialect:
-    """A dialect that both tiers speak, for examples; the default where there is none."""
+    """A dialect that both tiers speak, for examples; the default if they share none."""
     spoken = {tier: {d for plan in loaded.targets if plan.target.tier is tier for d in plan.target.speaks} for tier in Tier}
     shared = spoken[Tier.FAST] & spoken[Tier.DEEP] or spoken[Tier.FAST] | spoken[Tier.DEEP]
     return DEFAULT_DIALECT if DEFAULT_DIALECT in shared else min(shared, default=DEFAULT_DIALECT)
 
 
 def command_name() -> str:
-    """How this command was called, so that hints can be pasted."""
+    """How this command was called, so that hints can be pasted into a shell."""
     path = sys.argv[0]
     if os.path.basename(path) not in ("tandem", "__main__.py"):
         return "tandem"
@@ -98,7 +98,7 @@ def command_name() -> str:
 
 
 def init_command() -> str:
-    """How to write a config here: over the file that is there, if one is."""
+    """The command that writes a config here, with `--force` if there already is one."""
     return f"{command_name()} init{' --force' if Path('config.yaml').exists() else ''}"
 
 
@@ -115,7 +115,7 @@ def say(text: str) -> None:
 
 
 def free_backup(path: Path) -> Path:
-    """`.bak`, or `.bak.1` and so on where that is taken: an older backup is never overwritten."""
+    """`.bak`, or `.bak.1` and so on if that exists: an older backup is never overwritten."""
     if not (first := path.with_name(f"{path.name}.bak")).exists():
         return first
     numbered = (path.with_name(f"{path.name}.bak.{number}") for number in itertools.count(1))

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the script. Whoever wants it puts it where their shell looks."""
+    """Print the script, to be put where the shell looks for it."""
     _, parsers = build_parser(set(COMMANDS))
     commands = {name: list(_read_options(parser)) for name, parser in parsers.items()}
     print({"bash": _write_bash, "zsh": _write_zsh, "fish": _write_fish}[arguments.shell](commands))

@@ -1,4 +1,4 @@
-"""Writing into the config file that is in use: checked before, the old file kept, comments and format as they were."""
+"""Editing the config file in use: the result is checked first, the old file is kept, comments and format stay."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from router.config.load import ConfigError, check_config, find_config
 
 
 def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> int:
-    """Change the text of the config, and say what was done and how to undo it. Answers the command's exit code."""
+    """Change the text of the config and print what was done and how to undo it. Returns the command's exit code."""
     path = find_config(arguments.config)
     if path is None:
         say(f"there is no config file to write to\n  hint: {command_name()} init writes one")
@@ -38,9 +38,9 @@ def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -
 
 
 def _write(path: Path, old: bytes, new: bytes) -> tuple[Path, Path]:
-    """Keep the old file next to it, then put the new one in its place in one step, both with the rights of the old.
+    """Keep the old file next to it, then replace it atomically; both keep its permissions.
 
-    A link stays a link: what it leads to is written, and the old file is kept there, so that moving it back undoes the change.
+    A link stays a link: its target is written, and the old file is kept there, so that moving it back undoes the change.
     """
     real = path.resolve() if path.is_symlink() else path
     mode = real.stat().st_mode & 0o777
@@ -51,14 +51,14 @@ def _write(path: Path, old: bytes, new: bytes) -> tuple[Path, Path]:
 
 
 def replace_file(path: Path, content: bytes, mode: int) -> None:
-    """Put a file in the place of another in one step."""
+    """Replace one file with another atomically."""
     fresh = path.with_name(f".{path.name}.new")
     write_private(fresh, content, mode)
     os.replace(fresh, path)
 
 
 def write_private(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that at no moment may be read by more than its mode says."""
+    """Write a file with its final mode from the start, so that nobody else can read it in between."""
     path.touch(mode=0o600)
     path.write_bytes(content)
     path.chmod(mode)

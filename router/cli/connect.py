@@ -47,23 +47,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "client",
         nargs="?",
         metavar="CLIENT",
-        help=f"one of {', '.join(known_clients())}; without it, the clients are listed",
+        help=f"one of {', '.join(known_clients())}; omit it to list the clients",
     )
-    parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="with --run: what the client is given")
+    parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="with --run: arguments for the client")
     add_config_argument(parser)
     parser.add_argument("--url", help="where the router is (default: server.host and server.port of the config)")
     parser.add_argument("--yes", action="store_true", help="change the files without asking")
-    parser.add_argument("--undo", action="store_true", help="take everything out again; what others wrote stays")
-    parser.add_argument("--print", action="store_true", help="print what would be in the files, and change nothing")
-    parser.add_argument("--run", action="store_true", help="start the client pointed here, and change no file")
+    parser.add_argument("--undo", action="store_true", help="undo the connection; your own settings stay")
+    parser.add_argument("--print", action="store_true", help="print the settings without changing any file")
+    parser.add_argument("--run", action="store_true", help="start the client connected, without changing any file")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Point a client here, or list the clients."""
+    """Connect a client, or list the clients."""
     try:
         return _choose(arguments)
     except NoHome as error:
-        say(f"there is no home folder, so there are no settings of a client\n  hint: set HOME, and {error} for our own record")
+        say(f"no home folder, so the client's settings cannot be found\n  hint: set HOME, and {error} for Tandem's record")
         return 2
 
 
@@ -72,7 +72,7 @@ def _choose(arguments: argparse.Namespace) -> int:
         say(f"{arguments.arguments[0]}: only --run takes arguments for the client")
         return 2
     if sum((arguments.undo, arguments.print, arguments.run)) > 1:
-        say("give one of --undo, --print and --run")
+        say("use only one of --undo, --print and --run")
         return 2
     store, shell = open_store(), shell_here()
     recipe = None
@@ -109,7 +109,8 @@ def _list(facts: Facts, store: Store, shell: str) -> int:
         is_here = "" if not recipe.command else "installed" if recipe.is_installed else "not installed"
         print(f"{client:<12} {is_here:<14} {where_it_points(recipe, facts, store, shell)}")
     say(
-        f"\n{command_name()} connect CLIENT points one at {facts['url']}; connect --run CLIENT starts it so and changes no file"
+        f"\n{command_name()} connect CLIENT connects it to {facts['url']}; "
+        "connect --run CLIENT starts it without changing any file"
     )
     return 0
 
@@ -127,7 +128,7 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, arguments: 
         with store.locked():
             changes = plan_connection(recipe, facts, store, shell)
             if not any(change.is_needed for change in changes):
-                say(f"{recipe.name} already points here ({facts['url']})")
+                say(f"{recipe.name} is already connected ({facts['url']})")
                 return 0
             _show(changes)
             if not arguments.yes and not confirm(f"Point {recipe.name} at {facts['url']}?"):
@@ -140,25 +141,25 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, arguments: 
     _say_what_follows(recipe, facts)
     if not is_listening(facts["url"]):
         tandem = command_name()
-        say(f"  the router is not running: {tandem} serve; or {tandem} service install, to start it with every login.")
-        say("  Until it runs, a connected client waits a minute or more before it says that nobody answers.")
+        say(f"  the router is not running. Start it: {tandem} serve; at every login: {tandem} service install")
+        say("  Until it runs, a connected client waits a minute or more before it reports an error.")
         if not arguments.yes and arguments.url is None and is_offered() and offer("Install the service now?"):
             return run_service(argparse.Namespace(action="install", config=arguments.config))
     return 0
 
 
 def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
-    say(f"{recipe.name} points at {facts['url']}. To undo: {command_name()} connect {recipe.client} --undo")
+    say(f"{recipe.name} is connected to {facts['url']}. To undo: {command_name()} connect {recipe.client} --undo")
     say(f"  To choose a tier: {recipe.choose}")
     for line in recipe.after.splitlines():
         say(f"  {line}")
     if recipe.command and not recipe.is_installed:
         say(f"  {recipe.command} is not installed: {recipe.install}")
     if recipe.client == _CODEX and facts["catalogue"]:
-        say("  Its prompt and tools are copied from the Codex that is installed: run this again after you upgrade it.")
+        say("  Its prompt and tools are copied from the installed Codex: run this again after an upgrade.")
     elif recipe.client == _CODEX:
-        say("  Codex did not print its models (codex debug models), so it is told no windows and keeps its usual prompt.")
-        say(f"  To tell it: {command_name()} connect codex, once it is installed or upgraded")
+        say("  Codex did not print its models (codex debug models): its context windows are not set, its prompt is its own.")
+        say(f"  To set them: {command_name()} connect codex, once it is installed or upgraded")
 
 
 def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespace) -> int:
@@ -170,11 +171,11 @@ def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespac
                 changes = _plan_without_record(recipe, shell, arguments) or changes
             is_needed = any(change.is_needed for change in changes)
             if not is_known and not is_needed:
-                say(f"{recipe.name} was not pointed here by tandem connect: nothing to undo")
+                say(f"{recipe.name} was not connected by tandem connect: nothing to undo")
                 return 0
             if not is_known:
-                say("the record of what tandem connect changed is missing, so only what is known to be ours is taken out;")
-                say("  settings of yours that it had replaced do not come back")
+                say("the record of what tandem connect changed is missing, so only settings known to be Tandem's are removed;")
+                say("  settings of yours that it had replaced are not restored")
             _show(changes)
             if (
                 not arguments.yes
@@ -186,7 +187,7 @@ def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespac
         for change in changes:
             for note in change.notes:
                 say(f"{change.path}: {note}")
-        say(f"{recipe.name} no longer points here")
+        say(f"{recipe.name} is no longer connected")
         for copy in kept:
             say(f"  a copy of the file as it was before: {copy}")
     except (CannotConnect, Busy, OSError) as error:
@@ -195,7 +196,7 @@ def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespac
 
 
 def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespace) -> list[Change]:
-    """What bears the address of the router, by the config here or the flag."""
+    """Settings that contain the router's address, from the config or the flag."""
     loaded = load_or_report(arguments.config)
     facts = None if loaded is None else read_facts(loaded, arguments.url)
     return [] if facts is None else plan_undo_without_record(recipe, facts, shell, address_pattern(facts["url"]))
@@ -216,7 +217,7 @@ def _run(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
 
 
 def _say_why(error: Exception) -> int:
-    """Say in one line why nothing was changed."""
+    """Print in one line why nothing was changed."""
     if isinstance(error, OSError):
         say(f"{error.filename or 'the record of tandem connect'} cannot be written: {error.strerror or error}")
     else:

@@ -33,14 +33,18 @@ EXAMPLES = ("doctor", "doctor --no-calls", "doctor --json --timeout 5")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_config_argument(parser)
-    parser.add_argument("--no-calls", action="store_true", help="do not let targets answer a word, which costs a few tokens")
+    parser.add_argument(
+        "--no-calls", action="store_true", help="skip the short test call to each target, which costs a few tokens"
+    )
     add_timeout_argument(parser)
-    parser.add_argument("-v", "--verbose", action="store_true", help="also say how Python was built and how tokens are counted")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="also show how Python was built and how tokens are counted"
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look at everything that a router needs, and say how to fix what is wrong. 0: nothing to fix."""
+    """Check everything that a router needs and suggest how to fix problems. 0 means nothing to fix."""
     loaded: LoadedConfig | None = None
     server = ServerSettings()
     try:
@@ -73,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _salvage_server(error: ConfigError) -> ServerSettings:
-    """Where the router of a faulty config would listen, as far as the file says so."""
+    """Where the router of a faulty config would listen, if the file says."""
     try:
         return ServerSettings.model_validate(error.content.get("server") or {})
     except ValidationError:
@@ -89,7 +93,7 @@ def _look_at_targets(arguments: argparse.Namespace, loaded: LoadedConfig) -> lis
     models = sum(plan.is_model for plan in loaded.targets)
     if models and not arguments.no_calls:
         targets = "1 target" if models == 1 else f"{models} targets"
-        say(f"asking {targets} for a word each, which costs a few tokens (--no-calls leaves that out)")
+        say(f"asking {targets} for a short answer, which costs a few tokens (--no-calls skips this)")
     return look_at_targets(loaded, arguments.timeout, calls=not arguments.no_calls)
 
 

@@ -120,12 +120,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Judge every clear item and print the figures."""
     if arguments.min_auroc is not None and (arguments.rescue or arguments.complaints):
-        say("--min-auroc cannot be combined with --rescue or --complaints: it is about where turns go")
+        say("--min-auroc cannot be combined with --rescue or --complaints: it applies to where turns go")
         return 2
     if arguments.rescue:
         return evaluate_rescue(arguments.data, as_json=arguments.json)
     if arguments.url and arguments.preference:
-        say("--preference and --url exclude each other: preferences are decided here, not by the router at --url")
+        say("--preference and --url cannot be combined: preferences are decided here, not by the router at --url")
         return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:
@@ -172,7 +172,7 @@ def _check_auroc(judged: list[Judged], least: float) -> int:
 
 
 def judge_here(loaded: LoadedConfig, items: list[Item]) -> list[Judged]:
-    """Every item by the road's own code, with this config. One that it refuses is left out."""
+    """Every item by the road's own code, with this config. Refused items are left out."""
     return _judge_all(loaded, items).judged
 
 
@@ -225,7 +225,7 @@ def _ask_all(url: str, items: list[Item]) -> Verdicts:
 
 
 def _ask(url: str, item: Item) -> tuple[float, bool]:
-    """What a running router makes of an item. Whatever else may answer there, the error names the URL."""
+    """What a running router makes of an item. If something else answers there, the error names the URL."""
     try:
         request = urllib.request.Request(  # noqa: S310  the scheme was checked
             f"{url.rstrip('/')}/tandem/explain?dialect={DEFAULT_DIALECT}",
@@ -249,7 +249,7 @@ def _ask(url: str, item: Item) -> tuple[float, bool]:
 
 
 def _make_folder(folder: Path) -> str:
-    """Make the folder before the work that fills it, or say why it cannot be."""
+    """Make the folder before the work that fills it, or print why that failed."""
     if folder.exists() and not folder.is_dir():
         return f"--plots {folder}: is not a folder"
     try:

@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--calls", action="append", default=[], type=_read_count, metavar="N",
-        help="tool calls that the turns of --after made: once for all of them, or once for each, in their order "
-        "(default: what a turn of such words usually takes)",
+        help="tool calls made by the turns of --after: once for all, or once for each in order "
+        "(default: what such a turn usually takes)",
     )  # fmt: skip
     parser.add_argument("--file", metavar="REQUEST.json", help="the body of a whole request instead (- for standard input)")
     parser.add_argument(
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         say("--dialect cannot be combined with --as or --after: these fix the dialect")
         return 2
     if len(arguments.calls) not in (0, 1, len(arguments.after)) or (arguments.calls and not arguments.after):
-        say("--calls belongs to --after: give it once, or once for each --after")
+        say("--calls needs --after: give it once, or once for each --after")
         return 2
     loaded = load_or_report(arguments.config)
     if loaded is None:

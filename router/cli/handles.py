@@ -7,7 +7,7 @@ _OWN_HANDLES = 200
 
 
 def allow_handles(max_in_flight: int, max_sockets: int) -> int:
-    """Raise this process's limit as far as it is needed and may be. Answers what it is now."""
+    """Raise this process's limit as far as needed and allowed. Returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2 * max_in_flight + max_sockets + _OWN_HANDLES
     if soft == resource.RLIM_INFINITY or soft >= needed:

@@ -1,4 +1,4 @@
-"""`tandem init`: a config for the keys and local servers that are here. The presets are its only source of names."""
+"""`tandem init`: a config for the keys and local servers it finds. The presets are its only source of names."""
 
 import argparse
 import contextlib
@@ -40,15 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", default="config.yaml", help="where to write (default: config.yaml here)")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file (a copy is kept)")
     parser.add_argument("--print", action="store_true", help="print it instead of writing")
-    parser.add_argument("--yes", action="store_true", help="ask nothing: take what Enter would give")
+    parser.add_argument("--yes", action="store_true", help="do not ask: accept the defaults")
     for tier in Tier:
         parser.add_argument(
             f"--{tier}",
             action="append",
             metavar="PROVIDER[:MODEL]",
-            help=f"who serves {tier}; may be repeated",
+            help=f"a provider for {tier}; may be repeated",
         )
-    parser.add_argument("--offline", action="store_true", help="ask no provider and no local server for its models")
+    parser.add_argument("--offline", action="store_true", help="do not ask providers or local servers for their models")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -71,8 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"  hint: {one.provider.title}: {one.reached.hint}")
     has_others = say_litellm_keys(presets, values)
     if refused and not found:
-        say("no key and no local server can be used: nothing was written")
-        say(f"  hint: {command_name()} init --offline writes a config without asking anybody")
+        say("no usable key or local server: nothing was written")
+        say(f"  hint: {command_name()} init --offline writes a config without asking them")
         return 1
     if not found and output.exists() and not arguments.print:
         say(f"found no key and no local server: {output} was not changed")
@@ -126,7 +126,7 @@ def _choose(
     interview: Interview,
     refused: Sequence[Found] = (),
 ) -> dict[Tier, list[Offer]] | None:
-    """What serves each tier: as the flags say, else as somebody answers, else all that was found."""
+    """What serves each tier: by the flags, else by the answers, else everything that was found."""
     is_named = any(getattr(arguments, tier) for tier in Tier)
     is_alone = not is_named and all(one.provider.is_local for one in found.values())
     chosen, local = dict[Tier, list[Offer]](), offer_locals(presets, found, is_alone=is_alone)
@@ -156,12 +156,12 @@ def _choose(
 def _ask_offers(
     tier: Tier, hosted: list[Offer], local: LocalOffers, found: Mapping[str, Found], interview: Interview
 ) -> list[Offer]:
-    """Who serves a tier, as somebody answers: the proposed ones come first, and are what Enter gives."""
+    """Who serves a tier, by the answers: the proposed ones come first and are the default."""
     proposed = [*hosted, *local.proposed[tier]]
     others = [offer for offer in local.all if offer not in proposed] if proposed else []
     offers = [*proposed, *others]
     titles = [f"{offer.provider.title}, {readable(_pick(offer, found))}{_say_where(offer, offers)}" for offer in offers]
-    question = f"Who serves {tier}? The first is preferred, the others step in when it fails."
+    question = f"Who serves {tier}? The first is preferred, the others take over when it fails."
     picked = interview.choose_many(question, titles, range(len(proposed)))
     return [_ask_model(offers[index], found, interview) for index in picked]
 
@@ -201,7 +201,7 @@ def _ask_model(offer: Offer, found: Mapping[str, Found], interview: Interview) -
     if offer.provider.is_local and len(listed) == 1:
         return offer
     if listed and usual not in listed:
-        say(f"{offer.provider.title} does not list {usual}, nor anything like it: set its model by hand")
+        say(f"{offer.provider.title} does not list {usual} or anything like it: set its model by hand")
     model = interview.choose_model(f"{offer.provider.title} for {offer.tier}", usual, listed)
     return _with_model(offer, model, found)
 
@@ -209,7 +209,7 @@ def _ask_model(offer: Offer, found: Mapping[str, Found], interview: Interview) -
 def _name_model(offer: Offer, model: str, found: Mapping[str, Found]) -> Offer:
     listed = found[offer.provider.name].reached.models or ()
     if model and listed and model not in listed:
-        say(f"{offer.provider.title} does not list {model}; {close_to(model, listed)}it is written as you gave it")
+        say(f"{offer.provider.title} does not list {model}; {close_to(model, listed)}using it as given")
     return _with_model(offer, model or _pick(offer, found), found)
 
 
@@ -223,12 +223,12 @@ def _with_facts(offer: Offer, presets: Presets) -> Offer:
     known = presets.with_own_facts(offer)
     if "window_tokens" not in known.facts:
         say(f"the window, abilities and price of {known.model} ({known.provider.title}) are not known here")
-        say(f"  hint: set window_tokens, accepts and price in its block; {how_to_install('litellm')} brings a table of models")
+        say(f"  hint: set window_tokens, accepts and price in its block; {how_to_install('litellm')} adds a table of models")
     return known
 
 
 def _share(chosen: dict[Tier, list[Offer]]) -> None:
-    """Let a tier that nobody serves use the other's models."""
+    """Let an empty tier use the other's models."""
     for tier in Tier:
         if not chosen[tier] and chosen[tier.other]:
             say(f"found no target for {tier}: both tiers use the same models, so the choice makes no difference")
@@ -240,7 +240,7 @@ def _share(chosen: dict[Tier, list[Offer]]) -> None:
 def _say_nothing_found(presets: Presets, *, has_others: bool) -> None:
     variables = [name for provider in presets.providers.values() for name in provider.keys[:1]]
     which = "no key that it can use" if has_others else "no key"
-    say(f"found {which} and no local server: the simulated tiers stay")
+    say(f"found {which} and no local server: keeping the simulated tiers")
     say(f"  hint: set one of {', '.join(variables)}, in the environment or in .env, and run tandem init again")
 
 
@@ -282,7 +282,7 @@ def _write(output: Path, text: str, *, is_simulated: bool) -> int:
     clients = installed_clients() or (load_recipe("codex"),)
     steps = [("serve", "runs the router"), *((f"connect {recipe.client}", f"points {recipe.name} at it") for recipe in clients)]
     if not is_simulated:
-        steps.insert(0, ("doctor", "asks every target whether it answers"))
+        steps.insert(0, ("doctor", "checks that every target answers"))
     say(f"wrote {output}. Next:")
     width = max(len(step) for step, _ in steps)
     for step, what in steps:

@@ -1,4 +1,4 @@
-"""A progress bar: one line on a terminal, a plain line now and then elsewhere. Always beside the data, on standard error."""
+"""A progress bar: one line on a terminal, a plain line now and then elsewhere. Always on standard error."""
 
 import shutil
 import sys
@@ -23,7 +23,7 @@ class Progress:
         self.note = ""
 
     def advance(self, amount: int = 0) -> None:
-        """Say that some more is done. Cheap: it draws ten times a second at most."""
+        """Report more progress. Cheap: it draws at most ten times a second."""
         self._done = min(self._total, self._done + amount)
         now = time.monotonic()
         if now - self._drawn >= (_REDRAW_SECONDS if self._is_live else _PLAIN_SECONDS):

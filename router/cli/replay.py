@@ -163,13 +163,13 @@ def _notes(report: Report) -> list[str]:
     notes = []
     if report.total.timed:
         notes.append(
-            "Times are by each turn's own calls and tokens, at the speeds and prices of the current config on all sides; what a"
-            f"\nlog has beyond them (tools, approvals) is the same on all. {report.assumed.sentence().capitalize()}."
+            "Times use each turn's own calls and tokens at the current config's speeds and prices; other time in a log"
+            f"\n(tools, approvals) is the same on all sides. {report.assumed.sentence().capitalize()}."
         )
     if report.without_text:
         notes.append(
             f"{report.without_text} turns were recorded without their text, or with an override or a ruled-out tier:"
-            "\nthey were estimated again from the recorded opinions, so that changed policies have no effect on them."
+            "\nthey were re-estimated from the recorded opinions, so changed policies have no effect on them."
         )
     if report.unservable:
         notes.append(f"{report.unservable} turns could not be served under one of the configs, and are not counted.")

@@ -44,7 +44,7 @@ def evaluate(paths: Sequence[Path], *, as_json: bool) -> int:
 
 
 def train(paths: Sequence[Path]) -> int:
-    """Fit the reading, and measure it on projects that were left out. Changes no file: the weights are in the code."""
+    """Fit the reading and measure it on projects that were left out. Changes no file: the weights are in the code."""
     turns = _load(paths)
     if turns is None:
         return 2

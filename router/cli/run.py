@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start a router on a free port, run the command, stop the router and say how it went."""
+    """Start a router on a free port, run the command, stop the router and print the totals."""
     if not arguments.arguments:
         say("name a command, as in tandem run -- codex exec 'fix the typo'")
         return 2
@@ -93,7 +93,7 @@ class _Nowhere:
 
 
 class _QuietServer(Server):
-    """Stops when it is told to. Signals are the command's."""
+    """Stops when asked to. Signals are the command's."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -153,7 +153,7 @@ def _find_recipe(program: str) -> Recipe | None:
 
 
 def _usual_variables(facts: Facts) -> dict[str, str]:
-    """What SDKs and most clients read. A key that is set stays: the router asks for none."""
+    """The variables that SDKs and most clients read. A key that is set stays: the router needs none."""
     keys = {name: os.environ.get(name) or KEY for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")}
     return {
         "OPENAI_BASE_URL": facts["base"],
@@ -176,7 +176,7 @@ async def _run_to_its_end(command: list[str], environment: Mapping[str, str]) ->
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
 
-    # Before it starts: a signal that comes in between would end us, and leave the command behind.
+    # Before it starts: a signal in between would end us and leave the command running.
     loop.add_signal_handler(signal.SIGINT, lambda: None)
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, pass_on, number)

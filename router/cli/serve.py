@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _say_taken(problem: str, url: str) -> str:
-    """Why nobody can listen there. Most often it is this very program, started before."""
+    """Why the port cannot be used. Usually another Tandem is running there."""
     if is_tandem(url, _ASK_SECONDS):
         return (
             f"a Tandem router is already running at {url}\n"
@@ -190,7 +190,7 @@ def _serve(
 def _build(
     loaded: LoadedConfig, screen: "Screen | None", url: str, *, with_ledger: bool
 ) -> tuple[Built, tuple[str, ...], bool]:
-    """The house, what to warn of, and whether there is a ledger: where its folder cannot be written to, there is none."""
+    """The house, what to warn about, and whether there is a ledger: not if its folder cannot be written to."""
     watchers = (screen,) if screen else ()
     try:
         built = build_house(loaded, with_ledger=with_ledger, watchers=watchers, address=url)
@@ -208,10 +208,10 @@ def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledg
 
 
 def _stop_with_terminal(server: Server) -> None:
-    """Stop when the terminal is closed, also where nobody says so.
+    """Stop when the terminal is closed, even if no signal says so.
 
     The signal goes to the terminal's first process. If that is `make`, it waits for us to end, and we would serve for ever
-    without a screen. Who started us under `nohup` wants just that.
+    without a screen. Under `nohup`, that is what is wanted.
     """
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""`tandem service`: the router as a service of the person's own, by systemd on Linux and launchd on macOS."""
+"""`tandem service`: the router as a user service, with systemd on Linux and launchd on macOS."""
 
 import argparse
 import subprocess
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Install, look at or remove the service."""
     service = find_manager(sys.platform, Path.home())
     if service is None:
-        say("neither systemd nor launchd is here\n  hint: have tandem serve started by what your system has")
+        say("neither systemd nor launchd was found\n  hint: start tandem serve with your system's own service manager")
         return 2
     if arguments.action == "remove":
         return _remove(service)
@@ -50,12 +50,12 @@ def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
     service.path.chmod(0o644)
     say(f"wrote {service.path}")
     for name in _keys_of_the_shell(loaded):
-        say(f"  note: {name} is set in this shell alone; write it into {loaded.folder.absolute() / '.env'} for the service")
+        say(f"  note: {name} is only set in this shell; add it to {loaded.folder.absolute() / '.env'} for the service")
     for step in service.start:
         if problem := _run(step):
-            say(f"it could not be started: {problem}\n  hint: {' '.join(step)}")
+            say(f"the service could not be started: {problem}\n  hint: {' '.join(step)}")
             return 1
-    say(f"the router starts now and with every login. To look at it: {command_name()} service status; {service.logs}")
+    say(f"the router is starting, and will start at every login. To check: {command_name()} service status; {service.logs}")
     return 0
 
 
@@ -66,7 +66,7 @@ def _keys_of_the_shell(loaded: LoadedConfig) -> list[str]:
 
 
 def _say_status(service: Service, loaded: LoadedConfig) -> int:
-    """0: the service is there and a router answers."""
+    """0 means that the service is installed and a router answers."""
     server = loaded.config.server
     url = url_of(server.host, server.port)
     answers = is_tandem(url, _ANSWER_SECONDS)
@@ -85,10 +85,10 @@ def _say_status(service: Service, loaded: LoadedConfig) -> int:
 
 def _remove(service: Service) -> int:
     if not service.path.exists():
-        say(f"there is no service ({service.path})")
+        say(f"no service is installed ({service.path})")
         return 0
     if not service.is_ours():
-        say(f"{service.path} was not written by tandem service, and stays")
+        say(f"{service.path} was not written by tandem service, and was not removed")
         return 1
     for step in service.stop:
         _run(step)
@@ -100,7 +100,7 @@ def _remove(service: Service) -> int:
 
 
 def _run(command: tuple[str, ...]) -> str:
-    """Run a step; answers what went wrong, or nothing."""
+    """Run a step; returns what went wrong, or an empty text."""
     try:
         done = subprocess.run(  # noqa: S603  the system's own
             command, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
@@ -121,6 +121,6 @@ def _read(command: tuple[str, ...]) -> str:
 
 
 def is_offered() -> bool:
-    """Whether a service can be installed here, and is not."""
+    """Whether a service can be installed here and is not yet."""
     service = find_manager(sys.platform, Path.home())
     return service is not None and not service.path.exists()

@@ -17,8 +17,8 @@ from router.stores.sqlite.past import CallSums, Sums, read_sums
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
 _NOTE = (
-    "All on deep and all on fast are estimates: what was measured, times the ratio of what was expected of both tiers."
-    "\nTo done: with the redos that are to be expected on fast. "
+    "All on deep and all on fast are estimates: measured values times the expected ratio between the tiers."
+    "\nTo done: including the redos expected on fast. "
 )
 
 EXAMPLES = (
@@ -66,7 +66,7 @@ class Group:
 
 @dataclass(slots=True)
 class Stats:
-    """All that the command says."""
+    """Everything that the command prints."""
 
     by_day: dict[str, Group]
     by_client: dict[str, Group]
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=("day", "client", "tier", "caller"),
-        help="print the table of one of these alone; callers are those who bring their own keys (`api_key: caller`)",
+        help="print only this table; callers are told apart by the keys they bring (`api_key: caller`)",
     )
     add_assumption_arguments(parser)
 

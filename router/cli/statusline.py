@@ -1,8 +1,7 @@
 """`tandem statusline`: one line for Claude Code's status line.
 
-It asks the ledger, by the session's id: one read, no request to a router that may be busy, and what it says outlives a restart.
-A connection that is opened and closed tells whether the router runs. Nothing heavy is imported: Claude Code calls it all the
-time.
+It reads the ledger by session id: one read, no request to a router that may be busy, and it works after a restart. Opening and
+closing a connection shows whether the router is running. Nothing heavy is imported: Claude Code calls it all the time.
 """
 
 import argparse
@@ -18,7 +17,7 @@ from router.cli.routers import find_router
 EXAMPLES = ("statusline", "statusline --url http://127.0.0.1:4000")
 _CLIENT = "claude-code"
 _NEWEST = 5_000
-"""So many of the newest requests are looked through: the ledger has no index by session, and may hold years."""
+"""How many of the newest requests are searched: the ledger has no index by session, and may hold years."""
 _CONNECT_SECONDS = 0.2
 _READ_SECONDS = 0.05
 _MAX_CHARS = 60
@@ -38,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the line. Whatever is wrong, it is one line and no error: it stands in somebody's screen."""
+    """Print the line. On any problem it still prints one line and no error, since it is part of somebody's screen."""
     url, ledger = arguments.url, arguments.ledger
     if url is None:
         url, ledger = _look_up(arguments.config, ledger)
@@ -50,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _look_up(config: str | None, ledger: str | None) -> tuple[str, str | None]:
-    """What the config says. Its reader takes longer than all the rest, so it is imported only here."""
+    """What the config says. Loading it takes longer than all the rest, so it is imported only here."""
     from router.config.load import ConfigError, find_config, load_config
     from router.wiring import known_names
 
@@ -92,7 +91,7 @@ def _read(ledger: str, session: str) -> list[tuple[str, str, str]]:
 
 
 def describe(rows: list[tuple[str, str, str]]) -> str:
-    """The tier that serves now, why, and which turn it is. Why is what began the turn, unless the tier changed since."""
+    """The current tier, why, and which turn it is. The reason is the first call's, unless the tier changed since."""
     asks = [row for row in rows if row[0] != "tool_loop"]
     _, tier, because = rows[-1]
     if asks and asks[-1][1] == tier:

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rescue",
         action="store_true",
-        help="fit what notices that a turn goes wrong; DATA holds the calls of turns. Prints the weights and writes no file",
+        help="fit the detector of turns that go wrong; DATA holds the calls of turns. Prints the weights and writes no file",
     )
     parser.add_argument(
         "--out", type=Path, default=_DEFAULT_OUT, metavar="FILE", help="where to write them (default: %(default)s, here)"
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fit, show what the weights are worth on what they have not seen, and write them to their own file."""
+    """Fit, show how well the weights do on unseen data, and write them to their own file."""
     if arguments.rescue:
         return train_rescue(arguments.data)
     try:
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(out: Path, content: bytes) -> None:
-    """Write the file whole before it takes the place of an older one, which is kept."""
+    """Write the whole file before it replaces an older one, which is kept."""
     fresh = out.with_name(f".{out.name}.new")
     fresh.write_bytes(content)
     if out.exists():

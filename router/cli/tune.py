@@ -96,7 +96,7 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
             # One run for each turn: inside a run, Ctrl-C is heard only where something waits, and reading a log never does.
             for case in history.cases("tuning"):
                 if case.arrival is None and case.kept is not None and case.kept.weights != loaded.weights_fingerprint:
-                    # What the words said then was said by other weights, and there are none to read again.
+                    # Their score came from other weights, and no words were kept to score again.
                     was_asked_for = case.kept.decided_by != ESTIMATE
                     skipped["a tier was asked for" if was_asked_for else "recorded without text"] += 1
                     continue
@@ -113,7 +113,7 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
 
 
 def _without_table(loaded: LoadedConfig) -> LoadedConfig:
-    """The same config without what marks taught before: it is fitted again, and must not count twice."""
+    """The same config without what marks taught before: that is fitted again and must not count twice."""
     policies = tuple(
         (name, settings.model_copy(update={"personal": ""}) if hasattr(settings, "personal") else settings)
         for name, settings in loaded.policies
@@ -122,7 +122,7 @@ def _without_table(loaded: LoadedConfig) -> LoadedConfig:
 
 
 def _takes_offset(tuning: Tuning, arguments: argparse.Namespace) -> bool:
-    """Whether the fitted values are written: where they may harm, only by force."""
+    """Whether the fitted values are written: with `--force` alone if they may do harm."""
     return bool(arguments.apply) and (arguments.force or not tuning.offset_may_harm) and tuning.fitted != tuning.present
 
 
@@ -199,5 +199,5 @@ def _forget(loaded: LoadedConfig) -> int:
         return 1
     path.unlink(missing_ok=is_ours)
     say(f"deleted {path}. Restart a running router to use it")
-    say("  the marks stay in the ledger, and the next tandem tune --apply uses them; tandem wrong takes one back")
+    say("  the marks stay in the ledger, and the next tandem tune --apply uses them; tandem wrong removes one")
     return 0

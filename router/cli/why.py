@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the whole explanation of a turn out of the ledger."""
+    """Print the whole explanation of a turn from the ledger."""
     turn = find_recorded_turn(find_ledger(arguments), arguments.request)
     decision = explain_row(turn.row)
     if decision is None:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"the decision of {turn.id} has no {error}: it was written by another version\n  hint: --json prints it unchanged")
         return 1
     except (TypeError, ValueError, AttributeError, ArithmeticError):
-        say(f"the decision of {turn.id} cannot be read: somebody changed it\n  hint: --json prints it unchanged")
+        say(f"the decision of {turn.id} cannot be read: it was edited or damaged\n  hint: --json prints it unchanged")
         return 1
     print(f"request     {turn.id}, {_say_end(decision, turn)}")
     return 0
@@ -57,11 +57,11 @@ def _as_served(decision: JsonObject, turn: RecordedTurn) -> JsonObject:
 
 
 def _say_end(decision: JsonObject, turn: RecordedTurn) -> str:
-    """Who served it; what else became of it, where nobody did."""
+    """Who served it, or how it ended if nobody did."""
     outcome = str(decision.get("outcome") or Outcome.SERVED)
     if outcome == Outcome.SERVED and turn.target is not None:
         return f"served by {turn.target}"
     ended = outcome.lower().replace("_", " ")
     where = f" at {turn.target}" if turn.target is not None else ""
     is_begun = outcome not in (Outcome.FAILED, Outcome.REFUSED) and turn.target is not None
-    return f"{ended}{where}" if is_begun else f"{ended}{where}: nobody served it"
+    return f"{ended}{where}" if is_begun else f"{ended}{where}: no target served it"

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rule",
         metavar="WORDS",
-        help="mark nothing, and write a rule into the config: turns with these words go to that tier",
+        help="write a rule into the config instead of a mark: turns with these words go to that tier",
     )
 
 
@@ -87,9 +87,7 @@ def _mark(path: Path, turn: RecordedTurn, should_be: Tier) -> int:
     if is_known:
         say("tandem tune --apply teaches Tandem turns like this one")
     else:
-        say(
-            "tandem tune gives it ten times the weight: what was typed is not known any more, so turns like it stay as they are"
-        )
+        say("tandem tune gives it ten times the weight: its text is no longer kept, so similar turns are not affected")
     return 0
 
 

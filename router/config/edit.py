@@ -1,4 +1,4 @@
-"""Changing single settings in the text of a config: comments, order and everything else stay as they are."""
+"""Changing single settings in the text of a config: comments, order and everything else stay."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -21,14 +21,14 @@ class NewRule(NamedTuple):
     comment: str
 
     def as_line(self) -> str:
-        """The line. JSON's strings are YAML's, whatever is in them."""
+        """The line. Every JSON string is a YAML string too."""
         return f"- {{when: {{words: {orjson.dumps(self.words).decode()}}}, tier: {self.tier}}}  # {self.comment}"
 
 
 def add_rules(text: str, rules: Sequence[NewRule]) -> str:
-    """Add rules after those that are there: the first one that holds counts, so what the person wrote before goes first.
+    """Add rules after the existing ones: the first match wins, so the person's own rules come first.
 
-    Raises `CannotEdit` for rules that are written on one line, as `[…]`, and for what is not YAML.
+    Raises `CannotEdit` for rules written on one line (`[…]`) and for invalid YAML.
     """
     line_end = "\r\n" if "\r\n" in text else "\n"
     try:
@@ -55,7 +55,7 @@ def add_rules(text: str, rules: Sequence[NewRule]) -> str:
 def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
     """Set values inside one top-level block. A setting without a line gets one; a block that is absent is added at the end.
 
-    Raises `CannotEdit` for a block that is written in one line with others' settings, as `{…}`, and for what is not YAML.
+    Raises `CannotEdit` for a block written on one line (`{…}`) and for invalid YAML.
     """
     try:
         for name, value in values.items():

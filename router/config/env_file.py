@@ -14,14 +14,14 @@ _OTHERS = 0o077
 
 
 class EnvFileUnreadable(Exception):
-    """The file is there and cannot be read. The message says why."""
+    """The file exists but cannot be read. The message says why."""
 
 
 def read_env_file(folder: Path) -> Mapping[str, str]:
-    """The names and values of the `.env` in a folder; none where there is no such file. Raises `EnvFileUnreadable`.
+    """The names and values of the `.env` in a folder; empty if there is no such file. Raises `EnvFileUnreadable`.
 
-    A line is `NAME=value`, with or without `export` before it and quotes around the value. `#` begins a comment outside
-    quotes, the last line for a name counts, and `$` means nothing: what is written is the value.
+    A line is `NAME=value`, with or without `export` before it and quotes around the value. `#` begins a comment outside quotes,
+    the last line for a name wins, and `$` has no special meaning.
     """
     path = folder / NAME
     try:
@@ -39,7 +39,7 @@ def read_env_file(folder: Path) -> Mapping[str, str]:
 
 
 def is_open_to_others(folder: Path) -> bool:
-    """Whether somebody but the owner may read or write the `.env` in a folder."""
+    """Whether anyone but the owner may read or write the `.env` in a folder."""
     try:
         return os.name == "posix" and bool((folder / NAME).stat().st_mode & _OTHERS)
     except OSError:

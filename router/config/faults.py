@@ -35,7 +35,7 @@ _WORDS = {
     "too_short": "must not be empty",
     "too_long": "must have at most {max_length} entries",
 }
-"""The checker's kinds of error in words that a person can act on. Its own speak of Python: tuples, dictionaries, instances."""
+"""Pydantic's kinds of error in words that a person can act on. Its own messages speak of tuples, dictionaries, instances."""
 _WITH_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
 _UNITS = {
     "ms": 0.001,
@@ -81,20 +81,20 @@ class ConfigError(Exception):
         self.source = source
         self.faults = faults
         self.content = content or {}
-        """What the file says, where it could be parsed: for those who look at more than this room knows."""
+        """The parsed file, if it could be parsed, for checks outside this room."""
 
 
 KnownAdapter: TypeAlias = type[Adapter]
-"""An adapter as the config knows it: by what its class declares. The config imports none of them."""
+"""An adapter as the config knows it: by what its class declares. The config imports no adapter."""
 
 
 def missing_extra(adapter: KnownAdapter) -> str:
-    """The extra that must be installed before an adapter; empty for none. Looking for a library does not import it."""
+    """The extra that an adapter needs; empty if none. Looking for a library does not import it."""
     return adapter.library if adapter.library and importlib.util.find_spec(adapter.library) is None else ""
 
 
 def how_to_install(extra: str) -> str:
-    """The command that brings an extra: of the locked versions in a checkout, of the package elsewhere."""
+    """The command that installs an extra: locked versions in a checkout, the package elsewhere."""
     is_checkout = (Path(__file__).parents[2] / "requirements" / f"{extra}.txt").is_file()
     return f"make setup-{extra}" if is_checkout else f"pip install 'tandem-router[{extra}]'"
 
@@ -129,7 +129,7 @@ def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> F
 
 
 def _explain_form(path: str, kind: str, place: tuple[str | int, ...], seen: object) -> Fault | None:
-    """Mistakes in the form of a file that have one likely cause, which is named instead of what follows from it."""
+    """Mistakes in a file's structure with one likely cause, which is reported instead of its consequences."""
     last = place[-1] if place else ""
     if place == ("tiers",) and (seen is None or kind == "missing"):
         return Fault(path, "needs fast and deep", "tandem init writes both")
@@ -185,7 +185,7 @@ def _show(seen: object, path: str) -> str:
 
 
 def _names_at(model: type[BaseModel], steps: Iterable[str | int]) -> tuple[str, ...]:
-    """The settings of the block that a path leads to; none where a path leads through names of the user's own."""
+    """The settings of the block that a path leads to; empty if the path contains the user's own names."""
     for step in steps:
         if isinstance(step, str):
             field = model.model_fields.get(step)
@@ -220,7 +220,7 @@ def close_to(name: str, known: Iterable[str]) -> str:
 
 
 def check_block(model: type[BaseModel], content: object, path: str, faults: list[Fault]) -> BaseModel | None:
-    """Check one block against its own class. A place that has a fault already gets no second one."""
+    """Check one block against its own class. A path that already has a fault gets no second one."""
     try:
         return model.model_validate(content or {})
     except ValidationError as error:

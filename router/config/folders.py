@@ -1,11 +1,11 @@
-"""The user's folders. Nothing heavy is imported: a status line asks all the time."""
+"""The user's folders. Nothing heavy is imported, since the status line runs all the time."""
 
 import os
 from pathlib import Path
 
 
 class NoHome(Exception):
-    """Nobody says where the user's folders are."""
+    """The user's folders are not known."""
 
 
 def user_folder() -> Path:

@@ -34,7 +34,7 @@ _RULES = "rules"
 """The policy that follows `rules:`."""
 _REFERENCE = re.compile(r"\benv:([A-Za-z_][A-Za-z0-9_]*)")
 _MAX_FAULTS = 100
-"""More are counted, and not looked at one by one: whoever has that many gave us another program's file."""
+"""More are only counted: a file with that many is probably another program's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class LoadedConfig:
 
     @property
     def weights_fingerprint(self) -> str:
-        """Which weights read the words; empty where none do."""
+        """Which weights read the words; empty if none do."""
         return _fingerprint_of(self.policies)
 
     @property
@@ -66,7 +66,7 @@ class LoadedConfig:
 
     @property
     def second_opinion(self) -> str:
-        """Who is asked for a second opinion, for a person; empty where nobody is."""
+        """Who is asked for a second opinion, as text; empty if nobody is."""
         return say_who_is_asked(self.config.second_opinion, self.targets)
 
     @property
@@ -82,9 +82,9 @@ def load_config(path: Path | None, known: Known) -> LoadedConfig:
 
 
 def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | None:
-    """Where the ledger of a config is. Whoever only looks back needs no key and no target: these are not checked here.
+    """Where the ledger of a config is. Commands that only look back need no key and no target, so these are not checked.
 
-    Raises `ConfigError`; only then is it asked what is known.
+    Raises `ConfigError`; the known names are asked for only then.
     """
     text, source, folder = read_config(path)
     try:
@@ -232,7 +232,7 @@ def _check_weights(settings: PolicyConfig, path: str, faults: list[Fault]) -> No
 
 
 def _check_rules(rules: Sequence[object], policies: list[tuple[str, PolicyConfig]], known: Known, faults: list[Fault]) -> None:
-    """Hand the rules to the policy that follows them. It is asked wherever there are rules, listed or not."""
+    """Hand the rules to the policy that applies them. It is used whenever there are rules, listed or not."""
     if not rules:
         return
     if any(name == _RULES and settings != known.policies[_RULES]() for name, settings in policies):
@@ -256,7 +256,7 @@ def _fits(config: Config, policies: Sequence[tuple[str, PolicyConfig]]) -> bool:
 
 
 def _fingerprint_of(policies: Sequence[tuple[str, PolicyConfig]]) -> str:
-    """Which weights read the words; empty where none do."""
+    """Which weights read the words; empty if none do."""
     return next((settings.fingerprint for _, settings in policies if settings.fingerprint), "")
 
 
@@ -270,12 +270,12 @@ def _check_models(models: Mapping[str, str | None], names: set[str], faults: lis
 
 
 def _check_taken(name: str, faults: list[Fault]) -> None:
-    """`NAME: null`. Clients that are told nothing else ask for `auto`, so it stays."""
+    """`NAME: null`. Clients ask for `auto` by default, so it stays."""
     if name == "auto":
-        faults.append(Fault("models.auto", "cannot be taken away", "give it a meaning: auto, fast, deep or a target's name"))
+        faults.append(Fault("models.auto", "cannot be removed", "give it a meaning: auto, fast, deep or a target's name"))
     elif name != "*" and name not in SHIPPED_MODELS:
         hint = f"{close_to(name, SHIPPED_MODELS)}tandem check lists them"
-        faults.append(Fault(f"models.{name}", "null takes a shipped name away, and no shipped name is this one", hint))
+        faults.append(Fault(f"models.{name}", "null removes a built-in name, and there is none of this name", hint))
 
 
 def _read_targets(config: Config) -> dict[str, TargetSettings]:
@@ -288,14 +288,14 @@ def _check_store(store: str | None, ledger: str | None, folder: Path, faults: li
 
 
 def _warn_of_prices(config: Config) -> list[str]:
-    """Prices in another unit: valid, and seldom meant."""
+    """Prices in another unit: valid, but rarely meant."""
     found = []
     for tier, block in (("fast", config.tiers.fast), ("deep", config.tiers.deep)):
         for index, settings in enumerate(block.targets):
             if settings.price is not None and 0 < settings.price.output < _LEAST_PRICE:
                 price = f"{settings.price.output:g}"
                 found.append(
-                    f"tiers.{tier}.targets[{index}].price: is in USD per million tokens; {price} looks like one per token"
+                    f"tiers.{tier}.targets[{index}].price: is in USD per million tokens; {price} looks like a price per token"
                 )
     return found
 
@@ -309,7 +309,7 @@ def _warnings(config: Config) -> list[str]:
             if key is not None and not key.is_reference and not key.is_callers:
                 found.append(f"{path}.api_key: the key is written in the config file; use env:NAME to keep it out")
             if key is not None and key.is_padded:
-                found.append(f"{path}.api_key: {key} has spaces or a line break around it, which are left out")
+                found.append(f"{path}.api_key: {key} has spaces or a line break around it, which are ignored")
             for name, value in {**settings.headers, **settings.query}.items():
                 if looks_like_key(value) and "env:" not in value:
                     found.append(

@@ -45,7 +45,7 @@ PolicyEntry = Annotated[str | dict[str, dict[str, object] | None], WrapValidator
 
 
 class Settings(BaseModel):
-    """A block of settings: frozen, and without room for typos."""
+    """A block of settings: frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -54,7 +54,7 @@ class ServerSettings(Settings):
     """Where the router listens."""
 
     host: str = "127.0.0.1"
-    """The address to bind. Only loopback is allowed: no key keeps callers out."""
+    """The address to bind. Only loopback is allowed, since callers need no key."""
     port: int = Field(default=4000, ge=0, le=65_535)
     """The port to bind; 0 picks a free one."""
 
@@ -71,7 +71,7 @@ class TypicalSettings(Settings):
 
 
 class PriceStepSettings(Settings):
-    """USD per million tokens for requests with a long prompt. It counts for all of a request's tokens."""
+    """USD per million tokens for requests with a long prompt, applied to all of a request's tokens."""
 
     above_tokens: int = Field(ge=LEAST_STEP_TOKENS)
     """It applies to prompts longer than this."""
@@ -103,7 +103,7 @@ class PriceSettings(Settings):
 
 
 class QuotaSettings(Settings):
-    """Limits of the provider. No more is sent; what finds no room waits in a fair queue, or goes to another target."""
+    """Limits of the provider. Requests beyond them wait in a fair queue, or go to another target."""
 
     requests_per_minute: int | None = Field(default=None, gt=0)
     """Requests that the provider allows in any minute."""
@@ -124,7 +124,8 @@ class TimeoutSettings(Settings):
     connect_seconds: Seconds | None = None
     """To open a connection."""
     first_byte_seconds: Seconds | None = None
-    """From the request to the first byte of an answer. Unlike the one in `limits`, it counts for answers in one piece too."""
+    """From the request to the first byte of an answer. Unlike the one in `limits`, it also applies to answers that are not
+    streamed."""
     stall_seconds: Seconds | None = None
     """Between two events of a streamed answer. Comments do not count."""
 
@@ -148,16 +149,15 @@ class TargetSettings(Settings):
     dialect: Literal["chat", "responses", "messages"] | None = None
     """The dialect it speaks: chat, responses or messages. By default the first dialect of its adapter."""
     base_url: str = ""
-    """Its address, with the version: https://host/v1. Not needed for litellm, which knows its providers' addresses."""
+    """Its address, including the version: https://host/v1. Not needed for litellm, which knows its providers' addresses."""
     upstream_transport: Literal["http", "websocket"] = "http"
-    """How requests travel: `http`, one POST for each, or `websocket`, one socket for each session that is kept open, over which
-    a request sends only what is new. Only with dialect: responses and adapter: openai_http. A target that refuses the socket is
-    served over HTTP."""
+    """`http`: one POST per request. `websocket`: one open socket per session, over which a request sends only what is new. Only
+    with dialect: responses and adapter: openai_http. A target that refuses the socket is served over HTTP."""
     model: str = Field(default="", max_length=200)
     """The provider's name for it. By default the target's name. For litellm, with the provider: gemini/gemini-3.5-flash."""
     api_key: str | None = None
-    """Its API key, as env:NAME, out of the environment or else of .env next to the config; absent for a server without keys.
-    `caller` passes on the caller's own key, only to it. Spaces and line breaks around the variable's value are left out."""
+    """Its API key as env:NAME, read from the environment or from .env next to the config. Leave it out for a server without
+    keys. `caller` passes on the caller's own key, to this target only. Spaces and line breaks around the value are ignored."""
     headers: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
     """Headers sent with every request to it, for gateways that need them: {x-portkey-provider: openai}. A value may be env:NAME
     or Bearer env:NAME, and is then read like api_key."""
@@ -215,12 +215,12 @@ class TargetSettings(Settings):
     @classmethod
     def _fits_a_header(cls, value: str | None) -> str | None:
         if value is not None and (value != value.strip() or not fits_header(value)):
-            raise ValueError("must not contain line breaks, spaces around it, or characters other than ASCII")
+            raise ValueError("must not contain line breaks, spaces around it, or non-ASCII characters")
         return value
 
 
 class TierSettings(Settings):
-    """A tier: its targets, the preferred first."""
+    """A tier: its targets, preferred first."""
 
     targets: tuple[TargetSettings, ...] = Field(min_length=1, max_length=100)
     """The models of this tier."""
@@ -262,17 +262,17 @@ class DecisionSettings(Settings):
     personal_log_odds: float = Field(default=0.0, ge=-3.0, le=3.0)
     """Your own offset, added to each of your turns: positive leans to deep, negative to fast. `tandem tune` fits it."""
     fitted_to: str = ""
-    """The weights that base_rate and personal_log_odds were fitted to. With other weights, neither is applied, and
-    `tandem check` says so. `tandem tune` writes it."""
+    """The weights that base_rate and personal_log_odds were fitted to. With other weights, neither is applied, and `tandem
+    check` warns. `tandem tune` writes it."""
 
 
 class SecondOpinionSettings(Settings):
-    """In doubt, ask a target whether a turn is quick or long. It then receives what people typed: 900 characters at most."""
+    """In doubt, ask a target whether a turn is quick or long. It then receives up to 900 characters of what people typed."""
 
     target: str
     """The target that is asked: the name of one under `tiers`, with a key of its own. A small, quick model is enough."""
     max_wait_seconds: float = Field(default=0.4, gt=0, le=10)
-    """How long a turn may wait for the answer. A later one is left out."""
+    """How long a turn may wait for the answer. A later answer is ignored."""
 
 
 class LimitsSettings(Settings):
@@ -303,10 +303,10 @@ class LimitsSettings(Settings):
     max_header_bytes: int = Field(default=32_768, ge=1_024)
     """Larger headers are refused."""
     max_in_flight: int = Field(default=1_024, ge=1)
-    """Requests at once; further ones are refused with 503 and `retry-after`. One that waits takes about 23 KB and two file
-    handles, for which `tandem serve` raises its limit as far as the system allows."""
+    """Concurrent requests; more are refused with 503 and `retry-after`. A waiting request takes about 23 KB and two file
+    handles; `tandem serve` raises its limit of handles as far as the system allows."""
     max_sockets: int = Field(default=1_000, ge=0)
-    """WebSockets open at once; a further one is refused with 426, on which clients go on over HTTP. 0: none."""
+    """Concurrent WebSockets; more are refused with 426, and clients fall back to HTTP. 0 allows none."""
     max_response_bytes: int = Field(default=67_108_864, ge=1_024)
     """The largest answer that is not streamed; a larger one fails."""
 
@@ -320,7 +320,7 @@ class LedgerSettings(Settings):
     """Whether prompts and answers are kept. Off: the ledger holds no text, but see `keep_places`."""
     keep_places: bool = True
     """Whether hashes of words are kept: of the newest 100 turns for a day, and of turns marked with `tandem wrong`. Marks teach
-    from them. Whoever has the file and a word list can find out the words. Off: marks teach nothing."""
+    from them. Anyone with the file and a word list can recover the words. Off: marks teach nothing."""
     keep_days: int = Field(default=30, ge=1, le=3_650)
     """Older entries are deleted."""
 
@@ -329,8 +329,8 @@ class StoreSettings(Settings):
     """The responses that later requests continue from (`previous_response_id`)."""
 
     path: str | None = None
-    """A SQLite file for responses created with an explicit `store: true`, kept for 30 days. Relative to the config
-    file. Without it every response stays in memory, for an hour at most."""
+    """A SQLite file for responses created with an explicit `store: true`, kept for 30 days. Relative to the config file.
+    Without it, responses stay in memory for up to an hour."""
 
 
 class Config(Settings):
@@ -339,24 +339,24 @@ class Config(Settings):
     server: ServerSettings = ServerSettings()
     """Where the router listens."""
     preference: Preference = Preference.BALANCED
-    """What a wrong first answer of fast costs. `speed`: little, so that whatever could be quick goes to fast. `balanced`: more,
-    so that what is probably quick does. `quality`: much, so that only what is clearly quick does."""
+    """How much a wrong first answer from fast costs. `speed`: little, so anything that could be quick goes to fast. `balanced`:
+    more, so what is probably quick does. `quality`: a lot, so only what is clearly quick does."""
     spill_over: bool = True
     """Whether a failed attempt may go to the other tier."""
     window_of_auto: Tier = Tier.DEEP
-    """Whose context window the model lists name for auto. deep: the largest of all targets. fast: the largest of the fast
+    """Which context window the model lists report for auto. deep: the largest of all targets. fast: the largest of the fast
     tier, so that clients compact while fast can still serve the session."""
     in_band_line: bool = True
     """Whether a first line `tier: fast`, `tier: deep` or `tier: auto` in a message is obeyed, for clients that cannot set
     headers."""
     models: dict[str, str | None] = Field(default_factory=dict)
-    """Model names and patterns with *, each with auto, fast, deep or a target's name. They are added to the shipped ones,
-    which are listed below, and count before them. `NAME: null` takes a shipped one away, `"*": null` all shipped patterns."""
+    """Model names and patterns with *, each mapped to auto, fast, deep or a target's name. They extend the built-in names,
+    listed below, and take precedence. `NAME: null` removes a built-in one, `"*": null` all built-in patterns."""
     tiers: TiersSettings
     """The two tiers and their targets."""
     pass_through: dict[PassedRoute, str] = Field(default_factory=dict)
-    """The target for each route that Tandem does not decide, such as {embeddings: openai-fast}. Requests are relayed as they
-    are, with the target's key, and recorded. A route that is not listed here answers 404. Empty by default."""
+    """The target for each route that Tandem does not decide, such as {embeddings: openai-fast}. Requests are relayed unchanged,
+    with the target's key, and recorded. A route that is not listed here answers 404. Empty by default."""
     decision: DecisionSettings = DecisionSettings()
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None

@@ -1,4 +1,4 @@
-"""YAML into plain values. What the parser says is turned into words that a person can act on, with the line and a cure."""
+"""YAML into plain values. The parser's errors are reworded so that a person can act on them, with the line and a fix."""
 
 import re
 from collections.abc import Hashable, Mapping
@@ -61,7 +61,7 @@ def parse(text: str, source: str) -> Mapping[str, object]:
 
 
 def _find_fault(text: str) -> Fault | None:
-    """What can be seen without parsing: a file that is no person's, and blanks that only look like blanks."""
+    """What can be checked without parsing: a file that no person wrote, and no-break spaces."""
     if len(text) > MAX_BYTES:
         return Fault("file", f"is over {MAX_BYTES} bytes")
     if text.count("[") + text.count("{") > _MAX_BRACKETS:
@@ -125,7 +125,7 @@ def _explain_star(where: str, problem: str, line: str) -> Fault:
 
 
 def _explain_block(where: str, number: int, problem: str, lines: list[str]) -> Fault:
-    """A line that does not fit the lines before it: mostly it is indented otherwise."""
+    """A line that does not fit the lines before it, usually because of its indentation."""
     before = next((n for n in range(min(number, len(lines)) - 1, -1, -1) if _is_content(lines[n])), None)
     here = lines[number] if number < len(lines) else ""
     if before is not None and _indent(here) != _indent(lines[before]) and _is_content(here):

@@ -1,4 +1,4 @@
-"""The providers that `tandem init` knows, out of `presets.yaml`: the data is there, and here is how it is read and written."""
+"""The providers that `tandem init` knows, read from `presets.yaml`, and how they are written into a config."""
 
 import fnmatch
 import functools
@@ -25,7 +25,7 @@ _OTHER_WORK = frozenset(
     realtime rerank reranker safeguard sora speech stt transcribe transcription translate tts veo video voice whisper
     """.split()
 )
-"""Words in the names of models that do something else than answer: they judge, embed, listen, draw or speak."""
+"""Words in the names of models that do not answer: they judge, embed, listen, draw or speak."""
 _DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}$|-\d{8}$")
 
 
@@ -59,14 +59,14 @@ class Offer:
     tier: Tier
     model: str
     like: tuple[str, ...] = ()
-    """Patterns of models that may take its place, the best first."""
+    """Patterns of models that may replace it, best first."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     is_spare: bool = False
-    """Whether it counts only where nobody else serves its tier, or where its provider serves both."""
+    """Whether it is used only if no other provider serves its tier, or if its provider serves both."""
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The variables that must be set beside the key."""
+        """The variables that must be set in addition to the key."""
         return (*self.provider.needs, *_PLACEHOLDER.findall(self.model))
 
     def filled(self, values: Mapping[str, str]) -> "Offer":

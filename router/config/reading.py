@@ -1,4 +1,4 @@
-"""Finding `config.yaml` and reading it. What is there and cannot be read is a fault: it never becomes the simulated tiers."""
+"""Finding `config.yaml` and reading it. A file that cannot be read is a fault, never a reason to use the simulated tiers."""
 
 import os
 import pwd
@@ -21,7 +21,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 def find_config(explicit: str | None) -> Path | None:
     """`--config`, `$TANDEM_CONFIG`, `./config.yaml`, the user's config folder; None for the default with simulated tiers.
 
-    Whatever has the name counts, also a folder or a link that leads nowhere. Raises `ConfigError` for a `config.yml`.
+    Anything of that name counts, even a folder or a broken link. Raises `ConfigError` for a `config.yml`.
     """
     named = explicit or os.environ.get("TANDEM_CONFIG")
     if named:
@@ -40,7 +40,7 @@ def find_config(explicit: str | None) -> Path | None:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether something has this name. Raises `ConfigError` where that cannot be seen."""
+    """Whether something of this name exists. Raises `ConfigError` if that cannot be determined."""
     try:
         path.lstat()
     except PermissionError as error:
@@ -70,12 +70,12 @@ def _has_tiers(path: Path) -> bool:
 
 
 def expand(path: str) -> Path:
-    """A path with `~` as the user's home; as it is where nobody knows whose home is meant."""
+    """A path with `~` expanded; unchanged if the home folder is unknown."""
     return Path(os.path.expanduser(path))
 
 
 def default_text() -> str:
-    """The default `config.yaml`: inside the package when installed, beside it in a checkout."""
+    """The default `config.yaml`: inside the package when installed, next to it in a checkout."""
     packaged = resources.files("router.config") / "default.yaml"
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
@@ -106,13 +106,15 @@ def _not_a_file(path: Path, *, is_folder: bool) -> Fault:
     if not is_folder:
         return Fault("file", "is not a regular file", _ELSEWHERE)
     inner = path / _NAME
-    hint = f"--config {inner}" if inner.is_file() else "Docker makes a folder where a file to mount is missing: remove it"
+    hint = (
+        f"--config {inner}" if inner.is_file() else "Docker creates a folder when the file to mount does not exist: remove it"
+    )
     return Fault("file", "is a folder, not a file", hint)
 
 
 def _unreadable(path: Path, error: Exception) -> Fault:
     if isinstance(error, FileNotFoundError) and path.is_symlink():
-        return Fault("file", f"is a link to {os.readlink(path)}, which is not there", f"repair the link, or {_ELSEWHERE}")
+        return Fault("file", f"is a link to {os.readlink(path)}, which does not exist", f"repair the link, or {_ELSEWHERE}")
     if isinstance(error, PermissionError):
         return _closed(path, error)
     return Fault("file", getattr(error, "strerror", None) or "cannot be read", _ELSEWHERE)

@@ -1,4 +1,4 @@
-"""The block `second_opinion:`: who may be asked, and who thereby receives what people typed."""
+"""The block `second_opinion:`: which target may be asked, and so receives what people typed."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
@@ -41,7 +41,7 @@ def warn_of_slowness(asked: SecondOpinionSettings | None, targets: Sequence[Targ
 
 
 def say_who_is_asked(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> str:
-    """Which target, at which provider, receives the words of turns that are in doubt; empty where none does."""
+    """Which target, at which provider, receives the words of turns that are in doubt; empty if none does."""
     found = _find(asked, targets)
     if found is None:
         return ""

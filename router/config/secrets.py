@@ -74,7 +74,7 @@ class SecretChecker:
         if variable := find_variable(value):
             self.faults.append(Fault(path, "refers to a variable in a form that is not supported", f"write env:{variable}"))
         elif not value or value != value.strip() or not fits_header(value):
-            problem = "must not be empty, nor contain line breaks, spaces around it, or characters other than ASCII"
+            problem = "must not be empty, nor contain line breaks, spaces around it, or non-ASCII characters"
             self.faults.append(Fault(path, problem))
         return ExtraField(name, value)
 
@@ -99,7 +99,7 @@ def _find_name_fault(name: str, adapter: KnownAdapter, key: Secret | None) -> tu
     if not _TOKEN.fullmatch(name):
         return "is not a valid header name", "letters, digits and hyphens, as in x-portkey-provider"
     if name in _OF_A_CONNECTION or name.startswith(("proxy-", "sec-")):
-        return "belongs to a connection, and cannot be set for a target", ""
+        return "is a connection header and cannot be set for a target", ""
     if name in _SET_BY_TANDEM or name in adapter.own_headers:
         return "is set by Tandem itself", "remove the line"
     if name in _OF_A_KEY and key is not None and (key.is_callers or name == adapter.key_header):

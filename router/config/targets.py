@@ -75,7 +75,7 @@ class TargetBlock:
 
 
 def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault], keys: Mapping[str, str]) -> list[TargetPlan]:
-    """Check every target of a config whose form is right. Adds to the faults; answers the plans of those without one."""
+    """Check every target of a well-formed config. Adds to the faults; returns the plans of targets without one."""
     blocks = _read_blocks(config)
     check_names(blocks, faults)
     facts = read_facts(block.table_name for block in blocks if _unstated(block, known.adapters.get(block.settings.adapter)))
@@ -92,7 +92,7 @@ def _read_blocks(config: Config) -> list[TargetBlock]:
 
 
 def check_names(blocks: Iterable[TargetBlock], faults: list[Fault]) -> None:
-    """A target's name is its own, and not a tier's."""
+    """A target's name must be unique, and not a tier's."""
     seen: set[str] = set()
     for block in blocks:
         name = block.settings.name
@@ -163,7 +163,7 @@ class TargetChecker:
         for name, value in (("base_url", url), ("model", block.settings.model)):
             if value and _VARIABLE.search(value):
                 hint = "write the value; only api_key takes env:NAME"
-                self._add(block, name, "contains a variable, which is not replaced here", hint)
+                self._add(block, name, "contains a variable, which is not expanded here", hint)
         if url and (ending := next((path for path in _CALLS if url.rstrip("/").endswith(path)), "")):
             right = url.rstrip("/").removesuffix(ending)
             right = right.removesuffix("/v1") if DEFAULT_DIALECT not in adapter.speaks else right
@@ -211,7 +211,7 @@ class TargetChecker:
             self._add(block, _TRANSPORT, f"websocket is not supported by adapter: {adapter.name}", f"only by: {able}")
         elif not all(SPECS[spoken].has_socket for spoken in _spoken(adapter, dialect)):
             able = ", ".join(name for name in sorted(adapter.speaks) if SPECS[name].has_socket)
-            self._add(block, _TRANSPORT, "websocket does not go with this target's dialect", f"set dialect: {able}")
+            self._add(block, _TRANSPORT, "websocket is not supported for this target's dialect", f"set dialect: {able}")
         return True
 
     def _check_options(self, block: TargetBlock, adapter: KnownAdapter) -> AdapterSettings | None:

@@ -25,7 +25,7 @@ def fits_header(value: str) -> bool:
 def find_address_fault(url: str) -> str:
     """What is wrong with an address; empty for a good one."""
     if not fits_header(url) or " " in url:
-        return "must not contain line breaks, spaces, or characters other than ASCII"
+        return "must not contain line breaks, spaces, or non-ASCII characters"
     try:
         parts = urlsplit(url)
     except ValueError:  # a bracket that is not closed, or what is in it is no IPv6 address

@@ -1,4 +1,4 @@
-"""Connecting and undoing: first every change is worked out, then all of them are made, or none."""
+"""Connecting and undoing: all changes are planned first, then all of them are made, or none."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -23,12 +23,12 @@ FORMATS: Mapping[str, Format] = {
 
 
 class CannotConnect(Exception):
-    """A file stands in the way. Nothing was changed."""
+    """A file prevents the connection. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file as it is, and as it will be. None stands for a file that is absent."""
+    """One file before and after. None means that the file does not exist."""
 
     path: Path
     before: bytes | None
@@ -58,7 +58,7 @@ def pieces(recipe: Recipe, facts: Facts, shell: str) -> list[tuple[RecipeFile, d
 
 
 def write_for_run(recipe: Recipe, facts: Facts, folder: Path) -> Facts:
-    """Write the files that a run needs into a folder of ours; answers the facts with their places."""
+    """Write the files that a run needs into a folder of ours; returns the facts with their paths."""
     needed = [file for file in recipe.files if file.run_as and file.is_wanted(facts)]
     facts = {**facts, "folder": str(folder), **{file.fact: str(folder / file.run_as) for file in needed if file.fact}}
     for file in needed:
@@ -87,7 +87,7 @@ def _plan_file(file: RecipeFile, piece: Mapping[str, str], record: Record, tiers
 
 
 def _is_ours(path: Path, text: str, record: Record) -> bool:
-    """Whether something in a file may be ours. What happens to say the same is the person's own, and is left to them."""
+    """Whether something in a file may be ours. A setting that only happens to be equal is the person's own and stays."""
     return str(path) in record.entries or "tandem connect" in text
 
 
@@ -103,7 +103,7 @@ def _without_ours(
 
 
 def plan_undo(recipe: Recipe, store: Store, shell: str) -> list[Change]:
-    """The changes that take everything of ours out of a client's files. Raises `CannotConnect`."""
+    """The changes that remove everything of ours from a client's files. Raises `CannotConnect`."""
     record = store.load(recipe.client)
     forms = {str(file.find()): file.format for file in recipe.files_here(shell)}
     forms |= {path: entry.format for path, entry in record.entries.items()}
@@ -120,7 +120,7 @@ def plan_undo(recipe: Recipe, store: Store, shell: str) -> list[Change]:
 
 
 def plan_undo_without_record(recipe: Recipe, facts: Facts, shell: str, address: re.Pattern[str]) -> list[Change]:
-    """The changes that take out what bears our address. None where no file of the client does. Raises `CannotConnect`."""
+    """The changes that remove settings with our address; None if no file has any. Raises `CannotConnect`."""
     changes, is_there = [], False
     for file, piece in pieces(recipe, {**facts, "catalogue": facts.get("catalogue") or "{}"}, shell):
         path = file.find()
@@ -165,7 +165,7 @@ def connect(recipe: Recipe, changes: Iterable[Change], store: Store) -> None:
 
 
 def undo(recipe: Recipe, changes: Iterable[Change], store: Store) -> list[Path]:
-    """Make the changes and forget the client. Answers the copies that are kept, of files that others changed since."""
+    """Make the changes and forget the client. Returns the copies that are kept of files that others changed since."""
     changes, record = list(changes), store.load(recipe.client)
     _make([change for change in changes if change.is_needed])
     files.remove_folders([Path(folder) for folder in record.folders])
@@ -182,13 +182,13 @@ def undo(recipe: Recipe, changes: Iterable[Change], store: Store) -> list[Path]:
 
 
 def _make(changes: list[Change]) -> list[Path]:
-    """Write every file; if one cannot be written, those before it are set back."""
+    """Write every file; if one cannot be written, the earlier ones are restored."""
     made: list[Path] = []
     done: list[Change] = []
     for change in changes:
         try:
             if files.read(change.path).raw != change.before:
-                raise CannotEdit("it was changed just now: try again")
+                raise CannotEdit("it changed in the meantime: try again")
             made = [*_write(change.path, change.after), *made]
         except (CannotEdit, OSError) as error:
             for earlier in reversed(done):

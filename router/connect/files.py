@@ -1,4 +1,4 @@
-"""Reading and writing a person's files: marks at the start, links, permissions and other programs are left as they are."""
+"""Reading and writing a person's files: byte order marks, links and permissions stay as they are."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ class Content:
 
 
 def read(path: Path) -> Content:
-    """A file. Raises `CannotEdit` for what is not a file of text, and `OSError`."""
+    """Read a file. Raises `CannotEdit` if it is not text, and `OSError`."""
     try:
         if stat.S_ISFIFO(path.stat().st_mode):  # reading it would wait until somebody writes
             raise CannotEdit("this is a named pipe, not a file")
@@ -42,9 +42,9 @@ def read(path: Path) -> Content:
 
 
 def write(path: Path, raw: bytes) -> list[Path]:
-    """Write a file whole or not at all, and answer the folders that were made for it. A link stays a link.
+    """Write a file atomically and return the folders that were created for it. A link stays a link.
 
-    A new file is its owner's alone, whatever the umask: settings of clients hold keys sooner or later.
+    A new file is readable by its owner alone, regardless of the umask: clients' settings hold keys sooner or later.
     """
     path = Path(os.path.realpath(path))
     made = make_folders(path.parent)
@@ -65,12 +65,12 @@ def write(path: Path, raw: bytes) -> list[Path]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, also one that a link points to; the link stays."""
+    """Delete a file; of a link, the file it points to."""
     Path(os.path.realpath(path)).unlink(missing_ok=True)
 
 
 def make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those above it; answers those that were not there, innermost first."""
+    """Create a folder and its parents; returns the new ones, innermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
@@ -78,7 +78,7 @@ def make_folders(folder: Path) -> list[Path]:
 
 
 def make_private(folder: Path) -> None:
-    """Close a folder, and all that is in it, to everybody else."""
+    """Make a folder and everything in it readable by its owner alone."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(_PRIVATE_FOLDER if path.is_dir() else _PRIVATE_FILE)

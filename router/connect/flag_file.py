@@ -1,10 +1,10 @@
-"""A file that only has to be there: a client's sign that it need not ask the questions of a first start."""
+"""A file that only has to exist: it tells a client to skip the questions of a first start."""
 
 from router.connect.formats import Memo, Piece, Put
 
 
 def put(text: str | None, piece: Piece) -> Put:
-    """Make the file with the piece's `content`, where there is none."""
+    """Create the file with the piece's `content`, unless it exists."""
     return Put(piece["content"], [{"written": piece["content"]}]) if text is None else Put(text, [])
 
 

@@ -10,7 +10,7 @@ Piece = Mapping[str, str]
 
 
 class CannotEdit(Exception):
-    """A file that cannot be changed safely. Says the line, where one is to blame."""
+    """A file that cannot be edited safely. Names the line, if there is one."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)
@@ -27,7 +27,7 @@ class Format(Protocol):
     """A kind of file. Texts have no byte order mark, and every line ends as in the file."""
 
     def put(self, text: str | None, piece: Piece) -> Put:
-        """Add the piece to a text that has none of ours; None stands for a file that is absent. Raises `CannotEdit`."""
+        """Add the piece to a text without ours; None means that the file does not exist. Raises `CannotEdit`."""
         ...
 
     def holds(self, text: str, piece: Piece, tiers: frozenset[str]) -> bool:

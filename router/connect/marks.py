@@ -1,7 +1,7 @@
 """Marked blocks in files that have comments with `#`: TOML, YAML, shell.
 
-A block of ours lies between two marks. A line of the person's that ours replaces is kept as a comment, and comes back when the
-block goes. All of it can be undone by the text alone, whatever was written around it.
+Our block lies between two marks. A line that it replaces is kept as a comment and restored when the block is removed. All of it
+can be undone from the text alone, even if the text around it has changed.
 """
 
 import re

@@ -4,7 +4,7 @@ from router.connect.formats import Memo, Piece, Put
 
 
 def put(text: str | None, piece: Piece) -> Put:
-    """Write the piece's `content` in place of whatever is there."""
+    """Write the piece's `content`, replacing the file."""
     return Put(piece["content"], [{"before": text, "written": piece["content"]}])
 
 

@@ -1,4 +1,4 @@
-"""Where a client points now: by its files and variables as they are, whoever wrote them."""
+"""Where a client points now, judged by its files and variables alone."""
 
 import os
 import re
@@ -18,11 +18,11 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 class Pointing(StrEnum):
     """Where a client points, in the words that a person reads."""
 
-    HERE = "points here"
-    BY_HAND = "points here, by settings of your own"
-    OUTDATED = "points here, with older settings"
-    ELSEWHERE = "was connected, and now points elsewhere"
-    NOT_HERE = "does not point here"
+    HERE = "connected"
+    BY_HAND = "connected, by settings of your own"
+    OUTDATED = "connected, with older settings"
+    ELSEWHERE = "was connected, now points elsewhere"
+    NOT_HERE = "not connected"
 
     @property
     def is_here(self) -> bool:
@@ -45,14 +45,14 @@ def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> P
 
 
 def address_pattern(url: str) -> re.Pattern[str]:
-    """An address in the ways in which it may be written: this machine has three names."""
+    """An address in all its spellings: this machine has three names."""
     host, _, port = urlsplit(url).netloc.rpartition(":")
     names = "|".join(map(re.escape, _LOOPBACK if host in _LOOPBACK else (host,)))
     return re.compile(rf"//(?:{names}):{port}(?!\d)")
 
 
 def _tellings(recipe: Recipe, shell: str) -> Iterator[str]:
-    """What a client is told: by its variables, and in its files."""
+    """What a client's variables and files say."""
     for variable in recipe.variables:
         yield os.environ.get(variable, "")
     for file in recipe.files_here(shell):

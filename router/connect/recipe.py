@@ -1,8 +1,8 @@
-"""What is known of a client: which files hold its settings, what we want in them, how it is run without them.
+"""What is known about a client: which files hold its settings, what goes into them, how to run it without them.
 
-One TOML file each in `clients/`. `{{name}}` in it stands for a fact of the router, `{{name|json}}` for the same as a quoted
-string, `{{name?}}` for one that may be absent, and then its line is left out; `${NAME:-path}` in a path stands for an
-environment variable with what counts where it is not set.
+One TOML file each in `clients/`. `{{name}}` in it is replaced by a fact of the router, `{{name|json}}` by the same as a quoted
+string, `{{name?}}` by one that may be absent, and then its line is left out; `${NAME:-path}` in a path is an environment
+variable with its default.
 """
 
 import json
@@ -28,15 +28,15 @@ class RecipeFile:
     """A file of the client's, its format, and what we want in it."""
 
     paths: tuple[str, ...]
-    """The first of these that is there counts, or else the first."""
+    """The first of these that exists is used, or else the first."""
     format: str
     piece: Mapping[str, str]
     fact: str = ""
-    """By this name other files may speak of the file's path."""
+    """The name by which other files may refer to the file's path."""
     shells: tuple[str, ...] = ()
     """Only for people with one of these shells."""
     run_as: str = ""
-    """The file's name in the temporary folder of a run; empty where a run does without it."""
+    """The file's name in the temporary folder of a run; empty if a run does not need it."""
     needs: str = ""
     """The fact without which the file is left out."""
 

@@ -45,7 +45,7 @@ class Store:
         self._folder = folder
 
     def load(self, client: str) -> Record:
-        """A client's record; an empty one where there is none, or none that can be read."""
+        """A client's record; empty if it is missing or unreadable."""
         try:
             told = json.loads((self._folder / client / "record.json").read_bytes())
             return Record({path: Entry(**entry) for path, entry in told["files"].items()}, list(told["folders"]))

@@ -10,12 +10,12 @@ TandemError
 │   │   ├── InvalidStreamId      400 invalid_stream_id
 │   │   ├── TooManyLanes         400 websocket_stream_limit_reached
 │   │   ├── SocketTooOld         400 websocket_connection_limit_reached
-│   │   ├── Interrupted          400 interrupted        on a socket, before anything was said
+│   │   ├── Interrupted          400 interrupted        on a socket, before any output
 │   │   ├── ThreadUnsupported    400 thread_unsupported_request
 │   │   ├── ThreadMismatch       400 thread_fingerprint_mismatch
 │   │   ├── Misfit               400 misfit             no target can serve this request, ever
 │   │   └── TooLong              400 context_length_exceeded
-│   ├── CallerKey                401 caller_key         a target that takes the caller's own key got none, or a wrong one
+│   ├── CallerKey                401 caller_key         a target needs the caller's own key: none, or a wrong one
 │   ├── Forbidden                403 forbidden          a foreign Host or Origin
 │   ├── NotFound                 404 not_found
 │   │   ├── UnknownModel         404 model_not_found
@@ -23,21 +23,21 @@ TandemError
 │   │   └── ThreadForgotten      404 thread_not_found
 │   ├── WrongMethod              405 method_not_allowed
 │   ├── BodyTimeout              408 body_timeout
-│   ├── IdempotencyMismatch      409 idempotency_mismatch  the key was sent with another request
+│   ├── IdempotencyMismatch      409 idempotency_mismatch  the key was used for a different request
 │   ├── BodyTooLarge             413 body_too_large
 │   ├── WrongMediaType           415 unsupported_media_type
 │   ├── UpgradeRequired          426 upgrade_required
 │   ├── HeadersTooLarge          431 headers_too_large
 │   └── Superseded               499 superseded         a newer request took its place
 ├── Unavailable                  503 unavailable        temporary: overload, shutting down
-│   ├── TiersBusy                429 tiers_busy         temporary: every target that could serve has a wait
+│   ├── TiersBusy                429 tiers_busy         temporary: every target that could serve is busy
 │   └── InProgress               409 in_progress        temporary: a request with the same key is being answered
 ├── InternalFault                500 internal_error     ours
 └── UpstreamError                a target failed
     ├── UpstreamUnreachable      502 upstream_unreachable
     │   └── UpstreamLost         the same, after the request was sent
     ├── UpstreamTimeout          504 upstream_timeout
-    │   └── UpstreamQueued       504 upstream_queued    nothing for longer than a request may wait; another is asked
+    │   └── UpstreamQueued       504 upstream_queued    did not begin in time; another is asked
     ├── UpstreamRefused          the target's own status; passed on, or tried elsewhere
     ├── UpstreamLoading          503 upstream_loading   the target is loading its model
     ├── UpstreamBarred           only the operator can correct it
@@ -82,7 +82,7 @@ class RequestError(TandemError):
 
 
 class BadRequest(RequestError):
-    """The body or a header is not what the route takes."""
+    """The body or a header is not valid for this route."""
 
 
 class NotAllowed(BadRequest):
@@ -116,25 +116,25 @@ class InvalidStreamId(BadRequest):
 
 
 class TooManyLanes(BadRequest):
-    """A WebSocket has as many named lanes as it may have in its life. Use one of them again."""
+    """A WebSocket has reached its limit of named lanes. Reuse one of them."""
 
     code = "websocket_stream_limit_reached"
 
 
 class SocketTooOld(BadRequest):
-    """A WebSocket is closed after an hour. Open another one, and send the whole conversation there."""
+    """A WebSocket is closed after an hour. Open a new one and send the whole conversation there."""
 
     code = "websocket_connection_limit_reached"
 
 
 class Interrupted(BadRequest):
-    """Newer words of the person came on the same WebSocket before anything was said."""
+    """A newer message on the same WebSocket replaced this request before it produced output."""
 
     code = "interrupted"
 
 
 class ThreadUnsupported(BadRequest):
-    """`thread` asks for what a message thread here cannot do. Send the whole conversation without `thread`."""
+    """`thread` asks for something that message threads do not support. Send the whole conversation without `thread`."""
 
     code = "thread_unsupported_request"
 
@@ -191,13 +191,13 @@ class ItemForgotten(NotFound):
 
 
 class ThreadForgotten(NotFound):
-    """`thread.previous_message_id` names a message that is not kept for this caller. Create a thread with everything again."""
+    """`thread.previous_message_id` names a message that is not kept for this caller. Start a new thread with everything."""
 
     code = "thread_not_found"
 
 
 class WrongMethod(RequestError):
-    """The route exists, but not for this method. The header `allow` names those that it takes."""
+    """The route exists, but not for this method. The `allow` header lists the methods it accepts."""
 
     status = 405
     code = "method_not_allowed"
@@ -215,7 +215,7 @@ class BodyTimeout(RequestError):
 
 
 class IdempotencyMismatch(RequestError):
-    """The `Idempotency-Key` was sent with another request: another body, route, session or override. Use a new key."""
+    """The `Idempotency-Key` was already used for a different request (body, route, session or overrides). Use a new key."""
 
     status = 409
     code = "idempotency_mismatch"
@@ -236,21 +236,21 @@ class WrongMediaType(RequestError):
 
 
 class UpgradeRequired(RequestError):
-    """No WebSocket can be had: too many are open, or the request is no handshake. Clients go on over HTTP at once."""
+    """No WebSocket available: too many are open, or the handshake is invalid. Clients fall back to HTTP."""
 
     status = 426
     code = "upgrade_required"
 
 
 class HeadersTooLarge(RequestError):
-    """There are more headers, or larger ones, than `limits` allows."""
+    """The request has more headers, or larger ones, than `limits` allows."""
 
     status = 431
     code = "headers_too_large"
 
 
 class Superseded(RequestError):
-    """A newer request with the same `x-tandem-supersede` took its place. Nothing more is generated for this one."""
+    """A newer request with the same `x-tandem-supersede` cancelled this one."""
 
     status = 499
     code = "superseded"
@@ -265,14 +265,14 @@ class Unavailable(TandemError):
 
 
 class TiersBusy(Unavailable):
-    """Temporary: every target that could serve this has a wait."""
+    """Temporary: every target that could serve this request is busy."""
 
     status = 429
     code = "tiers_busy"
 
 
 class InProgress(Unavailable):
-    """Temporary: a request with the same `Idempotency-Key` was still being answered when the deadline of this one came."""
+    """Temporary: a request with the same `Idempotency-Key` was still in progress when this one reached its deadline."""
 
     status = 409
     code = "in_progress"
@@ -289,7 +289,7 @@ class UpstreamError(TandemError):
     code = "upstream_error"
     is_retryable = True
     was_tried_again = False
-    """Whether more than one attempt was made: then the caller need not make more of its own."""
+    """Whether more than one attempt was made, so that the caller need not retry."""
 
     def __init__(self, target: str, message: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)
@@ -303,7 +303,7 @@ class UpstreamUnreachable(UpstreamError):
 
 
 class UpstreamLost(UpstreamUnreachable):
-    """The target closed the connection after it had the request, and before any answer: it may have worked on it."""
+    """The target closed the connection after it received the request and before it answered: it may have worked on it."""
 
 
 class UpstreamTimeout(UpstreamError):
@@ -314,7 +314,7 @@ class UpstreamTimeout(UpstreamError):
 
 
 class UpstreamQueued(UpstreamTimeout):
-    """The target had not begun for longer than the request may wait, and another was asked."""
+    """The target did not begin within the time that the request may wait, and another was asked."""
 
     code = "upstream_queued"
 
@@ -346,13 +346,13 @@ class UpstreamRefused(UpstreamError):
 
 
 class UpstreamLoading(UpstreamError):
-    """The target says that it is loading its model. Other targets serve until it is ready."""
+    """The target is still loading its model. Other targets serve until it is ready."""
 
     status = 503
     code = "upstream_loading"
 
     def __init__(self, target: str, words: str, *, retry_after_seconds: float | None = None) -> None:
-        retry_after_seconds = 2.0 if retry_after_seconds is None else retry_after_seconds  # who is ready is known within that
+        retry_after_seconds = 2.0 if retry_after_seconds is None else retry_after_seconds  # polled by then
         super().__init__(target, f'{target} is loading its model ("{words}")', retry_after_seconds=retry_after_seconds)
         self.words = words
 

@@ -66,7 +66,7 @@ def cancel_error(reason: CancelReason | None) -> TandemError | None:
     if reason is CancelReason.STOPPING:
         return Unavailable("the router is shutting down")
     if reason is CancelReason.SUPERSEDED:
-        return Superseded("a newer request with the same x-tandem-supersede took the place of this one")
+        return Superseded("superseded by a newer request with the same x-tandem-supersede")
     return None
 
 

@@ -31,11 +31,11 @@ def why_never(decision: Decision) -> str:
     """Why a turn is none to ask about, whatever that would save; empty for one that is."""
     looks = decision.opinions.looks
     if decision.turn.kind is not TurnKind.ASK:
-        return f"only a turn that begins is asked about, and this is a {decision.turn.kind}"
+        return f"only the start of a turn is asked about, and this is a {decision.turn.kind}"
     if decision.decided_by != ESTIMATE:
         return "nothing was weighed: the tier is fixed"
     if decision.signals.features is None or (looks is not None and looks.points_back):
-        return "the words alone do not say what is to be done"
+        return "the words alone do not say what to do"
     return ""
 
 

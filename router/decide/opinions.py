@@ -80,7 +80,7 @@ def _rule_out_closed(status: TargetStatus) -> tuple[str, RuleOut]:
 
 def _left_alone(status: TargetStatus) -> RuleOut:
     name, seconds = status.target.name, status.closed_seconds
-    because = f"{name} asked to be left alone for another {math.ceil(seconds)} s"
+    because = f"{name} asked to be retried in {math.ceil(seconds)} s"
     return RuleOut(name, because, lasting=False, wait_seconds=seconds, yields=status.may_probe)
 
 

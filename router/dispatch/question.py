@@ -148,7 +148,7 @@ class _Answer:
         try:
             usage = read_whole_answer(outgoing.dialect, body)
         except ValueError as invalid:
-            words = f'target "{target}" answered a body that is not valid in its dialect'
+            words = f'target "{target}" sent a body that is not valid in its dialect'
             raise UpstreamMalformed(target, words) from invalid
         heard = hear(outgoing.dialect, body)
         return "".join(heard.texts) if heard is not None else "", usage

@@ -42,7 +42,7 @@ _PROBLEMS = {
     AccountFault.KEY: "rejected the configured API key ({status}). Check api_key in the router's config",
     AccountFault.CREDIT: "says that its account has no credit ({status}). Check its billing",
     AccountFault.REGION: "does not serve the country or region that this router calls from ({status})",
-    AccountFault.MODEL: "does not have the configured model, or not any more ({status}). Check model in the router's config",
+    AccountFault.MODEL: "does not serve the configured model ({status}). Check model in the router's config",
 }
 
 

@@ -140,7 +140,7 @@ class Relay(StreamedAnswer, eq=False):
         if self._held_bytes <= (self.context.max_bytes if self._is_good else _MAX_ERROR_BYTES):
             self._held.append(data)
         elif self._is_good:
-            self._settle(self._malformed(f"answered an answer of more than {self.context.max_bytes} bytes"))
+            self._settle(self._malformed(f"sent an answer of more than {self.context.max_bytes} bytes"))
         else:
             self._settle_refused()
 
@@ -172,7 +172,7 @@ class Relay(StreamedAnswer, eq=False):
         try:
             self.usage = read_whole_answer(self.view.dialect, body)
         except ValueError:
-            self._settle(self._malformed("answered a body that is not valid in its dialect"))
+            self._settle(self._malformed("sent a body that is not valid in its dialect"))
             return
         if body.rfind(TIMINGS_MARK) >= 0 or self._translator is not None:
             self._read_timings(body)

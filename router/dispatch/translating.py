@@ -131,7 +131,7 @@ class TranslatingSink:
 
     def _give_up(self, what: str) -> None:
         self._has_failed = True
-        self._relay.fail(UpstreamMalformed(self._target, f'target "{self._target}" answered {what}'))
+        self._relay.fail(UpstreamMalformed(self._target, f'target "{self._target}" sent {what}'))
 
     def _translate(self) -> bytes:
         body = b"".join(self._held)

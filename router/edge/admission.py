@@ -188,7 +188,7 @@ def check_method(method: str, headers: Mapping[str, str], route: Route) -> None:
     if method == "POST":
         return
     if SPECS[route.dialect].has_socket and headers.get("upgrade", "").lower() == "websocket":
-        raise UpgradeRequired("this is no handshake of a WebSocket over HTTP/1.1. Send the request over HTTP")
+        raise UpgradeRequired("not a valid WebSocket handshake over HTTP/1.1. Send the request over HTTP")
     raise WrongMethod(f"{method[:10]} is not allowed here. Use POST", allowed="POST")
 
 

@@ -29,7 +29,7 @@ _TOOL_NAMES = ("read_file", "edit_file")
 _MAX_WEIGHT = 100.0
 _LABELS = ("quick", "long", "unclear")
 _BLOCK_ITEMS = 50
-"""Written asks next to each other are often about one thing: so many stay together when data is divided."""
+"""How many written asks stay together when data is divided: neighbours are often about one thing."""
 _REMARKS_IN_BLOCK = 12
 _SETTINGS = ("agent", "chat")
 _PROMPTS = "prompts.jsonl"
@@ -49,7 +49,7 @@ class BadData(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One turn of a person, what stood before it, and what it was.
+    """One turn of a person, what came before it, and what it was.
 
     `is_clear` is false for turns between the rules for quick and long, and for asks that could be either; scores are taken on
     the clear ones. `group` is what must stay together when data is divided: a repository, or a block of a file.
@@ -217,7 +217,7 @@ def _read_ask(found: JsonObject, path: Path, line: int) -> Item:
 
 
 def _read_meaning(found: JsonObject, path: Path) -> Item:
-    """A turn of another file, beside this one, under what its words mean."""
+    """A turn of another file next to this one, labelled by what its words mean."""
     if (path.parent / str(found["file"])).resolve() == path.resolve():
         raise ValueError("file must name another file")
     turn = _index(path.parent / str(found["file"])).get(str(found["id"]))

@@ -1,4 +1,4 @@
-"""The ledger as a history: the turns of each session out of its entries, with what became of them."""
+"""The ledger as a history: the turns of each session from its entries, and how they ended."""
 
 import contextlib
 import math
@@ -31,7 +31,7 @@ from router.stores.sqlite.turns import read_misjudged, read_places
 
 _KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _LEFT = (Outcome.ABANDONED, Outcome.INTERRUPTED)
-"""The person did not want the rest: they hung up, or said something else meanwhile."""
+"""The person did not want the rest: they hung up, or said something else in the meantime."""
 _OUTCOMES = (Outcome.SERVED, *_LEFT, Outcome.CUT_SHORT)
 """Those in which a model worked. A refused or failed request is sent again, and would count twice."""
 _WISHES = "override"
@@ -41,7 +41,7 @@ _FOR_SESSION = ("session_scope", "in_band_line")
 _OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first line asks for": "in_band_line"}
 """How older entries, which have no ranks, word such an override."""
 _MISJUDGED_WEIGHT = 10
-"""What a turn counts that the person marked as misjudged: nothing says it more plainly."""
+"""The weight of a turn that the person marked as misjudged: the clearest sign there is."""
 _UP = frozenset({Regret.MOVED_UP, Regret.ASKED_FOR_DEEP, Regret.ASKED_AGAIN})
 """Signs that a turn was more than fast could do."""
 _MAX_LOG_ODDS = 20.0
@@ -85,7 +85,7 @@ def _read_row(values: tuple[Any, ...]) -> _Row:
 
 @dataclass(slots=True)
 class _Turn:
-    """A turn as its entries come by."""
+    """A turn, built up from its entries."""
 
     session: str
     client: str
@@ -164,7 +164,7 @@ def read_ledger(path: Path, tally: LedgerTally) -> list[Case]:
 
 @contextlib.contextmanager
 def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    """Read only: a file that is not there must not be made by someone who merely looks."""
+    """Read only: looking must not create a missing file."""
     try:
         with contextlib.closing(connect_to_read(path, timeout_seconds=5.0)) as database:
             database.text_factory = lambda text: text.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""How well scores and choices fit what became of the turns. Every figure is taken on clear items."""
+"""How well scores and choices fit how the turns ended. Every figure is taken on clear items."""
 
 import math
 from collections import defaultdict
@@ -142,7 +142,7 @@ def measure_to_done(judged: Sequence[Judged], pace: Pace) -> ToDone:
 
 
 def regret(judged: Sequence[Judged], threshold: float | None = None) -> float:
-    """The mean cost of the choices made, or of sending to fast whatever scores below a threshold."""
+    """The mean cost of the choices made, or of sending everything that scores below a threshold to fast."""
     cost = 0.0
     for entry in judged:
         is_fast = entry.is_fast if threshold is None else entry.score < threshold

@@ -1,4 +1,4 @@
-"""A history in a neutral form: sessions of turns, whatever client left them, and what the work that followed says of each."""
+"""A history in a neutral form: sessions of turns from any client, and what the work that followed says about each."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -68,7 +68,7 @@ def size_of_work(edits: int, output_tokens: float) -> Size:
 
 
 def size_of_turn(turn: PastTurn) -> Size | None:
-    """What a turn was, or None where the log cannot tell.
+    """What a turn was, or None if the log does not show it.
 
     Work that had to be asked for again was more than it looked. Work that was broken off would have been more.
     """

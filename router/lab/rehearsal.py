@@ -1,4 +1,4 @@
-"""Turns that somebody only describes, sent call by call as a client would: `tandem explain --after`.
+"""Turns that are only described, sent call by call as a client would: `tandem explain --after`.
 
 Every request is decided, and remembered as served by the target that was chosen, so that the last one finds the session as it
 would be in a router. No target is called.

@@ -37,16 +37,16 @@ _EMPTY = read_request(
 CHANCES = {Size.QUICK: 0.0, Size.MIDDLE: 0.5, Size.LONG: 1.0}
 """What a turn turned out to be, as the yardstick takes it."""
 _MAX_REST_SECONDS = 60.0
-"""For each call. What took longer was somebody who had gone away."""
+"""For each call. Anything longer was a person who had gone away."""
 _BY_LENGTH = "window"
 """The one policy that a kept decision can be shown to again: it looks at the prompt's length alone."""
 
 
 class NoCounter:
-    """Counts nothing exactly: the text of a rebuilt request is filling, and only its length is true."""
+    """Counts nothing exactly: the text of a rebuilt request is filler, and only its length is real."""
 
     async def count(self, view: RequestView) -> TokenCount | None:
-        """None: the estimate stands."""
+        """None: the estimate is used."""
         return None
 
     async def count_or_estimate(self, view: RequestView) -> TokenCount:
@@ -144,8 +144,8 @@ def _as_choice(decision: Decision) -> Choice:
 def measure(house: House, choice: Choice, case: Case) -> Mapping[Tier, Took]:
     """What the first answer to a turn would have taken on each tier, by its own calls and tokens and one config's speeds.
 
-    A choice must not be judged by the belief that it was made on: whoever takes the least of their own estimates never loses.
-    Nothing where it is not known what the turn was, or where only one tier could have served.
+    A choice must not be judged by the estimates it was made on: taking the lowest of one's own estimates never loses. None if
+    it is not known what the turn was, or if only one tier could have served.
     """
     if case.size is None:
         return {}

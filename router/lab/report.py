@@ -1,4 +1,4 @@
-"""What would change: sums over replayed turns, whole and by kind, client and size. No text of anyone's is in them."""
+"""What would change: sums over replayed turns, in total and by kind, client and size. They contain no text."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Side:
     right: int = 0
 
     def add(self, tier: Tier, measured: Mapping[Tier, Took], size: Size | None, assumed: Assumptions) -> None:
-        """Count one turn on a tier. All sides are measured alike, or they could not be compared."""
+        """Count one turn on a tier. All sides are measured the same way, or they could not be compared."""
         self.fast += tier is Tier.FAST
         if measured and size is not None:
             done = to_done(tier, measured[Tier.FAST], measured[Tier.DEEP], CHANCES[size], assumed)
@@ -47,7 +47,7 @@ class Row:
     judged: int = 0
     """Turns that are known to have been quick or long."""
     timed: int = 0
-    """Turns whose time on either tier is known, since it is known what they were."""
+    """Turns whose time on either tier is known, since their size is known."""
     to_fast: int = 0
     to_deep: int = 0
     before: Side = field(default_factory=Side)
@@ -125,7 +125,7 @@ class Report:
     regrets: dict[str, int] = field(default_factory=dict)
     unservable: int = 0
     without_text: int = 0
-    """Turns of a ledger that was kept without text: only their estimate was made anew."""
+    """Turns of a ledger without text: only their estimate was made again."""
     examples: list[Example] = field(default_factory=list)
 
     def add(self, case: Case, before: Tier, after: Choice, measured: Mapping[Tier, Took]) -> None:

@@ -42,7 +42,7 @@ def write_request(session: PastSession, index: int) -> Arrival:
 
 
 def write_lead(client: str) -> tuple[str, list[Json]]:
-    """How a client's system prompt begins, as far as that counts, and the tools that it offers. aider has none."""
+    """How a client's system prompt begins, as far as that matters, and the tools that it offers. aider has none."""
     return (_AIDER_SYSTEM, []) if client == "aider" else ("", _TOOLS)
 
 
@@ -54,7 +54,7 @@ def write_headers(client: str, session: str) -> dict[str, str]:
 
 
 def _write_turn(turn: PastTurn) -> Sequence[JsonObject]:
-    """A finished turn: what was asked, and one message that stands for all the calls."""
+    """A finished turn: what was asked, and one message in place of all the calls."""
     calls: list[Json] = [
         {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": ""}}
         for number, name in enumerate(turn.calls)

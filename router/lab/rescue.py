@@ -141,7 +141,7 @@ def score(turn: RecordedTurn, weights: RescueWeights = SHIPPED) -> list[float]:
 
 
 def read_at(turn: RecordedTurn, calls: int, weights: RescueWeights) -> float:
-    """By how much a turn is above the alarm after so many of its calls."""
+    """By how much a turn is above the alarm after this many of its calls."""
     trajectory = turn.trajectories[calls - 1]
     return weights.read(trajectory.edits, trajectory.unevenness) - weights.alarm
 

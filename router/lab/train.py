@@ -52,7 +52,7 @@ Report = Callable[[str], None]
 
 
 class CannotFit(Exception):
-    """The fit needs more than there is."""
+    """There is too little data to fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def fingerprint_of(paths: Sequence[Path]) -> str:
 
 
 def leave_out_fitted(fitted: Sequence[Item], judges: Sequence[Item]) -> list[Item]:
-    """The judging items whose words were not fitted, whichever file they are in."""
+    """The judging items whose words were not fitted, in any file."""
     known = {item.prompt.strip() for item in fitted}
     return [item for item in judges if item.prompt.strip() not in known]
 

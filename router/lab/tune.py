@@ -19,14 +19,14 @@ from router.lab.replay import Choice
 from router.lab.rules import READ_CHARS, FoundRule, find_rules
 
 _LEAST_TURNS = 30
-"""With fewer that are known to have been quick or long, nothing is fitted."""
+"""With fewer turns known to be quick or long, nothing is fitted."""
 _PRIOR_TURNS = 50.0
 """What the shipped values weigh: little history changes little."""
 _LEARNED_SHARE = 0.7
 _MAX_OFFSET = 3.0
 _RESAMPLES = 2_000
 RESAMPLINGS = 3 * _RESAMPLES
-"""How many steps `tune` says it has done, at most."""
+"""The most steps of progress that `tune` reports."""
 _RULES = "rules"
 """The policy that follows the config's rules."""
 _MOST_TAUGHT_BY = 2_000
@@ -37,7 +37,7 @@ _SHIPPED_BASE_RATE: float = DecisionSettings.model_fields["base_rate"].default
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A turn of which it is known what it was: what the evidence said, and where its tier would change."""
+    """A turn whose size is known: what the evidence said, and where its tier would change."""
 
     session: str
     at: float
@@ -97,7 +97,7 @@ class Change:
 class Tuning:
     """What was fitted on the first part of a history, and what it would change on the rest.
 
-    Rules that help stay, whatever the offset does: where it may harm, the changes are those of the rules alone.
+    Rules that help stay regardless of the offset: if that may do harm, only the rules change anything.
     """
 
     present: Fit
@@ -231,7 +231,7 @@ def _open_tier(sample: Sample, values: Fit) -> Tier | None:
 
 
 def say_what_lacks(samples: Sequence[Sample]) -> str:
-    """Why nothing could be fitted to a history, for a person."""
+    """Why nothing could be fitted to a history, as text."""
     known, sessions = len(samples), len({sample.session for sample in samples})
     turns = f"{known} turns are known to be quick or long"
     if known < _LEAST_TURNS:
@@ -263,7 +263,7 @@ def fit(samples: Sequence[Sample]) -> Fit:
     base_rate = (long + _PRIOR_TURNS * _SHIPPED_BASE_RATE) / (turns + _PRIOR_TURNS)
     prior = _logit(base_rate)
     shift = prior - _logit(_SHIPPED_BASE_RATE)
-    # A turn's share in what is known of an offset is p(1-p), a quarter at most: the prior counts as so many turns of that.
+    # A turn's share in what is known of an offset is p(1-p), at most a quarter: the prior counts as that many turns.
     pull = _PRIOR_TURNS / 4
 
     def slope(offset: float) -> float:

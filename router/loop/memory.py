@@ -1,4 +1,4 @@
-"""Memory that is free in this process, given back to the system. The C library keeps it otherwise, however much it is."""
+"""Giving free memory back to the system. Otherwise the C library keeps all of it."""
 
 import asyncio
 import ctypes
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 _LATER_SECONDS = 2.0
 _waiting: set[asyncio.AbstractEventLoop] = set()
-"""The loops on which it is about to be done: once is enough for all who ask meanwhile."""
+"""The loops on which a trim is scheduled: one is enough for all who ask in the meantime."""
 
 
 def give_back_later(loop: asyncio.AbstractEventLoop) -> None:

@@ -97,7 +97,7 @@ def _opened(item: JsonObject, as_it_is: Json, where: str) -> Json:
     summary = unwrap_summary(sealed)
     if summary is None:
         place = f"{where}.encrypted_content"
-        raise BadRequest(f"{place}: not as it was given out. Send compaction items back unchanged", param=place)
+        raise BadRequest(f"{place}: compaction item was modified. Return it exactly as received", param=place)
     return _message("user", summary, as_text(item.get("id")).removeprefix("cmp_") or "summary", "summary")
 
 

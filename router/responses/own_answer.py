@@ -19,7 +19,7 @@ from router.responses.keep import is_kept, keep_answer
 
 _NOTHING_USED = Usage(0, 0)
 _BECAUSE = ("x-tandem-because", "the message is only a tier line, so the router answers it")
-_PREWARMED = ("x-tandem-because", "nothing is to be generated, so no model is called")
+_PREWARMED = ("x-tandem-because", "`generate` is false, so no model was called")
 _STREAM = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
 _JSON = (("content-type", "application/json"),)
 

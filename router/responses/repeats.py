@@ -149,8 +149,8 @@ def _digest(arrival: Arrival) -> bytes:
 def _check(held: bytes, asked: bytes) -> None:
     if held != asked:
         raise IdempotencyMismatch(
-            f"this {IDEMPOTENCY_KEY} came with another request: another body, route, session or x-tandem-* header. "
-            "Use a new key for a new request, or send the same one again",
+            f"this {IDEMPOTENCY_KEY} was already used for a different request (body, route, session or x-tandem-* headers "
+            "differ). Use a new key, or repeat the original request",
             param=IDEMPOTENCY_KEY,
         )
 
@@ -160,7 +160,7 @@ def _lasts(header: tuple[str, str]) -> bool:
 
 
 def _say_again(kept: KeptAnswer, exchange: Exchange, view: RequestView, caller: Sink) -> Ending:
-    because = f"the same answer as to {kept.request_id}, which came with the same {IDEMPOTENCY_KEY}"
+    because = f"replayed from {kept.request_id} (same {IDEMPOTENCY_KEY})"
     exchange.note(Read(view))
     exchange.note(Replayed(because))
     caller.start(200, ((REQUEST_ID, exchange.id), (BECAUSE, header_text(because)), REPLAYED, *filter(_lasts, kept.headers)))

@@ -65,7 +65,7 @@ async def resume(
     may_know = any(_can_continue(target) for target in targets)
     if view.operation is not Operation.CREATE or not may_know or await store.is_denied(previous, view.caller):
         raise ResponseForgotten(
-            f"Previous response with id '{previous[:80]}' not found: it may have expired, been deleted, or been made"
+            f"Previous response with id '{previous[:80]}' not found: it may have expired, been deleted, or been created"
             " with store: false. Send the whole conversation in input",
             param=PREVIOUS,
         )

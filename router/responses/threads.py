@@ -47,7 +47,7 @@ async def resume_thread(view: RequestView, store: ResponseStore) -> RequestView:
     stored = await store.find(previous, _keeper_of(view.caller))
     if stored is None:
         raise ThreadForgotten(
-            f"{THREAD}.{_PREVIOUS}: no thread is held for '{previous[:80]}': it may have expired, or been made elsewhere."
+            f"{THREAD}.{_PREVIOUS}: no thread is kept for '{previous[:80]}': it may have expired, or been created elsewhere."
             ' Send the whole conversation with thread: {"type": "create"}',
             param=f"{THREAD}.{_PREVIOUS}",
         )
@@ -66,7 +66,7 @@ def _read_thread(asked: Json, headers: Mapping[str, str]) -> str | None:
             f'{THREAD}.{_TYPE}: must be "create" or "continue", not "{kind[:40]}"', param=f"{THREAD}.{_TYPE}"
         )
     if unknown := sorted(asked.keys() - _FIELDS[kind]):
-        raise ThreadUnsupported(f'{THREAD}.{unknown[0][:40]}: not known in a thread of type "{kind}"', param=THREAD)
+        raise ThreadUnsupported(f'{THREAD}.{unknown[0][:40]}: unknown field for a thread of type "{kind}"', param=THREAD)
     if not any(map(_is_threads_beta, _betas(headers))):
         raise ThreadUnsupported(f"{THREAD}: needs the header {_BETA_HEADER}: {_BETA}", param=THREAD)
     if kind == "create":

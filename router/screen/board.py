@@ -1,7 +1,7 @@
-"""Which lines may still change, and which stand: the text for the terminal, without a terminal.
+"""Which lines may still change, and which are final: the text for the terminal, without a terminal.
 
-The lines that may change are the block at the bottom, drawn anew in place. A line leaves it upwards, for good, once nothing
-more can come and nothing above it is open; or when the block is full. A turn that goes on after that is shown again below.
+Lines that may change are the block at the bottom, redrawn in place. A line leaves it upwards, for good, once it is final and
+nothing above it is open, or when the block is full. A turn that continues after that is shown again below.
 """
 
 import math
@@ -14,9 +14,9 @@ from router.telemetry.colour import DIM
 
 _MOST_LINES = 12
 _MOST_AT_ONCE = 100
-"""Lines that are written in one go: under load nobody reads more, and each takes its time."""
+"""How many lines are written at once: under load nobody reads more, and each takes its time."""
 _QUIET_SECONDS = 60.0
-"""A turn without a call for so long stands: its tools are slow, or it is over."""
+"""A turn without a call for this long is final: its tools are slow, or it is over."""
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 
 
@@ -25,7 +25,7 @@ class Board:
 
     def __init__(self, style: Style, *, is_still: bool = False) -> None:
         self._style, self._is_still = style, is_still
-        """On a terminal that cannot go back (`TERM=dumb`) a line is written once, when it stands."""
+        """On a terminal that cannot redraw (`TERM=dumb`) a line is written once, when it is final."""
         self._block: list[Turn] = []
         self._drawn: list[int] = []
         """The widths of the lines that are drawn and may change."""
@@ -39,7 +39,7 @@ class Board:
         return any(turn.running for turn in self._block)
 
     def show(self, turn: Turn) -> None:
-        """Have a line on the screen, if it is not there."""
+        """Put a line on the screen, unless it is already there."""
         if not turn.is_shown:
             turn.is_shown = True
             self._block.append(turn)
@@ -49,11 +49,11 @@ class Board:
         self._notes.append(line)
 
     def start_over(self) -> None:
-        """Somebody else has written to the terminal: what is drawn there is no longer ours to change."""
+        """Another program has written to the terminal: what is drawn there can no longer be changed."""
         self._drawn = []
 
     def draw(self, now: float, columns: int, rows: int, *, is_last: bool = False) -> str:
-        """What brings the terminal up to date. With `is_last`, every line stands."""
+        """The text that brings the terminal up to date. With `is_last`, every line is final."""
         layout, above = self._lay_out(columns), self._climb(columns)
         most = max(1, min(_MOST_LINES, rows - 3))
         if is_last:
@@ -68,14 +68,14 @@ class Board:
         for turn in standing:
             turn.is_shown = False
         if len(standing) > _MOST_AT_ONCE:
-            lines.append(f"{self._style.cut} {len(standing) - _MOST_AT_ONCE} turns before these")
+            lines.append(f"{self._style.cut} {len(standing) - _MOST_AT_ONCE} earlier turns")
         lines += [layout.line(turn, now) for turn in standing[-_MOST_AT_ONCE:]]
         if self._is_still:
             return "".join(f"{line}\r\n" for line in lines)
         shown, hidden = self._block[-most:], len(self._block) - most
         changing = [layout.line(turn, now) for turn in shown]
         if hidden > 0:
-            more = fit(f"{self._style.cut} and {hidden} more that run", columns, self._style)
+            more = fit(f"{self._style.cut} and {hidden} more running", columns, self._style)
             changing.insert(0, self._style.paint(more, DIM))
         self._drawn = [_columns_of(line) for line in changing]
         body = "".join(_end_line(line, columns) for line in [*lines, *changing])
@@ -92,7 +92,7 @@ class Board:
         return f"\x1b[{rows}A" if rows else ""
 
     def _take_standing(self, now: float, most: int) -> list[Turn]:
-        """Take lines out of the block that stand from now on."""
+        """Take lines that are now final out of the block."""
         block, standing = self._block, []
         if self._is_still:
             standing = [turn for turn in block if not turn.running]

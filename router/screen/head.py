@@ -11,7 +11,7 @@ _GAP = "   "
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the head tells."""
+    """What the head shows."""
 
     version: str
     url: str
@@ -25,7 +25,7 @@ class Facts:
     """The command that writes a config."""
     is_simulated: bool
     second_opinion: str = ""
-    """Who receives people's words besides the targets that serve them; empty for nobody."""
+    """Who receives people's words in addition to the targets that serve them; empty if nobody does."""
 
 
 def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
@@ -56,5 +56,5 @@ def _flow(parts: list[str], columns: int, style: Style) -> list[str]:
 
 
 def clean_parts(text: str, style: Style) -> str:
-    """The text without what a terminal would obey; two blanks stay two."""
+    """The text without control characters; two blanks stay two."""
     return "  ".join(clean(part, style) for part in text.split("  "))

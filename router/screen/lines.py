@@ -19,9 +19,9 @@ _BRIEF = (
     (re.compile(r"^moved up at (?=call)"), ""),
     (re.compile(r"^compaction stays with its session on \w+"), "compaction"),
 )
-"""On a narrow terminal: without what the tier next to it says already, so that what was read is what one sees."""
+"""Shortened reasons for a narrow terminal, without what the tier column already says."""
 _DROPPED = ("first", "calls", "tokens", "cost", "turn", "took", "time")
-"""What a narrow terminal does without, in this order, until the reason has some room."""
+"""The columns that a narrow terminal drops, in this order, until the reason has some room."""
 _OF_REFUSALS = ("time", "client", "turn", "tier")
 _SHOWN_WORDS = 40
 

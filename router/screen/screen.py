@@ -23,7 +23,7 @@ from router.screen.turns import Turn as ShownTurn
 from router.sessions.turns import read_turn
 
 _SOON_SECONDS = 0.08
-"""After something happened: soon enough to be at once, and many requests are drawn in one go."""
+"""After something happened: soon enough to look immediate, late enough to draw many requests at once."""
 _TICK_SECONDS = 0.25
 _FORGET_SECONDS, _FORGET_EVERY_SECONDS = 3_600.0, 60.0
 _WORDS = 160
@@ -90,7 +90,7 @@ class Screen:
                 self._loop.call_soon_threadsafe(self.wake)
 
     def refuse(self, status: int, message: str) -> None:
-        """A request was refused before anybody looked at it: a row like any other."""
+        """A request was refused before admission: a row like any other."""
         now = self._wall()
         self._refusals.append(
             ShownTurn(now, trouble=message, status=status, outcome=Outcome.REFUSED, last_at=now, is_closed=True)
@@ -105,12 +105,12 @@ class Screen:
         self._schedule(_SOON_SECONDS)
 
     def start_over(self) -> None:
-        """Draw the lines again below what somebody else has written, as after Ctrl-Z."""
+        """Draw the lines again below what another program has written, as after Ctrl-Z."""
         self._board.start_over()
         self.wake()
 
     def close(self) -> None:
-        """Draw for the last time, and say how it went."""
+        """Draw for the last time, and print the totals."""
         with self._lock:
             self._loop = None
         if self._tick is not None:
@@ -207,7 +207,7 @@ class Screen:
             self._board.show(shown)
 
     def _name_client(self, turn: ShownTurn, exchange: Exchange) -> None:
-        """Whose request it was that was refused before anybody looked: rare, so that it is looked for here."""
+        """Whose request was refused before admission: rare, so it is looked up here."""
         read = exchange.last(Read)
         if not turn.client and read is not None:
             asked = read_turn(read.view)

@@ -1,4 +1,4 @@
-"""The terminal itself. A thread writes, so that one that is held (Ctrl-S, a sleeping connection) holds up no request."""
+"""The terminal itself. A thread writes, so that a paused terminal (Ctrl-S, a sleeping connection) holds up no request."""
 
 import os
 import threading
@@ -27,7 +27,7 @@ def size_of(stream: TextIO) -> tuple[int, int]:
 
 
 class Terminal:
-    """Takes text, writes it in its own thread, and says whether it is still at it."""
+    """Takes text, writes it in its own thread, and reports whether it is still writing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -41,7 +41,7 @@ class Terminal:
 
     @property
     def is_busy(self) -> bool:
-        """Whether what was given last is not written yet: then nothing may be given."""
+        """Whether the last text is not written yet: then no more may be given."""
         return not self._is_done.is_set()
 
     @property
@@ -56,7 +56,7 @@ class Terminal:
         self._wake.set()
 
     def close(self, text: str) -> None:
-        """Write the last words, unless the terminal takes none."""
+        """Write the last text, unless the terminal is paused."""
         if self._is_done.wait(_CLOSE_SECONDS):
             self._is_closing = True
             self.give(text)

@@ -1,4 +1,4 @@
-"""Text for a terminal: what a client sent cannot steer it, wide characters count as two, and a line is never too long."""
+"""Text for a terminal: clients cannot inject escapes, wide characters count as two, and a line is never too long."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Style:
 
 
 def clean(text: str, style: Style) -> str:
-    """The text on one line, without anything that a terminal would obey: escapes, controls, marks that turn the direction."""
+    """The text on one line, without escapes, control characters and direction marks."""
     text = " ".join(text.split())
     if not text.isprintable():
         text = "".join([letter if letter.isprintable() else "?" for letter in text])

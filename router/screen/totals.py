@@ -1,4 +1,4 @@
-"""How it went since the start: what `serve` says when it stops."""
+"""Totals since the start, printed when `serve` stops."""
 
 from router.contract.entry import Entry
 from router.contract.words import Tier
@@ -8,7 +8,7 @@ from router.screen.figures import duration, money, plural
 from router.screen.turns import BEGINS, Turn
 
 _LEAST_SECONDS = 1.0
-"""A smaller difference in time is not worth a word."""
+"""A smaller difference in time is not mentioned."""
 
 
 class Totals:

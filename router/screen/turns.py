@@ -1,8 +1,8 @@
 """Calls → turns: what a person typed is one line, however many calls the client makes for it.
 
-Pure, and the same for both who use it: the screen tells a call when it begins and when it ends, `tandem log` tells the rows of
-the ledger. A turn of a person begins with an ask or a follow-up and takes the tool calls after it. A subagent is one line;
-what a client asks for by itself (a title, a compaction) is a line for each request.
+Pure, and shared by the screen, which reports calls as they begin and end, and `tandem log`, which reports rows of the ledger. A
+turn of a person begins with an ask or a follow-up and takes the tool calls after it. A subagent is one line; what a client asks
+for by itself (a title, a compaction) is a line for each request.
 """
 
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Begun:
     session: str = ""
     client: str = ""
     number: int = 0
-    """Which turn of its session this is, as far as its history tells; 0 where it does not."""
+    """Which turn of its session this is, according to its history; 0 if unknown."""
     words: str = ""
     estimate: str = ""
 
@@ -62,7 +62,7 @@ class Turn:
     first_seconds: float | None = None
     """Until the first token of the first call."""
     seconds: float = 0.0
-    """What the calls took that are over, without the tools between them."""
+    """How long the finished calls took, without the tools between them."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
@@ -101,7 +101,7 @@ class Turn:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nothing is done for it: every call under way waits."""
+        """Whether every running call is waiting."""
         return bool(self.running) and len(self.waiting) == len(self.running)
 
     def took(self, now: float) -> float:
@@ -121,11 +121,11 @@ class Turns:
         self._calls: dict[tuple[str, str], int] = {}
 
     def count_from(self, caller: str, session: str, turns: int) -> None:
-        """So many turns of a session are known before the first that is told."""
+        """Set how many turns a session had before the first one shown."""
         self._counts[caller, session] = turns
 
     def begin(self, call: Begun) -> Turn:
-        """A call goes to a tier. Answers the line that it belongs to, which may be new."""
+        """A call goes to a tier. Returns the line that it belongs to, which may be new."""
         turn = self._find(call)
         turn.calls += 1
         turn.last_at = call.at
@@ -164,7 +164,7 @@ class Turns:
             turn.first_seconds = seconds
 
     def end(self, line: Line, message: str = "") -> Turn | None:
-        """A request is over. Answers its line; None for what is no call of a model, such as a count of tokens."""
+        """A request is over. Returns its line; None for what is not a call of a model, such as a count of tokens."""
         turn = self._of_call.pop(line.id, None)
         if turn is None:
             if line.outcome == Outcome.SERVED and line.tier is None:
@@ -190,7 +190,7 @@ class Turns:
         return turn
 
     def replay(self, line: Line, *, decided: str | None = None) -> Turn | None:
-        """A request that is over already, as the ledger tells it. `decided` is the tier that was decided on."""
+        """A request that is already over, from the ledger. `decided` is the tier that was decided on."""
         if line.tier is not None and line.because is not None:
             tier = decided or line.tier
             names = (line.caller, line.session or "", line.client or "")
@@ -229,7 +229,7 @@ class Turns:
         return known
 
     def forget_before(self, at: float) -> None:
-        """Let go of sessions that were silent since. One that goes on is counted by its own history."""
+        """Forget sessions that have been silent since. One that continues is counted by its own history."""
         old = [key for key, turn in self._last.items() if turn.last_at < at and not turn.running]
         for key in old:
             self._last.pop(key).is_closed = True
@@ -238,7 +238,7 @@ class Turns:
 
 
 def _is_tried_again(last: Turn) -> bool:
-    """Whether an ask after this turn is the same one, sent again by its client: nobody had served it."""
+    """Whether an ask after this turn is the same one, sent again by its client because no target had served it."""
     return last.outcome in _NOBODY_SERVED and not last.is_answered and not last.running
 
 

@@ -1,6 +1,6 @@
 """Colour on terminals alone, and never against `NO_COLOR`: for the log, the screen and every command.
 
-It adds to the words and never stands for them.
+Colour adds to the words and never replaces them.
 """
 
 import os
@@ -16,7 +16,7 @@ TIER_COLOURS: Mapping[str, str] = {Tier.FAST: GREEN, Tier.DEEP: BLUE}
 
 
 def can_redraw(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether a terminal is there on which lines can be drawn anew in place."""
+    """Whether there is a terminal on which lines can be redrawn in place."""
     return stream.isatty() and environment.get("TERM", "") != "dumb"
 
 

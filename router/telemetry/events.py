@@ -19,7 +19,7 @@ class _LineWriter:
     """Writes lines to standard error, one system call each. A closed pipe must not fail a request."""
 
     waiting: ClassVar[list[bytes] | None] = None
-    """Lines that are to be written together, whichever writer they were given to."""
+    """Lines to be written together, from all writers."""
 
     def __init__(self, *_: object) -> None:
         self._file = sys.stderr.buffer
@@ -54,12 +54,12 @@ _encode = msgspec.json.Encoder().encode
 _log: Any = structlog.get_logger()
 _writer = _LineWriter()
 _at = b""
-"""The time that lines which are written together bear; empty while each has its own."""
+"""The timestamp of lines that are written together; empty while each line has its own."""
 _is_plain = False
 _has_screen = False
 _refused: Callable[[int, str], None] | None = None
 _EXPECTED = ("upgrade_required",)
-"""Refusals that a client takes in its stride: Codex tries a WebSocket first. Programs that read the log see them."""
+"""Refusals that clients expect: Codex tries a WebSocket first. They are logged as JSON, and not shown to people."""
 
 
 def set_up_logging(
@@ -67,8 +67,8 @@ def set_up_logging(
 ) -> None:
     """JSON lines for programs, or one readable line for each request for a person.
 
-    With a screen, which shows the requests itself, `note` takes the lines that are left, and `refused` the status and the
-    message of a request that was rejected before admission.
+    A screen shows requests itself. `note` gets all other lines, and `refused` the status and message of a request that was
+    rejected before admission.
     """
     global _is_plain, _has_screen, _writer, _refused
     _is_plain, _has_screen, _writer, _refused = not as_json, note is not None, _LineWriter(), refused
@@ -103,7 +103,7 @@ def _to_line(_: Any, level: str, event: MutableMapping[str, Any]) -> bytes:
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Write all lines of a block in one system call. Those of requests bear the same time."""
+    """Write all lines of a block in one system call. Those of requests share one timestamp."""
     global _at
     lines: list[bytes] = []
     _LineWriter.waiting, _at = lines, _write_time()
@@ -160,7 +160,7 @@ def request_rejected(*, status: int, code: str, message: str = "") -> None:
 
 
 def _printable(text: str) -> str:
-    """A text that may hold what a caller sent, without anything that a terminal would obey."""
+    """Replace control characters in text that a caller may have sent."""
     return "".join([letter if letter.isprintable() else "?" for letter in text])
 
 
@@ -170,22 +170,22 @@ def policy_skipped(*, policy: str, reason: str) -> None:
 
 
 def target_misconfigured(*, target: str, code: str, fault: str, words: str) -> None:
-    """A target serves nobody until its operator corrects the key, credit, region or model (`fault`). `words` are its own."""
+    """A target cannot serve until the operator fixes its key, credit, region or model (`fault`). `words` is its own message."""
     _log.error("target.misconfigured", target=target, code=code, fault=fault, words=words)
 
 
 def window_learned(*, target: str, tokens: int, configured: int) -> None:
-    """A target named its context window when it refused a prompt. It is used until a restart; set `window_tokens` to it."""
+    """A target reported its context window when it refused a prompt. It is used until a restart; set `window_tokens` to it."""
     _log.warning("window.learned", target=target, tokens=tokens, configured=configured)
 
 
 def queue_formed(*, target: str, seconds: float) -> None:
-    """Requests wait for a target's quota, the first of them for about so many seconds. Not told again within a minute."""
+    """Requests are queued for a target's quota; `seconds` is the first one's expected wait. Logged at most once a minute."""
     _log.info("queue.formed", target=target, seconds=seconds)
 
 
 def socket_refused(*, target: str, reason: str, seconds: float) -> None:
-    """A target took no WebSocket, or closed it without an answer. It is served over HTTP until so many seconds have passed."""
+    """A target refused a WebSocket or closed it without answering. HTTP is used for `seconds`."""
     _log.warning("socket.refused", target=target, reason=reason, seconds=seconds)
 
 
@@ -197,13 +197,13 @@ def tokens_uncounted(*, reason: str) -> None:
 def ledger_failed(*, reason: str, lost: int) -> None:
     """Entries could not be written to the ledger, or were lost with its log (`LogGone`: somebody deleted `-wal` or `-shm`).
 
-    Said at once, then once a minute while it goes on.
+    Logged at once, then once a minute until it recovers.
     """
     _log.error("ledger.failed", reason=reason, lost=lost)
 
 
 def store_failed(*, reason: str, lost: int) -> None:
-    """A response could not be written to `store.path`, or read from it. It stays in memory for an hour at most."""
+    """A response could not be written to `store.path` or read from it. It stays in memory for up to an hour."""
     _log.error("store.failed", reason=reason, lost=lost)
 
 
@@ -213,12 +213,12 @@ def store_migrated(*, file: str, before: int, version: int, copy: str) -> None:
 
 
 def rows_deleted(*, file: str, table: str, rows: int, kept_days: int) -> None:
-    """Rows older than `kept_days` were deleted from a file: from the ledger's by `ledger.keep_days`."""
+    """Rows older than `kept_days` were deleted from a file (`ledger.keep_days` for the ledger)."""
     _log.info("store.rows_deleted", file=file, table=table, rows=rows, kept_days=kept_days)
 
 
 def clock_leapt(*, file: str, days: int) -> None:
-    """The clock is more than a week ahead of the last run. Until a later start confirms it, nothing is deleted for its age."""
+    """The clock is more than a week ahead of the last run. Nothing is deleted by age until a later start confirms it."""
     _log.warning("store.clock_leapt", file=file, days=days)
 
 

@@ -11,7 +11,7 @@ from router.telemetry import events
 
 
 class RequestLog:
-    """Logs what is worth a line, when the request is over: warnings are rare, and looked for once."""
+    """Logs a request when it is over, with warnings if there are any."""
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {Recorded: _log_request}

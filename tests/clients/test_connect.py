@@ -115,8 +115,8 @@ async def test_a_connected_client_answers_and_an_undo_leaves_nothing_of_ours(tan
 
     assert FAST in " ".join(said.split()), said[-800:]
     assert [complaint for complaint in COMPLAINTS if complaint in said] == []
-    assert "already points here" in await place.connect()
-    assert "no longer points here" in await place.tandem(client, "--undo", "--yes")
+    assert "is already connected" in await place.connect()
+    assert "is no longer connected" in await place.tandem(client, "--undo", "--yes")
     assert place.mentions() == []
     assert {path: path.stat().st_mtime_ns for path in usual_files(client) if path.exists()} == outside
 

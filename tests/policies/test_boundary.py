@@ -142,7 +142,7 @@ def test_looking_around_and_a_few_edits_are_not_weighed(trajectory):
 
 
 def test_a_setting_of_the_bounds_before_is_told_what_to_write_instead():
-    with pytest.raises(ValueError, match="edits_to_move: .* Write failure_seconds instead"):
+    with pytest.raises(ValueError, match="edits_to_move: .* set failure_seconds instead"):
         BoundaryConfig(edits_to_move=9)
 
 
@@ -202,4 +202,4 @@ def test_a_turn_that_goes_on_after_a_clients_own_message_says_after_what(tier):
 
     (opinion,) = BOUNDARY.judge(ask(), signals)
 
-    assert opinion.because == f"goes on after compaction with a turn on {tier}"
+    assert opinion.because == f"continues, after compaction, a turn on {tier}"

@@ -136,8 +136,8 @@ def test_thanks_in_between_do_not_hide_what_a_go_on_goes_on_with():
 
 
 def test_the_reason_of_a_turn_that_points_back_names_the_size():
-    assert judge("yes", AFTER_QUICK, ask=-3.0).because == "goes on with a quick turn"
-    assert judge("yes", AFTER_LONG, ask=1.0).because == "goes on with a long task"
+    assert judge("yes", AFTER_QUICK, ask=-3.0).because == "continues a quick turn"
+    assert judge("yes", AFTER_LONG, ask=1.0).because == "continues a long task"
 
 
 @pytest.mark.parametrize("text", ["yes please", "looks good, do it", "go ahead", "ok", "perfekt, leg los", "好的，开始吧"])
@@ -352,5 +352,5 @@ def test_a_table_of_other_weights_is_not_used_and_that_is_a_warning(tmp_path):
 
     assert policy.judge(ask(), make_signals(text=MARKED)) == POLICY.judge(ask(), make_signals(text=MARKED))
     (warning,) = LearnedConfig(personal=str(tmp_path / "personal.json")).warnings
-    assert "belongs to other weights" in warning
+    assert "was fitted to other weights" in warning
     assert LearnedConfig(personal=str(tmp_path / "none.json")).warnings == ()

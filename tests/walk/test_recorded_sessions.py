@@ -70,7 +70,7 @@ async def test_a_compaction_inside_a_turn_keeps_the_turn(simulated, ask, tier, k
     assert [(sent.tier, sent.kind) for sent in (compaction, after, later)][1:] == [(tier, "tool_loop")] * 2
     assert after.words is None
     if not keeps_last_call:
-        assert after.because == f"goes on after compaction with a turn on {tier}"
+        assert after.because == f"continues, after compaction, a turn on {tier}"
 
 
 async def test_the_next_ask_after_a_compaction_is_read_by_its_own_words(simulated):
@@ -125,7 +125,7 @@ async def test_a_codex_turn_goes_on_after_a_compaction_and_is_no_new_ask(simulat
 
     assert (first.kind, first.words) == ("ask", ask)
     assert [(sent.tier, sent.kind, sent.words) for sent in (noticed, after)] == [(tier, "tool_loop", ask)] * 2
-    assert after.because == f"goes on after compaction with a turn on {tier}"
+    assert after.because == f"continues, after compaction, a turn on {tier}"
     assert (next_ask.kind, next_ask.words) == ("ask", "Rename divide to div")
 
 

@@ -71,7 +71,7 @@ async def test_a_request_that_was_served_gets_the_same_bytes_again_and_no_target
         assert again.headers[name] == first.headers[name]
     assert (one["id"], two["id"]) == (first.headers["x-tandem-request-id"], again.headers["x-tandem-request-id"])
     assert (two["outcome"], two["status"], two["cost_usd"], two["attempts"]) == ("SERVED", 200, 0.0, "[]")
-    assert two["because"] == f"the same answer as to {one['id']}, which came with the same idempotency-key"
+    assert two["because"] == f"replayed from {one['id']} (same idempotency-key)"
     assert (two["model"], two["streaming"], two["tier"], two["session"]) == ("auto", streams, None, None)
 
 

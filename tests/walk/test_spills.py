@@ -45,7 +45,7 @@ async def test_while_fast_is_closed_deep_serves_quick_edits_and_says_that_fast_i
     assert served(reply) == (200, "deep", "sage")
     said = reply.headers["x-tandem-because"]
     assert said.startswith("looks like a quick edit")
-    assert said.endswith("fast is out for now (spark asked to be left alone for another 30 s), so deep serves this")
+    assert said.endswith("fast is out for now (spark asked to be retried in 30 s), so deep serves this")
     assert len(upstream.seen) == 1
 
 
@@ -67,7 +67,7 @@ async def test_while_deep_is_closed_fast_serves_long_tasks_and_says_that_deep_is
     assert served(reply) == (200, "fast", "spark")
     said = reply.headers["x-tandem-because"]
     assert said.startswith("looks like a long task")
-    assert said.endswith("deep is out for now (sage asked to be left alone for another 30 s), so fast serves this")
+    assert said.endswith("deep is out for now (sage asked to be retried in 30 s), so fast serves this")
     assert len(other_upstream.seen) == 1
 
 
@@ -100,7 +100,7 @@ async def test_who_asked_for_deep_and_allows_the_other_tier_gets_that_and_is_tol
     assert (served(first), served(second)) == ((200, "fast", "spark"), (200, "fast", "spark"))
     assert first.headers["x-tandem-because"] == "sage failed (429), so spark answers: x-tandem-tier asks for deep"
     assert second.headers["x-tandem-because"] == (
-        "x-tandem-tier asks for deep, but sage asked to be left alone for another 30 s; fast instead, as x-tandem-on-misfit allows"
+        "x-tandem-tier asks for deep, but sage asked to be retried in 30 s; fast instead, as x-tandem-on-misfit allows"
     )
 
 
@@ -121,7 +121,7 @@ async def test_a_turn_that_runs_on_deep_is_taken_over_by_fast_while_deep_is_out_
 
     assert [served(reply)[1] for reply in (first, refused, closed)] == ["deep", "fast", "fast"]
     assert refused.headers["x-tandem-because"].startswith("sage failed (429), so spark answers: call 1 of a turn on deep")
-    assert "but sage asked to be left alone for another 30 s" in closed.headers["x-tandem-because"]
+    assert "but sage asked to be retried in 30 s" in closed.headers["x-tandem-because"]
 
 
 async def test_an_operators_rule_yields_to_the_other_tier_and_the_answer_says_why(start, upstream, other_upstream):
@@ -133,7 +133,7 @@ async def test_an_operators_rule_yields_to_the_other_tier_and_the_answer_says_wh
 
     assert (served(first)[1], served(second)[1]) == ("fast", "fast")
     assert first.headers["x-tandem-because"].startswith("sage failed (429), so spark answers: ")
-    assert "but sage asked to be left alone for another 30 s" in second.headers["x-tandem-because"]
+    assert "but sage asked to be retried in 30 s" in second.headers["x-tandem-because"]
 
 
 async def test_a_caller_of_another_dialect_is_told_the_same(pair, upstream):

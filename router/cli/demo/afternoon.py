@@ -14,10 +14,10 @@ LEDGER = "ledger.db"
 _TTFT_SECONDS = {"fast": 0.2, "deep": 0.9}
 _TOKENS_PER_SECOND = {"fast": 1000, "deep": 65}
 _ANSWER_TOKENS = 80
-"""As many on both tiers: they differ in speed alone."""
+"""The same on both tiers: they differ only in speed."""
 _BUSY: JsonObject = {"kind": "rate_limit", "when": "copyright year", "every": 2}
 _BUSY_SECONDS = 2.0
-"""Fast answers 429 to every second request with these words, and asks to be left alone for so long."""
+"""Fast answers 429 to every second request with these words, with this `retry-after`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ AFTERNOON: tuple[Conversation, ...] = (
 
 
 def write_config(speed: float = 1.0) -> str:
-    """The config of one router: two simulated tiers, a ledger, and else as shipped. `speed` shortens every time alike."""
+    """The config of one router: two simulated tiers, a ledger, and defaults otherwise. `speed` divides every time."""
     config: JsonObject = {
         "ledger": {"path": LEDGER},
         "limits": {"drain_seconds": 1},

@@ -20,7 +20,7 @@ from router.upstream.pool import Pool
 _TIMEOUTS = Timeouts(connect_seconds=5.0, first_byte_seconds=30.0, stall_seconds=30.0)
 _MAX_TRIES = 3
 _MAX_RED_RUNS = 4
-"""After so many the agent gives up and says so."""
+"""After this many the agent gives up and says so."""
 _LOOK, _EDIT, _TEST = "read_file", "edit_file", "run_tests"
 _DONE, _GREEN, _RED = "done", "42 passed", "1 failed, 41 passed"
 _TOOLS: list[Json] = [
@@ -37,7 +37,7 @@ _TOOLS: list[Json] = [
 
 
 class Refused(Exception):
-    """The router refused for good, or could not be reached. The message says why."""
+    """The router refused the request, or could not be reached. The message says why."""
 
 
 @dataclass(slots=True)

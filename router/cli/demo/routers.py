@@ -20,7 +20,7 @@ _LOOK_SECONDS = 0.02
 
 
 class CannotStart(Exception):
-    """A router did not come up. The message says what it printed."""
+    """A router did not start. The message is what it printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class RunningRouter:
 
 @contextlib.asynccontextmanager
 async def run_routers(folder: Path, config: str, names: Sequence[str]) -> AsyncIterator[dict[str, RunningRouter]]:
-    """Start a router for each name, below the folder, and stop them all, whatever happens. Raises `CannotStart`."""
+    """Start a router for each name, below the folder, and always stop them all. Raises `CannotStart`."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for name in names:
@@ -68,9 +68,7 @@ async def _wait_for(folder: Path, process: "subprocess.Popen[bytes]") -> Running
         if process.poll() is not None:
             break
         await asyncio.sleep(_LOOK_SECONDS)
-    raise CannotStart(
-        f"the demo's router did not start: {_log_of(folder).read_text(errors='replace').strip() or 'no word of it'}"
-    )
+    raise CannotStart(f"the demo's router did not start: {_log_of(folder).read_text(errors='replace').strip() or 'no output'}")
 
 
 def _read_url(line: bytes) -> str:
@@ -80,7 +78,7 @@ def _read_url(line: bytes) -> str:
 
 
 def _stop(processes: "list[subprocess.Popen[bytes]]") -> None:
-    """All are told before any is waited for. A second Ctrl-C must not leave one behind: they stop in a moment."""
+    """Signal all of them before waiting for any. A second Ctrl-C must not leave one running: they stop in a moment."""
     on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
     for process in processes:
         process.terminate()

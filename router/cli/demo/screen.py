@@ -65,7 +65,7 @@ class Screen:
         self._out.flush()
 
     def clear(self) -> None:
-        """Leave nothing half drawn behind."""
+        """Clear what is half drawn."""
         self._played, self._waits_for = None, ""
         self.tick()
 

@@ -18,7 +18,7 @@ def write_cost(decision: JsonObject) -> list[str]:
 
 
 def _read(attempts: Json) -> list[Attempt]:
-    """Attempts of any age; none where somebody else wrote them."""
+    """Attempts from any version; empty if Tandem did not write them."""
     try:
         return msgspec.convert(attempts, list[Attempt])
     except msgspec.ValidationError:
@@ -26,7 +26,7 @@ def _read(attempts: Json) -> list[Attempt]:
 
 
 def _say_unknown(attempts: list[Attempt]) -> str:
-    """Why no sum can be told, and what is known of it."""
+    """Why the sum is unknown, and which part of it is known."""
     unpriced = sorted({attempt.target for attempt in attempts if attempt.cost_usd is None and attempt.usage is not None})
     if not unpriced:
         return "unknown"

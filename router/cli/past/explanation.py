@@ -59,7 +59,7 @@ def _turn(decision: JsonObject) -> str:
 
 
 def _assumed(item: Json) -> str:
-    """How large a turn was taken to be that somebody only described."""
+    """How large a turn was assumed to be that was only described."""
     turn = _object(item)
     calls, edits = int(_number(turn["calls"])), int(_number(turn["edits"]))
     changed = f" ({edits} edit{'s' if edits != 1 else ''})" if edits else ""
@@ -82,7 +82,7 @@ def _estimate(estimate: JsonObject) -> str:
 
 
 def _redo(redo: JsonObject) -> str:
-    """How likely a wrong first answer of fast is, what it counts for, and whether that is assumed or learned."""
+    """How likely a wrong first answer from fast is, what it costs, and whether that is assumed or learned."""
     turns = int(_number(redo["learned_turns"]))
     known = f"learned from {turns} turns" if turns else "assumed"
     cost = duration(_number(redo["seconds"]))

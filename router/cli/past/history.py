@@ -1,4 +1,4 @@
-"""What `replay` and `tune` share: which history is meant, and going through it with a progress bar."""
+"""What `replay` and `tune` share: finding the history, and going through it with a progress bar."""
 
 import argparse
 import os
@@ -61,10 +61,10 @@ class PastFiles:
             self._say_logs()
 
     def is_unknown(self) -> bool:
-        """Whether files were given and none of them is a log that can be read. Says so."""
+        """Whether files were given and none of them is a readable log; prints a message if so."""
         is_unknown = bool(self.logs) and not self.tally.files and self.ledger is None and not self.tally.unreadable_files
         if is_unknown:
-            say("no session log among these files\n  hint: Codex, Claude Code, SpecStory and aider write logs that can be read")
+            say("no session log among these files\n  hint: logs of Codex, Claude Code, SpecStory and aider can be read")
         return is_unknown
 
     def _say_logs(self) -> None:
@@ -83,7 +83,7 @@ class PastFiles:
 
 
 def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles | None:
-    """The history that the arguments mean, or None after saying why there is none.
+    """The history that the arguments name, or None after printing why it is missing.
 
     Where logs and ledger may be joined, no argument means both, as far as they are there.
     """

@@ -1,4 +1,4 @@
-"""What the commands that look back share: which ledger, since when, in which form, and what to say where there is nothing."""
+"""What the commands that look back share: which ledger, since when, in which format, and what to print when it is empty."""
 
 import argparse
 import os
@@ -36,10 +36,10 @@ def add_count_argument(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def find_ledger(arguments: argparse.Namespace) -> Path:
-    """The ledger to look at. Raises `Ended` after saying why there is none.
+    """The ledger to read. Raises `Ended` after printing why there is no ledger.
 
-    A config that was named, or is in this folder, comes first. Anywhere else a router that runs knows better than a config
-    which ledger is meant; and where the config's is not there yet, so does a router that ran.
+    A config that was named, or is in this folder, comes first. Elsewhere a running router knows better than a config which
+    ledger is meant; if the config's does not exist yet, so does the last router that ran.
     """
     is_named = bool(arguments.config or os.environ.get("TANDEM_CONFIG"))
     path, problem = _find_configured(arguments.config)
@@ -72,12 +72,12 @@ def _find_configured(named: str | None) -> tuple[Path | None, ConfigError | None
 
 
 def look(path: Path, read: Callable[[Path], Found]) -> Found:
-    """What a ledger tells. Raises `Ended` after saying why it tells nothing."""
+    """Read a ledger. Raises `Ended` after printing why it cannot be read."""
     try:
         wait_for_writer(path)
         found = read(path)
         if passed_over := count_passed_over(path):
-            say(f"left out {plural(passed_over, 'row')} of {path} that no router wrote: somebody changed them")
+            say(f"left out {plural(passed_over, 'row')} of {path} that Tandem did not write")
         return found
     except StoreUnusable as error:
         say(str(error))
@@ -85,7 +85,7 @@ def look(path: Path, read: Callable[[Path], Found]) -> Found:
 
 
 def find_recorded_turn(path: Path, request_id: str | None) -> RecordedTurn:
-    """A turn of a ledger. Raises `Ended` after saying why there is none."""
+    """A turn of a ledger. Raises `Ended` after printing why there is no such turn."""
     turn = look(path, lambda path: find_turn(path, request_id))
     if turn is None:
         say(_say_missing(path, request_id))

@@ -66,12 +66,12 @@ def _tell(found: Found, *, is_offline: bool) -> str:
     if found.reached.models:
         return f"{where}, {len(found.reached.models)} model{'s' if len(found.reached.models) > 1 else ''}"
     if is_offline:
-        return f"{where}; not asked for its models, so they go by the names that ship with Tandem"
+        return f"{where}; not asked for its models; using the names that ship with Tandem"
     if found.reached.is_refused:
-        return f"{where}, which is not used: it {found.reached.problem}"
+        return f"{where}, not used: it {found.reached.problem}"
     if found.reached.problem:
-        return f"{where}; it {found.reached.problem}, so its models go by the names that ship with Tandem"
-    return f"{where}; it lists no models, so they go by the names that ship with Tandem"
+        return f"{where}; it {found.reached.problem}; using the model names that ship with Tandem"
+    return f"{where}; it lists no models; using the names that ship with Tandem"
 
 
 def _tell_local(found: Found) -> str:
@@ -108,7 +108,7 @@ async def _ask(pool: Pool, adapter: KnownAdapter, provider: Provider, variable: 
 async def _wait_for_loading(
     pool: Pool, adapters: Mapping[str, KnownAdapter], answers: list[Found], values: Mapping[str, str]
 ) -> list[Found]:
-    """The same, once every engine that was loading its model has loaded it, or has had two minutes for it."""
+    """The same, after waiting up to two minutes for engines that are loading their model."""
     loading = [found for found in answers if found.provider.is_local and found.reached.is_loading]
     if not loading:
         return answers
@@ -129,7 +129,7 @@ async def _wait_for_loading(
             say(f"still loading after {said_at - began:.0f} s")
     for found in answers:
         if found.reached.is_loading:
-            say(f"the server at {found.provider.base_url} is still loading, and is left out")
+            say(f"the server at {found.provider.base_url} is still loading; skipped")
             say(f"  hint: run {command_name()} init again once it answers")
     return answers
 

@@ -24,14 +24,14 @@ def compare(plan: TargetPlan, engine: Engine) -> list[Remark]:
     target, found = plan.target, []
     true = engine.window_of(plan.endpoint.model)
     if true is not None and target.window_tokens > true:
-        text = f"the config gives it a window of {target.window_tokens:,} tokens, but its engine has {true:,}"
+        text = f"its window_tokens is {target.window_tokens:,}, but its engine's window is {true:,} tokens"
         found.append(Remark(text, f"set window_tokens: {true}, or start the engine with a larger window", is_wrong=True))
     allowed = target.quota.in_flight if target.quota is not None else None
     if engine.slots is not None and (allowed is None or allowed > engine.slots):
         text = (
             f"its engine {serves_at_once(engine.slots)}, and the config {f'allows {allowed}' if allowed else 'sets no limit'}"
         )
-        found.append(Remark(text, f"set quota.in_flight: {engine.slots}, so that others go elsewhere or wait in a fair order"))
+        found.append(Remark(text, f"set quota.in_flight: {engine.slots}, so that other requests go elsewhere or queue fairly"))
     return found
 
 

@@ -28,16 +28,16 @@ from router.sense.models import ModelNames
 
 _ASK_SECONDS = 2.0
 _UNFIT = re.compile(r"[\x00-\x20\x7f\"'\\\\$`{}<>]")
-"""No address has these, and in a client's file they would mean something else."""
+"""Addresses do not contain these, and they would have another meaning in a client's file."""
 
 _WITHOUT_TEMPERATURE = re.compile(r"(?:^|/)(?:gpt-[5-9]|o\d)")
 """Models that refuse a temperature: aider sends them none either."""
 
 
 def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject] = ()) -> Facts | None:
-    """What a client must know of the router, or None after saying why it cannot be told.
+    """What a client must know about the router, or None after printing why that is not known.
 
-    `codex` is what the installed Codex says of its models. Without it, what it said when it was last connected counts.
+    `codex` is what the installed Codex reports about its models; without it, what it reported when last connected is used.
     """
     address = _find_address(loaded, url)
     if address is None:
@@ -45,7 +45,7 @@ def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject
     own = {plan.target.name: plan for plan in loaded.targets}
     catalogue = _own_catalogue(loaded)
     listed = _ask(address) if url else None
-    # A router at another address may have another config: what is behind its names is known only if it has ours.
+    # A router at another address may have another config: the models behind its names are known only if it has ours.
     is_ours = listed is None or set(own) <= set(listed)
     windows = {name: catalogue.window(name) for name in TITLES if catalogue.lists(name)} if listed is None else listed
     behind = _models_behind(loaded) if is_ours else dict.fromkeys(TITLES, "")
@@ -87,7 +87,7 @@ def _find_address(loaded: LoadedConfig, url: str | None) -> str | None:
 
 
 def _models_behind(loaded: LoadedConfig) -> dict[str, str]:
-    """The model that each of our names mostly leads to, as its provider calls it. Behind `auto` it is deep's."""
+    """The model that each of our names usually means, by its provider's name. For `auto` it is deep's."""
     first = {tier: next((p.endpoint.model for p in loaded.targets if p.target.tier is tier), "") for tier in Tier}
     return {"auto": first[Tier.DEEP], "fast": first[Tier.FAST], "deep": first[Tier.DEEP]}
 
@@ -101,7 +101,7 @@ def _name_of_auto(catalogue: Catalogue, model: str) -> str:
 
 
 def _claude_models(behind: Mapping[str, str]) -> str:
-    """Which of Claude Code's own models are behind our names, as it wants to be told; empty where deep is not one of them.
+    """Which of Claude Code's own models are behind our names, in the form that it expects; empty if deep is not one of them.
 
     A model can be named once: `[1m]`, by which Claude Code asks for its long window, makes a second name of it.
     """
@@ -163,7 +163,7 @@ def _own_catalogue(loaded: LoadedConfig) -> Catalogue:
 
 
 def _ask(address: str) -> dict[str, int] | None:
-    """The names and windows of a router that runs somewhere: its config need not be the one here."""
+    """The names and windows of a running router, whose config may not be the one here."""
     try:
         is_here = urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1")  # then a proxy would only be in the way
         opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here else []))
@@ -176,7 +176,7 @@ def _ask(address: str) -> dict[str, int] | None:
 
 
 def own_command() -> list[str]:
-    """How this command can be called from any folder."""
+    """How to call this command from any folder."""
     called, beside = Path(sys.argv[0]), Path(sys.executable).parent / "tandem"
     if called.name == "tandem" and called.exists():
         return [str(called.absolute())]

@@ -1,4 +1,4 @@
-"""What `doctor` looks at on this machine, and the form in which it and `check --live` tell what they found."""
+"""What `doctor` checks on this machine, and how it and `check --live` report what they found."""
 
 import asyncio
 import platform
@@ -45,7 +45,7 @@ _INDENT, _LEAST_COLUMNS = 17, 30
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: `ok`, a `note`, or something to `fix`, then with a hint."""
+    """One thing that was checked: `ok`, a `note`, or something to `fix`, with a hint."""
 
     about: str
     state: str
@@ -75,7 +75,7 @@ def as_json(findings: list[Finding]) -> list[Json]:
 
 
 def look_at_keys(loaded: LoadedConfig) -> list[Finding]:
-    """Where each key comes from. Never what it is."""
+    """Where each key comes from, never its value."""
     found = []
     for key in dict.fromkeys(key for plan in loaded.targets for key in plan.endpoint.secrets):
         if key.is_reference:
@@ -99,7 +99,7 @@ async def _look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls
     async def look(plan: TargetPlan) -> list[Finding]:
         name = f"{plan.target.tier} {plan.target.name}"
         if not plan.is_model:
-            return [Finding("target", GOOD, f"{name}: simulated, answers here")]
+            return [Finding("target", GOOD, f"{name}: simulated")]
         listed = await ask_models(pool, adapters[plan.adapter], plan.endpoint, within_seconds)
         judged = judge_model(listed, plan.endpoint.model)
         told, engine = judged, Engine()
@@ -134,7 +134,7 @@ def _tell_target(name: str, plan: TargetPlan, reached: Reached, engine: Engine) 
     parts = [f"knows {readable(plan.endpoint.model)}" if reached.models else "has no list of models"]
     parts += describe(plan, engine)
     if plan.endpoint.takes_callers_key:
-        parts.append("not called, since callers bring the key")
+        parts.append("not called: callers bring their own key")
     elif reached.ttft_seconds is None and not reached.models:
         text = f"{name}: has no list of models, so its key and model were not checked"
         return Finding("target", NOTE, text, f"{command_name()} doctor asks it for a short answer, which costs a few tokens")
@@ -142,7 +142,7 @@ def _tell_target(name: str, plan: TargetPlan, reached: Reached, engine: Engine) 
         return Finding("target", GOOD if reached.models else NOTE, f"{name}: {', '.join(parts)}")
     parts.append(f"first token after {duration(reached.ttft_seconds)}")
     if reached.ttft_seconds > max(_SLOW_SECONDS, 5 * plan.target.typical.ttft_seconds):
-        hint = f"its typical.ttft_seconds is {plan.target.typical.ttft_seconds:g}; a model that is being loaded is slow once"
+        hint = f"its typical.ttft_seconds is {plan.target.typical.ttft_seconds:g}; the first call is slow while a model loads"
         return Finding("target", NOTE, f"{name}: {', '.join(parts)}", hint)
     return Finding("target", GOOD, f"{name}: {', '.join(parts)}")
 
@@ -162,7 +162,7 @@ def look_at_ledger(path: Path | None) -> list[Finding]:
     folder = next((parent for parent in path.parents if parent.exists()), Path("/"))
     problem = _find_ledger_problem(path, folder)
     if problem:
-        hint = "set ledger.path to a file in a folder of yours, or start with --ledger off"
+        hint = "set ledger.path to a file in a writable folder, or start with --ledger off"
         return [Finding("ledger", FIX, f"{path}: {problem}", hint)]
     free = shutil.disk_usage(folder).free
     if coming := foresee(path, LEDGER):
@@ -202,7 +202,7 @@ def _find_ledger_problem(path: Path, folder: Path) -> str:
 
 
 def _find_write_problem(folder: Path) -> str:
-    """Why no file can be made there. Only trying tells: rights are not all that may be in the way."""
+    """Why no file can be created there. The only way to know is to try: permissions are not the only obstacle."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return ""
@@ -226,22 +226,24 @@ def look_at_tokenizer() -> Finding:
     """Whether tokens can be counted without the network."""
     folder = find_vocabulary()
     if folder is not None:
-        return Finding("tokenizer", GOOD, "its vocabulary is here, so tokens are counted offline")
+        return Finding("tokenizer", GOOD, "vocabulary found: tokens are counted offline")
     hint = f"{how_to_install('litellm')}, or TIKTOKEN_CACHE_DIR with the o200k_base file"
-    return Finding("tokenizer", NOTE, "no vocabulary here: token counts near a limit are estimates", hint)
+    return Finding("tokenizer", NOTE, "no vocabulary: token counts near a limit are estimates", hint)
 
 
 def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
-    """The clients that are here, and whether they come to this router."""
+    """The installed clients, and whether they are connected to this router."""
     if loaded.config.server.port == 0:
-        return [Finding("client", NOTE, "server.port is 0: every start has another address", "set server.port for clients")]
+        return [
+            Finding("client", NOTE, "server.port is 0: the address changes with every start", "set server.port for clients")
+        ]
     found = []
     for recipe in installed_clients():
         pointing = where_it_points(recipe, read_facts(loaded, None) or {}, open_store(), shell_here())
         is_good = pointing in (Pointing.HERE, Pointing.BY_HAND)
         hint = "" if is_good else f"{command_name()} connect {recipe.client}"
-        found.append(Finding("client", GOOD if is_good else NOTE, f"{recipe.name} {pointing}", hint))
-    return found or [Finding("client", GOOD, "no known coding client on the path")]
+        found.append(Finding("client", GOOD if is_good else NOTE, f"{recipe.name}: {pointing}", hint))
+    return found or [Finding("client", GOOD, "no known coding client on PATH")]
 
 
 def look_at_python() -> Finding:

@@ -1,4 +1,4 @@
-"""Questions on a terminal, each with an answer that Enter gives. Where nobody can answer, nobody is asked."""
+"""Questions on a terminal, each with a default for Enter. Without a terminal, nothing is asked."""
 
 import sys
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _SHOWN = 40
 
 
 def confirm(question: str) -> bool:
-    """Ask for a yes; Enter is one, the end of the input is none. Where nobody can answer, it is a no that names `--yes`."""
+    """Ask for a yes. Enter means yes, the end of the input no; without a terminal the answer is no, with a hint to `--yes`."""
     if not sys.stdin.isatty():
         say("nothing was changed\n  hint: --yes changes the files without asking")
         return False
@@ -23,7 +23,7 @@ def confirm(question: str) -> bool:
 
 
 def offer(question: str) -> bool:
-    """Ask whether to do something more. Enter is a no, and so is a place where nobody can answer."""
+    """Ask whether to do something more. Enter means no, and so does the lack of a terminal."""
     if not sys.stdin.isatty():
         return False
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
@@ -31,7 +31,7 @@ def offer(question: str) -> bool:
 
 
 class Interview:
-    """Asks, or takes what is usual. Questions go to standard error: standard output may be a file."""
+    """Asks, or takes the default. Questions go to standard error: standard output may be a file."""
 
     def __init__(self, *, asks: bool) -> None:
         self._asks = asks
@@ -45,13 +45,13 @@ class Interview:
             say(f"  {number}  {title}")
         default = " ".join(str(index + 1) for index in usual)
         while True:
-            numbers = self._read(f"numbers, the preferred first [{default}]: ").replace(",", " ").split()
+            numbers = self._read(f"numbers, preferred first [{default}]: ").replace(",", " ").split()
             if not numbers:
                 return list(usual)
             chosen = [int(number) - 1 for number in numbers if number.isascii() and number.isdigit()]
             if len(chosen) == len(numbers) and all(0 <= index < len(titles) for index in chosen):
                 return list(dict.fromkeys(chosen))
-            say(f"  numbers from 1 to {len(titles)}, with spaces between them")
+            say(f"  numbers from 1 to {len(titles)}, separated by spaces")
 
     def choose_model(self, title: str, usual: str, listed: Sequence[str]) -> str:
         """Which model of a provider: its name, `?` for the list."""

@@ -57,7 +57,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What asking somebody came to. Without a problem it went well."""
+    """The result of asking a provider or target. `problem` is empty on success."""
 
     problem: str = ""
     hint: str = ""
@@ -218,7 +218,7 @@ def judge_model(reached: Reached, model: str) -> Reached:
 
 
 async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> Reached:
-    """Let a target answer a few words, on the road that every request takes, and see when its first token comes."""
+    """Send a target a short prompt, the way every request is sent, and time its first token."""
     arrival, sink = _write_question(plan), Collected(SPECS[DEFAULT_DIALECT].first_token_mark)
     quiet = House(house.plan, replace(house.state, observers=ObserverTable(())), house.clock)
     began = time.perf_counter()

@@ -46,7 +46,7 @@ def offer_locals(presets: Presets, found: Mapping[str, Found], *, is_alone: bool
         return LocalOffers(offers, {Tier.FAST: offers, Tier.DEEP: offers[::-1]})
     if len(known) < len(offers) or len(set(known.values())) < 2:
         say("cannot tell which local server has the larger model: both tiers use all of them")
-        say("  hint: --fast NAME --deep NAME says which one serves which tier")
+        say("  hint: --fast NAME --deep NAME assigns them")
         return LocalOffers(offers, {Tier.FAST: offers, Tier.DEEP: offers})
     *smaller, largest = offers
     faster = ", ".join(_describe(offer) for offer in smaller)
@@ -104,5 +104,5 @@ def say_windows(chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Foun
     }
     for offer in guessed.values():
         window = offer.facts["window_tokens"]
-        say(f"{offer.provider.title} does not say how large the window of {readable(offer.model)} is: {window} is a guess")
-        say("  hint: tandem doctor has it load the model, and compares the config with its window")
+        say(f"{offer.provider.title} does not report the window of {readable(offer.model)}: {window} is a guess")
+        say("  hint: tandem doctor loads the model and compares its window with the config")

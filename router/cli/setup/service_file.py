@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 _MARK = "written by tandem service"
 _LABEL = "dev.tandem.router"
 _UNIT = """\
-# {mark}; tandem service remove takes it out again. Keys: .env next to the config, or ~/.config/tandem/keys.env.
+# {mark}; tandem service remove deletes it. Keys: .env next to the config, or ~/.config/tandem/keys.env.
 [Unit]
 Description=Tandem, one endpoint for two tiers of models
 After=network.target
@@ -32,7 +32,7 @@ WantedBy=default.target
 _PLIST = """\
 <?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
-<!-- {mark}; tandem service remove takes it out again. Keys: .env next to the config. -->
+<!-- {mark}; tandem service remove deletes it. Keys: .env next to the config. -->
 <plist version="1.0">
 <dict>
   <key>Label</key><string>{label}</string>
@@ -53,7 +53,7 @@ _PLIST = """\
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service that is, or will be, known to a service manager."""
+    """A service of a service manager, installed or not."""
 
     path: Path
     is_launchd: bool

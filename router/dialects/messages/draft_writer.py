@@ -113,7 +113,7 @@ def _write_last_words(draft: Draft) -> list[Json]:
     """Blank texts are refused here, so that a conversation of them alone has nothing to answer but the system's last."""
     words = [text for text in draft.system if text.strip() and text != _JSON_ONLY]
     if not words:
-        raise Misfit("messages: no words are left that a target that speaks messages takes, and it refuses blank texts")
+        raise Misfit("messages: nothing is left that a Messages target accepts, and it rejects empty text")
     draft.system.remove(words[-1])
     return [{"role": "user", "content": [{"type": "text", "text": words[-1]}]}]
 

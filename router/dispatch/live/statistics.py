@@ -114,7 +114,7 @@ class LiveStatistics:
             return
         if not any(live.may_probe(now) for live in known):
             seconds = min(live.closed_seconds(now) for live in known)
-            raise TiersBusy("every target that can serve this asked to be left alone", retry_after_seconds=seconds)
+            raise TiersBusy("every target that can serve this asked to be retried later", retry_after_seconds=seconds)
         for live in known:
             live.asked_at = now
         self._looked_at = _NEVER_LOOKED

@@ -254,7 +254,7 @@ class LiveTarget:
         if self.most_at_once and now - self.most_known_at > _MOST_KNOWN_SECONDS:
             self.most_at_once = 0
         if 0 < self.most_at_once <= len(self.open):
-            because = f"{self.target.name} takes {self.most_at_once} requests at once, and has them"
+            because = f"{self.target.name} already has the {self.most_at_once} requests that it takes at once"
             return status.with_wait(max(status.wait_seconds, RESTED_WAIT_SECONDS), because, is_resting=True)
         if not self.is_resting(now):
             return status

@@ -188,7 +188,7 @@ class Incoming(Generic[_M]):
         self._stray_frames += 1
         self._stray_bytes += size
         if self._stray_frames > _MAX_STRAY_FRAMES or self._stray_bytes > _MAX_STRAY_BYTES:
-            protocol.fail(_POLICY, "too many frames without a message that is served")
+            protocol.fail(_POLICY, "too many frames without a complete request")
 
     def _watch(self, protocol: "ServerProtocol", size: int, *, is_partial: bool) -> None:
         """Give a message that is not here yet the time that a request's body has."""

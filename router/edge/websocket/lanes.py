@@ -31,8 +31,8 @@ _MAX_NAMED = 32
 _MAX_WAITING = 64
 _MAX_WAITING_BYTES = 64 << 20
 _RETRY_LATER = (429, 503)
-_COMPLETED = ("response_already_completed", "the response is complete. Send the words with the next response.create")
-_NOT_FOUND = ("response_not_found", "no response of that id is being written on this socket")
+_COMPLETED = ("response_already_completed", "the response is complete. Send the message with the next response.create")
+_NOT_FOUND = ("response_not_found", "no response with that id is in progress on this socket")
 
 
 class _InFlight(Struct, eq=False):
@@ -159,7 +159,7 @@ class Lanes:
 
     def _supersede(self, create: Create) -> None:
         """Tell that nothing will be said to a request: every one of them ends with some event."""
-        error = Interrupted("newer words came before anything was said to these")
+        error = Interrupted("interrupted by a newer message before any output")
         self._socket.send([refusal_frame(error, new_request_id(), create.lane)])
 
     def _steer(self, steer: Steer) -> None:
@@ -168,7 +168,7 @@ class Lanes:
         if lane is None or lane.running is None:
             self._refuse_steer(steer, *self._why_not_active(steer.previous))
         elif not steer.is_valid:
-            self._refuse_steer(steer, "invalid_input", "input: must be a text, or a list of messages of the user")
+            self._refuse_steer(steer, "invalid_input", "input: must be text or a list of user messages")
         elif not lane.running.sink.is_over:
             self._redirect(lane, steer, lane.running.create, lane.running)
         elif lane.waiting and lane.waiting[0].steers == steer.previous:

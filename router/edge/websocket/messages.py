@@ -113,7 +113,7 @@ def _read_create(raw: bytes, members: Mapping[str, msgspec.Raw]) -> Create:
     if "stream_id" in members and not (isinstance(lane, str) and _STREAM_ID(lane)):
         raise InvalidStreamId("stream_id: 1 to 256 letters, digits, dots, dashes or underscores", param="stream_id")
     if _read(members, "background"):
-        raise BadRequest("background: is not possible on a socket", param="background")
+        raise BadRequest("background: not supported over WebSocket", param="background")
     generate = _read(members, "generate")
     if generate is not None and not isinstance(generate, bool):
         raise BadRequest("generate: must be true or false", param="generate")

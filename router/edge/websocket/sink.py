@@ -212,7 +212,7 @@ class FrameSink(Struct, eq=False):
         body = _read(b"".join(self._pieces))
         if self._status == 200 and body.get("object") == "response":
             return self._in_lane(orjson.dumps({"type": "response.completed", "response": body, "sequence_number": 0}))
-        error = as_object(body.get("error")) or {"type": "server_error", "code": None, "message": "the target gave no answer"}
+        error = as_object(body.get("error")) or {"type": "server_error", "code": None, "message": "the target did not answer"}
         self.failed_with = self._status if self._status != 200 else _BAD_GATEWAY
         return error_frame(self.failed_with, error, dict(self._headers), self.lane)
 

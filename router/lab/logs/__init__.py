@@ -38,7 +38,7 @@ class LogFile:
 
 
 def usual_places() -> tuple[Path, ...]:
-    """Where clients leave their logs: in the home folder or where they were told to, and in the folder that we stand in."""
+    """Where clients leave their logs: in the home folder or as configured, and in the current folder."""
     home = Path(os.path.expanduser("~"))  # unlike `Path.home`, this is an answer where there is no home, too
     codex = Path(os.environ.get("CODEX_HOME") or home / ".codex")
     claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
@@ -100,7 +100,7 @@ def read_logs(files: Iterable[LogFile], tally: Tally) -> Iterator[PastSession]:
 
 
 def _read_log(path: Path, tally: Tally) -> list[PastSession]:
-    """The sessions of one file. Whatever is odd in it costs that file alone."""
+    """The sessions of one file. A fault in it costs only that file."""
     try:
         kind = recognise(path)
         sessions = list(_READERS[kind](path, tally)) if kind is not None else []

@@ -1,4 +1,4 @@
-"""Reading files that others wrote: line by line, whatever their size, counting what cannot be read."""
+"""Reading other programs' files line by line, of any size, counting what cannot be read."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from router.dialects.fields import as_list, as_object, as_text
 _MAX_LINE_BYTES = 32 << 20
 _MAX_COUNT = 10**9
 _MAX_SECONDS = 1e11
-"""A count or a time beyond these is a slip of whoever wrote it, and says nothing."""
+"""A count or a time beyond these is an error of the log, and ignored."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was found on the way, and what was passed over."""
+    """What was found, and what was skipped."""
 
     files: dict[str, int] = field(default_factory=dict)
     """Read files, by the client that left them."""
@@ -104,7 +104,7 @@ def length_of(value: Json) -> int:
 
 
 def texts_in(content: Json) -> tuple[str, ...]:
-    """The text blocks of a message's content, whatever the API calls them."""
+    """The text blocks of a message's content, by any API's name for them."""
     if isinstance(content, str):
         return (content,)
     return tuple(text for block in as_list(content) if (text := as_text(as_object(block).get("text"))))

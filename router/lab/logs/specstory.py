@@ -1,4 +1,4 @@
-"""SpecStory: `.specstory/history/*.md`, one session each, of whatever client it watched. Some sessions are in two files."""
+"""SpecStory: `.specstory/history/*.md`, one session each, of the client it watched. Some sessions are in two files."""
 
 import re
 from collections.abc import Iterator

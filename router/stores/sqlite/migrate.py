@@ -115,9 +115,9 @@ def _check_ours(database: sqlite3.Connection, path: Path, before: int, migration
         known = _tables_of(migrations)
         foreign += [name for name in found if name not in known]
     if foreign:
-        raise StoreUnusable(f'{path.name} belongs to another program: its table "{foreign[0]}" is not one of Tandem\'s')
+        raise StoreUnusable(f'{path.name} is not a Tandem database (unexpected table "{foreign[0]}")')
     if found and found.keys().isdisjoint(ours):
-        raise StoreUnusable(f"{path.name} belongs to another program: it has none of the tables that Tandem keeps there")
+        raise StoreUnusable(f"{path.name} is not a Tandem database (expected tables are missing)")
 
 
 def _tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:
@@ -216,7 +216,7 @@ def _check_room(path: Path, needed: int) -> None:
 
 def say_room(needed: int, free: int) -> str:
     """That a migration has too little room for its copy."""
-    return f"its migration first makes a copy, which needs {-(-needed // 1_000_000)} MB, and {free // 1_000_000} MB are free"
+    return f"the migration first makes a copy, which needs {-(-needed // 1_000_000)} MB; {free // 1_000_000} MB are free"
 
 
 def _give_name(part: Path, wanted: Path) -> Path:

@@ -204,7 +204,7 @@ class SocketCall(Struct, eq=False):
         if not self._answer.has_begun and refusal.code == TOO_OLD:
             self._socket = None
             socket.close()
-            self._pool.leave_alone(self._key, "every socket is called too old")
+            self._pool.leave_alone(self._key, "refused every socket as too old")
             self._go_over_http()
             return
         if self._answer.has_begun or refusal.status >= 500:

@@ -42,7 +42,7 @@ def test_check_prints_all_model_names_in_the_order_in_which_they_count(here, cap
 
     assert main(["check"]) == 0
 
-    lines = capsys.readouterr().out.partition("models, the first that matches counts:\n")[2].splitlines()
+    lines = capsys.readouterr().out.partition("models (first match wins):\n")[2].splitlines()
     listed = [tuple(line.split()) for line in lines]
     assert listed[:3] == [("auto", "auto"), ("fast", "fast"), ("deep", "deep")]
     assert ("claude-fast", "deep") in listed
@@ -164,5 +164,5 @@ def test_a_target_that_was_not_asked_is_never_called_good(here, capsys):
 
     told = " ".join(capsys.readouterr().out.split())
     assert "note target fast spark: has no list of models, so its key and model were not checked" in told
-    assert "note target deep sage: has no list of models, not called, since callers bring the key" in told
+    assert "note target deep sage: has no list of models, not called: callers bring their own key" in told
     assert "ok target" not in told

@@ -70,7 +70,7 @@ def test_codex_gets_a_provider_without_a_key_and_the_catalogue_of_the_config(hom
     assert told["model_catalog_json"] == str(home / ".codex" / "tandem-models.json")
     assert '+model = "auto"' in said
     assert "To undo: tandem connect codex --undo" in said
-    assert "the router is not running: tandem serve" in said
+    assert "the router is not running. Start it: tandem serve" in said
 
 
 def test_codex_keeps_its_own_prompt_and_the_router_serves_it_too(home, capsys, monkeypatch):
@@ -81,7 +81,7 @@ def test_codex_keeps_its_own_prompt_and_the_router_serves_it_too(home, capsys, m
     assert {len(model["base_instructions"]) for model in catalogue["models"]} == {6_000}
     assert {entry["base_instructions"] for entry in StoredModels()().values()} == {"Codex's own " * 500}
     main(["connect", "codex", "--yes"])
-    assert "already points here" in capsys.readouterr().err
+    assert "is already connected" in capsys.readouterr().err
     main(["connect", "codex", "--undo", "--yes"])
     assert StoredModels()() == {}
 
@@ -93,7 +93,7 @@ def test_a_codex_that_prints_no_models_gets_no_catalogue(home, capsys):
     assert "model_catalog_json" not in read_codex(home)
     assert not (home / ".codex" / "tandem-models.json").exists()
     assert "codex is not installed: npm i -g @openai/codex" in said
-    assert "it is told no windows and keeps its usual prompt" in said
+    assert "its context windows are not set" in said
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022])
@@ -130,9 +130,9 @@ def test_a_second_run_says_so_and_an_undo_leaves_what_was(home, capsys):
     capsys.readouterr()
 
     assert main(["connect", "codex", "--yes"]) == 0
-    assert capsys.readouterr().err == "Codex CLI already points here (http://127.0.0.1:4000)\n"
+    assert capsys.readouterr().err == "Codex CLI is already connected (http://127.0.0.1:4000)\n"
     assert main(["connect", "codex", "--undo", "--yes"]) == 0
-    assert "Codex CLI no longer points here" in capsys.readouterr().err
+    assert "Codex CLI is no longer connected" in capsys.readouterr().err
     assert (home / ".codex" / "config.toml").read_text() == 'model = "gpt-5.5"'
     assert sorted(entry.name for entry in home.iterdir()) == [".codex", "config.yaml"]
     assert main(["connect", "codex", "--undo", "--yes"]) == 0
@@ -220,8 +220,8 @@ def test_alone_it_lists_every_client(home, capsys):
 
     rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert tuple(rows) == known_clients()
-    assert rows["codex"] == "not installed  points here"
-    assert rows["aider"] == "not installed  does not point here"
+    assert rows["codex"] == "not installed  connected"
+    assert rows["aider"] == "not installed  not connected"
 
 
 def test_a_run_needs_the_router_and_the_client(home, capsys):
@@ -243,7 +243,7 @@ def test_a_run_needs_the_router_and_the_client(home, capsys):
         (["codx"], 'unknown client "codx"\n  hint: did you mean codex? known: aider'),
         (["emacs"], "hint: known: aider, claude-code"),
         (["codex", "exec"], "only --run takes arguments"),
-        (["codex", "--undo", "--print"], "give one of --undo, --print and --run"),
+        (["codex", "--undo", "--print"], "use only one of --undo, --print and --run"),
         (["--undo"], "name a client, as in tandem connect codex"),
     ],
 )

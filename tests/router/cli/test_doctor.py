@@ -128,8 +128,7 @@ def test_a_window_and_a_limit_that_the_engine_does_not_have_are_told_with_the_tr
 
     out = " ".join(capsys.readouterr().out.split())
     assert (
-        "deep sage: the config gives it a window of 400,000 tokens, but its engine has 2,048 hint: set window_tokens: 2048"
-        in out
+        "deep sage: its window_tokens is 400,000, but its engine's window is 2,048 tokens hint: set window_tokens: 2048" in out
     )
     assert "its engine serves 1 request at a time, and the config sets no limit hint: set quota.in_flight: 1" in out
 

@@ -222,7 +222,7 @@ def test_a_router_that_refuses_every_item_is_an_error(data, capsys):
 
 def test_a_preference_is_not_mixed_with_the_figures_of_another_router(data, capsys):
     assert main(["eval", str(data), "--url", "http://127.0.0.1:9", "--preference"]) == 2
-    assert "exclude each other" in capsys.readouterr().err
+    assert "cannot be combined" in capsys.readouterr().err
 
 
 def test_an_item_that_is_too_long_is_left_out_and_counted(data, capsys):

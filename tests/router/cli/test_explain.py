@@ -190,7 +190,7 @@ def test_calls_are_chosen_for_all_turns_or_for_each(explain, calls, sizes):
 )
 def test_calls_without_turns_to_belong_to_are_refused(here, capsys, arguments):
     assert main(["explain", *arguments]) == 2
-    assert "--calls belongs to --after" in capsys.readouterr().err
+    assert "--calls needs --after" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", ["-1", "201", "many"])

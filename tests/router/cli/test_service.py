@@ -35,7 +35,7 @@ def test_install_writes_the_unit_and_starts_it(manager, home, capsys):
         "--user enable tandem",
         "--user restart tandem",
     ]
-    assert "starts now and with every login" in capsys.readouterr().err
+    assert "will start at every login" in capsys.readouterr().err
 
 
 def test_a_key_that_only_the_shell_has_is_named(manager, home, capsys, monkeypatch):
@@ -47,7 +47,7 @@ def test_a_key_that_only_the_shell_has_is_named(manager, home, capsys, monkeypat
 
     assert main(["service", "install"]) == 0
 
-    assert f"SOME_KEY is set in this shell alone; write it into {home / '.env'}" in capsys.readouterr().err
+    assert f"SOME_KEY is only set in this shell; add it to {home / '.env'}" in capsys.readouterr().err
 
 
 def test_a_manager_that_fails_is_quoted_with_the_step(manager, home, capsys):
@@ -55,7 +55,7 @@ def test_a_manager_that_fails_is_quoted_with_the_step(manager, home, capsys):
 
     assert main(["service", "install"]) == 1
 
-    assert "it could not be started: no bus\n  hint: systemctl --user daemon-reload" in capsys.readouterr().err
+    assert "the service could not be started: no bus\n  hint: systemctl --user daemon-reload" in capsys.readouterr().err
 
 
 def test_status_says_whether_it_is_installed_and_whether_a_router_answers(manager, capsys):
@@ -78,7 +78,7 @@ def test_remove_takes_out_what_install_wrote(manager, home, capsys):
     assert not manager.exists()
     assert "--user disable --now tandem" in (home / "steps").read_text()
     assert main(["service", "remove"]) == 0
-    assert "there is no service" in capsys.readouterr().err
+    assert "no service is installed" in capsys.readouterr().err
 
 
 def test_a_unit_of_the_persons_own_is_left_alone(manager, capsys):
@@ -96,6 +96,6 @@ def test_a_system_without_a_known_manager_is_told(home, capsys, monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
 
     assert main(["service", "install"]) == 2
-    assert "neither systemd nor launchd is here" in capsys.readouterr().err
+    assert "neither systemd nor launchd was found" in capsys.readouterr().err
     assert not service.is_offered()
     assert find_manager("win32", home) is None

@@ -122,9 +122,9 @@ def test_a_turn_that_spilled_over_begins_with_the_tier_that_served(folder, capsy
 @pytest.mark.parametrize(
     ("assignments", "said"),
     [
-        ("outcome = 'FAILED', tier = 'deep', target = 'simulated-deep'", "failed at simulated-deep: nobody served it"),
-        ("outcome = 'REFUSED', target = NULL", "refused: nobody served it"),
-        ("outcome = 'ABANDONED', target = NULL", "abandoned: nobody served it"),
+        ("outcome = 'FAILED', tier = 'deep', target = 'simulated-deep'", "failed at simulated-deep: no target served it"),
+        ("outcome = 'REFUSED', target = NULL", "refused: no target served it"),
+        ("outcome = 'ABANDONED', target = NULL", "abandoned: no target served it"),
         ("outcome = 'CUT_SHORT'", "cut short at simulated-fast"),
     ],
 )

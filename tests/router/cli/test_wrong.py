@@ -213,5 +213,5 @@ def test_a_turn_whose_words_are_not_known_any_more_is_marked_and_that_is_said(he
         database.execute("DELETE FROM places")
 
     assert main(["wrong"]) == 0
-    assert "what was typed is not known any more" in capsys.readouterr().err
+    assert "its text is no longer kept" in capsys.readouterr().err
     assert read_marks(here) == [("req_2", "deep")]

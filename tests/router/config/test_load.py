@@ -427,10 +427,10 @@ def test_a_shipped_model_name_may_be_taken_away(name):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("auto", "cannot be taken away"),
+        ("auto", "cannot be removed"),
         ("claude-fats", "did you mean claude-fast?"),
-        ("simulated-fast", "no shipped name is this one"),
-        ("gpt*", "no shipped name is this one"),
+        ("simulated-fast", "there is none of this name"),
+        ("gpt*", "there is none of this name"),
     ],
 )
 def test_only_a_shipped_model_name_can_be_taken_away(name, said):
@@ -493,7 +493,7 @@ def test_what_surrounds_a_key_in_the_environment_is_left_out_with_a_warning(monk
 
     assert loaded.targets[0].endpoint.api_key.reveal() == "sk-from-a-file"
     assert loaded.warnings == (
-        "tiers.fast.targets[0].api_key: env:A_KEY has spaces or a line break around it, which are left out",
+        "tiers.fast.targets[0].api_key: env:A_KEY has spaces or a line break around it, which are ignored",
     )
 
 
@@ -561,7 +561,7 @@ def test_a_price_per_token_is_warned_of():
     loaded = check_config(two_targets("http://a/v1", "http://b/v1", fast_extra=extra), "test", Path("."), known_names())
 
     (price,) = loaded.warnings
-    assert "tiers.fast.targets[0].price: is in USD per million tokens; 1e-05 looks like one per token" in price
+    assert "tiers.fast.targets[0].price: is in USD per million tokens; 1e-05 looks like a price per token" in price
 
 
 def test_a_quote_that_is_not_closed_in_env_is_a_fault_and_its_value_is_not_shown(tmp_path, monkeypatch):

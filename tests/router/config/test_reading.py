@@ -29,7 +29,7 @@ UNREADABLE = {
     "a folder": (Path.mkdir, "is a folder"),
     "a link that leads nowhere": (
         lambda path: path.symlink_to("nowhere.yaml"),
-        "is a link to nowhere.yaml, which is not there",
+        "is a link to nowhere.yaml, which does not exist",
     ),
     "links in a circle": (make_loop, "Too many levels of symbolic links"),
     "a named pipe": (os.mkfifo, "is not a regular file"),

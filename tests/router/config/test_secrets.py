@@ -56,9 +56,9 @@ def test_a_value_that_cannot_be_sent_is_a_fault(value, problem):
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("connection", "belongs to a connection"),
-        ("Proxy-Authorization", "belongs to a connection"),
-        ("transfer-encoding", "belongs to a connection"),
+        ("connection", "is a connection header"),
+        ("Proxy-Authorization", "is a connection header"),
+        ("transfer-encoding", "is a connection header"),
         ("host", "is set by Tandem itself"),
         ("Content-Length", "is set by Tandem itself"),
         ("x a", "is not a valid header name"),

@@ -243,7 +243,7 @@ def test_a_target_may_be_driven_over_a_websocket_where_its_dialect_and_adapter_h
 @pytest.mark.parametrize("dialect", [{"dialect": "chat"}, {}])
 def test_a_websocket_for_another_dialect_is_a_fault(dialect):
     assert faults_of(adapter="openai_http", base_url=URL, upstream_transport="websocket", **dialect) == {
-        "upstream_transport": "websocket does not go with this target's dialect | set dialect: responses"
+        "upstream_transport": "websocket is not supported for this target's dialect | set dialect: responses"
     }
 
 
@@ -314,7 +314,7 @@ def test_messages_are_not_asked_of_openai():
 def test_a_variable_elsewhere_than_in_a_key_is_a_fault(name, value):
     _, faults = check(adapter="openai_http", **{name: value})
 
-    assert "is not replaced here" in faults[name]
+    assert "is not expanded here" in faults[name]
 
 
 def test_headers_and_query_become_part_of_the_endpoint(monkeypatch):

@@ -197,7 +197,7 @@ def test_when_one_file_cannot_be_written_the_others_are_set_back(home):
     with store.locked():
         changes = plan_connection(recipe, FACTS, store, "bash")
         (home / ".codex/config.toml").write_bytes(b"# changed meanwhile\n")
-        with pytest.raises(CannotConnect, match=r"config.toml: it was changed just now: try again"):
+        with pytest.raises(CannotConnect, match=r"config.toml: it changed in the meantime: try again"):
             connect(recipe, changes, store)
 
     (home / ".codex/config.toml").write_bytes(USERS[".codex/config.toml"])

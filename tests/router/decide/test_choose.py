@@ -242,7 +242,7 @@ def test_a_target_that_asked_to_be_left_alone_is_ruled_out_while_another_can_ser
     decision = run(lean(odds), signals=make_signals(stand(SPARK), closed(SAGE, 41.2)))
 
     assert (decision.targets, decision.spill) == (("spark",), ())
-    assert decision.because.endswith("deep is out for now (sage asked to be left alone for another 42 s), so fast serves this")
+    assert decision.because.endswith("deep is out for now (sage asked to be retried in 42 s), so fast serves this")
     assert next((item.policy, item.kind, item.target) for item in evidence_of(decision.opinions)) == (
         "retry_after",
         "rule_out",
@@ -255,7 +255,7 @@ def test_in_a_tier_of_two_the_other_target_serves():
 
 
 def test_where_every_target_asked_to_be_left_alone_the_caller_is_told_the_shortest_wait():
-    with pytest.raises(TiersBusy, match="spark asked to be left alone for another 9 s; sage") as caught:
+    with pytest.raises(TiersBusy, match="spark asked to be retried in 9 s; sage") as caught:
         run(lean(0), signals=make_signals(closed(SPARK, 9), closed(SAGE, 41.2)))
 
     assert caught.value.retry_after_seconds == 9
@@ -278,7 +278,7 @@ def test_where_every_target_is_closed_one_that_may_be_probed_is_asked():
     decision = run(lean(0), signals=make_signals(closed(SPARK, 9), probed(SAGE, 800.0)))
 
     assert (decision.targets, decision.spill) == (("sage",), ())
-    assert decision.because.endswith("sage asked to be left alone for another 800 s, and nothing else can serve this")
+    assert decision.because.endswith("sage asked to be retried in 800 s, and nothing else can serve this")
 
 
 def test_a_pinned_tier_that_is_closed_is_probed_though_the_other_tier_is_open():

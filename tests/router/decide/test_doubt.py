@@ -112,7 +112,7 @@ def test_only_words_that_begin_a_turn_and_say_something_are_asked_about():
     def reason(**more):
         points_back = more.pop("points_back", False)
         signals = make_signals(**{"text": "add a column", **more})
-        looks = Lean(0.5, "goes on with a long task", names_turn=True, points_back=points_back)
+        looks = Lean(0.5, "continues a long task", names_turn=True, points_back=points_back)
         return why_never(make_decision(turn=signals.turn, signals=signals, opinions=Opinions(leans=(("learned", looks),))))
 
     assert reason() == ""

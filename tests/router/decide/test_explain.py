@@ -82,12 +82,12 @@ def test_a_long_reading_makes_room_for_what_the_wait_is_for():
 
 def test_a_tier_that_is_out_is_named_with_its_reason_and_who_serves():
     reasons = [
-        RuleOut("sage", "sage asked to be left alone for another 42 s", lasting=False),
+        RuleOut("sage", "sage asked to be retried in 42 s", lasting=False),
         RuleOut("elder", "quota spent", lasting=False),
     ]
 
     assert because_out(Tier.FAST, reasons, Opinions(leans=(("p", LOOKS_LONG),))) == (
-        "looks like a long task: migrate; deep is out for now (sage asked to be left alone for another 42 s, elder: quota spent), "
+        "looks like a long task: migrate; deep is out for now (sage asked to be retried in 42 s, elder: quota spent), "
         "so fast serves this"
     )
 

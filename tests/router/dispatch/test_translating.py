@@ -270,5 +270,5 @@ async def test_what_is_no_answer_at_all_is_the_targets_fault_and_not_logged_as_t
     sink.write(body)
     sink.end()
 
-    assert (await outcome(relay)).message == 'target "spark" answered a body that is not valid in its dialect'
+    assert (await outcome(relay)).message == 'target "spark" sent a body that is not valid in its dialect'
     assert logged() == []

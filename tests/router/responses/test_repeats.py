@@ -93,7 +93,7 @@ async def test_it_has_the_headers_of_the_answer_and_its_own_of_the_request():
 
     assert dict(again.headers) == {
         "x-tandem-request-id": "req_2",
-        "x-tandem-because": "the same answer as to req_1, which came with the same idempotency-key",
+        "x-tandem-because": "replayed from req_1 (same idempotency-key)",
         "x-tandem-replayed": "true",
         "x-tandem-target": "spark",
         "content-type": "application/json",

@@ -103,7 +103,7 @@ def test_more_turns_than_fit_are_counted():
 
     lines = shown.draw()
 
-    assert lines[1] == "… and 4 more that run"
+    assert lines[1] == "… and 4 more running"
     assert clients(lines) == ["c4", "c5", "c6", "c7", "c8"]
 
 
@@ -194,5 +194,5 @@ def test_under_load_the_newest_lines_are_written_and_the_others_counted():
 
     lines = shown.draw()
 
-    assert lines[1] == "… 150 turns before these"
+    assert lines[1] == "… 150 earlier turns"
     assert clients(lines) == [f"c{number}" for number in range(150, 250)]

@@ -305,7 +305,7 @@ def test_a_wait_after_a_failed_attempt_leaves_the_overhead_as_it_was():
 
 def places_of(text: str | None, kind: TurnKind = TurnKind.ASK, *, points_back: bool = False) -> bytes | None:
     signals = make_signals(text=text, kind=kind)
-    opinions = Opinions(leans=(("learned", Lean(0.5, "goes on with a long task", names_turn=True, points_back=points_back)),))
+    opinions = Opinions(leans=(("learned", Lean(0.5, "continues a long task", names_turn=True, points_back=points_back)),))
     decision = make_decision(signals=signals, turn=signals.turn, opinions=opinions)
     return entry_of(Read(VIEW), make_decided(VIEW, decision), opened(), ended()).places
 

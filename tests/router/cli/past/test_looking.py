@@ -71,7 +71,7 @@ def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here, cap
 @pytest.mark.parametrize(
     ("row", "why"),
     [
-        ({"because": "the same answer as to req_1"}, "the same answer as to req_1"),
+        ({"because": "replayed from req_1"}, "replayed from req_1"),
         ({"because": None, "outcome": "REFUSED", "error": "idempotency_mismatch"}, "idempotency_mismatch"),
         ({"because": None}, "served"),
     ],

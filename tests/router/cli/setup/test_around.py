@@ -55,5 +55,5 @@ def test_a_provider_that_refuses_the_key_is_told_as_not_used(capsys):
 
     assert found["groq"].reached.models is None
     said = capsys.readouterr().err
-    assert "GROQ_API_KEY, which is not used: it refused the key (401)" in said
+    assert "GROQ_API_KEY, not used: it refused the key (401)" in said
     assert "sk-canary" not in said

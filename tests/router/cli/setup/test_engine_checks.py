@@ -25,7 +25,7 @@ def test_a_window_larger_than_the_engines_is_wrong_and_the_true_one_is_named():
     (remark,) = compare(plan, Engine("llamacpp", None, {"fast-model": 8192}))
 
     assert remark.is_wrong
-    assert remark.text == "the config gives it a window of 32,000 tokens, but its engine has 8,192"
+    assert remark.text == "its window_tokens is 32,000, but its engine's window is 8,192 tokens"
     assert "set window_tokens: 8192" in remark.hint
 
 

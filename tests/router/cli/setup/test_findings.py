@@ -61,7 +61,7 @@ def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
 
 
 @pytest.mark.parametrize(
-    ("free", "state", "said"), [(10 << 30, "note", "from schema 1 to"), (500_000, "fix", "needs 2 MB, and 0 MB")]
+    ("free", "state", "said"), [(10 << 30, "note", "from schema 1 to"), (500_000, "fix", "needs 2 MB; 0 MB")]
 )
 def test_a_migration_that_the_next_start_will_make_is_announced_with_the_room_that_it_needs(
     tmp_path, monkeypatch, free, state, said
@@ -128,8 +128,8 @@ def test_clients_that_do_not_point_here_come_with_the_command_that_makes_them(tm
     found = look_at_clients(check_config(SIMULATED, "test", tmp_path, known_names()))
 
     assert [(finding.state, finding.text, finding.hint) for finding in found] == [
-        ("note", "Claude Code does not point here", "tandem connect claude-code"),
-        ("ok", "Codex CLI points here, by settings of your own", ""),
+        ("note", "Claude Code: not connected", "tandem connect claude-code"),
+        ("ok", "Codex CLI: connected, by settings of your own", ""),
     ]
 
 

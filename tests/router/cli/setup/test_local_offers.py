@@ -93,4 +93,4 @@ def test_a_window_that_is_a_guess_is_said_once(capsys):
 
     told = capsys.readouterr().err
     assert told.count("is a guess") == 1
-    assert "the window of x-7b is: 32000 is a guess" in told
+    assert "the window of x-7b: 32000 is a guess" in told

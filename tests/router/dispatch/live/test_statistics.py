@@ -566,7 +566,7 @@ def test_a_target_that_refuses_for_its_concurrency_gets_no_more_at_once_than_it_
 
     found = status(live, 0.3)
     assert (found.wait_seconds, found.is_resting) == (RESTED_WAIT_SECONDS, True)
-    assert found.wait_because == "spark takes 2 requests at once, and has them"
+    assert found.wait_because == "spark already has the 2 requests that it takes at once"
     one.end(0.5)
     assert status(live, 0.5).wait_seconds == 0.0
     Call(live, at=0.6).begin(0.8)

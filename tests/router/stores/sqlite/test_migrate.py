@@ -213,7 +213,7 @@ def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path, scrip
         path = tmp_path / "tandem.db"
         path.symlink_to(theirs)
 
-    with pytest.raises(StoreUnusable, match=rf"{path.name} belongs to another program"):
+    with pytest.raises(StoreUnusable, match=rf"{path.name} is not a Tandem database"):
         SqliteWriter(path, LEDGER, on_failure=lambda *_: None)
 
     assert theirs.read_bytes() == before
@@ -328,7 +328,7 @@ def test_too_little_room_for_the_copy_is_said_in_megabytes_and_changes_nothing(t
     path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=900_000))
 
-    with pytest.raises(StoreUnwritable, match="copy, which needs 2 MB, and 0 MB are free"):
+    with pytest.raises(StoreUnwritable, match="copy, which needs 2 MB; 0 MB are free"):
         prepare(path, TWO)
 
     assert (version_of(path), files_in(tmp_path)) == (1, {"a.db"})
