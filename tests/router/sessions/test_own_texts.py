@@ -35,9 +35,8 @@ def test_words_begin_after_what_a_client_put_before_them(text, words):
     assert text[begin_of_words(text) :] == words
 
 
-@pytest.mark.parametrize(
-    ("client", "message", "indexes"),
-    [
+def test_a_text_counts_only_where_it_cannot_be_anything_but_the_persons(subtests):
+    for client, message, indexes in [
         (CLAUDE, user("notes", "typed"), [1]),
         (QWEN, user(REMINDER, "typed"), [1]),
         (CLAUDE, user("notes", "typed", REMINDER), [1]),
@@ -58,10 +57,9 @@ def test_words_begin_after_what_a_client_put_before_them(text, words):
         (UNKNOWN, {"role": "assistant", "content": "said"}, []),
         (UNKNOWN, "no message", []),
         (UNKNOWN, {"role": "user", "content": None}, []),
-    ],
-)
-def test_a_text_counts_only_where_it_cannot_be_anything_but_the_persons(client, message, indexes):
-    assert [index for index, _ in own_texts(message, client)] == indexes
+    ]:
+        with subtests.test(client=client, message=message, indexes=indexes):
+            assert [index for index, _ in own_texts(message, client)] == indexes
 
 
 def test_every_text_of_a_user_may_be_somebodys_words_until_the_client_is_known():

@@ -11,9 +11,8 @@ PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b
 DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "files"),
-    [
+def test_a_command_that_writes_a_file_is_an_edit_of_it(subtests):
+    for command, files in [
         ("sed -i 's/a/b/' src/x.py", ("src/x.py",)),
         ('cd /repo && sed -E -i "s|x|y|g" a/b.txt; ls', ("a/b.txt",)),
         ("sed -i.bak -e 's/a;b/c/' -e '3d' src/x.py && pytest", ("src/x.py",)),
@@ -33,15 +32,13 @@ DIFF = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n"
         ("python - <<'EOF'\np = Path('a.py')\np.write_text(p.read_text())\nEOF", ("",)),
         ("python3 -c \"open('a.py', 'w').write('x')\"", ("a.py",)),
         ("node -e \"require('fs').writeFileSync('a.js', x)\"", ("a.js",)),
-    ],
-)
-def test_a_command_that_writes_a_file_is_an_edit_of_it(command, files):
-    assert find_shell_edit(command) == files
+    ]:
+        with subtests.test(command=command, files=files):
+            assert find_shell_edit(command) == files
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_looking_around_and_moving_files_is_no_edit(subtests):
+    for command in [
         "ls -la",
         "grep -i foo bar",
         "sed -n '1,20p' f",
@@ -56,10 +53,9 @@ def test_a_command_that_writes_a_file_is_an_edit_of_it(command, files):
         "python -c 'print(open(\"a\").read())'",
         "mv a b && cp b c && rm -f c",
         "npm install patch-package",
-    ],
-)
-def test_looking_around_and_moving_files_is_no_edit(command):
-    assert find_shell_edit(command) is None
+    ]:
+        with subtests.test(command=command):
+            assert find_shell_edit(command) is None
 
 
 @pytest.mark.parametrize(

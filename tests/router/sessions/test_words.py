@@ -19,21 +19,23 @@ def words(*texts: str, client=UNKNOWN) -> str:
     return words_of(Message("user", texts), client)
 
 
-@pytest.mark.parametrize("tag", [tag for tag in HARNESS_TAGS if not tag.startswith("command-")])
-def test_what_stands_in_a_clients_own_tags_nobody_typed(tag):
-    assert words(f"<{tag}>\nnoise\n</{tag}>\nfix it") == "fix it"
-    assert words(f'fix it <{tag} a="b">noise</{tag}>') == "fix it"
-    assert words(f"<{tag}>never closed: fix it") == ""
+def test_what_stands_in_a_clients_own_tags_nobody_typed(subtests):
+    for tag in [tag for tag in HARNESS_TAGS if not tag.startswith("command-")]:
+        with subtests.test(tag=tag):
+            assert words(f"<{tag}>\nnoise\n</{tag}>\nfix it") == "fix it"
+            assert words(f'fix it <{tag} a="b">noise</{tag}>') == "fix it"
+            assert words(f"<{tag}>never closed: fix it") == ""
 
 
 def test_a_tag_that_is_not_the_clients_is_the_persons():
     assert words("why is <div>this</div> here?") == "why is <div>this</div> here?"
 
 
-@pytest.mark.parametrize("start", HARNESS_STARTS)
-def test_a_text_that_begins_as_a_clients_notice_is_not_the_persons(start):
-    assert words(f"  {start} and more") == ""
-    assert words(f"see: {start}") != ""
+def test_a_text_that_begins_as_a_clients_notice_is_not_the_persons(subtests):
+    for start in HARNESS_STARTS:
+        with subtests.test(start=start):
+            assert words(f"  {start} and more") == ""
+            assert words(f"see: {start}") != ""
 
 
 def test_the_words_of_all_blocks_count_except_where_only_the_last_is_the_persons():

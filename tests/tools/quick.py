@@ -1,0 +1,42 @@
+"""What `make quick` adds to pytest: tests of files that start a server or a process are left out, and one that does so fails.
+
+Such files are known by what they import or call, and single tests by their fixtures, so nobody keeps a list.
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from hypothesis import settings
+
+from tests.tools.closing_loop import ClosingLoop
+
+_STARTING_FIXTURES = frozenset({"start", "upstream", "other_upstream", "simulated", "running_in_thread"})
+_starts = re.compile(r"\b(subprocess|start_server|bind|running|running_edge|SocketUpstream|CountingProcess)\b").search
+
+settings.register_profile("quick", max_examples=10, deadline=None)
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    pytest.fail(f"a quick test starts no server and no process: {__file__} must know this file or fixture by a name")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("quick")
+    ClosingLoop.create_server = _refuse  # type: ignore[method-assign]
+    sys.addaudithook(
+        lambda event, _: _refuse() if event == "subprocess.Popen" and "PYTEST_CURRENT_TEST" in os.environ else None
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    starting = {path for path in {item.path for item in items} if _starts(Path(path).read_text())}
+    left_out = {
+        item for item in items if item.path in starting or _STARTING_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+    }
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
