@@ -5,11 +5,11 @@ import argparse
 from router.cli.common import print_json
 from router.cli.past.looking import add_count_argument, add_looking_arguments, find_ledger, look, say_nothing_found
 from router.cli.tables import style_here, write_markdown, write_table
+from router.contract.past import SessionSums
 from router.screen.figures import count, day_and_clock, duration, money
 from router.screen.lines import short_name
 from router.screen.text import Style
 from router.screen.turns import Turn
-from router.stores.sqlite.past import SessionSums, read_sessions
 
 _TITLES = ("client", "first", "last", "turns", "fast", "deep", "moved", "calls", "in", "out", "cost", "took")
 _LEFT = ("client", "first", "last")
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the newest sessions, the last one at the end."""
-    found = look(find_ledger(arguments), lambda path: read_sessions(path, arguments.since, arguments.count))
+    found = look(find_ledger(arguments), lambda ledger: ledger.read_sessions(arguments.since, arguments.count))
     if not found:
         return say_nothing_found(arguments)
     found.reverse()

@@ -8,12 +8,12 @@ from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import print_json
 from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
 from router.cli.tables import style_here, write_markdown, write_table
+from router.contract.past import CallSums, Sums
 from router.contract.words import Tier
 from router.decide.yardstick import Assumptions
 from router.screen.against import Side, TierSums, all_deep, all_fast, as_it_was
 from router.screen.figures import UNKNOWN, count, duration, money, plural
 from router.screen.text import Style
-from router.stores.sqlite.past import CallSums, Sums, read_sums
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
 _NOTE = (
@@ -97,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion at the end."""
-    sums = look(find_ledger(arguments), lambda path: read_sums(path, arguments.since))
+    sums = look(find_ledger(arguments), lambda ledger: ledger.read_sums(arguments.since))
     if not sums.calls:
         return say_nothing_found(arguments)
     stats = sum_up(sums, read_assumptions(arguments))

@@ -17,9 +17,9 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from router.contract.stores import StoreUnusable
 from router.stores.sqlite.files import (
     WRITE_SECONDS,
-    StoreUnusable,
     StoreUnwritable,
     connect,
     connect_to_read,
