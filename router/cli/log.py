@@ -5,13 +5,7 @@ import time
 from datetime import datetime
 
 from router.cli.common import print_json
-from router.cli.past.looking import (
-    add_count_argument,
-    add_looking_arguments,
-    find_ledger,
-    look,
-    say_nothing_found,
-)
+from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
 from router.cli.tables import columns_here, style_here, write_markdown
 from router.contract.request import JsonObject
 from router.contract.stores import EntryReader
@@ -32,8 +26,7 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    add_looking_arguments(parser)
-    add_count_argument(parser, "turns")
+    add_looking_arguments(parser, counted="turns")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -19,20 +19,16 @@ from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
 Found = TypeVar("Found")
 
 
-def add_looking_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `log`, `sessions` and `stats`."""
+def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") -> None:
+    """The arguments of `log`, `sessions` and `stats`. `counted` is what `-n` limits."""
     add_config_argument(parser)
     add_since_argument(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print Markdown")
-
-
-def add_count_argument(parser: argparse.ArgumentParser, what: str) -> None:
-    """`-n`."""
-    parser.add_argument(
-        "-n", "--count", type=whole_number_between(1, 100_000), default=20, metavar="N", help=f"how many {what} (default: 20)"
-    )
+    if counted:
+        number, help_text = whole_number_between(1, 100_000), f"how many {counted} (default: 20)"
+        parser.add_argument("-n", "--count", type=number, default=20, metavar="N", help=help_text)
 
 
 def find_ledger(arguments: argparse.Namespace) -> Path:
