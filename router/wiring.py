@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -283,19 +283,9 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
 
 
 def limits_of(loaded: LoadedConfig) -> Limits:
-    """The limits that a config sets, as a plan holds them."""
-    limits = loaded.config.limits
-    return Limits(
-        max_body_bytes=limits.max_body_bytes,
-        max_headers=limits.max_headers,
-        max_header_bytes=limits.max_header_bytes,
-        max_in_flight=limits.max_in_flight,
-        header_timeout_seconds=limits.header_timeout_seconds,
-        body_timeout_seconds=limits.body_timeout_seconds,
-        min_body_bytes_per_second=limits.min_body_bytes_per_second,
-        write_idle_timeout_seconds=limits.write_idle_timeout_seconds,
-        max_sockets=limits.max_sockets,
-    )
+    """The limits that a config sets, as a plan holds them: settings and fields of the same names."""
+    names = {field.name for field in fields(Limits)}
+    return Limits(**loaded.config.limits.model_dump(include=names))
 
 
 def _economics(loaded: LoadedConfig) -> Economics:

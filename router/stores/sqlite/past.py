@@ -113,12 +113,10 @@ class SqliteEntryReader:
         self.path = path
 
     def count_passed_over(self) -> int:
-        """How many of the newest rows were not written by a router, and are left out."""
         with open_ledger(self.path) as database:
             return count_unsound(database)
 
     def read_newest(self, since: float, turns: int) -> tuple[list[RecordedCall], Mapping[tuple[str, str], int]]:
-        """The calls of at least the newest turns, oldest first, and how many turns each session had before them."""
         calls: list[RecordedCall] = []
         oldest: dict[tuple[str, str], int] = {}
         with open_ledger(self.path) as database:
@@ -145,7 +143,6 @@ class SqliteEntryReader:
         return calls[::-1], before
 
     def read_sessions(self, since: float, limit: int) -> list[SessionSums]:
-        """The newest sessions, newest first."""
         with open_ledger(self.path) as database:
             names: dict[str, None] = {}
             for (name,) in database.execute(_NAMES, (since,)):
@@ -159,7 +156,6 @@ class SqliteEntryReader:
         return [SessionSums._make((*row, moved.get(row[1], 0))) for row in rows]
 
     def read_sums(self, since: float) -> Sums:
-        """Everything, by day, client, tier and caller."""
         queries = (_SUMS, _EXPECTED, _WAYS.format(sessions="IS NOT NULL"), _ASKED_FOR)
         calls, expected, ways, ((asked_for,),) = self._read_at_once(queries, (since,))
         with open_ledger(self.path) as database:
@@ -168,32 +164,26 @@ class SqliteEntryReader:
         return Sums([CallSums(*row) for row in calls], [ExpectedSums(*row) for row in expected], moved, marked, asked_for)
 
     def find_turn(self, request_id: str | None) -> RecordedTurn | None:
-        """The last turn of a person, or one request by its id."""
         with open_ledger(self.path) as database:
             return turns.find_turn(database, request_id)
 
     def find_beginning(self, request_id: str) -> RecordedTurn | None:
-        """The turn of a person that a request belongs to."""
         with open_ledger(self.path) as database:
             return turns.find_beginning(database, request_id)
 
     def find_undecided(self, request_id: str) -> str | None:
-        """Why no tier was chosen for a request: who answered it, or what was wrong with it."""
         with open_ledger(self.path) as database:
             return turns.find_undecided(database, request_id)
 
     def read_finished_work(self, now: float) -> list[FinishedWork]:
-        """The newest finished turns."""
         with open_ledger(self.path, _LEARNING_SECONDS, sees_all=True) as database:
             return work.read_finished_work(database, now)
 
     def read_past_calls(self) -> list[PastCall]:
-        """The newest calls that show how fast their targets were."""
         with open_ledger(self.path, _LEARNING_SECONDS, sees_all=True) as database:
             return paces.read_past_calls(database)
 
     def read_history(self) -> Iterator[PastEntry]:
-        """Every call of a person's turns in which a model worked, oldest first."""
         with open_ledger(self.path, sees_all=True) as database:
             yield from turns.read_history(database)
 
