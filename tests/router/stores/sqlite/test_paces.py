@@ -16,14 +16,6 @@ def row(at: float, *attempts: Attempt) -> dict:
     return {"at": at, "attempts": msgspec.json.encode(attempts).decode()}
 
 
-def test_every_call_with_a_pace_is_read_with_its_time(tmp_path):
-    path = write_ledger(tmp_path / "test.db", row(1.0, PACED), row(2.0, REFUSED, PACED), row(3.0, REFUSED))
-
-    found = SqliteEntryReader(path).read_past_calls()
-
-    assert [(call.at, call.attempt, call.pace.tokens_per_second) for call in found] == [(1.0, PACED, 640), (2.0, PACED, 640)]
-
-
 @pytest.mark.parametrize("attempts", ["", 'nonsense "pace"', '[{"pace": 5}]', "{}"])
 def test_a_row_that_cannot_be_read_is_left_out(tmp_path, attempts):
     path = write_ledger(tmp_path / "test.db", {"attempts": attempts}, row(2.0, PACED))

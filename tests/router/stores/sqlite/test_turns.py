@@ -50,21 +50,6 @@ def test_the_last_turn_is_the_last_that_a_person_began(ledger):
     assert explain_row(turn.row) == {"because": "in full"}
 
 
-def test_a_request_is_found_by_its_id(ledger):
-    turn = SqliteEntryReader(ledger).find_turn("req_1")
-
-    assert (turn.id, turn.at, turn.tier, turn.target, turn.because) == ("req_1", 5.0, Tier.FAST, "spark", "first")
-
-
-@pytest.mark.parametrize("request_id", ["req_9", "req_5"], ids=["unknown", "never decided"])
-def test_a_request_that_is_not_there_or_was_never_decided_is_not_found(ledger, request_id):
-    assert SqliteEntryReader(ledger).find_turn(request_id) is None
-
-
-def test_an_empty_ledger_holds_no_turn(tmp_path):
-    assert SqliteEntryReader(write_ledger(tmp_path / "empty.db")).find_turn(None) is None
-
-
 def test_a_turn_that_nobody_served_has_no_tier(ledger):
     change(ledger, "UPDATE entries SET tier = NULL, target = NULL WHERE id = 'req_2'")
 
