@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from router.contract.exchange import Exchange, Observer
 from router.contract.facts import Decided
 from router.contract.limits import Limits
 from router.contract.relay import Upstream, Warmable
-from router.contract.stores import EntryStore, ResponseStore
+from router.contract.stores import EntryReader, EntryStore, ResponseStore, StoreUnusable
 from router.contract.target import Target
 from router.decide.choose import Rules, target_without_quotas
 from router.decide.doubt import rules_with
@@ -52,10 +52,8 @@ from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrations
-from router.stores.sqlite.paces import read_past_calls
 from router.stores.sqlite.responses import SqliteResponses
 from router.stores.sqlite.sessions import SqliteSessions
-from router.stores.sqlite.work import read_finished_work
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
 from router.telemetry.log import RequestLog
@@ -103,11 +101,20 @@ class Built:
             self._apply(*await asyncio.to_thread(self._read_ledger))
             await asyncio.sleep(_LEARN_SECONDS)
 
+    @property
+    def ledger(self) -> EntryReader | None:
+        """Answers questions about the ledger, if one is kept. It is loaded late: no request needs it."""
+        from router.stores.sqlite.past import SqliteEntryReader
+
+        return SqliteEntryReader(self.ledger_path) if self.ledger_path is not None else None
+
     def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
-        path = self.ledger_path
-        if path is None or not path.is_file():
-            return [], {}
-        return read_finished_work(path, time.time()), sum_up(read_past_calls(path))
+        """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
+        ledger = self.ledger
+        with suppress(StoreUnusable):
+            if ledger is not None:
+                return ledger.read_finished_work(time.time()), sum_up(ledger.read_past_calls())
+        return [], {}
 
     def _apply(self, work: list[FinishedWork], paces: Paces) -> None:
         ratios, live = learn_ratios(work, self.house.plan.rules.economics), self.house.state.live
@@ -289,19 +296,9 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
 
 
 def limits_of(loaded: LoadedConfig) -> Limits:
-    """The limits that a config sets, as a plan holds them."""
-    limits = loaded.config.limits
-    return Limits(
-        max_body_bytes=limits.max_body_bytes,
-        max_headers=limits.max_headers,
-        max_header_bytes=limits.max_header_bytes,
-        max_in_flight=limits.max_in_flight,
-        header_timeout_seconds=limits.header_timeout_seconds,
-        body_timeout_seconds=limits.body_timeout_seconds,
-        min_body_bytes_per_second=limits.min_body_bytes_per_second,
-        write_idle_timeout_seconds=limits.write_idle_timeout_seconds,
-        max_sockets=limits.max_sockets,
-    )
+    """The limits that a config sets, as a plan holds them: settings and fields of the same names."""
+    names = {field.name for field in fields(Limits)}
+    return Limits(**loaded.config.limits.model_dump(include=names))
 
 
 def _economics(loaded: LoadedConfig) -> Economics:

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,30 @@ def read(text: str) -> Dialect:
 """
 
     assert dialects_named_in(source) == []
+
+
+_SQL = re.compile(r"\b(SELECT\b.*\bFROM|INSERT\s.*\bINTO|DELETE\s+FROM|UPDATE\b.*\bSET|PRAGMA|BEGIN IMMEDIATE)\s", re.DOTALL)
+
+
+def sql_in(source: str) -> list[str]:
+    """Every text of a module that is a statement of SQL, and every import of what runs one."""
+    tree = ast.parse(source)
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    modules = (name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names)
+    return [*filter(_SQL.search, texts), *(module for module in modules if module == "sqlite3")]
+
+
+def test_no_sql_is_written_outside_the_stores():
+    modules = {path.relative_to(ROOT).as_posix(): path for path in sorted((ROOT / "router").rglob("*.py"))}
+    found = {name: sql_in(path.read_text()) for name, path in modules.items()}
+
+    assert {name for name, sql in found.items() if sql and not name.startswith("router/stores/")} == set()
+    assert found["router/stores/sqlite/past.py"]
+
+
+@pytest.mark.parametrize("source", ['q = "SELECT a FROM b "', 'f"INSERT OR IGNORE INTO {x} VALUES (1)"', "import sqlite3"])
+def test_sql_is_seen(source):
+    assert sql_in(source)
 
 
 def test_the_road_fits_a_screen():

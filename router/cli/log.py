@@ -3,23 +3,16 @@
 import argparse
 import time
 from datetime import datetime
-from pathlib import Path
 
 from router.cli.common import print_json
-from router.cli.past.looking import (
-    add_count_argument,
-    add_looking_arguments,
-    find_ledger,
-    look,
-    say_nothing_found,
-)
+from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
 from router.cli.tables import columns_here, style_here, write_markdown
 from router.contract.request import JsonObject
+from router.contract.stores import EntryReader
 from router.screen.figures import count, day_and_clock, duration, money
 from router.screen.lines import Layout, short_name
 from router.screen.text import Style
 from router.screen.turns import Turn, Turns
-from router.stores.sqlite.past import read_newest
 
 _TITLES = ("time", "client", "turn", "tier", "calls", "first", "took", "in", "out", "cost", "why")
 _LEFT = ("time", "client", "tier", "why")
@@ -33,13 +26,12 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    add_looking_arguments(parser)
-    add_count_argument(parser, "turns")
+    add_looking_arguments(parser, counted="turns")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the newest turns, the last one at the end."""
-    turns = look(find_ledger(arguments), lambda path: read_turns(path, arguments.since, arguments.count))
+    turns = look(find_ledger(arguments), lambda ledger: read_turns(ledger, arguments.since, arguments.count))
     if not turns:
         return say_nothing_found(arguments)
     if arguments.json:
@@ -58,9 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def read_turns(path: Path, since: float, most: int) -> list[Turn]:
-    """The newest turns out of the ledger, oldest first. Raises `StoreUnusable`."""
-    calls, before = read_newest(path, since, most)
+def read_turns(ledger: EntryReader, since: float, limit: int) -> list[Turn]:
+    """The newest turns of a ledger, oldest first. Raises `StoreUnusable`."""
+    calls, before = ledger.read_newest(since, limit)
     turns = Turns()
     for (caller, session), known in before.items():
         turns.count_from(caller, session, known)
@@ -69,7 +61,7 @@ def read_turns(path: Path, since: float, most: int) -> list[Turn]:
         turn = turns.replay(call.line, decided=call.decided)
         if turn is not None:
             found[id(turn)] = turn
-    return list(found.values())[-most:]
+    return list(found.values())[-limit:]
 
 
 def _as_json(turn: Turn) -> JsonObject:

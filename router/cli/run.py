@@ -19,12 +19,13 @@ from router.config.load import LoadedConfig
 from router.connect import KEY
 from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
 from router.connect.run import point
+from router.contract.stores import StoreUnusable
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
 from router.loop.tasks import spawn
 from router.screen.screen import Screen
 from router.screen.text import Style
-from router.stores.sqlite.files import StoreUnusable, StoreUnwritable
+from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.wiring import Built, build_edge, build_house

@@ -27,13 +27,14 @@ from router.cli.handles import allow_handles
 from router.cli.routers import note_router
 from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
+from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Operation
 from router.dialects.table import SPECS
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
 from router.loop.large_pages import use_large_pages
 from router.loop.tasks import spawn
-from router.stores.sqlite.files import StoreUnusable, StoreUnwritable
+from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.telemetry.colour import can_redraw

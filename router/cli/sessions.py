@@ -3,13 +3,13 @@
 import argparse
 
 from router.cli.common import print_json
-from router.cli.past.looking import add_count_argument, add_looking_arguments, find_ledger, look, say_nothing_found
-from router.cli.tables import style_here, write_markdown, write_table
+from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
+from router.cli.tables import write_lines
+from router.contract.past import SessionSums
 from router.screen.figures import count, day_and_clock, duration, money
 from router.screen.lines import short_name
 from router.screen.text import Style
 from router.screen.turns import Turn
-from router.stores.sqlite.past import SessionSums, read_sessions
 
 _TITLES = ("client", "first", "last", "turns", "fast", "deep", "moved", "calls", "in", "out", "cost", "took")
 _LEFT = ("client", "first", "last")
@@ -22,13 +22,12 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    add_looking_arguments(parser)
-    add_count_argument(parser, "sessions")
+    add_looking_arguments(parser, counted="sessions")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the newest sessions, the last one at the end."""
-    found = look(find_ledger(arguments), lambda path: read_sessions(path, arguments.since, arguments.count))
+    found = look(find_ledger(arguments), lambda ledger: ledger.read_sessions(arguments.since, arguments.count))
     if not found:
         return say_nothing_found(arguments)
     found.reverse()
@@ -36,9 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         print_json([session._asdict() for session in found])
         return 0
     rows = [_row(session) for session in found]
-    is_markdown = arguments.markdown
-    lines = write_markdown(_TITLES, rows, left=_LEFT) if is_markdown else write_table(_TITLES, rows, style_here(), left=_LEFT)
-    print("\n".join(lines))
+    print("\n".join(write_lines(_TITLES, rows, is_markdown=arguments.markdown, left=_LEFT)))
     return 0
 
 

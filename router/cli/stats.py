@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass, field
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import print_json
 from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
-from router.cli.tables import style_here, write_markdown, write_table
+from router.cli.tables import write_lines
+from router.contract.past import CallSums, Sums
 from router.contract.words import Tier
 from router.decide.yardstick import Assumptions
 from router.screen.against import Side, TierSums, all_deep, all_fast, as_it_was
 from router.screen.figures import UNKNOWN, count, duration, money, plural
-from router.screen.text import Style
-from router.stores.sqlite.past import CallSums, Sums, read_sums
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
 _NOTE = (
@@ -45,16 +44,9 @@ class Group:
 
     def add(self, sums: CallSums) -> None:
         """Count one row in."""
-        self.turns += sums.turns
-        self.calls += sums.calls
-        self.input_tokens += sums.input_tokens or 0
-        self.output_tokens += sums.output_tokens or 0
-        if sums.cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + sums.cost_usd
-        self.unpriced += sums.unpriced
-        self.seconds += sums.seconds
-        self.first_seconds += sums.first_seconds or 0.0
-        self.firsts += sums.firsts
+        for name in self.__slots__:
+            if (more := getattr(sums, name)) is not None:
+                setattr(self, name, (getattr(self, name) or 0) + more)
 
     def cells(self) -> list[str]:
         """The figures of a row, as `_TITLES` names them."""
@@ -97,16 +89,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion at the end."""
-    sums = look(find_ledger(arguments), lambda path: read_sums(path, arguments.since))
+    sums = look(find_ledger(arguments), lambda ledger: ledger.read_sums(arguments.since))
     if not sums.calls:
         return say_nothing_found(arguments)
     stats = sum_up(sums, read_assumptions(arguments))
     if arguments.json:
         print_json(_as_json(stats))
     elif arguments.by is not None:
-        print("\n".join(_by_one(stats, arguments.by, style_here(), is_markdown=arguments.markdown)))
+        rows = _rows(getattr(stats, f"by_{arguments.by}"))
+        print("\n".join(write_lines((arguments.by, *_TITLES), rows, is_markdown=arguments.markdown)))
     else:
-        print("\n".join(_readable(stats, style_here(), is_markdown=arguments.markdown)))
+        print("\n".join(_readable(stats, is_markdown=arguments.markdown)))
     return 0
 
 
@@ -123,12 +116,8 @@ def sum_up(sums: Sums, assumed: Assumptions) -> Stats:
             of_tier.unpriced += row.unpriced
     for expected in sums.expected:
         if expected.tier in tuple(Tier):
-            of_tier = tiers[Tier(expected.tier)]
-            of_tier.turns, of_tier.priced = expected.turns, expected.priced or 0
-            of_tier.fast_seconds, of_tier.deep_seconds = expected.fast_seconds, expected.deep_seconds
-            of_tier.scores, of_tier.scored_deep_seconds = expected.scores, expected.scored_deep_seconds
-            of_tier.fast_usd, of_tier.deep_usd = expected.fast_usd or 0.0, expected.deep_usd or 0.0
-            of_tier.scored_deep_usd = expected.scored_deep_usd or 0.0
+            for name, figure in zip(expected._fields[1:], expected[1:], strict=True):
+                setattr(tiers[Tier(expected.tier)], name, figure or 0)
     regrets = {
         "interrupted": sum(row.interrupted for row in sums.calls),
         "moved_up": sums.moved_up,
@@ -159,24 +148,22 @@ def _group(rows: Iterable[CallSums], key: Callable[[CallSums], str]) -> dict[str
     return dict(sorted(groups.items()))
 
 
-def _by_one(stats: Stats, title: str, style: Style, *, is_markdown: bool) -> Iterable[str]:
-    groups: dict[str, Group] = getattr(stats, f"by_{title}")
-    titles, rows = (title, *_TITLES), [[name, *group.cells()] for name, group in groups.items()]
-    return write_markdown(titles, rows) if is_markdown else write_table(titles, rows, style)
+def _rows(groups: dict[str, Group]) -> list[list[str]]:
+    return [[name, *group.cells()] for name, group in groups.items()]
 
 
-def _readable(stats: Stats, style: Style, *, is_markdown: bool) -> list[str]:
+def _readable(stats: Stats, *, is_markdown: bool) -> list[str]:
     def table(titles: tuple[str, ...], rows: list[list[str]]) -> list[str]:
-        return [*(write_markdown(titles, rows) if is_markdown else write_table(titles, rows, style)), ""]
+        return [*write_lines(titles, rows, is_markdown=is_markdown), ""]
 
     if is_markdown:
         lines = []
         for title, groups in (("day", stats.by_day), ("client", stats.by_client), ("tier", stats.by_tier)):
-            lines += table((title, *_TITLES), [[name, *group.cells()] for name, group in groups.items()])
+            lines += table((title, *_TITLES), _rows(groups))
     else:
         rows = []
         for groups in (stats.by_day, stats.by_client, stats.by_tier):
-            rows += [[name, *group.cells()] for name, group in groups.items()] + [[""] * (len(_TITLES) + 1)]
+            rows += [*_rows(groups), [""] * (len(_TITLES) + 1)]
         lines = table(("", *_TITLES), [*rows, ["total", *stats.total.cells()]])
     total, turns = stats.total, stats.total.turns
     was = _compare("as it was", stats.was, turns)

@@ -7,24 +7,16 @@ closing a connection shows whether the router is running. Nothing heavy is impor
 import argparse
 import json
 import os
-import sqlite3
 import sys
-from pathlib import Path
 
 from router.cli.address import is_listening, url_of
 from router.cli.routers import find_router
+from router.stores.sqlite.one_session import read_session
 
 EXAMPLES = ("statusline", "statusline --url http://127.0.0.1:4000")
 _CLIENT = "claude-code"
-_NEWEST = 5_000
-"""How many of the newest requests are searched: the ledger has no index by session, and may hold years."""
 _CONNECT_SECONDS = 0.2
-_READ_SECONDS = 0.05
 _MAX_CHARS = 60
-_ROWS = (
-    "SELECT turn_kind, tier, because FROM entries WHERE sequence > (SELECT max(sequence) FROM entries) - ? AND session = ?"
-    " AND turn_kind IN ('ask', 'follow_up', 'tool_loop') AND tier IS NOT NULL ORDER BY sequence"
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,19 +67,8 @@ def _say(url: str, ledger: str | None, session: str) -> str:
         return "not running"
     if ledger is None or not os.path.isfile(ledger):
         return "running, without a ledger"
-    rows = _read(ledger, f"{_CLIENT}:{session}") if session else []
+    rows = read_session(ledger, f"{_CLIENT}:{session}") if session else []
     return describe(rows) if rows else "running, no turn yet"
-
-
-def _read(ledger: str, session: str) -> list[tuple[str, str, str]]:
-    try:
-        database = sqlite3.connect(f"{Path(ledger).absolute().as_uri()}?mode=ro", uri=True, timeout=_READ_SECONDS)
-        try:
-            return database.execute(_ROWS, (_NEWEST, session)).fetchall()
-        finally:
-            database.close()
-    except sqlite3.Error:
-        return []
 
 
 def describe(rows: list[tuple[str, str, str]]) -> str:

@@ -33,6 +33,13 @@ def write_table(titles: Sequence[str], rows: Sequence[Sequence[str]], style: Sty
     return [style.paint(head, DIM), *lines]
 
 
+def write_lines(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], *, is_markdown: bool, left: Collection[str] = ()
+) -> list[str]:
+    """A table for standard output, in the form that was asked for."""
+    return write_markdown(titles, rows, left=left) if is_markdown else write_table(titles, rows, style_here(), left=left)
+
+
 def write_markdown(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str] = ()) -> list[str]:
     """The same as a table of a Markdown page."""
     style = Style()

@@ -6,10 +6,10 @@ from router.cli.common import add_config_argument, print_json, say
 from router.cli.past.cost import write_cost
 from router.cli.past.explanation import print_explanation
 from router.cli.past.looking import find_ledger, find_recorded_turn
+from router.contract.past import RecordedTurn
 from router.contract.request import JsonObject
 from router.contract.words import Outcome
 from router.settle.kept import explain_row
-from router.stores.sqlite.turns import RecordedTurn
 
 EXAMPLES = (
     "why",

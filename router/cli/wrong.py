@@ -12,10 +12,12 @@ from router.cli.past.looking import find_ledger, find_recorded_turn
 from router.cli.tables import style_here
 from router.config.edit import NewRule, add_rules
 from router.config.load import find_config
+from router.contract.past import RecordedTurn
+from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 from router.screen.text import clean
-from router.stores.sqlite.files import StoreUnusable
-from router.stores.sqlite.turns import RecordedTurn, find_beginning, has_places, mark_misjudged, unmark_misjudged
+from router.stores.sqlite.past import SqliteEntryReader
+from router.stores.sqlite.turns import has_places, mark_misjudged, unmark_misjudged
 
 EXAMPLES = (
     "wrong",
@@ -57,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = find_ledger(arguments)
     turn = find_recorded_turn(path, requests[0] if requests else None)
     if requests:
-        beginning = find_beginning(path, requests[0])
+        beginning = SqliteEntryReader(path).find_beginning(requests[0])
         if beginning is None:
             say(f"{requests[0]} does not belong to a turn that a person typed: nothing was marked")
             return 1

@@ -4,8 +4,8 @@ A store is used by its own event loop's thread alone. Writing never fails a requ
 `tests/contract/test_stores.py` holds every store against these words.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
 
@@ -13,6 +13,14 @@ from router.contract.caller import Caller
 from router.contract.digits import as_written, parse_exactly
 from router.contract.entry import Entry
 from router.contract.request import Json, JsonObject, Transcript
+
+if TYPE_CHECKING:
+    from router.contract.entry import FinishedWork, PastCall
+    from router.contract.past import PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
+
+
+class StoreUnusable(Exception):
+    """What we keep cannot be read or written there. The message says why."""
 
 
 class SessionStore(Protocol):
@@ -44,6 +52,54 @@ class EntryStore(Protocol):
 
     async def close(self) -> None:
         """Write what is left."""
+        ...
+
+
+class EntryReader(Protocol):
+    """Answers questions about the ledger, also while a router writes to it. Held by `tests/contract/test_entry_reader.py`.
+
+    Every question blocks: on an event loop, ask it in a thread. Times are in seconds since 1970. Raises `StoreUnusable` where
+    there is no ledger, or it cannot be read. Rows that no router wrote are left out of what a person is shown.
+    """
+
+    def count_passed_over(self) -> int:
+        """How many of the newest rows are left out."""
+        ...
+
+    def read_newest(self, since: float, turns: int) -> "tuple[list[RecordedCall], Mapping[tuple[str, str], int]]":
+        """The calls of at least the newest turns, oldest first; and how many turns each caller's session had before them."""
+        ...
+
+    def read_sessions(self, since: float, limit: int) -> "list[SessionSums]":
+        """The newest sessions, newest first."""
+        ...
+
+    def read_sums(self, since: float) -> "Sums":
+        """All calls by day, client, tier and caller, and what the decisions expected of both tiers."""
+        ...
+
+    def find_turn(self, request_id: str | None) -> "RecordedTurn | None":
+        """The last turn that a person began, or one decided request by its id."""
+        ...
+
+    def find_beginning(self, request_id: str) -> "RecordedTurn | None":
+        """The turn of a person that a request belongs to."""
+        ...
+
+    def find_undecided(self, request_id: str) -> str | None:
+        """Why no tier was chosen for a request. None for one that was decided, or is not there."""
+        ...
+
+    def read_finished_work(self, now: float) -> "list[FinishedWork]":
+        """The newest turns that are over, with what they took."""
+        ...
+
+    def read_past_calls(self) -> "list[PastCall]":
+        """The newest calls that show how fast their targets were, oldest first."""
+        ...
+
+    def read_history(self) -> "Iterator[PastEntry]":
+        """Every call of a person's turns in which a model worked, oldest first, whoever wrote it."""
         ...
 
 

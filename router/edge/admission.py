@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Protocol
 
+from msgspec import Struct
+
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import InternalFault, NotFound, Unavailable, UpgradeRequired, WrongMethod
 from router.contract.exchange import Arrival, Exchange
@@ -35,7 +37,7 @@ class Slot(Enum):
 REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
 
 
-class Head(Protocol):
+class Head(Struct, eq=False):
     """What every way in knows of a request before its body. Names are lower case.
 
     A header that comes twice keeps its last value; one that is a list keeps them all.
@@ -56,7 +58,7 @@ class Head(Protocol):
     lengths: int
     length: int
     """The body's length; 0 if the request states none, or several, or one that is not a plain number."""
-    is_checked: bool
+    is_checked: bool = False
     """Whether admission has read it and found nothing wrong. What it says is then not read again; the limits still count."""
 
 

@@ -21,7 +21,7 @@ class DeadlineTimer:
         """What is called when the time has come. None without a deadline."""
 
     def set(self, seconds: float, on_deadline: Callable[[], None]) -> None:
-        """Move the deadline to so many seconds from now."""
+        """Move the deadline to this many seconds from now."""
         self.on_deadline = on_deadline
         self._at = at = self._loop.time() + seconds
         handle = self._handle
@@ -29,6 +29,18 @@ class DeadlineTimer:
             if handle is not None:
                 handle.cancel()
             self._handle = self._loop.call_at(at, self._check)
+
+    def abort_unread(self, transport: asyncio.Transport, seconds: float) -> None:
+        """Cut a caller that reads nothing for this long. One that reads slowly may."""
+        unread_bytes = transport.get_write_buffer_size()
+
+        def check() -> None:
+            if transport.get_write_buffer_size() >= unread_bytes:
+                transport.abort()
+            else:
+                self.abort_unread(transport, seconds)
+
+        self.set(seconds, check)
 
     def clear(self) -> None:
         """Have no deadline. The timer is left where it is: the next `set` will mostly find it early enough."""

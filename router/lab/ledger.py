@@ -1,21 +1,21 @@
 """The ledger as a history: the turns of each session from its entries, and how they ended."""
 
-import contextlib
 import math
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from pathlib import Path
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import NamedTuple
 
 from router.contract.decision import ESTIMATE
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
 from router.contract.features import unpack_places
 from router.contract.opinions import Lean
+from router.contract.past import PastEntry
 from router.contract.personal import MARKED
 from router.contract.request import Json, JsonObject
+from router.contract.stores import EntryReader
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.choose import PERSONAL
 from router.dialects.fields import as_list, as_object, as_text
@@ -26,14 +26,9 @@ from router.lab.past import Size, size_of_work
 from router.lab.regrets import is_asked_again
 from router.lab.requests import write_headers
 from router.settle.kept import ROW_COLUMNS, explain_row
-from router.stores.sqlite.files import connect_to_read
-from router.stores.sqlite.turns import read_misjudged, read_places
 
-_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
 _LEFT = (Outcome.ABANDONED, Outcome.INTERRUPTED)
 """The person did not want the rest: they hung up, or said something else in the meantime."""
-_OUTCOMES = (Outcome.SERVED, *_LEFT, Outcome.CUT_SHORT)
-"""Those in which a model worked. A refused or failed request is sent again, and would count twice."""
 _WISHES = "override"
 """The policy that speaks for the person."""
 _FOR_SESSION = ("session_scope", "in_band_line")
@@ -48,12 +43,8 @@ _MAX_LOG_ODDS = 20.0
 """More than this no policy may say."""
 
 
-class LedgerUnreadable(Exception):
-    """The file is not a ledger, or does not exist."""
-
-
 class _Row(NamedTuple):
-    """An entry's columns, as they are in the file, which anybody may have written to."""
+    """What is read of a `PastEntry`: columns as they are in the file, then what belongs to them."""
 
     caller: object
     session: object
@@ -63,24 +54,22 @@ class _Row(NamedTuple):
     dialect: object
     outcome: str
     tier: object
-    prompt_text: object
     output_tokens: object
     duration_ms: object
     cost_usd: object
-    id: object
+    prompt_text: object
+    should_be: Tier | None
+    places: bytes
     explained: JsonObject
     """The decision; nothing where it cannot be read."""
 
 
-_COLUMNS = _Row._fields[:-1]
-_QUERY = f"""
-    SELECT {", ".join((*_COLUMNS, *ROW_COLUMNS))} FROM entries
-    WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?, ?) ORDER BY sequence
-"""  # noqa: S608  fixed names
+_read_columns = itemgetter(*map(ROW_COLUMNS.index, _Row._fields[:-4]))
 
 
-def _read_row(values: tuple[Any, ...]) -> _Row:
-    return _Row._make((*values[: len(_COLUMNS)], explain_row(values[len(_COLUMNS) :]) or {}))
+def _read_row(entry: PastEntry) -> _Row:
+    row, *rest = entry
+    return _Row._make((*_read_columns(row), *rest, explain_row(row) or {}))
 
 
 @dataclass(slots=True)
@@ -96,7 +85,6 @@ class _Turn:
     """Whether the person asked for its tier, for this one request."""
     arrival: Arrival | None
     words: str
-    id: str = ""
     caller: str = ""
     places: tuple[int, ...] = ()
     calls: int = 0
@@ -130,15 +118,6 @@ class _Turn:
             self.lacks_output = True
 
 
-class _Marks(NamedTuple):
-    """What the ledger knows of turns outside their entries, by request."""
-
-    should_be: Mapping[str, Tier]
-    """The tier that the person said it should have had."""
-    places: Mapping[str, bytes]
-    """Where its words are in the table of weights."""
-
-
 @dataclass(slots=True)
 class LedgerTally:
     """What the ledger could tell."""
@@ -149,31 +128,18 @@ class LedgerTally:
     sessions: set[str] = field(default_factory=set)
 
 
-def read_ledger(path: Path, tally: LedgerTally) -> list[Case]:
-    """Every turn, in the order in which they began. Raises `LedgerUnreadable`."""
+def read_ledger(ledger: EntryReader, tally: LedgerTally) -> list[Case]:
+    """Every turn, in the order in which they began. Raises `StoreUnusable`."""
     running: dict[tuple[str, str], list[_Turn | None]] = {}
-    with _open(path) as database:
-        marks = _Marks(read_misjudged(database), read_places(database))
-        for row in map(_read_row, database.execute(_QUERY, (*_KINDS, *_OUTCOMES))):
-            tally.entries += 1
-            tally.sessions.add(str(row.session))
-            _note(row, running.setdefault((str(row.caller), str(row.session)), []), tally, marks)
+    for row in map(_read_row, ledger.read_history()):
+        tally.entries += 1
+        tally.sessions.add(str(row.session))
+        _note(row, running.setdefault((str(row.caller), str(row.session)), []), tally)
     cases = [case for turns in running.values() for case in _as_cases(turns)]
     return sorted(cases, key=lambda case: case.at or 0.0)
 
 
-@contextlib.contextmanager
-def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    """Read only: looking must not create a missing file."""
-    try:
-        with contextlib.closing(connect_to_read(path, timeout_seconds=5.0)) as database:
-            database.text_factory = lambda text: text.decode("utf-8", "replace")
-            yield database
-    except sqlite3.Error as error:
-        raise LedgerUnreadable(f"{path} is not a readable ledger: {error}") from error
-
-
-def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally, marks: _Marks) -> None:
+def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally) -> None:
     """Take an entry into its session. None means a turn that cannot be read: its calls belong to no other turn."""
     explained = row.explained
     last = turns[-1] if turns else None
@@ -189,8 +155,6 @@ def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally, marks: _Mark
         turns.append(None)
         tally.unreadable += 1
         return
-    turn.misjudged = marks.should_be.get(turn.id)
-    turn.places = unpack_places(marks.places.get(turn.id, b""))
     turns.append(turn)
     tally.with_text += turn.arrival is not None
 
@@ -215,8 +179,9 @@ def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
         # What insisted or ruled out then is not in the text alone: such a turn stays what it was.
         arrival=arrival if kept.decided_by == ESTIMATE else None,
         words=as_text(explained.get("person_text")),
-        id=str(row.id),
         caller=str(row.caller),
+        places=unpack_places(row.places),
+        misjudged=row.should_be,
         is_abandoned=row.outcome in _LEFT,
         is_cut_short=row.outcome == Outcome.CUT_SHORT,
     )

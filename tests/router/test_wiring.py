@@ -15,6 +15,7 @@ from router.contract.caller import LOCAL
 from router.contract.decision import SecondOpinion
 from router.contract.economics import ASSUMED_RATES
 from router.contract.exchange import Arrival
+from router.contract.stores import StoreUnusable
 from router.contract.target import WorkRatio
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dispatch.live.statistics import LiveStatistics
@@ -25,7 +26,6 @@ from router.sense.exact import ExactCounter
 from router.sessions.memory import SessionMemory
 from router.settle.record import Recorder
 from router.stores.memory.responses import MemoryResponses
-from router.stores.sqlite.files import StoreUnusable
 from router.telemetry.log import RequestLog
 from router.upstream.pool import Pool
 from router.wiring import Built, build_edge, build_house, build_plan, build_state, known_names, limits_of, quota_sense_of
@@ -192,6 +192,8 @@ async def test_a_part_that_fails_to_open_leaves_nothing_open(tmp_path, monkeypat
     with pytest.raises(StoreUnusable, match="broken"):
         build_house(load(SIMULATED, tmp_path))
 
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
     assert set(threading.enumerate()) <= before
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith("-wal")] == []
 
@@ -242,6 +244,8 @@ def test_without_a_ledger_there_is_nothing_to_learn(tmp_path):
 
     Built(house).learn()
     Built(house, tmp_path / "never-written.db").learn()
+    (tmp_path / "broken.db").write_text("not a database" * 100)
+    Built(house, tmp_path / "broken.db").learn()
 
     assert state.live.statuses(house.plan.targets, 0.0)["simulated-fast"].ratio == WorkRatio()
 

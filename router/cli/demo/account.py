@@ -1,20 +1,22 @@
 """What the ledger says of the demo: every figure that is shown is read from there."""
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from router.contract.entry import COLUMNS
+from msgspec.structs import asdict
+
 from router.contract.request import JsonObject
 from router.contract.words import Outcome, Tier
-from router.stores.sqlite.files import connect_to_read
+from router.stores.sqlite.past import SqliteEntryReader
 
 _WRITTEN_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
+_ALL = 1_000
+"""More turns than the demo has."""
 Row = dict[str, Any]
 
 
@@ -78,19 +80,12 @@ async def find_rows(ledger: Path, ids: Sequence[str], within_seconds: float = _W
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_seconds
     while True:
-        rows = {row["id"]: row for row in read_rows(ledger)}
+        rows = {call.line.id: asdict(call.line) for call in SqliteEntryReader(ledger).read_newest(0.0, _ALL)[0]}
         if rows.keys() >= set(ids):
             return [rows[name] for name in ids]
         if loop.time() > deadline:
             raise RowsMissing(f"the ledger has no row of {', '.join(sorted(set(ids) - rows.keys()))}")
         await asyncio.sleep(_LOOK_SECONDS)
-
-
-def read_rows(ledger: Path) -> list[Row]:
-    """Every row, in order."""
-    with contextlib.closing(connect_to_read(ledger, timeout_seconds=_WRITTEN_SECONDS)) as database:
-        found = database.execute(f"SELECT {', '.join(COLUMNS)} FROM entries ORDER BY sequence")  # noqa: S608  fixed names
-        return [dict(zip(COLUMNS, values, strict=True)) for values in found]
 
 
 @dataclass(frozen=True, slots=True)

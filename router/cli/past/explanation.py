@@ -3,6 +3,7 @@
 import sys
 
 from router.contract.request import Json, JsonObject
+from router.dialects.fields import as_list, as_object
 from router.screen.figures import duration, money
 from router.telemetry.colour import paint_tier
 
@@ -17,28 +18,28 @@ def write_explanation(decision: JsonObject) -> str:
     """The decision in lines: tier and reason, evidence, both estimates, and what would have changed it."""
     lines = [f"{decision['tier']}  {decision['because']}", ""]
     lines.append(f"turn        {_turn(decision)}")
-    if before := _list(decision.get("assumed_before")):
+    if before := as_list(decision.get("assumed_before")):
         lines.append(f"assumed     before: {', '.join(map(_assumed, before))}")
     exact = "counted" if decision["prompt_tokens_exact"] else "estimated"
     lines.append(f"prompt      {decision['prompt_tokens']} tokens ({exact})")
     lines.append(f"long task   {_number(decision['score']):.0%} chance")
     lines.append("evidence")
-    lines += [f"  {_evidence(item)}" for item in _list(decision["evidence"])] or ["  none"]
+    lines += [f"  {_evidence(item)}" for item in as_list(decision["evidence"])] or ["  none"]
     lines.append("estimates")
-    for tier, estimate in _object(decision["estimates"]).items():
-        lines.append(f"  {tier:<5} {_estimate(_object(estimate))}")
-    if redo := _object(decision.get("redo")):
+    for tier, estimate in as_object(decision["estimates"]).items():
+        lines.append(f"  {tier:<5} {_estimate(as_object(estimate))}")
+    if redo := as_object(decision.get("redo")):
         lines.append(f"redo        {_redo(redo)}")
-    flip = _object(decision["flip"])
+    flip = as_object(decision["flip"])
     lines.append(f"would flip  {_flip(flip, str(decision['decided_by']))}")
-    if opinion := _object(decision.get("second_opinion")):
+    if opinion := as_object(decision.get("second_opinion")):
         lines.append(f"{opinion['answer'] if opinion['answer'] in _UNASKED else 'asked':<11} {_second_opinion(opinion)}")
-    for wait in map(_object, _list(decision.get("queued"))):
+    for wait in map(as_object, as_list(decision.get("queued"))):
         lines.append(f"waited      {duration(_number(wait['seconds']))} for {wait['target']}, which was at its quota")
-    for target, lost in _object(decision.get("drops")).items():
-        lines.append(f"drops       {', '.join(map(str, _list(lost)))} ({target})")
-    for skipped in _list(decision["skipped"]):
-        lines.append(f"skipped     {_object(skipped)['policy']}: {_object(skipped)['reason']}")
+    for target, lost in as_object(decision.get("drops")).items():
+        lines.append(f"drops       {', '.join(map(str, as_list(lost)))} ({target})")
+    for skipped in as_list(decision["skipped"]):
+        lines.append(f"skipped     {as_object(skipped)['policy']}: {as_object(skipped)['reason']}")
     return "\n".join("".join(letter if letter.isprintable() else "?" for letter in line) for line in lines)
 
 
@@ -60,14 +61,14 @@ def _turn(decision: JsonObject) -> str:
 
 def _assumed(item: Json) -> str:
     """How large a turn was assumed to be that was only described."""
-    turn = _object(item)
+    turn = as_object(item)
     calls, edits = int(_number(turn["calls"])), int(_number(turn["edits"]))
     changed = f" ({edits} edit{'s' if edits != 1 else ''})" if edits else ""
     return f"{calls} call{'s' if calls != 1 else ''}{changed} on {turn['tier']}"
 
 
 def _evidence(item: Json) -> str:
-    entry = _object(item)
+    entry = as_object(item)
     share = f"{_number(entry['log_odds']):+.2f}" if entry.get("log_odds") is not None else str(entry["kind"])
     target = f" ({entry['target']})" if entry.get("target") else ""
     return f"{share:<9} {entry['policy']}: {entry['because']}{target}"
@@ -142,11 +143,3 @@ def _flip(flip: JsonObject, decided_by: str) -> str:
 
 def _number(value: Json) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def _object(value: Json) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []

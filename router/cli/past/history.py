@@ -9,10 +9,12 @@ from pathlib import Path
 from router.cli.common import say
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
+from router.contract.stores import StoreUnusable
 from router.lab.cases import Case, cases_of, join
-from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
+from router.lab.ledger import LedgerTally, read_ledger
 from router.lab.logs import LogFile, find_logs, read_logs, usual_places
 from router.lab.logs.lines import Tally
+from router.stores.sqlite.past import SqliteEntryReader
 
 
 def add_history_arguments(parser: argparse.ArgumentParser) -> None:
@@ -112,9 +114,9 @@ def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> bool:
         say("no ledger is configured\n  hint: name one with --ledger FILE, or set ledger.path")
         return False
     try:
-        found.recorded = read_ledger(path, found.ledger_tally)
+        found.recorded = read_ledger(SqliteEntryReader(path), found.ledger_tally)
         found.ledger = path
-    except LedgerUnreadable as error:
+    except StoreUnusable as error:
         say(str(error))
         return False
     return True

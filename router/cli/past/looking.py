@@ -11,28 +11,24 @@ from router.cli.common import add_config_argument, known_names, say, say_faults,
 from router.cli.past.since import add_since_argument
 from router.cli.routers import find_router
 from router.config.load import ConfigError, find_config, load_ledger_path
+from router.contract.past import RecordedTurn
+from router.contract.stores import EntryReader, StoreUnusable
 from router.screen.figures import plural
-from router.stores.sqlite.files import StoreUnusable
-from router.stores.sqlite.past import count_passed_over, wait_for_writer
-from router.stores.sqlite.turns import RecordedTurn, find_turn, find_undecided
+from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
 
 Found = TypeVar("Found")
 
 
-def add_looking_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `log`, `sessions` and `stats`."""
+def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") -> None:
+    """The arguments of `log`, `sessions` and `stats`. `counted` is what `-n` limits."""
     add_config_argument(parser)
     add_since_argument(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print Markdown")
-
-
-def add_count_argument(parser: argparse.ArgumentParser, what: str) -> None:
-    """`-n`."""
-    parser.add_argument(
-        "-n", "--count", type=whole_number_between(1, 100_000), default=20, metavar="N", help=f"how many {what} (default: 20)"
-    )
+    if counted:
+        number, help_text = whole_number_between(1, 100_000), f"how many {counted} (default: 20)"
+        parser.add_argument("-n", "--count", type=number, default=20, metavar="N", help=help_text)
 
 
 def find_ledger(arguments: argparse.Namespace) -> Path:
@@ -71,12 +67,13 @@ def _find_configured(named: str | None) -> tuple[Path | None, ConfigError | None
         return None, error
 
 
-def look(path: Path, read: Callable[[Path], Found]) -> Found:
+def look(path: Path, read: Callable[[EntryReader], Found]) -> Found:
     """Read a ledger. Raises `Ended` after printing why it cannot be read."""
+    ledger = SqliteEntryReader(path)
     try:
         wait_for_writer(path)
-        found = read(path)
-        if passed_over := count_passed_over(path):
+        found = read(ledger)
+        if passed_over := ledger.count_passed_over():
             say(f"left out {plural(passed_over, 'row')} of {path} that Tandem did not write")
         return found
     except StoreUnusable as error:
@@ -86,7 +83,7 @@ def look(path: Path, read: Callable[[Path], Found]) -> Found:
 
 def find_recorded_turn(path: Path, request_id: str | None) -> RecordedTurn:
     """A turn of a ledger. Raises `Ended` after printing why there is no such turn."""
-    turn = look(path, lambda path: find_turn(path, request_id))
+    turn = look(path, lambda ledger: ledger.find_turn(request_id))
     if turn is None:
         say(_say_missing(path, request_id))
         raise Ended(1)
@@ -96,7 +93,7 @@ def find_recorded_turn(path: Path, request_id: str | None) -> RecordedTurn:
 def _say_missing(path: Path, request_id: str | None) -> str:
     if request_id is None:
         return f"no turn in {path} yet"
-    undecided = look(path, lambda path: find_undecided(path, request_id))
+    undecided = look(path, lambda ledger: ledger.find_undecided(request_id))
     return f"no request {request_id} in {path}" if undecided is None else f"no tier was chosen for {request_id}: {undecided}"
 
 

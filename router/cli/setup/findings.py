@@ -3,7 +3,6 @@
 import asyncio
 import platform
 import shutil
-import sqlite3
 import sys
 import sysconfig
 import tempfile
@@ -28,7 +27,7 @@ from router.contract.request import Json
 from router.edge.server import CannotListen, bind
 from router.screen.figures import duration
 from router.sense.exact import find_vocabulary
-from router.stores.sqlite.files import connect
+from router.stores.sqlite.files import find_lock_problem
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.migrate import LEDGER, foresee, say_room
 from router.telemetry.colour import GREEN, RED, YELLOW, paint
@@ -189,16 +188,7 @@ def _find_ledger_problem(path: Path, folder: Path) -> str:
         return f"{folder} is not a folder"
     if not path.exists():
         return _find_write_problem(folder)
-    try:
-        database = connect(path, _LOCAL_SECONDS)
-        try:
-            database.execute("BEGIN IMMEDIATE")
-            database.execute("ROLLBACK")
-        finally:
-            database.close()
-    except (sqlite3.Error, OSError) as error:
-        return str(error)
-    return ""
+    return find_lock_problem(path, _LOCAL_SECONDS)
 
 
 def _find_write_problem(folder: Path) -> str:

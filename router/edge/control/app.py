@@ -9,11 +9,13 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 
 from router.contract.errors import InternalFault, NotFound, TandemError, WrongMethod
+from router.contract.words import Dialect
 from router.dialects.headers import id_headers
+from router.dialects.refusals import write_refusal
 from router.edge.admission import report_fault
 from router.edge.control.panel import Page, Panel
 from router.edge.http.asgi import App, Receive, Scope, Send
-from router.edge.http.refuse import refusal_response
+from router.edge.http.refuse import CLOSE, reject
 from router.edge.routes import dialect_of_path
 
 _BROWSERS = ("/favicon", "/apple-touch-icon", "/.well-known/", "/robots.txt")
@@ -56,6 +58,14 @@ class NamedAnswers:
             await send(message)
 
         await self._app(scope, receive, send_named)
+
+
+def refusal_response(
+    error: TandemError, dialect: Dialect, request_id: str, *, closes: bool, is_logged: bool = True
+) -> Response:
+    """A rejection for Starlette. `closes` is for a request whose body may not have been read."""
+    refusal = (reject if is_logged else write_refusal)(error, dialect, request_id)
+    return Response(refusal.body, refusal.status, dict(refusal.headers + CLOSE if closes else refusal.headers))
 
 
 def _methods_of(app: FastAPI, scope: Scope) -> set[str]:

@@ -12,8 +12,8 @@ from router.contract.exchange import Arrival, CancelReason, Exchange, Passed
 from router.contract.limits import Limits
 from router.contract.relay import Flow, Headers
 from router.contract.words import Operation, PassedRoute
-from router.edge.admission import Admission, Slot
-from router.edge.http.head import ScopeHead
+from router.edge.admission import Admission, Head, Slot
+from router.edge.http.head import read_scope
 from router.edge.http.refuse import send_refusal
 from router.edge.routes import PATHS_WITH_BODY, dialect_of_path, new_request_id, read_passed, too_large, write_passed
 from router.loop.tasks import spawn
@@ -95,7 +95,7 @@ class AsgiApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        head, request_id = ScopeHead(scope), new_request_id()
+        head, request_id = read_scope(scope), new_request_id()
         try:
             caller = self._admission.admit(head, takes := Slot.REQUEST if head.path in PATHS_WITH_BODY else None)
         except TandemError as error:
@@ -123,7 +123,7 @@ class AsgiApp:
                 self._admission.release()
 
     async def _pass_on(
-        self, route: PassedRoute, scope: Scope, head: ScopeHead, arrival: Arrival, receive: Receive, send: Send
+        self, route: PassedRoute, scope: Scope, head: Head, arrival: Arrival, receive: Receive, send: Send
     ) -> None:
         """Relay a request for a route that is not decided. It holds a slot as a create call does."""
         admission = self._admission

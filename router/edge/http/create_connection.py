@@ -47,7 +47,6 @@ class CreateConnection(asyncio.Protocol):
         "_reader",
         "_sink",
         "_transport",
-        "_unread_bytes",
         "is_paused",
     )
 
@@ -68,7 +67,6 @@ class CreateConnection(asyncio.Protocol):
         self._exchange: Exchange | None = None
         self._sink: CallerSink | None = None
         self._body_began = self._idle_since = 0.0
-        self._unread_bytes = 0
         self._holds_slot = False
         self._ignores_input = False
         self._is_stopping = False
@@ -218,7 +216,7 @@ class CreateConnection(asyncio.Protocol):
         self.is_paused = True
         if self._sink is not None:
             self._sink.set_backpressure(is_paused=True)
-        self._watch_progress()
+        self._deadline.abort_unread(self._transport, self._admission.limits.write_idle_timeout_seconds)
 
     def resume_writing(self) -> None:
         self.is_paused = False
@@ -233,22 +231,11 @@ class CreateConnection(asyncio.Protocol):
             self._deadline.set(self._admission.limits.body_timeout_seconds, self._check_body)
             self._read()
 
-    def _watch_progress(self) -> None:
-        self._unread_bytes = self._transport.get_write_buffer_size()
-        self._deadline.set(self._admission.limits.write_idle_timeout_seconds, self._check_progress)
-
-    def _check_progress(self) -> None:
-        """A caller that reads slowly may; one that does not read at all is cut."""
-        if self._transport.get_write_buffer_size() >= self._unread_bytes:
-            self._transport.abort()
-        else:
-            self._watch_progress()
-
     def _close(self) -> None:
         """Close as soon as the caller has read what was written."""
         self._transport.close()
         if self._transport.get_write_buffer_size():
-            self._watch_progress()
+            self._deadline.abort_unread(self._transport, self._admission.limits.write_idle_timeout_seconds)
 
     def _reject(self, error: TandemError) -> None:
         """Refuse what is being read, and close: what the caller sends next cannot be told from the refused body."""

@@ -4,17 +4,18 @@ Bytes are read with llhttp (through httptools), which is strict about framing an
 """
 
 import re
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, MutableMapping
 from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
 import httptools
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from router.contract.errors import BadRequest
-from router.edge.routes import ROUTES, Route, read_length
+from router.edge.admission import Head
+from router.edge.routes import ROUTES, read_length
 
 INVALID = "the request is not valid HTTP/1.1. Check its header lines, its lengths and its line ends (CR LF)"
 
@@ -32,26 +33,15 @@ def header_name(raw: bytes) -> str:
     return raw.decode("latin-1").lower()
 
 
-class RequestHead(Struct, eq=False):
+class RequestHead(Head, eq=False, kw_only=True):
     """A head that was read from bytes."""
 
-    method: str
-    path: str
-    route: Route | None
     version: str
-    headers: Mapping[str, str]
-    count: int
-    size: int
-    hosts: int
-    origins: int
-    lengths: int
-    length: int
     keeps_alive: bool
     reads_chunks: bool
     """Whether the caller knows how to: HTTP/1.0 knows neither chunks nor, as it is served here, more than one request."""
     is_plain: bool
     """Whether it is HTTP/1 and its body comes by length, not in chunks."""
-    is_checked: bool = False
 
 
 class _Lines(Struct):
@@ -81,33 +71,39 @@ def parse_head(raw: bytes) -> RequestHead:
     if b"#" in lines.url:
         raise BadRequest("the request target must be a path")
     path = lines.url.partition(b"?")[0].decode("latin-1")
-    names = list(map(header_name, lines.fields[::2]))
-    headers = dict(zip(names, map(str, lines.fields[1::2], repeat("latin-1")), strict=True))
-    if len(headers) < len(names) and not _LISTS.keys().isdisjoint(headers):
-        headers |= _join_lists(zip(names, lines.fields[1::2], strict=True))
-    lengths = names.count("content-length")
-    length = read_length(headers["content-length"]) or 0 if lengths == 1 else 0
+    facts = _read_facts(parser.get_method().decode("latin-1"), path, lines.fields, len(raw))
     version: str = parser.get_http_version()
     is_old = version == "1.0"
     keeps_alive = not is_old and parser.should_keep_alive()
-    if not length and headers.get("connection", "").lower() == "close":
+    if not facts.length and facts.headers.get("connection", "").lower() == "close":
         keeps_alive = False  # with the end of the message, which this head is, the parser forgets it
     return RequestHead(
-        parser.get_method().decode("latin-1"),
-        path,
-        ROUTES.get(path),
-        version,
-        headers,
-        len(names),
-        len(raw),
-        names.count("host"),
-        names.count("origin"),
-        lengths,
-        length,
-        keeps_alive,
-        not is_old,
-        version in ("1.0", "1.1") and "transfer-encoding" not in headers,
+        *astuple(facts),
+        version=version,
+        keeps_alive=keeps_alive,
+        reads_chunks=not is_old,
+        is_plain=version in ("1.0", "1.1") and "transfer-encoding" not in facts.headers,
     )
+
+
+def read_scope(scope: MutableMapping[str, Any]) -> Head:
+    """The head that an ASGI server has read."""
+    fields = [part for pair in scope["headers"] for part in pair]
+    target = len(scope["raw_path"]) + len(scope["query_string"]) + bool(scope["query_string"])
+    around = len(f"{scope['method']}  HTTP/1.1\r\n\r\n") + len(": \r\n") * len(scope["headers"])
+    return _read_facts(scope["method"], scope["path"], fields, target + around + sum(map(len, fields)))
+
+
+def _read_facts(method: str, path: str, fields: list[bytes], size: int) -> Head:
+    """What admission looks at. `fields` are names and values in turn."""
+    names = list(map(header_name, fields[::2]))
+    headers = dict(zip(names, map(str, fields[1::2], repeat("latin-1")), strict=True))
+    if len(headers) < len(names) and not _LISTS.keys().isdisjoint(headers):
+        headers |= _join_lists(zip(names, fields[1::2], strict=True))
+    lengths = names.count("content-length")
+    length = read_length(headers["content-length"]) or 0 if lengths == 1 else 0
+    hosts, origins = names.count("host"), names.count("origin")
+    return Head(method, path, ROUTES.get(path), headers, len(names), size, hosts, origins, lengths, length)
 
 
 def _join_lists(fields: Iterable[tuple[str, bytes]]) -> dict[str, str]:
@@ -148,43 +144,3 @@ class HeadReader:
             self._before, self._after = around.groups()
             self._last = head
         return head
-
-
-class ScopeHead:
-    """A head that an ASGI server has read."""
-
-    __slots__ = (
-        "count",
-        "headers",
-        "hosts",
-        "is_checked",
-        "length",
-        "lengths",
-        "method",
-        "origins",
-        "path",
-        "route",
-        "size",
-    )
-
-    def __init__(self, scope: MutableMapping[str, Any]) -> None:
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.route = ROUTES.get(self.path)
-        headers: dict[str, str] = {}
-        self.count = self.hosts = self.origins = self.lengths = 0
-        self.is_checked = False
-        target = len(scope["raw_path"]) + len(scope["query_string"]) + bool(scope["query_string"])
-        self.size = len(f"{self.method}  HTTP/1.1\r\n\r\n") + target
-        for raw, value in scope["headers"]:
-            name = header_name(raw)
-            self.count += 1
-            self.size += len(raw) + len(value) + len(": \r\n")
-            self.hosts += name == "host"
-            self.origins += name == "origin"
-            self.lengths += name == "content-length"
-            headers[name] = value.decode("latin-1")
-        if len(headers) < self.count and not _LISTS.keys().isdisjoint(headers):
-            headers |= _join_lists((header_name(raw), value) for raw, value in scope["headers"])
-        self.headers: Mapping[str, str] = headers
-        self.length = read_length(headers["content-length"]) or 0 if self.lengths == 1 else 0

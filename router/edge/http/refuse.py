@@ -1,7 +1,7 @@
 """Refusals on their way out: one answer (`write_refusal`), written for whichever transport the caller is on."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from router.contract.errors import TandemError
 from router.contract.words import Dialect
@@ -9,10 +9,7 @@ from router.dialects.refusals import Refusal, write_refusal
 from router.edge.http.sink import write_head
 from router.telemetry import events
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-_CLOSE = (("connection", "close"),)
+CLOSE = (("connection", "close"),)
 
 
 def reject(error: TandemError, dialect: Dialect, request_id: str) -> Refusal:
@@ -33,16 +30,6 @@ async def send_refusal(
 ) -> None:
     """A rejection over ASGI. It closes, for the same reason."""
     refusal = reject(error, dialect, request_id)
-    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in refusal.headers + _CLOSE]
+    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in refusal.headers + CLOSE]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": refusal.body})
-
-
-def refusal_response(
-    error: TandemError, dialect: Dialect, request_id: str, *, closes: bool, is_logged: bool = True
-) -> "Response":
-    """A rejection for Starlette. `closes` is for a request whose body may not have been read."""
-    from starlette.responses import Response  # costly (20 ms), and here by now: only the control plane calls this
-
-    refusal = (reject if is_logged else write_refusal)(error, dialect, request_id)
-    return Response(refusal.body, refusal.status, dict(refusal.headers + _CLOSE if closes else refusal.headers))

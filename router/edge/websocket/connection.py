@@ -46,7 +46,6 @@ class SocketConnection(asyncio.Protocol):
         self._timer, self._reading = DeadlineTimer(self._loop), DeadlineTimer(self._loop)
         self._began = self._last_message = self._loop.time()
         self._silent_pings = 0
-        self._unread_bytes = 0
         self._is_leaving = False
         self._is_open = False
         """Whether messages may be sent: after the handshake, and before a closing frame."""
@@ -204,7 +203,7 @@ class SocketConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_paused = True
-        self._watch_progress()
+        self._reading.abort_unread(self._transport, self._admission.limits.write_idle_timeout_seconds)
         for sink in self._lanes.running:
             sink.set_backpressure(is_paused=True)
 
@@ -216,17 +215,6 @@ class SocketConnection(asyncio.Protocol):
             self._set_reading()
         for sink in self._lanes.running:
             sink.set_backpressure(is_paused=False)
-
-    def _watch_progress(self) -> None:
-        self._unread_bytes = self._transport.get_write_buffer_size()
-        self._reading.set(self._admission.limits.write_idle_timeout_seconds, self._check_progress)
-
-    def _check_progress(self) -> None:
-        """A caller that reads slowly may; one that does not read at all is cut."""
-        if self._transport.get_write_buffer_size() >= self._unread_bytes:
-            self._transport.abort()
-        else:
-            self._watch_progress()
 
 
 def _make_protocol(max_bytes: int) -> "ServerProtocol":

@@ -12,15 +12,13 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from router.contract.stores import StoreUnusable
+
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
 """How long a writer waits for another process's lock."""
 
 _PRIVATE = 0o600
-
-
-class StoreUnusable(Exception):
-    """The file cannot be used for what we keep. The message says why."""
 
 
 class StoreUnwritable(StoreUnusable):
@@ -115,6 +113,17 @@ def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_th
     """A connection that cannot write. The file is not made either, nor are its tables."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     return sqlite3.connect(address, uri=True, timeout=timeout_seconds, check_same_thread=one_thread)
+
+
+def find_lock_problem(path: Path, timeout_seconds: float) -> str:
+    """Why an existing file cannot be written to now; empty where it can."""
+    try:
+        with contextlib.closing(connect(path, timeout_seconds)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("ROLLBACK")
+    except (sqlite3.Error, OSError) as error:
+        return str(error)
+    return ""
 
 
 def count_rows(database: sqlite3.Connection) -> int:

@@ -17,14 +17,15 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from router.contract.stores import StoreUnusable
 from router.stores.sqlite.files import (
     WRITE_SECONDS,
-    StoreUnusable,
     StoreUnwritable,
     connect,
     connect_to_read,
     make_private,
 )
+from router.stores.sqlite.rows import transaction
 
 Migrations = tuple[str, ...]
 """The scripts of one kind of file: the n-th makes version n."""
@@ -143,7 +144,7 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
     copy = None
     try:
         for version, script in enumerate(migrations[before:], start=before + 1):
-            with _locked(database):
+            with transaction(database):
                 if _read_version(database) >= version:
                     continue  # another process was faster
                 if version == before + 1 and _read_tables(database):
@@ -156,19 +157,6 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
             copy.unlink(missing_ok=True)  # the file is as it was: a copy for each try would fill the disk
         raise
     return Migrated(path.name, before, len(migrations), copy) if copy is not None else None
-
-
-@contextlib.contextmanager
-def _locked(database: sqlite3.Connection) -> Iterator[None]:
-    """One transaction, whole or not at all, in which nobody else writes."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        database.execute("COMMIT")
-    except BaseException:
-        if database.in_transaction:
-            database.execute("ROLLBACK")
-        raise
 
 
 def _split(script: str) -> Iterator[str]:

@@ -2,12 +2,10 @@
 
 import contextlib
 import sqlite3
-from pathlib import Path
 
 import msgspec
 
 from router.contract.entry import Attempt, PastCall
-from router.stores.sqlite.files import connect_to_read
 
 _MAX_ENTRIES = 2_000
 """The newest: days of one person's use, and read in some milliseconds."""
@@ -18,15 +16,11 @@ _QUERY = f"""
 _decode = msgspec.json.Decoder(list[Attempt]).decode
 
 
-def read_past_calls(path: Path) -> list[PastCall]:
-    """The newest calls with a pace. Nothing where there is no ledger, or it cannot be read: the config's guess must do."""
+def read_past_calls(database: sqlite3.Connection) -> list[PastCall]:
+    """The newest calls with a pace."""
     found: list[PastCall] = []
-    try:
-        with contextlib.closing(connect_to_read(path, timeout_seconds=1.0)) as database:
-            database.execute("PRAGMA cache_size = -256")  # kB: every row is read once
-            for at, attempts in database.execute(_QUERY):
-                with contextlib.suppress(msgspec.DecodeError):  # of another version, or not written by us
-                    found += (PastCall(at, attempt, attempt.pace) for attempt in _decode(attempts) if attempt.pace is not None)
-    except sqlite3.Error:
-        return []
+    database.execute("PRAGMA cache_size = -256")  # kB: every row is read once
+    for at, attempts in database.execute(_QUERY):
+        with contextlib.suppress(msgspec.DecodeError):  # of another version, or not written by us
+            found += (PastCall(at, attempt, attempt.pace) for attempt in _decode(attempts) if attempt.pace is not None)
     return found

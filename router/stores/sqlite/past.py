@@ -1,24 +1,24 @@
-"""The ledger for a person who looks back: its newest turns, sessions and sums. Read only, also while a router writes.
+"""The ledger for those who look back: `EntryReader` on SQLite. Read only, also while a router writes.
 
 SQL does the sums. A ledger of any schema will do: these columns are as old as the ledger.
 """
 
-import contextlib
 import re
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from router.contract.entry import COLUMNS, Line
+from router.contract.entry import COLUMNS, FinishedWork, Line, PastCall
+from router.contract.past import CallSums, ExpectedSums, PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
 from router.contract.words import Outcome, Tier, TurnKind
-from router.stores.sqlite.files import StoreUnusable, connect_to_read
-from router.stores.sqlite.sound import count_unsound, see_sound_rows
+from router.stores.sqlite import paces, turns, work
+from router.stores.sqlite.sound import count_unsound, open_ledger
 
-_LOCK_SECONDS = 5.0
+_LEARNING_SECONDS = 1.0
+"""How long a router waits for a locked ledger: it can do without."""
 _WRITTEN_SECONDS = 0.3
 """A router writes what it holds every 0.2 s."""
 _BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
@@ -31,7 +31,7 @@ _ASKED_FOR = (
     # a space.
     """ AND (instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
 )
-_MOST_ROWS = 20_000
+_MAX_ROWS = 20_000
 """How far back to look for the beginning of the newest turns."""
 _NEWEST = (
     f"SELECT {', '.join(COLUMNS)}, CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 1 END,"  # noqa: S608  fixed names
@@ -71,17 +71,17 @@ _SUMS = f"""
 """  # noqa: S608  fixed names
 
 
-def _projected(tier: Tier, place: int, old: str) -> str:
+def _projected(tier: Tier, index: int, old: str) -> str:
     """A figure of a tier's projection at the row's own score; in a row of an older Tandem, its estimate."""
-    new = f"json_extract(decision, '$.{tier}[{place}]') + json_extract(decision, '$.{tier}[{place + 1}]') * score"
+    new = f"json_extract(decision, '$.{tier}[{index}]') + json_extract(decision, '$.{tier}[{index + 1}]') * score"
     return f"coalesce({new}, {old})"
 
 
 _OLD_USD = {tier: f"json_extract(decision, '$.estimates.{tier}.money_usd')" for tier in ("fast", "deep")}
 """In rows of an older Tandem. That of fast has the chance of a redo on deep in it."""
 _FAST_REDO = "json_extract(decision, '$.estimates.fast.redo_seconds')"
-_MOST_EXPECTED = 10_000
-"""A ratio over so many of the newest turns is as good as one over all of them, and JSON takes its time."""
+_MAX_EXPECTED = 10_000
+"""A ratio over this many of the newest turns is as good as one over all of them, and JSON takes its time."""
 _EXPECTED = f"""
     SELECT tier, count(*), sum(fast_seconds), sum(deep_seconds), sum(score), sum(score * deep_seconds),
         sum(has_price), sum(has_price * fast_usd), sum(has_price * deep_usd), sum(has_price * score * deep_usd)
@@ -95,187 +95,108 @@ _EXPECTED = f"""
                 THEN json_extract(decision, '$.fast[6]') AND json_extract(decision, '$.deep[6]')
                 ELSE {_OLD_USD["fast"]} IS NOT NULL AND {_OLD_USD["deep"]} IS NOT NULL END AS has_price
         FROM entries WHERE at >= ? AND turn_kind IN {_BEGIN} AND tier IS NOT NULL AND score IS NOT NULL AND json_valid(decision)
-        ORDER BY sequence DESC LIMIT {_MOST_EXPECTED}
+        ORDER BY sequence DESC LIMIT {_MAX_EXPECTED}
     ) WHERE fast_seconds > 0 AND deep_seconds > 0 GROUP BY tier
 """  # noqa: S608  fixed names
 
 
-class PastCall(NamedTuple):
-    """One row, with the tier that was decided on."""
-
-    line: Line
-    decided: str | None
-
-
-class SessionSums(NamedTuple):
-    """One session."""
-
-    caller: str
-    session: str
-    client: str | None
-    first_at: float
-    last_at: float
-    calls: int
-    turns: int
-    fast: int
-    deep: int
-    input_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-    unpriced: int
-    """Calls whose cost is not known."""
-    seconds: float
-    moved_up: int = 0
-
-
-class CallSums(NamedTuple):
-    """The calls of one day, client, tier and caller. Without a tier they were refused, or failed before any was chosen."""
-
-    day: str
-    client: str | None
-    tier: str | None
-    turns: int
-    calls: int
-    input_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-    unpriced: int
-    seconds: float
-    first_seconds: float | None
-    """The sum of times to a first token, and how many there were."""
-    firsts: int
-    interrupted: int
-    failed: int
-    refused: int
-    caller: str
-
-
-class ExpectedSums(NamedTuple):
-    """What the decisions for one tier expected of both; only those where both could have served, and the newest of them."""
-
-    tier: str
-    turns: int
-    fast_seconds: float
-    deep_seconds: float
-    scores: float
-    """The sum of their scores; below it, of the score times what deep would take."""
-    scored_deep_seconds: float
-    priced: int | None
-    """How many of them have prices on both tiers: the money is theirs alone."""
-    fast_usd: float | None
-    deep_usd: float | None
-    scored_deep_usd: float | None
-
-
-class Sums(NamedTuple):
-    """A ledger, summed up."""
-
-    calls: list[CallSums]
-    expected: list[ExpectedSums]
-    moved_up: int
-    marked_wrong: int
-    asked_for: int
-    """Turns whose tier the person asked for."""
-
-
 def wait_for_writer(path: Path) -> None:
-    """Where a router is at work, let it write what it has just answered. Nothing else tells whether it holds something."""
+    """Where a router is at work, let it write what it has just answered. Nothing else shows whether it holds something."""
     if path.with_name(f"{path.name}-wal").exists():
         time.sleep(_WRITTEN_SECONDS)
 
 
-def count_passed_over(path: Path) -> int:
-    """How many of the newest rows are no router's, and therefore left out. Raises `StoreUnusable`."""
-    with _open(path) as database:
-        return count_unsound(database)
+class SqliteEntryReader:
+    """Answers from one file. Nothing is kept open between two questions."""
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
-def read_newest(path: Path, since: float, turns: int) -> tuple[list[PastCall], Mapping[tuple[str, str], int]]:
-    """The calls of at least the newest turns, oldest first, and how many turns each session had before them.
+    def count_passed_over(self) -> int:
+        with open_ledger(self.path) as database:
+            return count_unsound(database)
 
-    Raises `StoreUnusable`.
-    """
-    calls: list[PastCall] = []
-    oldest: dict[tuple[str, str], int] = {}
-    with _open(path) as database:
-        begun, waiting = 0, set[tuple[str, str]]()
-        for *values, decided, sequence in database.execute(_NEWEST, (since, _MOST_ROWS)):
-            line = Line(*values)
-            key = (line.caller, line.session or "")
-            if begun >= turns and not waiting:
-                break
-            if line.turn_kind == TurnKind.TOOL_LOOP:
-                if begun >= turns and key not in waiting:
-                    continue  # of a turn that is older than those asked for
-                waiting.add(key)
-            elif begun < turns or key in waiting:
-                begun += 1
-                waiting.discard(key)
-            else:
-                continue
-            calls.append(PastCall(line, decided))
-            oldest[key] = sequence
-        sessions = sorted({session for _, session in oldest})
-        rows = database.execute(_BEGINNINGS.format(marks=", ".join("?" * len(sessions))), sessions)
-        before = Counter((caller, session) for caller, session, place in rows if place < oldest.get((caller, session), 0))
-    return calls[::-1], before
+    def read_newest(self, since: float, turns: int) -> tuple[list[RecordedCall], Mapping[tuple[str, str], int]]:
+        calls: list[RecordedCall] = []
+        oldest: dict[tuple[str, str], int] = {}
+        with open_ledger(self.path) as database:
+            begun, waiting = 0, set[tuple[str, str]]()
+            for *values, decided, sequence in database.execute(_NEWEST, (since, _MAX_ROWS)):
+                line = Line(*values)
+                key = (line.caller, line.session or "")
+                if begun >= turns and not waiting:
+                    break
+                if line.turn_kind == TurnKind.TOOL_LOOP:
+                    if begun >= turns and key not in waiting:
+                        continue  # of a turn that is older than those asked for
+                    waiting.add(key)
+                elif begun < turns or key in waiting:
+                    begun += 1
+                    waiting.discard(key)
+                else:
+                    continue
+                calls.append(RecordedCall(line, decided))
+                oldest[key] = sequence
+            sessions = sorted({session for _, session in oldest})
+            rows = database.execute(_BEGINNINGS.format(marks=", ".join("?" * len(sessions))), sessions)
+            before = Counter((caller, session) for caller, session, at in rows if at < oldest.get((caller, session), 0))
+        return calls[::-1], before
 
+    def read_sessions(self, since: float, limit: int) -> list[SessionSums]:
+        with open_ledger(self.path) as database:
+            names: dict[str, None] = {}
+            for (name,) in database.execute(_NAMES, (since,)):
+                names[name] = None
+                if len(names) >= limit:
+                    break
+            marks = ", ".join("?" * len(names))
+            rows = database.execute(_SESSIONS.format(marks=marks), (since, *names, limit)).fetchall()
+            ways = database.execute(_WAYS.format(sessions=f"IN ({marks})"), (since, *names))
+            moved = {session: _count_moved(way) for session, way in ways}
+        return [SessionSums._make((*row, moved.get(row[1], 0))) for row in rows]
 
-def read_sessions(path: Path, since: float, most: int) -> list[SessionSums]:
-    """The newest sessions, newest first. Raises `StoreUnusable`."""
-    with _open(path) as database:
-        names: dict[str, None] = {}
-        for (name,) in database.execute(_NAMES, (since,)):
-            names[name] = None
-            if len(names) >= most:
-                break
-        marks = ", ".join("?" * len(names))
-        rows = database.execute(_SESSIONS.format(marks=marks), (since, *names, most)).fetchall()
-        ways = database.execute(_WAYS.format(sessions=f"IN ({marks})"), (since, *names))
-        moved = {session: _count_moved(way) for session, way in ways}
-    return [SessionSums._make((*row, moved.get(row[1], 0))) for row in rows]
+    def read_sums(self, since: float) -> Sums:
+        queries = (_SUMS, _EXPECTED, _WAYS.format(sessions="IS NOT NULL"), _ASKED_FOR)
+        calls, expected, ways, ((asked_for,),) = self._read_at_once(queries, (since,))
+        with open_ledger(self.path) as database:
+            marked = turns.count_misjudged(database, since)
+        moved = sum(_count_moved(way) for _, way in ways)
+        return Sums([CallSums(*row) for row in calls], [ExpectedSums(*row) for row in expected], moved, marked, asked_for)
 
+    def find_turn(self, request_id: str | None) -> RecordedTurn | None:
+        with open_ledger(self.path) as database:
+            return turns.find_turn(database, request_id)
 
-def read_sums(path: Path, since: float) -> Sums:
-    """Everything, by day, client, tier and caller. Raises `StoreUnusable`."""
-    queries = (_SUMS, _EXPECTED, _WAYS.format(sessions="IS NOT NULL"), _ASKED_FOR)
-    calls, expected, ways, ((asked_for,),) = _read_beside(path, queries, (since,))
-    with _open(path) as database:
-        marked = _count_marks(database, since)
-    moved = sum(_count_moved(way) for _, way in ways)
-    return Sums([CallSums(*row) for row in calls], [ExpectedSums(*row) for row in expected], moved, marked, asked_for)
+    def find_beginning(self, request_id: str) -> RecordedTurn | None:
+        with open_ledger(self.path) as database:
+            return turns.find_beginning(database, request_id)
+
+    def find_undecided(self, request_id: str) -> str | None:
+        with open_ledger(self.path) as database:
+            return turns.find_undecided(database, request_id)
+
+    def read_finished_work(self, now: float) -> list[FinishedWork]:
+        with open_ledger(self.path, _LEARNING_SECONDS, sees_all=True) as database:
+            return work.read_finished_work(database, now)
+
+    def read_past_calls(self) -> list[PastCall]:
+        with open_ledger(self.path, _LEARNING_SECONDS, sees_all=True) as database:
+            return paces.read_past_calls(database)
+
+    def read_history(self) -> Iterator[PastEntry]:
+        with open_ledger(self.path, sees_all=True) as database:
+            yield from turns.read_history(database)
+
+    def _read_at_once(self, queries: Sequence[str], values: tuple[object, ...]) -> list[list[tuple[Any, ...]]]:
+        """Several queries at once: SQLite releases Python's lock while it works, so that each may have a processor."""
+
+        def read(query: str) -> list[tuple[Any, ...]]:
+            with open_ledger(self.path) as database:
+                return database.execute(query, values).fetchall()
+
+        with ThreadPoolExecutor(len(queries)) as threads:
+            return list(threads.map(read, queries))
 
 
 def _count_moved(way: str) -> int:
     return len(_MOVED.findall(way))
-
-
-def _count_marks(database: sqlite3.Connection, since: float) -> int:
-    try:
-        return int(database.execute("SELECT count(*) FROM misjudged WHERE at >= ?", (since,)).fetchone()[0])
-    except sqlite3.OperationalError:
-        return 0  # a ledger that an older Tandem began has no such table yet
-
-
-def _read_beside(path: Path, queries: Sequence[str], values: tuple[object, ...]) -> list[list[tuple[Any, ...]]]:
-    """Several queries at once: SQLite lets go of Python while it works, so that each may have a processor."""
-
-    def read(query: str) -> list[tuple[Any, ...]]:
-        with _open(path) as database:
-            return database.execute(query, values).fetchall()
-
-    with ThreadPoolExecutor(len(queries)) as threads:
-        return list(threads.map(read, queries))
-
-
-@contextlib.contextmanager
-def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    if not path.is_file():
-        raise StoreUnusable(f"{path}: there is no ledger yet")
-    try:
-        with contextlib.closing(connect_to_read(path, _LOCK_SECONDS)) as database:
-            database.text_factory = lambda text: text.decode("utf-8", "replace")
-            see_sound_rows(database)
-            yield database
-    except sqlite3.Error as error:
-        raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.stores import StoredResponse
-from router.stores.sqlite.files import FAILURES, StoreUnusable
+from router.contract.stores import StoredResponse, StoreUnusable
+from router.stores.sqlite.files import FAILURES
 from router.stores.sqlite.reader import SqliteReader
 from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.rows import Row

@@ -44,7 +44,7 @@ def write_rows(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Except
 
 
 def _insert(database: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    with _transaction(database):
+    with transaction(database):
         for statement, group in groupby(rows, key=lambda row: row.statement):
             database.executemany(statement, [row.values for row in group])
 
@@ -52,7 +52,7 @@ def _insert(database: sqlite3.Connection, rows: Sequence[Row]) -> None:
 def _insert_one_by_one(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Exception]:
     """Write the rows that can be written. Answers why the others cannot."""
     refused: list[Exception] = []
-    with _transaction(database):
+    with transaction(database):
         for row in rows:
             try:
                 database.execute(row.statement, row.values)
@@ -64,7 +64,8 @@ def _insert_one_by_one(database: sqlite3.Connection, rows: Sequence[Row]) -> lis
 
 
 @contextlib.contextmanager
-def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """One transaction, whole or not at all, in which nobody else writes."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -1,4 +1,4 @@
-"""Rows that somebody changed by hand: whoever looks back at a ledger passes over those that no router writes.
+"""A ledger for a reader: rows that somebody changed by hand, and that no router writes, are passed over.
 
 A temporary view takes the place of the table in one connection, so that every query of it reads sound rows alone. Nothing is
 changed in the file.
@@ -6,8 +6,12 @@ changed in the file.
 
 import contextlib
 import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
 
+from router.contract.stores import StoreUnusable
 from router.contract.words import Outcome
+from router.stores.sqlite.files import WRITE_SECONDS, connect, connect_to_read
 
 _LAST_SECOND = 253_402_300_799
 """Of the year 9999: no later time has a date."""
@@ -28,14 +32,27 @@ _LOOKED_AT = 20_000
 _COUNT = f"SELECT count(*) FROM (SELECT * FROM main.entries ORDER BY sequence DESC LIMIT ?) WHERE NOT ({_SOUND})"  # noqa: S608  ours
 
 
-def see_sound_rows(database: sqlite3.Connection) -> None:
-    """Let this connection's queries of `entries` see sound rows alone."""
-    with contextlib.suppress(sqlite3.OperationalError):  # no such table: the query itself says so
-        database.execute(_VIEW)
+@contextlib.contextmanager
+def open_ledger(
+    path: Path, lock_seconds: float = WRITE_SECONDS, *, sees_all: bool = False, writes: bool = False
+) -> Iterator[sqlite3.Connection]:
+    """A connection for one question. Raises `StoreUnusable` where there is no ledger, and for what goes wrong in the block.
+
+    `sees_all` is for queries that take any row as it is.
+    """
+    if not path.is_file():
+        raise StoreUnusable(f"{path}: there is no ledger yet")
+    try:
+        with contextlib.closing((connect if writes else connect_to_read)(path, lock_seconds)) as database:
+            database.text_factory = lambda text: text.decode("utf-8", "replace")
+            if not sees_all:
+                with contextlib.suppress(sqlite3.OperationalError):  # no such table: the query itself says so
+                    database.execute(_VIEW)
+            yield database
+    except sqlite3.Error as error:
+        raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error
 
 
 def count_unsound(database: sqlite3.Connection) -> int:
     """How many of the newest rows are passed over."""
-    with contextlib.suppress(sqlite3.Error):
-        return int(database.execute(_COUNT, (_LOOKED_AT,)).fetchone()[0])
-    return 0
+    return int(database.execute(_COUNT, (_LOOKED_AT,)).fetchone()[0])

@@ -1,20 +1,20 @@
-"""The last turn of the ledger, for the person at the keyboard: why it went where it did, and that this was wrong."""
+"""Turns out of the ledger: the last one, one by its id, all of them; and the person's word that one was misjudged."""
 
-import contextlib
 import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from router.contract.entry import COLUMNS
-from router.contract.words import Tier, TurnKind
-from router.stores.sqlite.files import StoreUnusable, connect
+from router.contract.past import PastEntry, RecordedTurn
+from router.contract.words import Outcome, Tier, TurnKind
 from router.stores.sqlite.migrate import LEDGER, Migrated, prepare
-from router.stores.sqlite.sound import see_sound_rows
+from router.stores.sqlite.sound import open_ledger
 
 _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
-_COLUMNS = f"SELECT {', '.join((*COLUMNS, 'decision', 'attempts'))} FROM entries WHERE decision IS NOT NULL"  # noqa: S608  fixed names
+_ROW = ", ".join((*COLUMNS, "decision", "attempts"))
+_COLUMNS = f"SELECT {_ROW} FROM entries WHERE decision IS NOT NULL"  # noqa: S608  fixed names
 _KIND = "SELECT turn_kind, session, caller, sequence FROM entries WHERE id = ?"
 _BEGINNING = (
     f"{_COLUMNS} AND session = ? AND caller = ? AND sequence <= ? AND turn_kind IN (?, ?) ORDER BY sequence DESC LIMIT 1"
@@ -22,33 +22,40 @@ _BEGINNING = (
 _LAST = f"{_COLUMNS} AND turn_kind IN (?, ?) ORDER BY sequence DESC LIMIT 1"
 _ONE = f"{_COLUMNS} AND id = ?"
 _UNDECIDED = "SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = ? AND decision IS NULL"
+_WORKED = (Outcome.SERVED, Outcome.ABANDONED, Outcome.INTERRUPTED, Outcome.CUT_SHORT)
+"""The outcomes in which a model worked. A refused or failed request is sent again, and would count twice."""
+_HISTORY = f"""
+    SELECT id, prompt_text, {_ROW} FROM entries
+    WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?, ?) ORDER BY sequence
+"""  # noqa: S608  fixed names
 
 
-class RecordedTurn(NamedTuple):
-    """The request that began a turn, and how it was decided."""
-
-    id: str
-    at: float
-    tier: Tier | None
-    target: str | None
-    because: str | None
-    row: tuple[object, ...]
-    """All that an explanation needs, as `settle.kept` takes it."""
+def find_turn(database: sqlite3.Connection, request_id: str | None) -> RecordedTurn | None:
+    """The last turn of a person, or one request by its id."""
+    return _read(
+        database.execute(_ONE, (request_id,)).fetchone() if request_id else database.execute(_LAST, _BEGINS).fetchone()
+    )
 
 
-def find_turn(path: Path, request_id: str | None) -> RecordedTurn | None:
-    """The last turn of a person, or one request by its id. Raises `StoreUnusable`."""
-    with _open(path) as database:
-        return _read(
-            database.execute(_ONE, (request_id,)).fetchone() if request_id else database.execute(_LAST, _BEGINS).fetchone()
-        )
+def find_undecided(database: sqlite3.Connection, request_id: str) -> str | None:
+    """Why no tier was chosen for a request: who answered it, or what was wrong with it."""
+    found = database.execute(_UNDECIDED, (request_id,)).fetchone()
+    return None if found is None else str(found[0])
 
 
-def find_undecided(path: Path, request_id: str) -> str | None:
-    """Why no tier was chosen for a request: who answered it, or what was wrong with it. Raises `StoreUnusable`."""
-    with _open(path) as database:
-        found = database.execute(_UNDECIDED, (request_id,)).fetchone()
-        return None if found is None else str(found[0])
+def find_beginning(database: sqlite3.Connection, request_id: str) -> RecordedTurn | None:
+    """The turn of a person that a request belongs to; None where it belongs to none."""
+    found = database.execute(_KIND, (request_id,)).fetchone()
+    if found is None or found[0] not in (*_BEGINS, TurnKind.TOOL_LOOP):
+        return None
+    return _read(database.execute(_BEGINNING, (*found[1:], *_BEGINS)).fetchone())
+
+
+def read_history(database: sqlite3.Connection) -> Iterator[PastEntry]:
+    """Every call of a person's turns in which a model worked, oldest first."""
+    should_be, places = read_misjudged(database), _read_places(database)
+    for name, prompt_text, *row in database.execute(_HISTORY, (*_BEGINS, TurnKind.TOOL_LOOP, *_WORKED)):
+        yield PastEntry(tuple(row), prompt_text, should_be.get(str(name)), places.get(str(name), b""))
 
 
 def _read(row: tuple[Any, ...] | None) -> RecordedTurn | None:
@@ -59,21 +66,12 @@ def _read(row: tuple[Any, ...] | None) -> RecordedTurn | None:
     return RecordedTurn(str(found["id"]), float(found["at"]), tier, found["target"], found["because"], row)
 
 
-def find_beginning(path: Path, request_id: str) -> RecordedTurn | None:
-    """The turn of a person that a request belongs to; None where it belongs to none. Raises `StoreUnusable`."""
-    with _open(path) as database:
-        found = database.execute(_KIND, (request_id,)).fetchone()
-        if found is None or found[0] not in (*_BEGINS, TurnKind.TOOL_LOOP):
-            return None
-        return _read(database.execute(_BEGINNING, (*found[1:], *_BEGINS)).fetchone())
-
-
 def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> Migrated | None:
-    """Note that a turn should have gone to a tier. Said again, the newer word counts. Raises `StoreUnusable`.
+    """Note that a turn should have gone to a tier. The newest mark counts. Raises `StoreUnusable`.
 
-    A ledger that an older Tandem began has no such table yet: it is migrated first, and that is answered.
+    A ledger that an older Tandem began has no such table yet: it is migrated first, and that is returned.
     """
-    with _open(path) as database:
+    with open_ledger(path, writes=True) as database:
         migrated = prepare(path, LEDGER)
         database.execute(
             "INSERT INTO misjudged (request_id, at, should_be) VALUES (?, ?, ?)"
@@ -84,8 +82,8 @@ def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> Migrated 
 
 
 def unmark_misjudged(path: Path, turn: RecordedTurn) -> bool:
-    """Take a mark back. Answers whether there was one. Raises `StoreUnusable`."""
-    with _open(path) as database:
+    """Take a mark back. Returns whether there was one. Raises `StoreUnusable`."""
+    with open_ledger(path, writes=True) as database:
         try:
             return database.execute("DELETE FROM misjudged WHERE request_id = ?", (turn.id,)).rowcount > 0
         except sqlite3.OperationalError:
@@ -94,7 +92,7 @@ def unmark_misjudged(path: Path, turn: RecordedTurn) -> bool:
 
 def has_places(path: Path, turn: RecordedTurn) -> bool:
     """Whether it is still known where the words of a turn are in the table of weights. Raises `StoreUnusable`."""
-    with _open(path) as database:
+    with open_ledger(path, writes=True) as database:
         return database.execute("SELECT 1 FROM places WHERE request_id = ?", (turn.id,)).fetchone() is not None
 
 
@@ -107,7 +105,7 @@ def read_misjudged(database: sqlite3.Connection) -> dict[str, Tier]:
     return {str(name): Tier(tier) for name, tier in rows if tier in tuple(Tier)}
 
 
-def read_places(database: sqlite3.Connection) -> dict[str, bytes]:
+def _read_places(database: sqlite3.Connection) -> dict[str, bytes]:
     """Where the words of the newest and the marked turns are in the table of weights, by request."""
     try:
         rows = database.execute("SELECT request_id, places FROM places").fetchall()
@@ -116,14 +114,9 @@ def read_places(database: sqlite3.Connection) -> dict[str, bytes]:
     return {str(name): places for name, places in rows if isinstance(places, bytes)}
 
 
-@contextlib.contextmanager
-def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    if not path.is_file():
-        raise StoreUnusable(f"{path}: there is no ledger yet")
+def count_misjudged(database: sqlite3.Connection, since: float) -> int:
+    """How many turns were marked."""
     try:
-        with contextlib.closing(connect(path)) as database:
-            database.text_factory = lambda text: text.decode("utf-8", "replace")
-            see_sound_rows(database)
-            yield database
-    except sqlite3.Error as error:
-        raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error
+        return int(database.execute("SELECT count(*) FROM misjudged WHERE at >= ?", (since,)).fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0  # a ledger that an older Tandem began has no such table yet

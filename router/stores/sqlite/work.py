@@ -1,16 +1,13 @@
 """Finished turns out of the ledger: who did them, what was expected, and what they took."""
 
-import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from router.contract.entry import FinishedWork
 from router.contract.words import ASKED_AGAIN, SAID_WRONG, Outcome, Tier, TurnKind
-from router.stores.sqlite.files import connect_to_read
 from router.stores.sqlite.turns import read_misjudged
 
 _MAX_ENTRIES = 4_000
@@ -54,15 +51,11 @@ class _InFlight:
         self.is_spoilt |= outcome != Outcome.SERVED or output_tokens is None
 
 
-def read_finished_work(path: Path, now: float) -> list[FinishedWork]:
-    """The newest finished turns. Nothing where there is no ledger, or it cannot be read: an estimate can do without."""
-    try:
-        with contextlib.closing(connect_to_read(path, timeout_seconds=1.0)) as database:
-            database.execute("PRAGMA cache_size = -256")  # kB: every row is read once
-            rows = database.execute(_QUERY, (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP))
-            return _collect(rows, read_misjudged(database), now)
-    except sqlite3.Error:
-        return []
+def read_finished_work(database: sqlite3.Connection, now: float) -> list[FinishedWork]:
+    """The newest finished turns."""
+    database.execute("PRAGMA cache_size = -256")  # kB: every row is read once
+    rows = database.execute(_QUERY, (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP))
+    return _collect(rows, read_misjudged(database), now)
 
 
 def _collect(rows: Iterable[tuple[Any, ...]], misjudged: Mapping[str, Tier], now: float) -> list[FinishedWork]:

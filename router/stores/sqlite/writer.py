@@ -18,12 +18,12 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from router.contract.stores import StoreUnusable
 from router.stores.sqlite.alarm import OUTAGE, Alarm, OnFailure
 from router.stores.sqlite.files import (
     FAILURES,
     WRITE_SECONDS,
     Inodes,
-    StoreUnusable,
     connect,
     count_rows,
     create_private,

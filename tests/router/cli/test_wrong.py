@@ -9,6 +9,7 @@ import yaml
 from router.cli import main
 from router.lab.ledger import LedgerTally, read_ledger
 from router.lab.past import Size
+from router.stores.sqlite.past import SqliteEntryReader
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.router.stores.rows import write_ledger
@@ -61,7 +62,7 @@ def test_said_twice_it_is_marked_once(here):
 def test_the_mark_makes_the_turn_what_was_said_for_tune(here):
     assert main(["wrong"]) == 0
 
-    deep, marked = read_ledger(here / "test.db", LedgerTally())
+    deep, marked = read_ledger(SqliteEntryReader(here / "test.db"), LedgerTally())
     assert (marked.size, marked.weight) == (Size.LONG, 10)
     assert deep.weight == 1
 

@@ -10,12 +10,14 @@ import pytest
 from router.config.load import check_config
 from router.contract.exchange import Arrival
 from router.contract.facts import FirstByte
+from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.lab.cases import Regret
-from router.lab.ledger import LedgerTally, LedgerUnreadable, _read_override, read_ledger
+from router.lab.ledger import LedgerTally, _read_override, read_ledger
 from router.lab.past import Size
 from router.lab.replay import choose_again, quiet
 from router.lab.report import Report
+from router.stores.sqlite.past import SqliteEntryReader
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
 from tests.tools.entries import keep_entry
@@ -43,7 +45,7 @@ def read(house, tmp_path):
         with closing(sqlite3.connect(tmp_path / "test.db")) as database:
             database.executescript(change)
         tally = LedgerTally()
-        return read_ledger(tmp_path / "test.db", tally), tally
+        return read_ledger(SqliteEntryReader(tmp_path / "test.db"), tally), tally
 
     return read_it
 
@@ -299,7 +301,7 @@ async def test_an_entry_that_is_only_odd_is_read(house, read, change):
 async def test_a_ledger_without_one_of_our_columns_cannot_be_read(house, read, column):
     await serve(house, "fix the typo")
 
-    with pytest.raises(LedgerUnreadable, match=column):
+    with pytest.raises(StoreUnusable, match=column):
         await read(f"ALTER TABLE entries DROP COLUMN {column}")
 
 

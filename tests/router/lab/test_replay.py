@@ -13,15 +13,17 @@ from router.config.load import check_config
 from router.contract.decision import SecondOpinion
 from router.contract.exchange import Arrival
 from router.contract.opinions import Lean
+from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.doubt import decide_with
 from router.decide.yardstick import Assumptions
 from router.lab.cases import Case, Kept, Regret, Work, cases_of
-from router.lab.ledger import LedgerTally, LedgerUnreadable, read_ledger
+from router.lab.ledger import LedgerTally, read_ledger
 from router.lab.past import PastSession, PastTurn, Size
 from router.lab.replay import choose_again, measure, quiet
 from router.lab.report import Report
 from router.lab.tune import Fit, as_sample, tier_under
+from router.stores.sqlite.past import SqliteEntryReader
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
 from tests.tools.entries import keep_entry
@@ -171,7 +173,7 @@ RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
 async def read(house, tmp_path) -> tuple[list[Case], LedgerTally]:
     await house.state.entries.close()
     tally = LedgerTally()
-    return read_ledger(tmp_path / "test.db", tally), tally
+    return read_ledger(SqliteEntryReader(tmp_path / "test.db"), tally), tally
 
 
 async def test_an_entry_without_text_is_decided_again_as_it_was(open_house, tmp_path):
@@ -296,8 +298,8 @@ async def test_an_entry_that_cannot_be_read_is_counted(open_house, tmp_path):
 
 
 def test_a_ledger_that_is_not_there_is_not_made(tmp_path):
-    with pytest.raises(LedgerUnreadable):
-        read_ledger(tmp_path / "none.db", LedgerTally())
+    with pytest.raises(StoreUnusable):
+        read_ledger(SqliteEntryReader(tmp_path / "none.db"), LedgerTally())
 
     assert not (tmp_path / "none.db").exists()
 

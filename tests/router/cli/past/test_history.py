@@ -20,7 +20,7 @@ def test_a_ledger_that_lacks_columns_is_refused_in_one_line(home, capsys, comman
 
     assert main([command, "--ledger", "odd.db"]) == 2
     err = capsys.readouterr().err
-    assert "odd.db is not a readable ledger: no such column" in err
+    assert "odd.db: not a usable ledger: no such column" in err
     assert err.count("\n") == 1
 
 
@@ -42,11 +42,11 @@ def test_one_odd_line_never_ends_the_command(home, capsys, command):
     [
         (["replay"], "found no session logs"),
         (["replay", "nowhere"], "no such file or folder: nowhere"),
-        (["replay", "--ledger"], "not a readable ledger"),
+        (["replay", "--ledger"], "there is no ledger yet"),
         (["replay", "config.yaml", "--ledger", "test.db"], "not both"),
         (["replay", "--against", "none.yaml"], "none.yaml"),
         (["tune"], "found no session logs"),
-        (["tune", "--ledger"], "not a readable ledger"),
+        (["tune", "--ledger"], "there is no ledger yet"),
     ],
 )
 def test_wrong_usage_is_said_plainly(home, capsys, arguments, said):

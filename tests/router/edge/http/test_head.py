@@ -5,7 +5,7 @@ from hypothesis import given
 from msgspec import structs
 
 from router.contract.errors import BadRequest
-from router.edge.http.head import HeadReader, RequestHead, ScopeHead, parse_head
+from router.edge.http.head import HeadReader, RequestHead, parse_head, read_scope
 from tests.tools.edge import random_heads
 
 RAW = (
@@ -30,7 +30,7 @@ SCOPE = {
 
 
 def test_both_say_the_same_of_one_request():
-    from_bytes, from_scope = parse_head(RAW), ScopeHead(SCOPE)
+    from_bytes, from_scope = parse_head(RAW), read_scope(SCOPE)
 
     for name in ("method", "path", "headers", "count", "size", "hosts", "origins", "lengths", "length", "route"):
         assert getattr(from_bytes, name) == getattr(from_scope, name), name
@@ -43,7 +43,7 @@ def test_a_list_that_comes_in_several_lines_is_joined():
     raw = b"GET / HTTP/1.1\r\n" + b"".join(b"%b: %b\r\n" % line for line in lines) + b"\r\n"
     scope = {"method": "GET", "path": "/", "raw_path": b"/", "query_string": b"", "headers": lines}
 
-    for head in (parse_head(raw), ScopeHead(scope)):
+    for head in (parse_head(raw), read_scope(scope)):
         assert (head.headers["anthropic-beta"], head.headers["x-a"], head.count) == ("one, two,three", "2", 5)
 
 
@@ -51,7 +51,7 @@ def test_a_scope_without_a_query_has_the_size_of_its_bytes():
     raw = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
     scope = {"method": "GET", "path": "/", "raw_path": b"/", "query_string": b"", "headers": [(b"host", b"a")]}
 
-    assert ScopeHead(scope).size == len(raw)
+    assert read_scope(scope).size == len(raw)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import json
 from router.contract.errors import BadRequest, InternalFault, TandemError, TiersBusy, Unavailable, UpstreamRefused, WrongMethod
 from router.contract.words import Dialect
 from router.dialects.refusals import refuse_to, write_refusal
-from router.edge.http.refuse import refusal_bytes, refusal_response, reject, send_refusal
+from router.edge.control.app import refusal_response
+from router.edge.http.refuse import refusal_bytes, reject, send_refusal
 from router.telemetry import events
 
 ERRORS = [

@@ -14,8 +14,9 @@ from types import SimpleNamespace
 import pytest
 
 from router.contract.caller import LOCAL
+from router.contract.stores import StoreUnusable
 from router.stores.sqlite.entries import SqliteEntries
-from router.stores.sqlite.files import StoreUnusable, StoreUnwritable, create_private
+from router.stores.sqlite.files import StoreUnwritable, create_private
 from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, forget_copies, prepare, read_columns
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter

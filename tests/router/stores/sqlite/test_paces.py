@@ -5,7 +5,7 @@ import pytest
 
 from router.contract.entry import Attempt, Pace
 from router.contract.usage import Usage
-from router.stores.sqlite.paces import read_past_calls
+from router.stores.sqlite.past import SqliteEntryReader
 from tests.router.stores.rows import write_ledger
 
 PACED = Attempt("spark", 200, None, 1.0, Usage(100, 50), pace=Pace("m", 0.2, 640.0))
@@ -16,28 +16,14 @@ def row(at: float, *attempts: Attempt) -> dict:
     return {"at": at, "attempts": msgspec.json.encode(attempts).decode()}
 
 
-def test_every_call_with_a_pace_is_read_with_its_time(tmp_path):
-    path = write_ledger(tmp_path / "test.db", row(1.0, PACED), row(2.0, REFUSED, PACED), row(3.0, REFUSED))
-
-    found = read_past_calls(path)
-
-    assert [(call.at, call.attempt, call.pace.tokens_per_second) for call in found] == [(1.0, PACED, 640), (2.0, PACED, 640)]
-
-
 @pytest.mark.parametrize("attempts", ["", 'nonsense "pace"', '[{"pace": 5}]', "{}"])
 def test_a_row_that_cannot_be_read_is_left_out(tmp_path, attempts):
     path = write_ledger(tmp_path / "test.db", {"attempts": attempts}, row(2.0, PACED))
 
-    assert [call.at for call in read_past_calls(path)] == [2.0]
+    assert [call.at for call in SqliteEntryReader(path).read_past_calls()] == [2.0]
 
 
 def test_only_the_newest_rows_are_looked_at(tmp_path):
     path = write_ledger(tmp_path / "test.db", *(row(float(number), PACED) for number in range(2_010)))
 
-    assert [call.at for call in read_past_calls(path)][:1] == [10.0]
-
-
-def test_a_ledger_that_is_missing_or_broken_has_none(tmp_path):
-    (tmp_path / "broken.db").write_bytes(b"not a database" * 100)
-
-    assert read_past_calls(tmp_path / "none.db") == read_past_calls(tmp_path / "broken.db") == []
+    assert [call.at for call in SqliteEntryReader(path).read_past_calls()][:1] == [10.0]

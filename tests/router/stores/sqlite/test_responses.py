@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from router.stores.sqlite.files import StoreUnusable
+from router.contract.stores import StoreUnusable
 from tests.tools.kept import ANN, make_response, open_responses, remove_database
 from tests.tools.waiting import until
 

@@ -6,8 +6,7 @@ from contextlib import closing
 import pytest
 
 from router.cli import main
-from router.stores.sqlite.past import count_passed_over, read_newest, read_sessions, read_sums
-from router.stores.sqlite.turns import find_turn
+from router.stores.sqlite.past import SqliteEntryReader
 from tests.conftest import SIMULATED
 from tests.router.stores.rows import write_ledger
 
@@ -39,11 +38,11 @@ def spoil(tmp_path):
 def test_a_spoilt_row_is_passed_over_and_counted(spoil, change):
     path = spoil(change)
 
-    assert [call.line.id for call in read_newest(path, 0, 10)[0]] == ["req_1"]
-    assert [session.calls for session in read_sessions(path, 0, 10)] == [1]
-    assert sum(row.calls for row in read_sums(path, 0).calls) == 1
-    assert find_turn(path, "req_2") is None
-    assert count_passed_over(path) == 1
+    assert [call.line.id for call in SqliteEntryReader(path).read_newest(0, 10)[0]] == ["req_1"]
+    assert [session.calls for session in SqliteEntryReader(path).read_sessions(0, 10)] == [1]
+    assert sum(row.calls for row in SqliteEntryReader(path).read_sums(0).calls) == 1
+    assert SqliteEntryReader(path).find_turn("req_2") is None
+    assert SqliteEntryReader(path).count_passed_over() == 1
 
 
 NESTED = f'decision = \'{{"tier": "fast", "x": {"[" * 5_000}{"]" * 5_000}}}\''

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 from router.settle.kept import explain_row
-from router.stores.sqlite.files import StoreUnusable
-from router.stores.sqlite.turns import find_turn, mark_misjudged
+from router.stores.sqlite.past import SqliteEntryReader
+from router.stores.sqlite.turns import mark_misjudged
 from tests.router.stores.rows import write_ledger
 
 
@@ -43,31 +44,16 @@ def ledger(tmp_path) -> Path:
 
 
 def test_the_last_turn_is_the_last_that_a_person_began(ledger):
-    turn = find_turn(ledger, None)
+    turn = SqliteEntryReader(ledger).find_turn(None)
 
     assert (turn.id, turn.at, turn.tier, turn.target, turn.because) == ("req_2", 6.0, Tier.DEEP, "sage", "second")
     assert explain_row(turn.row) == {"because": "in full"}
 
 
-def test_a_request_is_found_by_its_id(ledger):
-    turn = find_turn(ledger, "req_1")
-
-    assert (turn.id, turn.at, turn.tier, turn.target, turn.because) == ("req_1", 5.0, Tier.FAST, "spark", "first")
-
-
-@pytest.mark.parametrize("request_id", ["req_9", "req_5"], ids=["unknown", "never decided"])
-def test_a_request_that_is_not_there_or_was_never_decided_is_not_found(ledger, request_id):
-    assert find_turn(ledger, request_id) is None
-
-
-def test_an_empty_ledger_holds_no_turn(tmp_path):
-    assert find_turn(write_ledger(tmp_path / "empty.db"), None) is None
-
-
 def test_a_turn_that_nobody_served_has_no_tier(ledger):
     change(ledger, "UPDATE entries SET tier = NULL, target = NULL WHERE id = 'req_2'")
 
-    turn = find_turn(ledger, None)
+    turn = SqliteEntryReader(ledger).find_turn(None)
 
     assert (turn.tier, turn.target) == (None, None)
 
@@ -76,35 +62,21 @@ def test_a_turn_that_nobody_served_has_no_tier(ledger):
 def test_a_turn_is_found_though_its_decision_cannot_be_read(ledger, decision):
     change(ledger, f"UPDATE entries SET decision = {decision} WHERE id = 'req_2'")
 
-    turn = find_turn(ledger, None)
+    turn = SqliteEntryReader(ledger).find_turn(None)
 
     assert turn.id == "req_2"
     assert explain_row(turn.row) is None
 
 
-def test_a_ledger_that_is_not_there_is_said_and_not_made(tmp_path):
-    with pytest.raises(StoreUnusable, match=r"none.db: there is no ledger yet"):
-        find_turn(tmp_path / "none.db", None)
-
-    assert not (tmp_path / "none.db").exists()
-
-
-def test_a_file_that_is_no_ledger_is_named(tmp_path):
-    (tmp_path / "odd.db").write_text("no database at all, but long enough to be read as one " * 20)
-
-    with pytest.raises(StoreUnusable, match=r"odd.db: not a usable ledger"):
-        find_turn(tmp_path / "odd.db", None)
-
-
 def test_a_mark_is_kept_under_the_id_of_its_request(ledger):
-    mark_misjudged(ledger, find_turn(ledger, "req_1"), Tier.DEEP)
+    mark_misjudged(ledger, SqliteEntryReader(ledger).find_turn("req_1"), Tier.DEEP)
 
     assert read_marks(ledger) == [("req_1", "deep")]
 
 
 def test_said_again_the_newer_word_counts(ledger):
-    mark_misjudged(ledger, find_turn(ledger, None), Tier.FAST)
-    mark_misjudged(ledger, find_turn(ledger, None), Tier.DEEP)
+    mark_misjudged(ledger, SqliteEntryReader(ledger).find_turn(None), Tier.FAST)
+    mark_misjudged(ledger, SqliteEntryReader(ledger).find_turn(None), Tier.DEEP)
 
     assert read_marks(ledger) == [("req_2", "deep")]
 
@@ -113,13 +85,13 @@ def test_a_ledger_that_an_older_tandem_began_can_be_marked(ledger):
     change(ledger, "DROP TABLE misjudged")
     change(ledger, "PRAGMA user_version = 1")
 
-    mark_misjudged(ledger, find_turn(ledger, None), Tier.FAST)
+    mark_misjudged(ledger, SqliteEntryReader(ledger).find_turn(None), Tier.FAST)
 
     assert read_marks(ledger) == [("req_2", "fast")]
 
 
 def test_marking_in_a_file_that_is_gone_makes_none(ledger):
-    turn = find_turn(ledger, None)
+    turn = SqliteEntryReader(ledger).find_turn(None)
     for file in ledger.parent.iterdir():
         file.unlink()
 

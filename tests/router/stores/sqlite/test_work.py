@@ -1,15 +1,13 @@
 """Finished turns out of the ledger: which entries make one, and which turns say nothing of a target's own way of working."""
 
 import json
-import sqlite3
-from contextlib import closing
 
 import pytest
 
 from router.contract.entry import FinishedWork
 from router.contract.words import ASKED_AGAIN, SAID_WRONG, Tier
-from router.stores.sqlite.turns import find_turn, mark_misjudged
-from router.stores.sqlite.work import read_finished_work
+from router.stores.sqlite.past import SqliteEntryReader
+from router.stores.sqlite.turns import mark_misjudged
 from tests.router.stores.rows import write_ledger
 
 LONG_AFTER = 10_000.0
@@ -22,7 +20,7 @@ def read(tmp_path):
     """The finished turns of a ledger with these entries."""
 
     def read_it(*rows: dict, now: float = LONG_AFTER) -> list[FinishedWork]:
-        return read_finished_work(write_ledger(tmp_path / "test.db", *rows), now)
+        return SqliteEntryReader(write_ledger(tmp_path / "test.db", *rows)).read_finished_work(now)
 
     return read_it
 
@@ -101,9 +99,9 @@ def test_what_is_said_in_one_session_says_nothing_of_another(read):
 @pytest.mark.parametrize(("tier", "has_failed"), [(Tier.DEEP, True), (Tier.FAST, False)])
 def test_a_turn_that_was_marked_as_one_for_deep_has_failed(tmp_path, tier, has_failed):
     path = write_ledger(tmp_path / "test.db", {"id": "req_1", "decision": decided()})
-    mark_misjudged(path, find_turn(path, "req_1"), tier)
+    mark_misjudged(path, SqliteEntryReader(path).find_turn("req_1"), tier)
 
-    assert [work.has_failed for work in read_finished_work(path, LONG_AFTER)] == [has_failed]
+    assert [work.has_failed for work in SqliteEntryReader(path).read_finished_work(LONG_AFTER)] == [has_failed]
 
 
 def test_a_turn_that_deep_served_belongs_to_no_pair(read):
@@ -134,28 +132,11 @@ def test_an_entry_that_lacks_what_is_needed_is_passed_over(read, column):
     assert read({column: None}) == []
 
 
-def test_a_ledger_that_is_not_there_tells_nothing_and_is_not_made(tmp_path):
-    assert read_finished_work(tmp_path / "none.db", LONG_AFTER) == []
-    assert not (tmp_path / "none.db").exists()
-
-
-@pytest.mark.parametrize("damage", ["text", "columns"])
-def test_a_file_that_is_no_ledger_tells_nothing(tmp_path, damage):
-    path = tmp_path / "odd.db"
-    if damage == "text":
-        path.write_text("no database at all, but long enough to be read as one " * 20)
-    else:
-        with closing(sqlite3.connect(path)) as database:
-            database.execute("CREATE TABLE entries (sequence INTEGER PRIMARY KEY)")
-
-    assert read_finished_work(path, LONG_AFTER) == []
-
-
 def test_reading_changes_nothing_in_the_file(tmp_path):
     path = write_ledger(tmp_path / "test.db", {}, LOOP)
     before = path.read_bytes()
 
-    read_finished_work(path, LONG_AFTER)
+    SqliteEntryReader(path).read_finished_work(LONG_AFTER)
 
     assert path.read_bytes() == before
 

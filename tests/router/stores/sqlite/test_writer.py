@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from router.stores.sqlite.files import StoreUnusable
+from router.contract.stores import StoreUnusable
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.rows import Row
 from router.stores.sqlite.writer import LOG_GONE, SqliteWriter

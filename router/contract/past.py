@@ -1,0 +1,108 @@
+"""What a reader of the ledger answers: calls, turns, sessions and sums of the past."""
+
+from typing import NamedTuple
+
+from router.contract.entry import Line
+from router.contract.words import Tier
+
+
+class RecordedCall(NamedTuple):
+    """One request, with the tier that was decided on."""
+
+    line: Line
+    decided: str | None
+
+
+class SessionSums(NamedTuple):
+    """One session."""
+
+    caller: str
+    session: str
+    client: str | None
+    first_at: float
+    last_at: float
+    calls: int
+    turns: int
+    fast: int
+    deep: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    unpriced: int
+    """Calls whose cost is not known."""
+    seconds: float
+    moved_up: int = 0
+
+
+class CallSums(NamedTuple):
+    """The calls of one day, client, tier and caller. Without a tier they were refused, or failed before any was chosen."""
+
+    day: str
+    client: str | None
+    tier: str | None
+    turns: int
+    calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    unpriced: int
+    seconds: float
+    first_seconds: float | None
+    """The sum of times to a first token, and how many there were."""
+    firsts: int
+    interrupted: int
+    failed: int
+    refused: int
+    caller: str
+
+
+class ExpectedSums(NamedTuple):
+    """What the decisions for one tier expected of both; only those where both could have served, and the newest of them."""
+
+    tier: str
+    turns: int
+    fast_seconds: float
+    deep_seconds: float
+    scores: float
+    """The sum of their scores; below it, of the score times what deep would take."""
+    scored_deep_seconds: float
+    priced: int | None
+    """How many of them have prices on both tiers: the money is theirs alone."""
+    fast_usd: float | None
+    deep_usd: float | None
+    scored_deep_usd: float | None
+
+
+class Sums(NamedTuple):
+    """A ledger, summed up."""
+
+    calls: list[CallSums]
+    expected: list[ExpectedSums]
+    moved_up: int
+    marked_wrong: int
+    asked_for: int
+    """Turns whose tier the person asked for."""
+
+
+class RecordedTurn(NamedTuple):
+    """The request that began a turn, and how it was decided."""
+
+    id: str
+    at: float
+    tier: Tier | None
+    target: str | None
+    because: str | None
+    row: tuple[object, ...]
+    """The values of `entry.COLUMNS`, then `decision` and `attempts`: all that an explanation needs."""
+
+
+class PastEntry(NamedTuple):
+    """A call of a person's turn as it is in the file, which anybody may have written to."""
+
+    row: tuple[object, ...]
+    """As in `RecordedTurn`."""
+    prompt_text: object
+    should_be: Tier | None
+    """The tier that the person said it should have had."""
+    places: bytes
+    """Where its words are in the table of weights; empty where that is not known."""

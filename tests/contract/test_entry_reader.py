@@ -1,0 +1,240 @@
+"""What every reader of the ledger must answer, whatever keeps the entries: nobody edits this to let a newcomer in."""
+
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from router.contract.entry import Attempt, FinishedWork, Pace
+from router.contract.stores import EntryReader, StoreUnusable
+from router.contract.words import Outcome, Tier, TurnKind
+from router.screen.against import TierSums
+from router.stores.sqlite.past import SqliteEntryReader
+from tests.router.screen.test_against import keep
+from tests.tools.kept import ANN, make_entry
+from tests.tools.ledgers import write_ledger
+
+NOW = time.time()
+LOOP = TurnKind.TOOL_LOOP
+
+
+class Kind(NamedTuple):
+    """One implementation: how it is opened, and how a test fills what it reads."""
+
+    name: str
+    open: Callable[[Path], EntryReader]
+    fill: Callable[..., object]
+
+
+KINDS = [Kind("sqlite", SqliteEntryReader, write_ledger)]
+QUESTIONS: dict[str, Callable[[EntryReader], object]] = {
+    "newest": lambda ledger: ledger.read_newest(0, 5),
+    "sessions": lambda ledger: ledger.read_sessions(0, 5),
+    "sums": lambda ledger: ledger.read_sums(0),
+    "turn": lambda ledger: ledger.find_turn(None),
+    "beginning": lambda ledger: ledger.find_beginning("req_1"),
+    "undecided": lambda ledger: ledger.find_undecided("req_1"),
+    "work": lambda ledger: ledger.read_finished_work(NOW),
+    "past calls": lambda ledger: ledger.read_past_calls(),
+    "history": lambda ledger: list(ledger.read_history()),
+    "passed over": lambda ledger: ledger.count_passed_over(),
+}
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def write(kind, tmp_path):
+    """A reader of these entries."""
+
+    def fill(*entries) -> EntryReader:
+        kind.fill(tmp_path / "l.db", *entries)
+        return kind.open(tmp_path / "l.db")
+
+    return fill
+
+
+def call(name: str, kind: TurnKind = TurnKind.ASK, tier: Tier | None = Tier.FAST, **more):
+    return make_entry(name, turn_kind=kind, tier=tier, **{"at": NOW, "session": "s", **more})
+
+
+MOVED = (call("1"), call("2", LOOP), call("3", LOOP, Tier.DEEP), call("4", LOOP, Tier.DEEP))
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_ledger_that_is_missing_or_broken_is_named_and_not_made(kind, tmp_path, ask):
+    with pytest.raises(StoreUnusable, match="none.db: there is no ledger yet"):
+        ask(kind.open(tmp_path / "none.db"))
+    assert not (tmp_path / "none.db").exists()
+
+    (tmp_path / "other.db").write_text("not a database" * 100)
+    with pytest.raises(StoreUnusable, match="other.db: not a usable ledger"):
+        ask(kind.open(tmp_path / "other.db"))
+
+
+def test_an_empty_ledger_answers_every_question_with_nothing(write):
+    ledger = write()
+
+    answers = {name: ask(ledger) for name, ask in QUESTIONS.items()}
+
+    assert not answers.pop("sums").calls
+    assert answers.pop("newest") == ([], {})
+    assert not any(answers.values())
+
+
+def test_the_newest_turns_come_with_all_their_calls(write):
+    ledger = write(call("1"), call("2", LOOP), call("3"), call("4", LOOP), call("5", LOOP))
+
+    calls, before = ledger.read_newest(0, 1)
+
+    assert [found.line.id for found in calls] == ["3", "4", "5"]
+    assert before == {("local", "s"): 1}
+
+
+def test_calls_of_other_sessions_in_between_belong_to_their_own_turns(write):
+    ledger = write(call("1"), call("2", session="t"), call("3", LOOP), call("4", LOOP, session="t"), call("5", LOOP))
+
+    calls, _ = ledger.read_newest(0, 2)
+
+    assert [found.line.id for found in calls] == ["1", "2", "3", "4", "5"]
+
+
+def test_the_tier_that_was_decided_on_is_told(write):
+    ledger = write(call("1", tier=Tier.DEEP, decision=keep()), call("2", decision="broken", session="t"))
+
+    assert [found.decided for found in ledger.read_newest(0, 5)[0]] == ["fast", None]
+
+
+def test_what_is_older_is_left_out(write):
+    ledger = write(call("1", at=NOW - 1_000), call("2"))
+
+    assert [found.line.id for found in ledger.read_newest(NOW - 10, 5)[0]] == ["2"]
+    assert ledger.read_sessions(NOW - 10, 5)[0].calls == 1
+    assert sum(row.calls for row in ledger.read_sums(NOW - 10).calls) == 1
+
+
+def test_a_session_is_summed_up_with_its_moves(write):
+    ledger = write(*MOVED, call("5", tier=Tier.DEEP, cost_usd=0.5), call("6", session="t", at=NOW + 5))
+
+    newest, session = ledger.read_sessions(0, 5)
+
+    assert newest.session == "t"
+    assert (session.turns, session.fast, session.deep, session.calls, session.moved_up) == (2, 1, 1, 5, 1)
+    assert (session.cost_usd, session.unpriced, session.input_tokens) == (0.5, 4, 50)
+    assert ledger.read_sessions(0, 1) == [newest]
+
+
+def test_a_failed_call_is_unpriced_only_if_it_used_tokens(write):
+    refused = call("1", outcome=Outcome.FAILED, input_tokens=None, output_tokens=None)
+    ledger = write(refused, call("2", outcome=Outcome.FAILED, output_tokens=0))
+
+    assert (
+        ledger.read_sessions(0, 1)[0].unpriced,
+        sum(row.unpriced for row in ledger.read_sums(0).calls),
+    ) == (1, 1)
+
+
+def test_sums_are_by_day_client_and_tier(write):
+    ledger = write(*MOVED, call("5", client="aider"), call("6", at=NOW - 86_400 * 3),
+        call("7", tier=None, outcome=Outcome.REFUSED), call("8", tier=None), call("9", outcome=Outcome.ABANDONED),
+    )  # fmt: skip
+
+    sums = ledger.read_sums(0)
+
+    today = max(row.day for row in sums.calls)
+    assert {(row.client, row.tier): (row.turns, row.calls) for row in sums.calls if row.day == today} == {
+        ("aider", "fast"): (1, 1),
+        ("codex", None): (0, 1),
+        ("codex", "deep"): (0, 2),
+        ("codex", "fast"): (2, 3),
+    }
+    assert [(row.tier, row.calls) for row in sums.calls if row.day != today] == [("fast", 1)]
+    assert sums.moved_up == 1
+    assert sum(row.interrupted for row in sums.calls) == 1
+    assert sum(row.refused for row in sums.calls) == 1
+
+
+def test_what_was_expected_is_summed_up_as_the_screen_does(write):
+    chance = random.Random(7)
+    entries = []
+    python = {tier: TierSums() for tier in Tier}
+    for number in range(200):
+        tier, score, cost = chance.choice(list(Tier)), chance.random(), chance.choice([None, chance.random()])
+        figures = [chance.uniform(0.1, 50) for _ in range(2)] + [chance.random() for _ in range(2)]
+        decision = keep(*figures, has_price=chance.random() < 0.8)
+        entries.append(call(str(number), tier=tier, score=score, cost_usd=cost, decision=decision))
+        python[tier].expect(decision, score, has_cost=cost is not None)
+
+    for row in write(*entries).read_sums(0).expected:
+        mine = python[Tier(row.tier)]
+        names = ("fast_seconds", "deep_seconds", "scores", "scored_deep_seconds", "fast_usd", "deep_usd", "scored_deep_usd")
+        assert [getattr(row, name) for name in names] == pytest.approx([getattr(mine, name) for name in names])
+        assert (row.turns, row.priced) == (mine.turns, mine.priced)
+
+
+def test_turns_whose_tier_was_asked_for_are_counted_where_nothing_was_expected_of_them_too(write):
+    asked = '{"v":3,"tier":"deep","decided_by":"override"}'
+    ledger = write(*(call(str(number), decision=asked) for number in range(3)), call("4", decision="{}"))
+
+    assert ledger.read_sums(0).asked_for == 3
+
+
+def test_the_last_turn_is_the_last_that_a_person_began(write):
+    ledger = write(
+        call("1"), call("2", TurnKind.FOLLOW_UP, Tier.DEEP, target="sage"), call("3", LOOP), call("4", decision=None)
+    )
+
+    turn = ledger.find_turn(None)
+
+    assert (turn.id, turn.at, turn.tier, turn.target, turn.because) == ("2", NOW, Tier.DEEP, "sage", "a quick edit")
+    assert ledger.find_turn("3").id == "3"
+    assert ledger.find_turn("4") is ledger.find_turn("none") is None
+
+
+def test_a_call_belongs_to_the_turn_that_its_callers_session_began_last(write):
+    ledger = write(call("1"), call("2", caller=ANN), call("3", session="t"), call("4", LOOP), call("5", TurnKind.SIDE))
+
+    assert ledger.find_beginning("4").id == ledger.find_beginning("1").id == "1"
+    assert ledger.find_beginning("5") is None
+
+
+def test_a_request_without_a_decision_has_its_reason(write):
+    ledger = write(call("1"), call("2", decision=None, because=None, error="model_not_found"), call("3", decision=None))
+
+    assert [ledger.find_undecided(name) for name in "123"] == [None, "model_not_found", "a quick edit"]
+
+
+def test_a_turn_is_finished_once_its_session_goes_on_or_is_silent(write):
+    ledger = write(call("1"), call("2", LOOP), call("3"))
+
+    assert ledger.read_finished_work(NOW) == [FinishedWork("spark", 0.2, 2, 10)]
+    assert ledger.read_finished_work(NOW + 3_600) == [FinishedWork("spark", 0.2, 2, 10), FinishedWork("spark", 0.2, 1, 5)]
+
+
+def test_calls_that_show_a_pace_come_oldest_first(write):
+    paced = Attempt("spark", 200, None, 1.0, pace=Pace("m", 0.2, 640.0))
+    written = msgspec.json.encode([paced]).decode()
+
+    found = write(call("1", at=NOW - 5, attempts=written), call("2"), call("3", attempts=written)).read_past_calls()
+
+    assert [(past.at, past.attempt, past.pace) for past in found] == [(NOW - 5, paced, paced.pace), (NOW, paced, paced.pace)]
+
+
+def test_history_is_every_call_of_a_persons_turns_in_which_a_model_worked(write):
+    unread = (call("4", TurnKind.SIDE), call("5", outcome=Outcome.FAILED), call("6", session=None), call("7", decision=None))
+
+    found = list(write(call("1", prompt_text="{}"), call("2", LOOP, outcome=Outcome.ABANDONED), *unread).read_history())
+
+    assert [(entry.row[0], entry.prompt_text, entry.should_be, entry.places) for entry in found] == [
+        ("1", "{}", None, b""),
+        ("2", None, None, b""),
+    ]
+    assert [json.loads(entry.row[-2])["decided_by"] for entry in found] == ["estimate", "estimate"]
