@@ -29,7 +29,10 @@ def spawn_started(
     except StopIteration:
         return None
     rest: Any = _Started(work, waits_for)  # by its four methods a coroutine
-    return spawn(rest, name=name, loop=loop)
+    task: asyncio.Task[None] = (loop or asyncio.get_running_loop()).create_task(rest, name=name)
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    return task
 
 
 class _Started(Struct, eq=False):
