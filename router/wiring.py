@@ -1,6 +1,7 @@
 """The composition root: a config → a house with everything in it. The only place that knows every room."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from router.decide.choose import Rules, target_without_quotas
 from router.decide.doubt import rules_with
 from router.decide.estimate import find_rival, worth_waiting
 from router.decide.ratios import learn_failures, learn_ratios
+from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher, QuotaSense
 from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.statistics import LiveStatistics
@@ -30,7 +32,7 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App, AsgiApp
 from router.edge.http.late_app import LateApp
 from router.house import House
-from router.loop.speedups import Speedups
+from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES
@@ -117,21 +119,26 @@ class Built:
         await state.responses.close()
         await state.memory.close()
         state.repeats.close()
+        state.speedups.off_loop.close()
 
 
-def build_house(loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = ()) -> Built:
-    """Build everything that a request passes. `watchers` are told of it after all others."""
-    state = build_state(loaded, on_disk=with_ledger, watchers=watchers)
+def build_house(
+    loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = (), plain: bool | None = None
+) -> Built:
+    """Build everything that a request passes. `watchers` observe it after all others."""
+    state = build_state(loaded, on_disk=with_ledger, watchers=watchers, plain=plain)
     return Built(House(build_plan(loaded, state.upstream), state), loaded.ledger_path)
 
 
-def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[Observer, ...] = ()) -> State:
-    """What outlives a plan. The observers are called in this order."""
+def build_state(
+    loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[Observer, ...] = (), plain: bool | None = None
+) -> State:
+    """What outlives a plan. The observers are called in this order. Unless `plain` is given, the environment says it."""
+    speedups = Speedups(plain=is_plain_asked(os.environ) if plain is None else plain)
     entries, sessions = _open_ledger(loaded, on_disk=on_disk)
     responses = _open_responses(loaded, on_disk=on_disk)
-    memory, live, recorder = SessionMemory(sessions), LiveStatistics(), Recorder(entries)
+    memory, live, recorder = SessionMemory(sessions), LiveStatistics(), Recorder(entries, plain=speedups.is_plain)
     running: set[Exchange] = set()
-    speedups = Speedups()
     observers: tuple[Observer, ...] = (
         memory,
         live,
@@ -150,6 +157,7 @@ def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[O
         calibration=Calibration(),
         upstream=Pool(speedups),
         speedups=speedups,
+        histories=Histories(remembers=not speedups.is_plain),
         observers=ObserverTable(observers),
         running=running,
     )

@@ -20,7 +20,7 @@ from router.edge.callers import identify
 from router.edge.http.head import Head
 from router.edge.routes import Route, check_body_headers, check_origin, dialect_of_path, headers_too_large, too_large
 from router.loop.speedups import Speedups
-from router.loop.tasks import spawn, spawn_started
+from router.loop.tasks import spawn
 from router.sense.models import ModelNames
 from router.telemetry import events
 
@@ -99,11 +99,11 @@ class AnswerSink(Sink, Protocol):
 class Admission:
     """Checks requests, counts those in flight, and starts each as an exchange of its own."""
 
-    __slots__ = ("_gathers_from", "_road", "in_flight", "sockets", "speedups")
+    __slots__ = ("_gathers_from", "_road", "_start", "in_flight", "sockets", "speedups")
 
     def __init__(self, road: Road) -> None:
         self._road, self.speedups = road, road.state.speedups
-        self._gathers_from = self.speedups.gathers_from
+        self._gathers_from, self._start = self.speedups.gathers_from, self.speedups.start
         self.in_flight = 0
         self.sockets = 0
 
@@ -183,10 +183,10 @@ class Admission:
     ) -> "tuple[Exchange, asyncio.Task[None] | None]":
         """Begin an exchange and the task that serves it, which is None when it is over already. For `loop` see `spawn`."""
         exchange = self._road.begin(arrival)
-        # Alone, a request waits for no turn of the loop. Among others it does, to take each step together with those that come
-        # when it does (see `Gathering`).
-        exchange.is_one_of_many = self.in_flight >= self._gathers_from
-        start = spawn if exchange.is_one_of_many else spawn_started
+        start = self._start
+        if self.in_flight >= self._gathers_from:
+            # It waits for the next turn of the loop, to take each step together with those that come now (see `Gathering`).
+            exchange.is_one_of_many, start = True, spawn
         task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)
