@@ -32,6 +32,7 @@ class House:
 
     def __init__(self, plan: Plan, state: State, clock: Callable[[], float] = time.perf_counter) -> None:
         self.plan, self.state, self.clock = plan, state, clock
+        self._off_loop = state.speedups.off_loop
 
     def swap(self, plan: Plan) -> None:
         """Serve by another plan from now on. Requests under way keep theirs; memory, figures, stores and connections stay."""
@@ -40,8 +41,7 @@ class House:
     def begin(self, arrival: Arrival) -> Exchange:
         """Take an admitted request in. Its deadline runs from now on."""
         now, plan = self.clock(), self.plan
-        deadline, state = Deadline(now + plan.deadline_seconds), self.state
-        return Exchange(arrival, now, deadline, state.observers, plan, state.speedups.off_loop)
+        return Exchange(arrival, now, Deadline(now + plan.deadline_seconds), self.state.observers, plan, self._off_loop)
 
     async def serve(self, exchange: Exchange, caller: Sink) -> None:
         """Take a request from its bytes to its last fact. What observes the facts, memory and ledger first, is in `wiring`."""
@@ -67,7 +67,7 @@ class House:
     async def _answer(self, plan: Plan, exchange: Exchange, caller: Sink) -> Ending:
         state, arrival, own, stored = self.state, exchange.arrival, exchange.arrival.responses, self.state.responses
         off_loop = exchange.off_loop
-        given = await off_loop(read_request, arrival)
+        given = await off_loop(read_request, arrival, state.histories)
         given = given if is_complete(given) else await complete(given, own or stored, plan.targets.values(), off_loop)
         exchange.note(Read(given))
         view = await off_loop(apply_tier_lines, given) if plan.applies_tier_lines else given
@@ -91,7 +91,7 @@ class House:
     async def _decide(self, plan: Plan, view: RequestView) -> Decided:
         """Whose turn it is, what can be measured, which tier serves. Tokens are counted where an estimate cannot decide."""
         state, alias, live = self.state, plan.models.resolve(view.model), self.state.live
-        turn = await state.speedups.off_loop(read_turn, view)
+        turn = await self._off_loop(read_turn, view)
         session = await state.memory.recall(view, turn, alias)
         view = replace(view, origins=session.origins) if session.origins else view
         statuses = live.statuses(plan.targets, self.clock())
@@ -103,7 +103,7 @@ class House:
 
     async def decide(self, arrival: Arrival) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
-        plan, state, off_loop = self.plan, self.state, self.state.speedups.off_loop
+        plan, state, off_loop = self.plan, self.state, self._off_loop
         view = await complete(await off_loop(read_request, arrival), state.responses, plan.targets.values(), off_loop)
         return await self._decide(plan, await off_loop(apply_tier_lines, view) if plan.applies_tier_lines else view)
 

@@ -13,6 +13,7 @@ from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.contract.words import PassedRoute, Tier
 from router.decide.choose import Rules
+from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.loop.speedups import Speedups
@@ -65,3 +66,5 @@ class State:
     """The exchanges under way."""
     repeats: Repeats = field(default_factory=Repeats)
     speedups: Speedups = field(default_factory=Speedups)
+    histories: Histories = field(default_factory=Histories)
+    """What is known of conversations that go on."""

@@ -1,6 +1,7 @@
 """The composition root: a config → a house with everything in it. The only place that knows every room."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from router.decide.choose import Rules, target_without_quotas
 from router.decide.doubt import rules_with
 from router.decide.estimate import find_rival, worth_waiting
 from router.decide.ratios import learn_failures, learn_ratios
+from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher, QuotaSense
 from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.statistics import LiveStatistics
@@ -32,7 +34,7 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App, AsgiApp
 from router.edge.http.late_app import LateApp
 from router.house import House
-from router.loop.speedups import Speedups
+from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES
@@ -127,7 +129,12 @@ class Built:
 
 
 def build_house(
-    loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = (), address: str = ""
+    loaded: LoadedConfig,
+    *,
+    with_ledger: bool = True,
+    watchers: tuple[Observer, ...] = (),
+    address: str = "",
+    plain: bool | None = None,
 ) -> Built:
     """Build everything that a request passes. `watchers` observe it last. If a part fails, the others are closed.
 
@@ -135,7 +142,7 @@ def build_house(
     """
     closing = AsyncExitStack()
     try:
-        state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
+        state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address, plain=plain)
         house = House(build_plan(loaded, state.upstream), state)
     except BaseException:
         with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
@@ -153,18 +160,20 @@ def build_state(
     on_disk: bool = True,
     watchers: tuple[Observer, ...] = (),
     address: str = "",
+    plain: bool | None = None,
 ) -> State:
-    """What outlives a plan. The observers are called in this order.
+    """What outlives a plan. The observers are called in this order. Unless `plain` is given, the environment says it.
 
     Each part is closed before those above it: nothing may still be written to a store when it closes.
     """
+    speedups = Speedups(plain=is_plain_asked(os.environ) if plain is None else plain)
+    closing.callback(speedups.off_loop.close)
     ledger = _open_ledger(loaded, address) if on_disk else None
     closing.callback((repeats := Repeats()).close)
     closing.push_async_callback((memory := SessionMemory(SqliteSessions(ledger) if ledger else NoSessions())).close)
     closing.push_async_callback((responses := _open_responses(loaded, address, on_disk=on_disk)).close)
-    closing.push_async_callback((recorder := Recorder(_keep_entries(loaded, ledger))).close)
+    closing.push_async_callback((recorder := Recorder(_keep_entries(loaded, ledger), plain=speedups.is_plain)).close)
     closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
-    speedups = Speedups()
     closing.push_async_callback((upstream := Pool(speedups)).close)
     live, running = LiveStatistics(), set[Exchange]()
     observers: tuple[Observer, ...] = (
@@ -185,6 +194,7 @@ def build_state(
         calibration=Calibration(),
         upstream=upstream,
         speedups=speedups,
+        histories=Histories(remembers=not speedups.is_plain),
         observers=ObserverTable(observers),
         running=running,
         repeats=repeats,

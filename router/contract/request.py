@@ -39,14 +39,22 @@ class Message(Struct, frozen=True):
 
 
 class Beginning(Struct, eq=False):
-    """The first messages of a conversation that was read before: how many, the mark of their content, and what they told.
+    """The first messages of a conversation that was read before: how many, and the mark of their content.
 
-    `learned` holds what each reader of histories came to, by its name. `router/dialects/beginnings.py` makes and finds these.
+    `learned` holds what each reader of histories learned from them, by its name (`router/dialects/histories.py`).
     """
 
     count: int
     mark: int
     learned: dict[str, Any] = {}
+
+
+class History(Protocol):
+    """What is remembered of one caller's conversations."""
+
+    def converse(self, items: list[Json], read: Callable[[Json], Message]) -> "Conversation":
+        """The conversation of a request, with what is known of its beginning."""
+        ...
 
 
 class Messages(dict[int, Message]):
@@ -68,7 +76,7 @@ class Messages(dict[int, Message]):
 class Conversation(Sequence[Message]):
     """The messages of a request, read one at a time when asked for: most decisions look at the last few only."""
 
-    __slots__ = ("items", "known", "messages", "read")
+    __slots__ = ("history", "items", "known", "messages", "read")
 
     def __init__(self, items: list[Json], read: Callable[[Json], Message]) -> None:
         messages = Messages()
@@ -77,7 +85,9 @@ class Conversation(Sequence[Message]):
         self.messages = messages
         """The same by their places, counted from the first. On the road of a request they are taken from here."""
         self.known: tuple[Beginning, list[Beginning]] | None = None
-        """The beginning that was read before, and longer ones that are new; None until somebody looks that up."""
+        """The beginning that was read before, and longer ones that are new; None for a conversation that is read whole."""
+        self.history: History | None = None
+        """Where what is known of it is kept; None for a short request."""
 
     def item(self, index: int) -> Json:
         """A message as it came."""

@@ -5,10 +5,12 @@ import re
 import orjson
 
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
+from router.contract.exchange import Arrival
 from router.contract.request import Json, JsonObject
 from router.contract.words import Dialect
 from router.dialects.fields import shown
-from router.dialects.grown import find_conversation, keep, parse_grown
+from router.dialects.grown import cut_apart
+from router.dialects.histories import NO_HISTORIES, Histories, History
 from router.dialects.splice import find_repeated, parse_apart
 from router.dialects.table import SPECS
 
@@ -17,6 +19,8 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z|\\\Z)|[{}\[\]:,]', re.DOTALL)
 _LOOK_BACK_BYTES = 100_000
 """A fault further in than this is named by its offset alone: finding its path would cost more than it tells."""
 
+_SHORT_BYTES = 4_096
+"""To read a shorter body whole costs less than finding out what is known of its conversation."""
 _LARGE_BYTES = 16_384
 """A smaller body is searched for a second `model` when it is sent on, which costs nothing there."""
 _COUNTED_BYTES, _MOST_VALUES = 1 << 21, 800_000
@@ -38,20 +42,24 @@ _FIELDS = (
 _KEYS = {name: f'"{name}"'.encode() for name in _FIELDS}
 
 
-def parse_request(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
-    """The body of a request, and whether it is known that `model` is in it once.
+def parse_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> tuple[JsonObject, bool, History | None]:
+    """The body of a request, whether `model` is known to be in it once, and its caller's history unless the body is short.
 
     A body with a field twice is refused where that matters: readers differ in which of the two counts, so a target could
     answer another request than the one that was judged here.
     """
-    if len(raw) > _LARGE_BYTES:
-        refuse_crowded(raw)
-        return parse_grown(raw, dialect) or _parse_large(raw, dialect)
+    raw, history = arrival.raw, None
+    if len(raw) > _SHORT_BYTES:
+        history = histories.of(arrival.caller)
+        if len(raw) > _LARGE_BYTES:
+            refuse_crowded(raw)
+            grown = history.parse_grown(raw, arrival.dialect) if history else None
+            return grown or _parse_large(raw, arrival.dialect, history)
     body = parse_body(raw)
     # Not `in`, here and elsewhere: that tries the bytes as a number first, and throws away the error that this gives.
     if raw.rfind(b"\\u00") >= 0 or max(map(raw.count, filter(None, map(_KEYS.get, body))), default=0) > 1:
         refuse_repeated(raw)
-    return body, False
+    return body, False, history
 
 
 def refuse_crowded(raw: bytes) -> None:
@@ -63,19 +71,19 @@ def refuse_crowded(raw: bytes) -> None:
         raise BadRequest(f"the JSON has too many values: more than {_MOST_VALUES:,} commas, colons and opening brackets")
 
 
-def _parse_large(raw: bytes, dialect: Dialect) -> tuple[JsonObject, bool]:
+def _parse_large(raw: bytes, dialect: Dialect, history: History | None) -> tuple[JsonObject, bool, History | None]:
     body, is_apart = parse_apart(raw), True
     if body is None:
         body, is_apart = parse_body(raw), False
     if len(body) > _MOST_FIELDS:
         raise BadRequest(f"the body has too many fields: {len(body):,}, and at most {_MOST_FIELDS:,} are read")
     name = next(filter(body.__contains__, _CONVERSATIONS), None)
-    found = find_conversation(raw, body, name) if name is not None else None
+    found = cut_apart(raw, body, name, history.caller, dialect, has_one_model=is_apart) if name and history else None
     # To take half a megabyte apart takes half as long as to parse it. Where the conversation was taken apart, the rest is left.
-    refuse_repeated(raw if found is None else found.rest)
-    if found is not None:
-        keep(found, raw, body, dialect, has_one_model=is_apart)
-    return body, is_apart
+    refuse_repeated(raw if found is None else found[1])
+    if history and found:
+        history.keep(found[0])
+    return body, is_apart, history
 
 
 def refuse_repeated(raw: bytes) -> None:

@@ -11,6 +11,7 @@ from router.contract.exchange import Arrival
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Dialect, Operation
 from router.dialects.fields import read_model, read_stream
+from router.dialects.histories import NO_HISTORIES, Histories
 from router.dialects.json_body import NUMBERS, check_numbers, parse_request
 from router.dialects.overrides import read_overrides
 from router.dialects.splice import replace_fields
@@ -41,9 +42,9 @@ USUAL_FIELDS = (
 """Where a request has only these, none need be looked for that is refused."""
 
 
-def read_request(arrival: Arrival) -> RequestView:
-    """Read a request once. Raises `BadRequest` and its kin, each naming the field."""
-    body, has_one_model = parse_request(arrival.raw, arrival.dialect)
+def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> RequestView:
+    """Read a request once, what its history is known to say without reading it again. Raises `BadRequest` and its kin."""
+    body, has_one_model, history = parse_request(arrival, histories)
     if not USUAL_FIELDS.issuperset(body):
         refuse_library_fields(body)
     try:
@@ -57,7 +58,7 @@ def read_request(arrival: Arrival) -> RequestView:
     spec = SPECS[arrival.dialect]
     if spec.refuse_dated is not None:
         spec.refuse_dated(body, arrival.raw, arrival.headers.get(spec.own_header or "", ""))
-    reading = spec.read(body, arrival.operation)
+    reading = spec.read(body, arrival.operation, history)
     return RequestView(
         id=arrival.id,
         dialect=arrival.dialect,
@@ -91,7 +92,7 @@ def _needs_no_model(arrival: Arrival) -> bool:
 
 def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
     """The same request with another body, read again."""
-    reading = SPECS[view.dialect].read(body, view.operation)
+    reading = SPECS[view.dialect].read(body, view.operation, view.conversation.history)
     return replace(
         view,
         raw=raw,

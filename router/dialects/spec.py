@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from router.contract.request import Json, JsonObject
+from router.contract.request import History, Json, JsonObject
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation
 from router.dialects.composer import Answer, Composer
@@ -58,8 +58,8 @@ class DialectSpec:
     stream_fields: Mapping[str, Json]
     """The fields by which a stream with usage at its end is asked for."""
 
-    read: Callable[[JsonObject, Operation], Reading]
-    """Read a request. Raises `BadRequest`, naming the field."""
+    read: Callable[[JsonObject, Operation, History | None], Reading]
+    """Read a request, of whose conversation a history may know the beginning. Raises `BadRequest`, naming the field."""
     add_instructions: Callable[[JsonObject, str, JsonObject], None]
     """Put a text at the end of a body's system prompt, by a change among the changes to the body."""
     limit_fields: tuple[str, ...]

@@ -19,7 +19,7 @@ from router.dialects.table import SPECS
 from router.edge.callers import identify
 from router.edge.routes import Route, check_body_headers, check_origin, headers_too_large, too_large
 from router.house import House
-from router.loop.tasks import spawn, spawn_started
+from router.loop.tasks import spawn
 from router.telemetry import events
 
 _PASSED_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -71,11 +71,11 @@ class AnswerSink(Sink, Protocol):
 class Admission:
     """Checks requests, counts those in flight, and starts each as an exchange of its own."""
 
-    __slots__ = ("_gathers_from", "_house", "in_flight", "sockets", "speedups")
+    __slots__ = ("_gathers_from", "_house", "_start", "in_flight", "sockets", "speedups")
 
     def __init__(self, house: House) -> None:
         self._house, self.speedups = house, house.state.speedups
-        self._gathers_from = self.speedups.gathers_from
+        self._gathers_from, self._start = self.speedups.gathers_from, self.speedups.start
         self.in_flight = 0
         self.sockets = 0
 
@@ -151,10 +151,10 @@ class Admission:
     ) -> "tuple[Exchange, asyncio.Task[None] | None]":
         """Begin an exchange and the task that serves it, which is None when it is over already. For `loop` see `spawn`."""
         exchange = self._house.begin(arrival)
-        # Alone, a request waits for no turn of the loop. Among others it does, to take each step together with those that come
-        # when it does (see `Gathering`).
-        exchange.is_one_of_many = self.in_flight >= self._gathers_from
-        start = spawn if exchange.is_one_of_many else spawn_started
+        start = self._start
+        if self.in_flight >= self._gathers_from:
+            # It waits for the next turn of the loop, to take each step together with those that come now (see `Gathering`).
+            exchange.is_one_of_many, start = True, spawn
         task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)

@@ -16,7 +16,6 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App
 from router.edge.http.control_connection import ControlConnection
 from router.edge.http.create_connection import CreateConnection
-from router.loop.together import Outbox
 
 
 class CannotListen(Exception):
@@ -83,7 +82,7 @@ class Server(uvicorn.Server):
                 date_header=False,
             )
         )
-        self._admission, self._outbox = admission, Outbox()
+        self._admission, self._outbox = admission, admission.speedups.new_outbox()
         self._drain_seconds = drain_seconds
         self._on_ready, self._on_stop = on_ready, on_stop
 

@@ -6,20 +6,23 @@ import gc
 from contextlib import suppress
 
 _LATER_SECONDS = 2.0
-_waiting: set[asyncio.AbstractEventLoop] = set()
-"""The loops on which a trim is scheduled: one is enough for all who ask in the meantime."""
 
 
-def give_back_later(loop: asyncio.AbstractEventLoop) -> None:
-    """Give memory back in a moment, in a thread. To be called when much of it became free at once, which is seldom."""
-    if loop not in _waiting:
-        _waiting.add(loop)
-        loop.call_later(_LATER_SECONDS, _start, loop)
+class FreeMemory:
+    """Gives memory back once for all who ask within a moment; in plain mode never."""
 
+    def __init__(self, *, plain: bool = False) -> None:
+        self._is_waiting = plain
 
-def _start(loop: asyncio.AbstractEventLoop) -> None:
-    _waiting.discard(loop)
-    loop.run_in_executor(None, give_back)
+    def give_back_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give memory back in a moment, in a thread. Call this when much of it became free at once, which is rare."""
+        if not self._is_waiting:
+            self._is_waiting = True
+            loop.call_later(_LATER_SECONDS, self._start, loop)
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_waiting = False
+        loop.run_in_executor(None, give_back)
 
 
 def give_back() -> None:

@@ -22,18 +22,21 @@ def spawn_started(
 ) -> asyncio.Task[None] | None:
     """Run work at once up to where it first waits, and spawn the rest; None if it never waited.
 
-    What Python 3.12 calls an eager task: whoever asks for something waits for no turn of the loop.
+    Python 3.12 calls that an eager task: a request need not wait for the next turn of the event loop.
     """
     try:
         waits_for = work.send(None)
     except StopIteration:
         return None
     rest: Any = _Started(work, waits_for)  # by its four methods a coroutine
-    return spawn(rest, name=name, loop=loop)
+    task: asyncio.Task[None] = (loop or asyncio.get_running_loop()).create_task(rest, name=name)
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    return task
 
 
 class _Started(Struct, eq=False):
-    """The rest of work that waits already. Only the first step differs: it tells the loop what is waited for.
+    """The rest of work that waits already. Only the first step differs: it returns what the work waits for.
 
     Not a generator: one that is cancelled before its first step never runs, and the work would not hear of it.
     """
@@ -60,8 +63,9 @@ class _Started(Struct, eq=False):
 
 
 async def stop_all(within_seconds: float) -> None:
-    """Cancel what still runs and wait for it to settle, so that nothing is lost when the router shuts down."""
-    running = [task for task in _running if not task.done()]
+    """Cancel what still runs on this event loop and wait for it to settle, so that nothing is lost at a shutdown."""
+    loop = asyncio.get_running_loop()
+    running = [task for task in _running if task.get_loop() is loop and not task.done()]
     for task in running:
         task.cancel()
     if running:

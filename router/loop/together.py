@@ -1,43 +1,44 @@
-"""Requests that come at about the same time take the steps of the road together, one right after another.
+"""Requests that come at about the same time take each step together, one right after another.
 
-The second of them pays half for a step, and so do all after it: the processor still has its code at hand.
+Running the same step for several requests in a row halves its cost: code and data are still cached.
 """
 
 import asyncio
 import types
+from asyncio import get_running_loop
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
-_MOST = 32
-"""When so many are here, nobody waits for more."""
+_MAX_WAITING = 32
+"""When this many are here, nobody waits for more."""
 
 
 class Gathering:
-    """Where they wait for each other. Nobody waits while nothing happens: when a turn of the loop brought nobody, all go on."""
+    """Where they wait for each other, until a turn of the event loop brings nobody new: then all go on."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
 
     def join(self) -> asyncio.Future[None]:
-        """Come in. What is returned is over when all go on."""
+        """Wait with the others. The future is done when all go on."""
         loop, waiting = asyncio.get_running_loop(), self._waiting
-        place = loop.create_future()
-        waiting.append(place)
+        turn = loop.create_future()
+        waiting.append(turn)
         if len(waiting) == 1:
             loop.call_soon(self._look, loop, 0)
-        return place
+        return turn
 
     def _look(self, loop: asyncio.AbstractEventLoop, before: int) -> None:
         waiting = self._waiting
-        if before < len(waiting) < _MOST:
+        if before < len(waiting) < _MAX_WAITING:
             loop.call_soon(self._look, loop, len(waiting))
             return
         self._waiting = []
-        for place in waiting:
-            if not place.done():
-                place.set_result(None)
+        for turn in waiting:
+            if not turn.done():
+                turn.set_result(None)
 
 
 @types.coroutine
@@ -47,9 +48,9 @@ def let_others_catch_up() -> Generator[None, None, None]:
 
 
 class Outbox:
-    """What goes out in one turn of the loop: the first at once, all others one right after another when the turn is over.
+    """Sends the first thing in a turn of the event loop at once, and all others together when the turn is over.
 
-    To send is the kernel's work, which takes the processor's caches from ours.
+    Sending is the kernel's work, which evicts our own code and data from the processor's caches.
     """
 
     def __init__(self) -> None:
@@ -62,7 +63,7 @@ class Outbox:
             self._waiting.append((send, what))
             return
         send(what)
-        asyncio.get_running_loop().call_soon(self.empty)
+        get_running_loop().call_soon(self.empty)
         self._has_sent = True
 
     def empty(self) -> None:
@@ -76,3 +77,10 @@ class Outbox:
                 told = {"message": "something could not be sent", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(told)
         self._has_sent = False
+
+
+class DirectOutbox(Outbox):
+    """Sends everything at once."""
+
+    def put(self, send: Callable[[_T], None], what: _T) -> None:
+        send(what)

@@ -1,6 +1,6 @@
 """What a conversation told, read message by message: the turns before the running one, and how that one goes.
 
-Only what is new since the last request is read (`router/dialects/beginnings.py`).
+Only what is new since the last request is read (`router/dialects/histories.py`).
 """
 
 from functools import partial
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from router.contract.request import Conversation
 from router.contract.signals import FinishedTurn, SessionHistory
-from router.dialects.beginnings import learn
+from router.dialects.histories import learn
 from router.sessions.clients import Client
 from router.sessions.trajectory import NO_WORK, Work, add_calls, add_results, add_said
 from router.sessions.words import nobody_typed, opening_words, words_of

@@ -15,8 +15,8 @@ from router.contract.errors import UnknownOverride
 from router.contract.request import Continuation, Conversation, InBand, Json, JsonObject, RequestView
 from router.contract.target import Target
 from router.contract.words import PERSONS_KINDS, Dialect, Feature, Operation, TurnKind
-from router.dialects.beginnings import learn
 from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.histories import learn
 from router.dialects.requests import rewrite
 from router.dialects.splice import replace_fields
 from router.dialects.table import SPECS

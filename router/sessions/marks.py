@@ -7,7 +7,7 @@ from operator import attrgetter
 from router.contract.request import Conversation, RequestView
 from router.contract.session import SessionSnapshot
 from router.contract.signals import Turn
-from router.dialects.beginnings import learned_at
+from router.dialects.histories import learned_at
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
 from router.sessions.words import LAST_TWO, opening_words
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from asyncio import get_running_loop
 from collections.abc import Mapping
 
 from router.contract.caller import Caller
@@ -15,20 +16,20 @@ from router.settle.entry import write_entry
 from router.telemetry import events
 
 _LATER_SECONDS = 0.005
-_MAX_WAITING = 64
-"""How many may wait to be written: more at once would hold up the loop."""
+_MAX_ENTRIES = 64
+"""More would hold up the event loop."""
 
 
 class Recorder:
     """Writes the entry of each request, hands it to the store, and notes it: the log observes that.
 
-    A few milliseconds after the end, for all that ended meanwhile: the next request does not wait for it, and the same work
-    several times in a row costs less than each time between other work. What did not go well is written at once. Looking up
-    a decision writes all that wait first.
+    A few milliseconds after the end, for all that ended meanwhile. The next request does not wait for it, and the same work
+    several times in a row costs less than each time between other work. What did not go well is written at once, as all is in
+    plain mode. Looking up a decision writes all that wait first.
     """
 
-    def __init__(self, entries: EntryStore) -> None:
-        self._entries = entries
+    def __init__(self, entries: EntryStore, *, plain: bool = False) -> None:
+        self._entries, self._max_entries = entries, 1 if plain else _MAX_ENTRIES
         self._ended: list[tuple[Exchange, Settled, float]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -38,10 +39,10 @@ class Recorder:
     def _note_end(self, exchange: Exchange, settled: Settled) -> None:
         ended = self._ended
         ended.append((exchange, settled, time.time()))
-        if settled.ending.outcome is not Outcome.SERVED or len(ended) >= _MAX_WAITING:
+        if settled.ending.outcome is not Outcome.SERVED or len(ended) >= self._max_entries:
             self.write()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_LATER_SECONDS, self._write_waiting)
+            self._timer = get_running_loop().call_later(_LATER_SECONDS, self._write_waiting)
 
     def write(self) -> None:
         """Write the entries of all requests that ended."""

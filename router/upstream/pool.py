@@ -25,11 +25,10 @@ class PooledOrigin:
 
     __slots__ = ("_address", "_dialer", "_dialling", "_idle", "_outbox", "_tls")
 
-    def __init__(self, address: Address, tls: Tls | None, dialer: Dialer) -> None:
-        self._address, self._tls, self._dialer = address, tls, dialer
+    def __init__(self, address: Address, tls: Tls | None, dialer: Dialer, outbox: Outbox) -> None:
+        self._address, self._tls, self._dialer, self._outbox = address, tls, dialer, outbox
         self._idle: list[Connection] = []
         self._dialling = 0
-        self._outbox = Outbox()
 
     def take(self) -> Connection | None:
         """The connection that was idle for the shortest time, if it is still good."""
@@ -110,7 +109,7 @@ class Pool:
         key = pool_key(address, tls)
         origin = self._origins.get(key)
         if origin is None:
-            origin = self._origins[key] = PooledOrigin(address, tls, self._dialer)
+            origin = self._origins[key] = PooledOrigin(address, tls, self._dialer, self._speedups.new_outbox())
         return origin
 
     async def close(self) -> None:

@@ -61,9 +61,9 @@ async def test_a_served_request_is_read_decided_tried_and_settled_in_this_order(
 async def test_only_a_large_body_is_read_in_a_thread_so_that_others_need_not_wait_for_it(monkeypatch, words, is_in_thread):
     readers: list[threading.Thread] = []
 
-    def read(arrival):
+    def read(*given):
         readers.append(threading.current_thread())
-        return read_request(arrival)
+        return read_request(*given)
 
     monkeypatch.setattr("router.house.read_request", read)
     walk = Walk(make_house(reach(SPARK), reach(SAGE)), messages=[{"role": "user", "content": words}])

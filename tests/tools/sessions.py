@@ -66,13 +66,13 @@ async def look(memory: SessionMemory, view):
     return await memory.recall(view, read_turn(view))
 
 
-def tool_loop(*calls: str):
+def tool_loop(*calls: str, **more):
     messages = [{"role": "user", "content": "fix the typo in calc.py"}]
     for name in calls:
         made = {"id": name, "type": "function", "function": {"name": "shell", "arguments": "{}"}}
         messages.append({"role": "assistant", "content": None, "tool_calls": [made]})
         messages.append({"role": "tool", "tool_call_id": name, "content": "ok"})
-    return make_view({"messages": messages})
+    return make_view({"messages": messages}, **more)
 
 
 FOR_SESSION = Overrides(tier=Tier.DEEP, for_session=True)

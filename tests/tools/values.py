@@ -8,6 +8,7 @@ from router.contract.request import RequestView
 from router.contract.signals import Alias, SessionHistory, Signals, TokenCount, Turn
 from router.contract.target import Price, Speed, Target, TargetStatus, Timeouts
 from router.contract.words import Dialect, Feature, Operation, Tier, TurnKind
+from router.dialects.histories import NO_HISTORIES
 from router.dialects.requests import read_request
 from router.sense.features import read_features
 
@@ -17,7 +18,8 @@ EVERYTHING = frozenset(Feature)
 def make_view(body: dict, dialect: Dialect = Dialect.CHAT, headers: Mapping[str, str] | None = None, **more) -> RequestView:
     full = {"model": "auto", **body}
     operation = more.get("operation", Operation.CREATE)
-    return read_request(Arrival("req_test", dialect, operation, headers or {}, json.dumps(full).encode()))
+    arrival = Arrival("req_test", dialect, operation, headers or {}, json.dumps(full).encode())
+    return read_request(arrival, more.get("known", NO_HISTORIES))
 
 
 def ask(text: str = "hello", headers: Mapping[str, str] | None = None, **body) -> RequestView:

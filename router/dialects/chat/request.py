@@ -1,9 +1,8 @@
 """Requests of Chat Completions."""
 
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
+from router.contract.request import Conversation, History, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
-from router.dialects.beginnings import learn
 from router.dialects.fields import (
     A_FILE_BY_ID,
     AUDIO,
@@ -17,6 +16,7 @@ from router.dialects.fields import (
     read_tools,
     texts_of,
 )
+from router.dialects.histories import learn
 
 LIMIT_FIELDS = ("max_completion_tokens", "max_tokens")
 _TEXT_PARTS = frozenset({"text", "refusal"})
@@ -29,14 +29,14 @@ _TOOL = ("tool", "function")
 _NO_MESSAGE = Message("")
 
 
-def read(body: JsonObject, operation: Operation) -> Reading:
+def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
     """Read a chat request. The messages themselves are only looked at one by one, when asked for."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadRequest(
             'messages: missing. Send a non-empty list such as [{"role": "user", "content": "…"}]', param="messages"
         )
-    conversation = Conversation(messages, read_message)
+    conversation = history.converse(messages, read_message) if history else Conversation(messages, read_message)
     seen = learn(conversation, "seen", NOTHING_SEEN, _look_through)
     first, system = messages[0], ""
     if isinstance(first, dict) and first.get("role") in _SYSTEM:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message
+from router.contract.request import Conversation, History, Json, JsonObject, Message
 from router.contract.words import Feature, Operation
 from router.dialects.fields import Reading, as_text
 
@@ -11,7 +11,7 @@ LIMIT_FIELDS = ("max_tokens",)
 _NEEDS = frozenset({Feature.TEXT, Feature.COMPLETIONS})
 
 
-def read(body: JsonObject, operation: Operation) -> Reading:
+def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
     """Read a completion request. Its prompt is code before a cursor, not words of a person."""
     prompt = body.get("prompt")
     if not isinstance(prompt, (str, list)) or not prompt:

@@ -1,9 +1,8 @@
 """Requests of Anthropic Messages."""
 
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
+from router.contract.request import Conversation, History, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
-from router.dialects.beginnings import learn
 from router.dialects.fields import (
     A_FILE_BY_ID,
     AN_IMAGE_BY_ID,
@@ -18,6 +17,7 @@ from router.dialects.fields import (
     read_list,
     texts_of,
 )
+from router.dialects.histories import learn
 
 _LIMIT = "max_tokens"
 LIMIT_FIELDS = (_LIMIT,)
@@ -28,7 +28,7 @@ _NEEDING = frozenset({"tools", "output_config", "thinking"})
 """Fields by which a request needs more of a target than text."""
 
 
-def read(body: JsonObject, operation: Operation) -> Reading:
+def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
     """Read a messages request, or one that only counts its tokens (which needs no limit)."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not (messages or _goes_on(body)):
@@ -38,7 +38,7 @@ def read(body: JsonObject, operation: Operation) -> Reading:
     limit = body.get(_LIMIT)
     if operation is Operation.CREATE and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise BadRequest(f"{_LIMIT}: missing. Send a whole number above 0", param=_LIMIT)
-    conversation = Conversation(messages, read_message)
+    conversation = history.converse(messages, read_message) if history else Conversation(messages, read_message)
     system = "\n".join(texts_of(body.get("system"), _TEXT_PARTS))
     seen = learn(conversation, "seen", NOTHING_SEEN, _look_through)
     if seen is NOTHING_SEEN and _NEEDING.isdisjoint(body):

@@ -3,9 +3,8 @@
 from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
-from router.contract.request import Conversation, Json, JsonObject, Message, ToolCall, ToolResult
+from router.contract.request import Conversation, History, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
-from router.dialects.beginnings import learn
 from router.dialects.client_tools import CALL_ITEMS, read_shell_output
 from router.dialects.fields import (
     A_FILE_BY_ID,
@@ -22,6 +21,7 @@ from router.dialects.fields import (
     read_tools,
     texts_of,
 )
+from router.dialects.histories import learn
 
 LIMIT_FIELDS = ("max_output_tokens",)
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal"})
@@ -29,7 +29,7 @@ _CALLERS_TOOLS = (None, "function", "custom", "namespace", "shell", "local_shell
 _CALLS = frozenset({"function_call", "custom_tool_call", *CALL_ITEMS})
 
 
-def read(body: JsonObject, operation: Operation) -> Reading:
+def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
     """Read a create request. `input` is a string or a list of items; with a stored prompt it may be absent."""
     items = body.get("input")
     if isinstance(items, str):
@@ -42,7 +42,7 @@ def read(body: JsonObject, operation: Operation) -> Reading:
         raise BadRequest(
             "background: not supported. Send the request without it and keep the connection open", param="background"
         )
-    conversation = Conversation(items, read_item)
+    conversation = history.converse(items, read_item) if history else Conversation(items, read_item)
     previous, system = as_text(body.get("previous_response_id")) or None, as_text(body.get("instructions"))
     seen = learn(conversation, "seen", NOTHING_SEEN, _look_through)
     if not system and seen.system_at is not None:

@@ -19,7 +19,6 @@ from router.edge.http.request_reader import HAND_OVER, UPGRADE, RequestReader
 from router.edge.http.sink import CallerSink
 from router.edge.routes import new_request_id
 from router.edge.websocket.connection import SocketConnection
-from router.loop.memory import give_back_later
 from router.loop.together import Outbox
 
 _MAX_PIPELINED_BYTES = 65_536
@@ -86,7 +85,7 @@ class CreateConnection(asyncio.Protocol):
         elif self._sink is not None and not self._sink.is_over:
             self._exchange.cancel(CancelReason.CALLER_LEFT)
         if self.is_paused:
-            give_back_later(self._loop)  # what such callers left unread is much, and free now
+            self._admission.speedups.memory.give_back_later(self._loop)  # what such callers left unread is much, and free now
 
     def eof_received(self) -> bool:
         # A caller that hangs up cannot be told from one that only stops sending, and cancelling is done by hanging up.

@@ -13,7 +13,6 @@ from router.edge.routes import new_request_id
 from router.edge.websocket.incoming import Incoming
 from router.edge.websocket.lanes import Lanes
 from router.edge.websocket.messages import Message, refusal_frame
-from router.loop.memory import give_back_later
 from router.loop.tasks import spawn
 from router.stores.memory.socket_responses import SocketResponses
 
@@ -75,7 +74,7 @@ class SocketConnection(asyncio.Protocol):
         self._is_open = False
         self._lanes.close()
         if self.is_paused or self._holds_back:
-            give_back_later(self._loop)  # what such callers left unread is much, and free now
+            self._admission.speedups.memory.give_back_later(self._loop)  # what such callers left unread is much, and free now
         self._protocol = None  # not left to the collector, which runs seldom: it holds two windows for compression
         self._admission.release_socket()
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from router.stores.sqlite.files import StoreUnusable, StoreUnwritable, inode_of
+from router.contract.stores import StoreUnusable
+from router.stores.sqlite.files import StoreUnwritable, inode_of
 
 _TRIES, _PAUSE_SECONDS = 5, 0.02
 """`find_owner` holds the lock for a moment: who finds it taken tries again."""

@@ -9,19 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.contract.errors import BadRequest
-from router.contract.words import Dialect
-from router.dialects import grown, json_body
+from router.contract.exchange import Arrival
+from router.contract.request import JsonObject
+from router.contract.words import Dialect, Operation
+from router.dialects import grown, histories, json_body
+from router.dialects.histories import NO_HISTORIES, Histories
 from router.dialects.json_body import parse_request
 
 FIELDS = {"model": "auto", "stream": False}
 TOOLS = {"tools": [{"type": "function", "function": {"name": "read", "parameters": {"messages": [1]}}}], "n": 1}
+KNOWN = Histories()
 
 
 @pytest.fixture(autouse=True)
 def _nothing_kept(monkeypatch):
     """Small bodies are kept as well."""
+    monkeypatch.setattr(json_body, "_SHORT_BYTES", 0)
     monkeypatch.setattr(json_body, "_LARGE_BYTES", 0)
-    grown.clear()
+    KNOWN.clear()
 
 
 @pytest.fixture
@@ -48,9 +53,14 @@ def body_of(items: list, before: dict = FIELDS, after: dict = TOOLS) -> bytes:
     return json.dumps({**before, "messages": items, **after}).encode()
 
 
+def parse_known(raw: bytes, dialect: Dialect = Dialect.CHAT, known: Histories = KNOWN) -> tuple[JsonObject, bool]:
+    body, has_one_model, _ = parse_request(Arrival("r", dialect, Operation.CREATE, {}, raw), known)
+    return body, has_one_model
+
+
 def parse(raw: bytes, dialect: Dialect = Dialect.CHAT) -> dict:
     """Parse it, and see that it is what a parse of the whole gives, in the same order."""
-    body, _ = parse_request(raw, dialect)
+    body, _ = parse_known(raw, dialect)
     whole = orjson.loads(raw)
     assert body == whole
     assert list(body) == list(whole)
@@ -58,7 +68,7 @@ def parse(raw: bytes, dialect: Dialect = Dialect.CHAT) -> dict:
 
 
 def is_grown(body: dict) -> bool:
-    return body["messages"].known[0] is not None
+    return body["messages"].known[0].count > 0
 
 
 def test_only_what_is_new_is_parsed(parsed):
@@ -116,13 +126,14 @@ def test_a_few_messages_are_not_kept():
 def test_what_is_larger_than_any_conversation_is_not_kept(monkeypatch):
     assert not isinstance(parse(body_of([{}] * 2_001))["messages"], grown.Items)
     raw = body_of(messages(*range(20)))
-    monkeypatch.setattr(grown, "_LARGEST_BYTES", len(raw) - 1)
+    monkeypatch.setattr(grown, "LARGEST_BYTES", len(raw) - 1)
     assert not isinstance(parse(raw)["messages"], grown.Items)
 
-    monkeypatch.setattr(grown, "_LARGEST_BYTES", len(raw) + 100)
+    monkeypatch.setattr(grown, "LARGEST_BYTES", len(raw) + 100)
+    monkeypatch.setattr(histories, "LARGEST_BYTES", len(raw) + 100)
     parse(raw)
     assert is_grown(parse(body_of(messages(*range(22)))))
-    assert grown._kept == {}
+    assert KNOWN.bodies == {}
 
 
 def test_two_dialects_share_nothing():
@@ -151,18 +162,15 @@ def test_two_dialects_share_nothing():
 def test_what_is_no_more_messages_is_parsed_as_the_whole_says(between):
     raw = body_of(messages(*range(20)))
     parse(raw)
-    kept = next(iter(grown._kept.values()))
+    kept = next(iter(KNOWN.bodies.values()))
     spoilt = kept.start + between + kept.end
-    grown.clear()
-    expected = outcome(spoilt)
-    parse(raw)
 
-    assert outcome(spoilt) == expected
+    assert outcome(spoilt) == outcome(spoilt, NO_HISTORIES)
 
 
-def outcome(raw: bytes) -> object:
+def outcome(raw: bytes, known: Histories = KNOWN) -> object:
     try:
-        return parse_request(raw, Dialect.CHAT)[0]
+        return parse_known(raw, known=known)[0]
     except BadRequest as error:
         return str(error)
 
@@ -171,11 +179,9 @@ def outcome(raw: bytes) -> object:
 def test_a_field_that_comes_again_at_the_end_is_met_as_in_a_new_body(name):
     raw = body_of(messages(*range(20)), before={**FIELDS, "x": 1})
     again = raw[:-1] + b', "%b": [7]}' % name.encode()
-    expected = outcome(again)
-    grown.clear()
     parse(raw)
 
-    assert outcome(again) == expected
+    assert outcome(again) == outcome(again, NO_HISTORIES)
 
 
 def test_a_list_of_the_same_name_and_content_elsewhere_is_not_taken_for_it():
@@ -192,8 +198,7 @@ def test_nesting_has_the_same_limit_as_in_a_new_body():
         return body_of(messages(*range(20)))[:-1].replace(b'], "tools"', b", " + item + b'], "tools"') + b"}"
 
     for levels in (10, 500, 800, 1022, 1100):
-        grown.clear()
-        expected = outcome(deep(levels))
+        expected = outcome(deep(levels), NO_HISTORIES)
         parse(body_of(messages(*range(20))))
         assert type(outcome(deep(levels))) is type(expected)
         assert isinstance(expected, dict) == (levels <= 800)
@@ -207,7 +212,7 @@ def test_a_message_that_begins_with_itself_lets_no_invalid_body_pass():
     for depth in range(14):
         cut_off = start + '{"a":[1,' * depth + '{"a":[1' + ',{"role":"user","content":"more"}],"stream":true}'
         with pytest.raises(BadRequest):
-            parse_request(cut_off.encode(), Dialect.CHAT)
+            parse_known(cut_off.encode())
 
 
 @pytest.mark.parametrize("blanks", ["", " ", "\n\t ", " " * 64])
@@ -221,8 +226,8 @@ def test_messages_of_any_shape_with_blanks_around_them_grow_as_the_whole_says(it
 def test_a_model_that_was_proven_to_be_there_once_stays_so():
     parse(body_of(messages(*range(20))))
 
-    assert parse_request(body_of(messages(*range(22))), Dialect.CHAT)[1]
-    assert parse_request(body_of(messages(*range(24)), after={"n": 2}), Dialect.CHAT)[1]
+    assert parse_known(body_of(messages(*range(22))))[1]
+    assert parse_known(body_of(messages(*range(24)), after={"n": 2}))[1]
 
 
 def test_what_is_read_does_not_change_what_is_kept():
@@ -235,16 +240,16 @@ def test_what_is_read_does_not_change_what_is_kept():
 
 
 def test_the_longest_unused_are_forgotten(monkeypatch):
-    monkeypatch.setattr(grown, "_MAX_KEPT", 3)
+    monkeypatch.setattr(histories, "_MAX_BODIES", 3)
     for number in range(5):
         parse(body_of(messages(*range(number, 20))))
-    assert len(grown._kept) == 3
+    assert len(KNOWN.bodies) == 3
     assert is_grown(parse(body_of(messages(*range(3, 20)))))
     assert not is_grown(parse(body_of(messages(*range(20)))))
 
-    monkeypatch.setattr(grown, "_MAX_BYTES", len(body_of(messages(*range(20)))) * 3 // 2)
+    monkeypatch.setattr(histories, "_MAX_BYTES", len(body_of(messages(*range(20)))) * 3 // 2)
     parse(body_of(messages(*range(20, 40))))
-    assert len(grown._kept) == 1
+    assert len(KNOWN.bodies) == 1
 
 
 SPACES = st.sampled_from(["", " ", "\n  "])
@@ -255,7 +260,7 @@ ITEMS = st.one_of(st.dictionaries(st.sampled_from(["role", "content", "messages"
 @given(st.lists(ITEMS, min_size=4, max_size=9), st.integers(0, 1 << 30), SPACES, SPACES)
 def test_whatever_is_sent_one_after_another_each_is_parsed_as_alone(items, seed, comma, colon):
     """A conversation grows, is edited and cut, and its fields change before and behind it."""
-    grown.clear()
+    KNOWN.clear()
     random = Random(seed)
     before, after = {"model": "auto"}, {"tools": [1, {"messages": items[:2]}]}
     for _ in range(12):
@@ -274,6 +279,6 @@ def test_whatever_is_sent_one_after_another_each_is_parsed_as_alone(items, seed,
             case _:
                 items = [*items, *random.choices([*items, 1, "]", {"messages": []}, [[]]], k=random.randrange(4))]
         raw = json.dumps({**before, "messages": items, **after}, separators=("," + comma, ":" + colon)).encode()
-        body, _ = parse_request(raw, Dialect.CHAT)
+        body, _ = parse_known(raw)
         assert body == orjson.loads(raw)
         assert list(body) == list(orjson.loads(raw))

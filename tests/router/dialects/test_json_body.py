@@ -4,9 +4,9 @@ from collections.abc import Callable
 import pytest
 
 from router.contract.errors import BadRequest, TooDeep, WrongMediaType
-from router.contract.words import Dialect
 from router.dialects import json_body
 from router.dialects.json_body import check_numbers, locate, parse_body, parse_request
+from tests.tools.houses import arrive
 from tests.tools.work import cost_ratio
 
 
@@ -114,7 +114,7 @@ def test_a_field_that_matters_is_refused_when_it_comes_twice(subtests):
     ]:
         with subtests.test(raw=raw, name=name):
             with pytest.raises(BadRequest, match=f'^duplicate key "{name}". Send it once$') as caught:
-                parse_request(raw.encode(), Dialect.CHAT)
+                parse_request(arrive(raw=raw.encode()))
 
             assert caught.value.param == name
 
@@ -134,36 +134,36 @@ def test_a_field_that_matters_is_refused_when_it_comes_twice(subtests):
     ],
 )
 def test_a_field_that_comes_again_inside_another_is_fine(raw):
-    assert parse_request(raw.encode(), Dialect.CHAT)[0] == json.loads(raw)
+    assert parse_request(arrive(raw=raw.encode()))[0] == json.loads(raw)
 
 
 @pytest.mark.parametrize("value", ["[]", "1", '{"role":"user","content":"y"}'])
 def test_a_body_of_millions_of_values_is_refused_before_it_is_parsed(value, monkeypatch):
     crowded = '{"model":"a","messages":[' + ",".join([value] * 1_300_000) + "]}"
-    monkeypatch.setattr(json_body, "parse_grown", None)
+    monkeypatch.setattr(json_body, "_parse_large", None)
 
     with pytest.raises(BadRequest, match="too many values"):
-        parse_request(crowded.encode(), Dialect.CHAT)
+        parse_request(arrive(raw=crowded.encode()))
 
 
 def test_names_count_as_values_in_a_crowded_body():
     names = ",".join(f'"{n}":1' for n in range(450_000))
 
     with pytest.raises(BadRequest, match="too many values"):
-        parse_request(f'{{"model":"a","messages":[],"metadata":{{{names}}}}}'.encode(), Dialect.CHAT)
+        parse_request(arrive(raw=f'{{"model":"a","messages":[],"metadata":{{{names}}}}}'.encode()))
 
 
 def test_a_body_of_thousands_of_fields_is_refused():
     names = ",".join(f'"field-{n}":1' for n in range(2_000))
 
     with pytest.raises(BadRequest, match="too many fields: 2,002"):
-        parse_request(f'{{"model":"a","messages":[],{names}}}'.encode(), Dialect.CHAT)
+        parse_request(arrive(raw=f'{{"model":"a","messages":[],{names}}}'.encode()))
 
 
 def test_a_large_body_of_few_values_is_parsed():
     raw = json.dumps({"model": "a", "messages": [{"role": "user", "content": "x" * (4 << 20)}]}).encode()
 
-    assert parse_request(raw, Dialect.CHAT)[0] == json.loads(raw)
+    assert parse_request(arrive(raw=raw))[0] == json.loads(raw)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.errors import TooDeep
-from router.contract.words import Dialect
 from router.dialects.json_body import parse_request
 from router.dialects.splice import find_repeated, parse_apart, replace_fields, replace_model
+from tests.tools.houses import arrive
 
 values = some.recursive(
     some.none() | some.booleans() | some.integers(-(2**53), 2**53) | some.text(max_size=20),
@@ -127,7 +127,7 @@ def test_wherever_the_model_is_no_byte_but_its_value_changes(size):
     def check(pieces):
         before, value, after = pieces
         raw = before + value + after
-        body, has_one_model = parse_request(raw, Dialect.CHAT)
+        body, has_one_model, _ = parse_request(arrive(raw=raw))
 
         changed = replace_model(raw, body, "other", {}, has_one_model=has_one_model)
 
@@ -198,7 +198,7 @@ def test_a_body_of_which_nothing_is_proven_that_way_is_not_parsed_apart(raw):
 @pytest.mark.parametrize("padding", [b"x", b"x" * 20_000])
 def test_a_second_model_of_the_same_name_never_reaches_a_target(second, padding):
     raw = b'{"model":"gpt-9","big":123456789012345678901,"messages":["%s"],%s}' % (padding, second)
-    body, has_one_model = parse_request(raw, Dialect.CHAT)
+    body, has_one_model, _ = parse_request(arrive(raw=raw))
 
     changed = replace_model(raw, body, "m", {}, has_one_model=has_one_model)
 
@@ -218,8 +218,8 @@ def test_words_that_look_like_the_key_are_not_taken_for_it(raw):
 def test_only_a_large_body_is_parsed_apart():
     small, large = b'{"model":"auto","x":1}', b'{"model":"auto",' + LONG + b"}"
 
-    assert parse_request(small, Dialect.CHAT) == (orjson.loads(small), False)
-    assert parse_request(large, Dialect.CHAT) == (orjson.loads(large), True)
+    assert parse_request(arrive(raw=small)) == (orjson.loads(small), False, None)
+    assert parse_request(arrive(raw=large)) == (orjson.loads(large), True, None)
 
 
 @given(

@@ -5,19 +5,20 @@ import threading
 import weakref
 
 from router.loop import memory
-from router.loop.memory import give_back, give_back_later
+from router.loop.memory import FreeMemory, give_back
 from tests.tools.loop_clock import jumping_clock
 
 
 @jumping_clock
-async def test_however_many_ask_it_is_done_once_and_in_a_thread(monkeypatch):
+async def test_however_many_ask_it_is_done_once_and_in_a_thread_and_in_plain_mode_never(monkeypatch):
     done: list[str] = []
     monkeypatch.setattr(memory, "give_back", lambda: done.append(threading.current_thread().name))
-    loop = asyncio.get_running_loop()
+    loop, free, never = asyncio.get_running_loop(), FreeMemory(), FreeMemory(plain=True)
     for _ in range(200):
-        give_back_later(loop)
+        free.give_back_later(loop)
+        never.give_back_later(loop)
     await asyncio.sleep(3)
-    give_back_later(loop)
+    free.give_back_later(loop)
     await asyncio.sleep(3)
     await loop.shutdown_default_executor()
 

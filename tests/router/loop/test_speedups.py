@@ -1,8 +1,22 @@
 """What a house does to be fast, on or off as a whole."""
 
-from router.loop.speedups import Speedups
+import pytest
+
+from router.loop.speedups import PLAIN, Speedups, is_plain_asked
+from router.loop.tasks import spawn, spawn_started
+from router.loop.together import DirectOutbox, Outbox
 
 
-def test_requests_take_their_steps_together_from_the_second_one_on_and_in_plain_mode_never():
-    assert Speedups().gathers_from == 2
-    assert Speedups(plain=True).gathers_from > 1_000_000
+def test_plain_mode_turns_every_speedup_off():
+    fast, plain = Speedups(), Speedups(plain=True)
+    body = b" " * (1 << 20)
+
+    assert (fast.off_loop.is_large(body), plain.off_loop.is_large(body)) == (True, False)
+    assert (fast.start, plain.start) == (spawn_started, spawn)
+    assert (type(fast.new_outbox()), type(plain.new_outbox())) == (Outbox, DirectOutbox)
+    assert fast.gathers_from == 2 < 1_000_000 < plain.gathers_from
+
+
+@pytest.mark.parametrize(("value", "is_asked"), [(None, False), ("", False), ("0", False), ("1", True), ("yes", True)])
+def test_the_environment_can_ask_for_plain_mode(value, is_asked):
+    assert is_plain_asked({} if value is None else {PLAIN: value}) is is_asked

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from router.loop.tasks import spawn_started, stop_all
+from router.loop.tasks import spawn, spawn_started, stop_all
 
 
 async def test_work_that_never_waits_is_done_at_once_and_needs_no_task():
@@ -92,3 +92,14 @@ async def test_an_error_before_the_first_wait_is_raised_at_once():
 
     with pytest.raises(ValueError, match="at once"):
         spawn_started(work(), name="fails")
+
+
+def test_stopping_leaves_the_tasks_of_another_event_loop_alone():
+    other = asyncio.new_event_loop()
+    task = spawn(asyncio.sleep(0), name="of another loop", loop=other)
+
+    asyncio.run(stop_all(1))
+
+    assert task.cancelling() == 0
+    other.run_until_complete(task)
+    other.close()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from router.loop.together import _MOST, Gathering, Outbox, let_others_catch_up
+from router.loop.together import _MAX_WAITING, DirectOutbox, Gathering, Outbox, let_others_catch_up
 
 
 async def test_several_that_let_each_other_catch_up_take_every_step_together():
@@ -65,7 +65,7 @@ async def test_where_somebody_comes_at_every_turn_it_is_not_waited_for_ever():
         await asyncio.sleep(0)
         turns += 1
 
-    assert turns <= _MOST
+    assert turns <= _MAX_WAITING
 
 
 async def test_an_outbox_sends_the_first_at_once_and_the_others_in_their_order_when_the_turn_is_over():
@@ -105,3 +105,12 @@ async def test_one_that_cannot_be_sent_costs_no_other_and_is_told():
 
     assert sent == [0, 1, 2]
     assert [str(error) for error in told] == ["broken"]
+
+
+async def test_a_direct_outbox_sends_each_at_once():
+    outbox, sent = DirectOutbox(), []
+
+    for number in range(4):
+        outbox.put(sent.append, number)
+
+    assert sent == [0, 1, 2, 3]

@@ -116,7 +116,7 @@ async def test_what_did_not_go_well_is_written_at_once_and_after_what_ended_befo
 
 
 async def test_many_that_end_at_once_are_not_kept_waiting(monkeypatch):
-    monkeypatch.setattr(record, "_MAX_WAITING", 3)
+    monkeypatch.setattr(record, "_MAX_ENTRIES", 3)
     entries = Entries()
     recorder = Recorder(entries)
     for _ in range(4):
@@ -125,6 +125,15 @@ async def test_many_that_end_at_once_are_not_kept_waiting(monkeypatch):
     assert len(entries.kept) == 3
     recorder.write()
     assert len(entries.kept) == 4
+
+
+async def test_in_plain_mode_each_entry_is_written_at_once():
+    entries = Entries()
+    recorder = Recorder(entries, plain=True)
+
+    make_exchange(recorder).note(SETTLED)
+
+    assert len(entries.kept) == 1
 
 
 async def test_who_looks_an_entry_up_or_closes_finds_all_of_them():

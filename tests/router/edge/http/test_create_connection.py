@@ -10,7 +10,6 @@ from router.contract.errors import UpstreamCut
 from router.contract.exchange import CancelReason
 from router.contract.words import Dialect, Operation
 from router.edge.admission import Admission
-from router.edge.http import create_connection
 from router.edge.http.create_connection import CreateConnection
 from router.loop.together import Outbox
 from tests.tools.edge import ANSWER, FakeRoad, FakeTransport, answer_ok, wait_for_ever
@@ -490,7 +489,7 @@ async def test_a_slow_reader_pauses_the_upstream_until_it_has_caught_up(call):
 @pytest.mark.parametrize("reads", [True, False])
 async def test_memory_is_given_back_when_a_caller_leaves_that_did_not_read(call, monkeypatch, reads):
     asked: list[object] = []
-    monkeypatch.setattr(create_connection, "give_back_later", asked.append)
+    monkeypatch.setattr(call.admission.speedups.memory, "give_back_later", asked.append)
     call.road.script = wait_for_ever
     await call.send(CREATE)
     if not reads:

@@ -11,23 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.contract.caller import LOCAL, Caller
 from router.contract.digits import Digits
 from router.contract.errors import BadRequest
 from router.contract.exchange import Arrival
-from router.contract.request import Conversation, Message
+from router.contract.request import Beginning, Conversation, Message
 from router.contract.words import Dialect, Operation
-from router.dialects import beginnings
-from router.dialects.beginnings import clear, learn
+from router.dialects import histories, json_body
+from router.dialects.histories import NO_HISTORIES, Histories, learn
 from router.dialects.requests import read_request
 from router.sessions.in_band import apply_tier_lines
 from router.sessions.turns import read_turn
 
+KNOWN = Histories()
+
 
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch):
-    """Conversations of six messages are remembered already, so that short ones try it too."""
-    monkeypatch.setattr(beginnings, "_SHORTEST", 6)
-    clear()
+    """Conversations of six messages are remembered already, however small, so that short ones try it too."""
+    monkeypatch.setattr(histories, "_SHORTEST", 6)
+    monkeypatch.setattr(json_body, "_SHORT_BYTES", 0)
+    KNOWN.clear()
 
 
 def read(item: Any) -> Message:
@@ -42,7 +46,7 @@ def walked(items: list, name: str = "places") -> list[int]:
         places.extend(range(start, stop))
         return total + sum(item["n"] for item in conversation.items[start:stop])
 
-    assert learn(Conversation(items, read), name, 0, add_up) == sum(item["n"] for item in items)
+    assert learn(KNOWN.of(LOCAL).converse(items, read), name, 0, add_up) == sum(item["n"] for item in items)
     return places
 
 
@@ -101,7 +105,8 @@ def test_two_dialects_share_nothing():
     walked(numbers(*range(12)))
     seen: list[int] = []
 
-    learn(Conversation(numbers(*range(12)), lambda item: read(item)), "places", 0, lambda *read: seen.append(read[2]) or 1)
+    other = KNOWN.of(LOCAL).converse(numbers(*range(12)), lambda item: read(item))
+    learn(other, "places", 0, lambda *read: seen.append(read[2]) or 1)
 
     assert seen == [0, 0, 10]
 
@@ -119,7 +124,7 @@ def test_what_is_nested_too_deeply_to_be_marked_is_read_whole_every_time():
 def test_the_longest_unused_are_forgotten():
     walked(numbers(*range(12)))
 
-    for number in range(beginnings._MAX_STARTS):
+    for number in range(histories._MAX_STARTS):
         walked(numbers(*range(number + 1, number + 13)))
 
     assert walked(numbers(*range(12))) == list(range(12))
@@ -151,7 +156,7 @@ def test_nothing_that_somebody_else_wrote_makes_what_is_kept_grow():
 
 def bytes_kept() -> int:
     """Everything that can be reached from what is known, but for code and classes."""
-    waiting, met, size = [beginnings._known], set(), 0
+    waiting, met, size = [KNOWN.starts], set(), 0
     while waiting:
         value = waiting.pop()
         if id(value) in met or isinstance(value, type) or callable(value):
@@ -159,7 +164,7 @@ def bytes_kept() -> int:
         met.add(id(value))
         size += sys.getsizeof(value)
         waiting += gc.get_referents(value)
-        if isinstance(value, beginnings.Beginning):
+        if isinstance(value, Beginning):
             waiting += [value.learned]
     return size
 
@@ -217,7 +222,7 @@ def work(dialect: Dialect, random: Random) -> list:
     return [{"role": "assistant", "content": uses}, {"role": "user", "content": [*blocks, *said]}]
 
 
-def histories(dialect: Dialect, random: Random) -> list[list]:
+def requests_of(dialect: Dialect, random: Random) -> list[list]:
     """A conversation as it goes on over some requests, with all that clients do to one."""
 
     def more() -> list:
@@ -246,14 +251,14 @@ def histories(dialect: Dialect, random: Random) -> list[list]:
     return sent
 
 
-def view_of(dialect: Dialect, body: dict, headers: dict):
-    return read_request(Arrival("r", dialect, Operation.CREATE, headers, json.dumps(body).encode()))
+def view_of(dialect: Dialect, body: dict, headers: dict, known: Histories = KNOWN, caller: Caller = LOCAL):
+    return read_request(Arrival("r", dialect, Operation.CREATE, headers, json.dumps(body).encode(), caller), known)
 
 
-def reading_of(dialect: Dialect, body: dict, headers: dict) -> tuple:
+def reading_of(dialect: Dialect, body: dict, headers: dict, known: Histories = KNOWN) -> tuple:
     """Everything that is read out of a request's history."""
     try:
-        view = view_of(dialect, body, headers)
+        view = view_of(dialect, body, headers, known)
     except BadRequest as error:
         return str(error), error.param
     heeded = apply_tier_lines(view)
@@ -262,24 +267,22 @@ def reading_of(dialect: Dialect, body: dict, headers: dict) -> tuple:
 
 
 def assert_the_same_as_read_whole(requests: list[tuple[Dialect, dict, dict]]) -> None:
-    clear()
+    KNOWN.clear()
     one_after_another = [reading_of(*request) for request in requests]
 
-    for request, found in zip(requests, one_after_another, strict=True):
-        clear()
-        assert found == reading_of(*request)
+    assert one_after_another == [reading_of(*request, NO_HISTORIES) for request in requests]
 
 
 @given(st.sampled_from(sorted(LIST_FIELDS)), st.sampled_from(HEADERS), st.randoms(use_true_random=False))
 def test_reading_on_tells_what_reading_all_of_it_would(dialect, headers, random):
-    bodies = [{"model": "auto", "max_tokens": 9, LIST_FIELDS[dialect]: items} for items in histories(dialect, random)]
+    bodies = [{"model": "auto", "max_tokens": 9, LIST_FIELDS[dialect]: items} for items in requests_of(dialect, random)]
 
     assert_the_same_as_read_whole([(dialect, body, headers) for body in bodies])
 
 
 @given(st.sampled_from(sorted(LIST_FIELDS)), st.randoms(use_true_random=False))
 def test_the_order_in_which_requests_come_changes_nothing(dialect, random):
-    sent = histories(dialect, random)
+    sent = requests_of(dialect, random)
     random.shuffle(sent)
     bodies = [{"model": "auto", "max_tokens": 9, LIST_FIELDS[dialect]: items} for items in sent]
 
@@ -347,3 +350,67 @@ def test_numbers_that_differ_in_their_last_digits_are_different_histories():
 
     assert walked(histories[0]) == walked(histories[1]) == list(range(8))
     assert walked(histories[0]) == []
+
+
+def large(*numbers: int, words: str = "a line of some length") -> dict:
+    """A body that is large enough to be kept by its bytes."""
+    said = [{"role": "user", "content": f"{number} {words} " * 60} for number in numbers]
+    return {"model": "auto", "messages": said}
+
+
+def objects_in(view) -> set[int]:
+    """The messages of a request, and what is known of their beginnings, by identity."""
+    before, new = view.conversation.known
+    return {*map(id, view.conversation.items), id(before), *map(id, new)}
+
+
+@pytest.mark.parametrize("count", [8, 40], ids=["by their messages", "by their bytes"])
+def test_two_callers_who_send_the_same_share_no_object_and_neither_finds_what_the_other_sent(count):
+    ann, bob = Caller("ann"), Caller("bob")
+    first = view_of(Dialect.CHAT, large(*range(count)), {}, caller=ann)
+    same = view_of(Dialect.CHAT, large(*range(count)), {}, caller=bob)
+
+    assert same.conversation.known[0].count == 0
+    assert objects_in(first).isdisjoint(objects_in(same))
+    for caller in (ann, bob):
+        assert view_of(Dialect.CHAT, large(*range(count + 2)), {}, caller=caller).conversation.known[0].count >= count
+
+
+def test_two_histories_share_nothing_and_one_that_is_cleared_knows_nothing():
+    body, here, there = large(*range(40)), Histories(), Histories()
+    first, other = (view_of(Dialect.CHAT, body, {}, known) for known in (here, there))
+
+    assert objects_in(first).isdisjoint(objects_in(other))
+    assert view_of(Dialect.CHAT, body, {}, here).conversation.known[0].count == 40
+    here.clear()
+    assert view_of(Dialect.CHAT, body, {}, here).conversation.known[0].count == 0
+    assert view_of(Dialect.CHAT, body, {}, there).conversation.known[0].count == 40
+
+
+def test_histories_that_remember_nothing_keep_nothing():
+    forgetful = Histories(remembers=False)
+
+    for _ in range(2):
+        assert view_of(Dialect.CHAT, large(*range(40)), {}, forgetful).conversation.known is None
+    assert (forgetful.bodies, forgetful.starts) == ({}, {})
+
+
+def test_all_callers_together_are_kept_within_one_bound(monkeypatch):
+    monkeypatch.setattr(histories, "_MAX_BODIES", 5)
+    monkeypatch.setattr(histories, "_MAX_STARTS", 7)
+    known = Histories()
+
+    for number in range(20):
+        view_of(Dialect.CHAT, large(*range(number, number + 40)), {}, known, Caller(f"caller {number}"))
+
+    assert [body.caller.name for body in known.bodies.values()] == [f"caller {number}" for number in range(15, 20)]
+    assert [caller.name for caller, *_ in known.starts] == [f"caller {number}" for number in range(13, 20)]
+
+
+def test_a_request_that_is_rewritten_is_read_with_what_its_caller_sent_before():
+    said = large(*range(40))["messages"]
+    asked = {"model": "auto", "messages": [*said, {"role": "user", "content": "tier: deep\nadd tests"}]}
+    apply_tier_lines(view_of(Dialect.CHAT, asked, {}))
+
+    goes_on = {**asked, "messages": [*asked["messages"], {"role": "assistant", "content": "done"}]}
+    assert apply_tier_lines(view_of(Dialect.CHAT, goes_on, {})).conversation.known[0].count >= 39
