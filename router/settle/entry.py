@@ -17,7 +17,6 @@ from router.contract.facts import (
     Ending,
     FirstToken,
     PassedOn,
-    QuestionEnded,
     Queued,
     Read,
     Replayed,
@@ -62,7 +61,7 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     if kinds.count(AttemptEnded) == 1 and Queued not in kinds and not decided.asked_at:
         attempts, cost = [only], only.cost_usd
     else:
-        attempts, first_at, waits = _all_attempts(exchange), _first_waited_at(exchange), _all_waits(exchange)
+        attempts, first_at, waits = _all_attempts(exchange), exchange.first_call_at(), _all_waits(exchange)
         cost = _cost_of(attempts, ending)
     because = because_served(decision, target, opened.failed) if opened.failed else decision.because
     if because is None and (told := last(Replayed) or last(PassedOn)) is not None:
@@ -122,14 +121,6 @@ def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:
         return 0.0 if ending.outcome is Outcome.SERVED else None
     known = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
     return round(sum(known), 8) if len(known) == len(attempts) else None
-
-
-def _first_waited_at(exchange: Exchange) -> float | None:
-    """When the request first waited for somebody else: a second opinion, a quota, a target. Until then it is our time."""
-    asked = exchange.last(QuestionEnded)
-    if asked is not None:
-        return asked.opened_at
-    return next((fact.at for fact in exchange.journal if isinstance(fact, (Queued, AttemptOpened))), None)
 
 
 def _all_attempts(exchange: Exchange) -> list[Attempt]:

@@ -34,7 +34,7 @@ def write_explanation(decision: JsonObject) -> str:
     if opinion := _object(decision.get("second_opinion")):
         lines.append(f"{opinion['answer'] if opinion['answer'] in _UNASKED else 'asked':<11} {_second_opinion(opinion)}")
     for wait in map(_object, _list(decision.get("queued"))):
-        lines.append(f"waited      {duration(_number(wait['seconds']))} for {wait['target']}, which was at its quota")
+        lines.append(f"waited      {duration(_number(wait['seconds']))} for {wait['target']}, which had no room")
     for target, lost in _object(decision.get("drops")).items():
         lines.append(f"drops       {', '.join(map(str, _list(lost)))} ({target})")
     for skipped in _list(decision["skipped"]):

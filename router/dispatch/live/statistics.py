@@ -53,8 +53,8 @@ class LiveStatistics:
         self._statuses: Mapping[str, TargetStatus] = {}
         self._has_rested = False
         """Whether any target ever had to rest: seldom so, and each decision would ask."""
-        self.has_slots = False
-        """Whether it was ever learned of a target how many calls it serves at once: most serve as many as there are."""
+        self.may_wait = False
+        """Whether a request may wait for room: a target has a quota, or was seen to serve only so many calls at once."""
         self.closed_until = _NEVER_LOOKED
         """Until when a target asked to be left alone, of all the one that named the latest time: seldom any."""
         self.budget, self.limits, self.queues = RetryBudget(), RateLimits(), Queues()
@@ -67,6 +67,7 @@ class LiveStatistics:
             self._targets = targets
             self._listed = {name: self._follow(target) for name, target in targets.items()}
             self.queues.follow(targets)
+            self.may_wait = self.may_wait or self.queues.is_on
         elif 0 <= now - self._looked_at < _FRESH_SECONDS:
             return self._statuses
         self._looked_at = now
@@ -318,7 +319,7 @@ class LiveStatistics:
 
     def _note_slots(self, live: LiveTarget) -> None:
         if live.slots.most:
-            self.has_slots, self._looked_at = True, _NEVER_LOOKED
+            self.may_wait, self._looked_at = True, _NEVER_LOOKED
 
     def _note_question(self, exchange: Exchange, fact: QuestionEnded) -> None:
         """A question that was refused or answered says as much of its target as any call; one that was late says nothing."""
