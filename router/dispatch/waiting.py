@@ -128,8 +128,8 @@ async def await_slot(context: DispatchContext, view: RequestView, target: Target
     Raises `TiersBusy` where another target is sooner done. The decision has weighed that already, but requests that are
     decided in one moment do not know of each other.
     """
-    decision, exchange, clock, live = context.decision, context.exchange, context.clock, context.live
-    if target.in_flight is None and is_side_request(decision, view) and live.has_last_slot(target, clock()):
+    decision, exchange, clock, live = context.decision, context.exchange, context.clock, context.live.of(target)
+    if target.in_flight is None and is_side_request(decision, view) and live.has_last_slot(clock()):
         now, has_turn = clock(), False
         exchange.note(Queued(now, target, 1, 1, SIDE_WAIT_SECONDS))
         try:
@@ -138,7 +138,7 @@ async def await_slot(context: DispatchContext, view: RequestView, target: Target
             has_turn = True
         finally:
             exchange.note(Dequeued(clock(), target, round(clock() - now, 4), has_turn))
-    wait = live.wait_for_slot(target, clock())
+    wait = live.wait_for_slot(clock())
     if wait > context.decided.worth_waiting_seconds:
         raise TiersBusy(f"{target.name} would keep you waiting {math.ceil(wait)} s", retry_after_seconds=wait)
 

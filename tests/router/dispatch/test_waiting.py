@@ -251,8 +251,8 @@ async def test_what_a_target_says_against_a_request_is_told_in_its_own_words(dia
 def live_with(most, *begun_at):
     """A target of which it is known how many calls fit, with these streams under way."""
     live = LiveStatistics()
-    known = live._of(SPARK)
-    known.slots.most, known.slots._claimed_at = most, 0.0
+    known = live.of(SPARK)
+    known.slots.count, known.slots._claimed_at = most, 0.0
     for number, at in enumerate(begun_at):
         known.open[f"{number}"] = known.slots.begun[f"{number}"] = at
     return live
@@ -313,7 +313,7 @@ async def test_where_the_config_says_how_many_fit_the_queue_lets_the_turn_go_fir
 @jumping_clock
 async def test_a_request_goes_elsewhere_once_the_wait_for_a_slot_is_not_worth_it():
     live = live_with(1, 0.0)
-    wait = live.wait_for_slot(SPARK, 0.0)
+    wait = live.of(SPARK).wait_for_slot(0.0)
 
     await look(live, worth=wait + 0.1)
     with pytest.raises(TiersBusy, match="spark would keep you waiting 1 s"):
