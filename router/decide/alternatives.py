@@ -1,20 +1,13 @@
-"""What would be decided if something were different: the prompt's length, a quota, a wait.
-
-The house asks before it decides, and tells dispatch the rest with the decision (`Decided`).
-"""
-
-import math
+"""What would be decided if something were different: the prompt's length, or a quota."""
 
 from msgspec.structs import replace
 
-from router.contract.decision import Decision
 from router.contract.errors import TandemError
 from router.contract.facts import Decided
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount
-from router.contract.words import Tier
 from router.decide.choose import choose, decide
-from router.decide.estimate import costs_of, weighing_of
+from router.decide.estimate import worth_waiting
 from router.decide.opinions import SECOND_OPINION, Rules, collect, with_lean
 
 
@@ -35,56 +28,28 @@ def needs_exact_count(rules: Rules, request: RequestView, signals: Signals) -> b
 
 def foresee(rules: Rules, decided: Decided) -> Decided:
     """The same with what dispatch must know where requests wait for room at a target."""
-    decision = decided.decision
-    return replace(decided, worth_waiting_seconds=worth_waiting(decision), missed=_find_missed(rules, decided))
-
-
-def worth_waiting(decision: Decision) -> float:
-    """How long a wait at the chosen target may become until the other tier is the better choice.
-
-    Any wait is, where somebody asked for this tier or no other can serve.
-    """
-    weighing = weighing_of(decision)
-    fast, deep, redo = weighing.fast, weighing.deep, weighing.redo
-    if decision.was_asked_for or not decision.spill or fast is None or deep is None or redo is None:
-        return math.inf
-    rate = decision.economics.usd_per_second
-    if rate <= 0:
-        return math.inf
-    on_fast, on_deep = costs_of(fast, deep, redo, decision.score, decision.economics)
-    chosen, lead = (fast, on_deep - on_fast) if decision.tier is Tier.FAST else (deep, on_fast - on_deep)
-    return max(0.0, chosen.wait_seconds + lead / rate)
+    worth = worth_waiting(decided.decision)
+    return replace(decided, worth_waiting_seconds=worth, missed=_find_missed(rules, decided))
 
 
 def _find_missed(rules: Rules, decided: Decided) -> str:
-    """The target with a quota that the request would have gone to if no quota were used up, and does not."""
-    decision = decided.decision
-    statuses, chosen = decision.signals.statuses, decision.targets[0]
-    full = [
-        name
-        for name, status in statuses.items()
-        if status.target.quota is not None and name != chosen and (status.wait_seconds or status.closed_seconds)
-    ]
-    missed = target_without_quotas(rules, decided) if full else ""
-    return missed if missed in full else ""
+    """The target that the request would have gone to if no quota were used up; empty where it goes there or has no quota.
 
-
-def target_without_quotas(rules: Rules, decided: Decided) -> str:
-    """Which target a request would go to if none had a quota; empty for none.
-
-    Policies read waits (a running turn leaves a tier with a long one), so they are asked again.
+    Policies read waits (a running turn leaves a tier with a long one), so they are asked again where a quota is used up.
     """
-    signals = decided.decision.signals
-    statuses = {
-        name: status if status.target.quota is None else status._replace(wait_seconds=0.0, closed_seconds=0.0)
-        for name, status in signals.statuses.items()
-    }
-    signals = replace(signals, statuses=statuses)
+    signals, chosen = decided.decision.signals, decided.decision.targets[0]
+    limited = {name: status for name, status in signals.statuses.items() if status.target.quota is not None}
+    full = {name for name, status in limited.items() if name != chosen and (status.wait_seconds or status.closed_seconds)}
+    if not full:
+        return ""
+    opened = {name: status._replace(wait_seconds=0.0, closed_seconds=0.0) for name, status in limited.items()}
+    signals = replace(signals, statuses={**signals.statuses, **opened})
     opinions = collect(rules, decided.view, signals)
     for policy, lean in decided.opinions.leans:
         if policy == SECOND_OPINION:
             opinions = with_lean(opinions, policy, lean)
     try:
-        return choose(rules, decided.view, signals, opinions).targets[0]
+        target = choose(rules, decided.view, signals, opinions).targets[0]
     except TandemError:
         return ""
+    return target if target in full else ""

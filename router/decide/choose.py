@@ -224,11 +224,7 @@ def _say_cannot(reason: RuleOut) -> str:
 
 
 def _refusal(
-    signals: Signals,
-    ruled_out: Mapping[str, RuleOut],
-    names: Sequence[str],
-    insist: Insist | None,
-    way_out: Tier | None = None,
+    signals: Signals, ruled_out: Mapping[str, RuleOut], names: Sequence[str], insist: Insist | None, way_out: Tier | None = None
 ) -> TandemError:
     """Why nothing can serve this: lasting reasons make a 4xx with the facts, passing ones a 429 with the wait."""
     reasons = [ruled_out[name] for name in names if name in ruled_out]

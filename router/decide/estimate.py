@@ -168,6 +168,23 @@ def costs_of(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Wo
     return (fast[2] + fast[3] * p) * rate + fast_usd + again, (deep[2] + deep[3] * p) * rate + deep_usd
 
 
+def worth_waiting(decision: Decision) -> float:
+    """How long a wait at the chosen target may become until the other tier is the better choice.
+
+    Any wait is, where somebody asked for this tier or no other can serve.
+    """
+    weighing = weighing_of(decision)
+    fast, deep, redo = weighing.fast, weighing.deep, weighing.redo
+    if decision.was_asked_for or not decision.spill or fast is None or deep is None or redo is None:
+        return math.inf
+    rate = decision.economics.usd_per_second
+    if rate <= 0:
+        return math.inf
+    on_fast, on_deep = costs_of(fast, deep, redo, decision.score, decision.economics)
+    chosen, lead = (fast, on_deep - on_fast) if decision.tier is Tier.FAST else (deep, on_fast - on_deep)
+    return max(0.0, chosen.wait_seconds + lead / rate)
+
+
 def weighing_of(decision: Decision) -> Weighing:
     """What a decision was weighed by or, where somebody insisted, would have been."""
     if decision.weighing is not None:

@@ -37,13 +37,7 @@ def say_rule_out(reason: RuleOut) -> str:
 
 
 def because_estimate(
-    tier: Tier,
-    chosen: Projection,
-    other: Projection,
-    opinions: Opinions,
-    signals: Signals,
-    lead_usd: float,
-    worth: Worth,
+    tier: Tier, chosen: Projection, other: Projection, opinions: Opinions, signals: Signals, lead_usd: float, worth: Worth
 ) -> str:
     """Both could; this one costs less, by `lead_usd`.
 

@@ -246,12 +246,7 @@ def _remember_busy(target: Target, step: Try, busy: TiersBusy) -> Tried:
 
 
 def _remember(
-    view: RequestView,
-    sent: RequestView,
-    target: Target,
-    step: Try,
-    ended: AttemptEnded,
-    before: Sequence[Tried],
+    view: RequestView, sent: RequestView, target: Target, step: Try, ended: AttemptEnded, before: Sequence[Tried]
 ) -> Tried:
     assert ended.error is not None
     # Another request may have found it out meanwhile: what counts is whether this one was tried without the question.

@@ -1,5 +1,7 @@
 """Time and money to done, worked out by hand, and where they meet."""
 
+import math
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as some
@@ -22,8 +24,10 @@ from router.decide.estimate import (
     redo_between,
     weigh,
     weigh_with_redo,
+    worth_waiting,
 )
 from router.decide.ratios import learn_failures
+from tests.tools.exchanges import make_decision
 from tests.tools.values import make_signals, make_target, stand
 
 ECONOMICS = Economics(
@@ -314,6 +318,38 @@ def test_the_costs_that_decide_are_those_of_the_estimates(p, tokens, fast_wait, 
 
     costs = [estimates[tier].cost_usd for tier in (Tier.FAST, Tier.DEEP)]
     assert list(costs_of(fast, deep, redo_of(fast, deep), p, ECONOMICS)) == pytest.approx(costs)
+
+
+def test_a_wait_on_fast_is_worth_it_until_deep_costs_the_same():
+    fast, deep = project(target(wait=1.0), 2_000, ECONOMICS), project(target("sage", Tier.DEEP, wait=9.0), 2_000, ECONOMICS)
+    decision = make_decision(spill=("sage",), score=0.01, economics=ECONOMICS, weighing=weighing_of(fast, deep))
+
+    worth = worth_waiting(decision)
+
+    longer = project(target(wait=worth), 2_000, ECONOMICS)
+    costs = costs_of(longer, deep, redo_of(longer, deep), 0.01, ECONOMICS)
+    assert worth > 1.0
+    assert costs[0] == pytest.approx(costs[1])
+
+
+def test_a_tier_that_another_rule_chose_against_the_estimate_is_worth_no_wait():
+    fast, deep = project(target(wait=20.0), 2_000, ECONOMICS), project(target("sage", Tier.DEEP), 2_000, ECONOMICS)
+    chosen = make_decision(spill=("sage",), score=0.9, economics=ECONOMICS, weighing=weighing_of(fast, deep))
+
+    assert worth_waiting(chosen) == 0.0
+    assert worth_waiting(replace(chosen, tier=Tier.DEEP, targets=("sage",), spill=("spark",))) > 20.0
+
+
+def test_where_nobody_else_may_serve_any_wait_is_worth_it():
+    fast, deep = project(target(), 2_000, ECONOMICS), project(target("sage", Tier.DEEP), 2_000, ECONOMICS)
+    both, spill = weighing_of(fast, deep), ("sage",)
+
+    assert worth_waiting(make_decision(weighing=both)) == math.inf
+    assert worth_waiting(make_decision(spill=spill, weighing=both, was_asked_for=True)) == math.inf
+    assert worth_waiting(make_decision(spill=spill, weighing=Weighing(fast, None))) == math.inf
+    free = replace(ECONOMICS, value_of_time_usd_per_hour=0.0)
+    assert worth_waiting(make_decision(spill=spill, weighing=both, economics=free)) == math.inf
+    assert worth_waiting(make_decision(spill=spill, weighing=both, economics=ECONOMICS)) < math.inf
 
 
 @pytest.mark.parametrize(
