@@ -12,8 +12,10 @@ from router.contract.facts import AnsweredHere, Decided, Ending, Read, Settled
 from router.contract.relay import KeepingSink, Sink
 from router.contract.request import JsonObject, RequestView
 from router.contract.words import Operation, Outcome
-from router.decide.choose import decide, needs_exact_count
+from router.decide.alternatives import foresee, needs_exact_count
+from router.decide.choose import choose
 from router.decide.explain import explain
+from router.decide.opinions import collect
 from router.dialects.requests import read_request
 from router.loop.together import let_others_catch_up
 from router.plan import Plan, State
@@ -93,13 +95,18 @@ class House:
         state, alias, live = self.state, plan.models.resolve(view.model), self.state.live
         turn = await self._off_loop(read_turn, view)
         session = await state.memory.recall(view, turn, alias)
-        view = replace(view, origins=session.origins) if session.origins else view
+        if session.origins:
+            view = replace(view, origins=session.origins)
         statuses = live.statuses(plan.targets, self.clock())
         signals = read_signals(view, session.annotate(turn), alias, statuses, state.calibration)
-        signals = live.apply_limits(signals, view, self.clock()) if live.limits.told or live.queues.is_on else signals
-        if is_near_a_limit(signals) and needs_exact_count(plan.rules, view, signals):
+        if live.limits.told or live.queues.is_on:
+            signals = live.apply_limits(signals, view, self.clock())
+        rules = plan.rules
+        if is_near_a_limit(signals) and needs_exact_count(rules, view, signals):
             signals = await count_exactly(view, signals, state.counter, state.calibration)
-        return Decided(view, session, decide(plan.rules, view, signals))
+        opinions = collect(rules, view, signals)
+        decided = Decided(view, session, choose(rules, view, signals, opinions), opinions)
+        return foresee(rules, decided) if live.may_wait else decided
 
     async def decide(self, arrival: Arrival) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""

@@ -12,7 +12,7 @@ from router.contract.signals import TokenCounter
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.contract.words import PassedRoute, Tier
-from router.decide.choose import Rules
+from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics

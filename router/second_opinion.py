@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from router.contract.decision import SecondOpinion
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
-from router.decide.choose import Rules
 from router.decide.doubt import LONG, QUICK, cost_of_asking, decide_with, value_of_asking, why_never
+from router.decide.opinions import Rules
 from router.dispatch.outgoing import Reachable
 from router.dispatch.question import LATE, ask, estimate_tokens
 from router.dispatch.queues.fair import ShareKey
@@ -108,10 +108,7 @@ class Adviser:
         return SecondOpinion(name, NOT_ASKED, value, cost, reason)
 
     def _conclude(self, decided: Decided, opinion: SecondOpinion) -> Decided:
-        if opinion.answer in (LONG, QUICK):
-            view, signals = decided.view, decided.decision.signals
-            decided = replace(decided, decision=decide_with(self._rules, view, signals, opinion.target, opinion.answer))
-        return _with_opinion(decided, opinion)
+        return _with_opinion(decide_with(self._rules, decided, opinion.target, opinion.answer), opinion)
 
     def _remember(self, key: tuple[str, ...], said: str) -> None:
         self._answers[key] = said

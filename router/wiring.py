@@ -16,17 +16,14 @@ from router.config.models import SHIPPED_MODELS, Config
 from router.contract.economics import Economics, TurnSize
 from router.contract.entry import FinishedWork
 from router.contract.exchange import Exchange, Observer
-from router.contract.facts import Decided
 from router.contract.limits import Limits
 from router.contract.relay import Upstream, Warmable
 from router.contract.stores import EntryReader, EntryStore, ResponseStore, StoreUnusable
 from router.contract.target import Target
-from router.decide.choose import Rules, target_without_quotas
-from router.decide.doubt import rules_with
-from router.decide.estimate import find_rival, worth_waiting
+from router.decide.opinions import Rules
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dialects.histories import Histories
-from router.dispatch.dispatch import Dispatcher, QuotaSense
+from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
@@ -231,13 +228,7 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], flo
         rules=rules,
         models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
         targets=targets,
-        dispatcher=Dispatcher(
-            reachable,
-            max_response_bytes=config.limits.max_response_bytes,
-            clock=clock,
-            find_rival=find_rival,
-            quota_sense=quota_sense_of(rules),
-        ),
+        dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock),
         limits=limits_of(loaded),
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
@@ -262,17 +253,6 @@ def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rul
     target = reachable[asked.target]
     plain = replace(target, fit=target.fit._replace(instructions=""))
     return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter)
-
-
-def quota_sense_of(rules: Rules) -> QuotaSense:
-    """What the decision knows of quotas, for the room that keeps them."""
-
-    def missed(decided: Decided) -> str:
-        decision, asked = decided.decision, decided.decision.second_opinion
-        heard = rules if asked is None else rules_with(rules, asked.target, asked.answer)
-        return target_without_quotas(heard, decided.view, decision.signals)
-
-    return QuotaSense(worth_waiting, missed)
 
 
 def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:

@@ -227,7 +227,7 @@ def test_sql_is_seen(source):
 
 def test_the_road_fits_a_screen():
     assert len(inspect.getsource(House.serve).splitlines()) <= 40
-    assert len((ROOT / "router" / "house.py").read_text().splitlines()) <= 125
+    assert len((ROOT / "router" / "house.py").read_text().splitlines()) <= 130
 
 
 def test_the_top_level_holds_nothing_but_the_plan_and_customary_files():

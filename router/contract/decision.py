@@ -138,3 +138,5 @@ class Decision(Struct, frozen=True):
     """None where none is configured, or nothing was in doubt."""
     alike: int = 1
     """How many of the first targets are as good as each other: the least busy of them serves."""
+    rival: str = ""
+    """The other tier's target, where that was nearly chosen."""

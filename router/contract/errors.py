@@ -66,12 +66,17 @@ class TandemError(Exception):
         self.param = param
         self.retry_after_seconds = retry_after_seconds
 
-    def reworded(self, message: str) -> Self:
-        """The same error in other words."""
+    def reworded(self, message: str, **changes: object) -> Self:
+        """The same error in other words, with these attributes changed."""
         other = self.__class__.__new__(self.__class__)
-        other.__dict__.update(self.__dict__, message=message)
+        other.__dict__.update(self.__dict__, message=message, **changes)
         other.args = (message,)
         return other
+
+    def without_frames(self) -> Self:
+        """Drop the traceback: its frames refer to the request, so whatever keeps the error would keep the request too."""
+        self.__traceback__ = None
+        return self
 
 
 class RequestError(TandemError):

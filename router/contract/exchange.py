@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Superseded, TandemError, Unavailable
-from router.contract.facts import Fact
+from router.contract.facts import AttemptOpened, Fact, QuestionEnded, Queued
 from router.contract.relay import RouteRequest
 from router.contract.stores import ResponseStore
 from router.contract.words import Dialect, Operation, PassedRoute, Word
@@ -142,6 +142,7 @@ class FindFact(Protocol):
 
 
 _NOTHING: dict[type[Any], Any] = {}
+_CALLS = (AttemptOpened, Queued)
 
 
 class Exchange(Struct, eq=False):
@@ -181,11 +182,14 @@ class Exchange(Struct, eq=False):
             except Exception as error:  # noqa: BLE001  an observer's defect must not end the request
                 self.observers.report(self, error)
 
-    def first(self, kind: type[_F]) -> _F | None:
-        """The oldest fact of a kind."""
-        if kind not in self._newest:
-            return None
-        return next((fact for fact in self.journal if isinstance(fact, kind)), None)
+    def first_call_at(self) -> float | None:
+        """When the request first waited for somebody else: a second opinion, a queue, a target. Until then it is our time."""
+        for fact in self.journal:
+            if isinstance(fact, _CALLS):
+                return fact.at
+            if isinstance(fact, QuestionEnded):
+                return fact.opened_at
+        return None
 
     def run_by(self, task: "asyncio.Task[None]") -> None:
         """Say which task takes this exchange down the road: cancelling the exchange cancels it."""

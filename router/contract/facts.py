@@ -8,11 +8,14 @@ misunderstand it has an `AttemptEnded` alone. An answer in one piece is complete
 always, and `Recorded` a little later.
 """
 
+import math
+
 from msgspec import Struct
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Entry
 from router.contract.errors import TandemError
+from router.contract.opinions import Opinions
 from router.contract.request import JsonObject, RequestView
 from router.contract.session import SessionSnapshot
 from router.contract.signals import Turn
@@ -33,8 +36,14 @@ class Decided(Struct, frozen=True):
     view: RequestView
     session: SessionSnapshot
     decision: Decision
+    opinions: Opinions = Opinions()
+    """What the policies said, as it was collected: from this another decision can be made without asking them again."""
     asked_at: float | None = None
     """When a target was called for a second opinion, if one was."""
+    worth_waiting_seconds: float = math.inf
+    """How long a wait for the chosen target may become until another is the better choice."""
+    missed: str = ""
+    """The target that the request would have gone to if no quota were used up; empty where it goes there."""
 
 
 class AnsweredHere(Struct, frozen=True):
@@ -56,7 +65,7 @@ class PassedOn(Struct, frozen=True):
 
 
 class Queued(Struct, frozen=True):
-    """A target's quota has no room: the request waits for its turn."""
+    """A target has no room, by its quota or because its last slot is left to a session's turn: the request waits."""
 
     at: float
     target: Target

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
 from msgspec import Struct, structs
@@ -10,30 +10,19 @@ from msgspec import Struct, structs
 from router.contract.decision import ESTIMATE, Decision, Projection, Weighing
 from router.contract.economics import Economics
 from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong, UpstreamLoading
-from router.contract.opinions import Insist, Lean, Opinions, Policy, Rank, RuleOut
+from router.contract.opinions import Insist, Opinions, Rank, RuleOut
 from router.contract.request import RequestView
-from router.contract.signals import Signals, TokenCount
-from router.contract.words import PERSONS_KINDS, Tier
+from router.contract.signals import Signals
+from router.contract.words import Tier
 from router.decide.estimate import costs_of, count_alike, project_tiers, redo_between, weigh_up
 from router.decide.explain import because_estimate, because_only_tier, because_out, no_target_error, say_rule_out
 from router.decide.length import because_too_long, say_too_long, say_way_back
-from router.decide.opinions import collect, spare, with_lean, without_closed
+from router.decide.opinions import Rules, collect, spare, without_closed
 
-PERSONAL = "personal"
-"""Who holds the config's own offset among the evidence."""
 _closed_seconds = attrgetter("closed_seconds")
 _NOTHING_RULED_OUT: Mapping[str, RuleOut] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a decision is made by, besides the request: the policies, the economics, and whether work may spill over."""
-
-    policies: Sequence[Policy]
-    economics: Economics
-    spill_over: bool
-    config_fingerprint: str
-    weights_fingerprint: str = ""
+_CLOSE = 1.25
+"""A tier that would cost at most this many times as much as the chosen one was nearly chosen."""
 
 
 class _Choice(Struct, frozen=True):
@@ -45,18 +34,24 @@ class _Choice(Struct, frozen=True):
     decided_by: str
     spill: tuple[str, ...] = ()
     weighing: Weighing | None = None
+    is_close: bool = False
 
 
 def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
-    """Choose the tier and its targets, and say why. Raises a `TandemError` when nothing can serve the request."""
+    """Ask the policies and choose."""
+    return choose(rules, request, signals, collect(rules, request, signals))
+
+
+def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opinions) -> Decision:
+    """Choose the tier and its targets, and say why. Raises a `TandemError` when nothing can serve the request.
+
+    Pure, and asks no policy: what would be decided otherwise can be tried with the same opinions.
+    """
     economics = rules.economics
-    opinions = collect(rules.policies, request, signals)
-    if economics.personal_log_odds and signals.turn.kind in PERSONS_KINDS:
-        opinions = with_lean(opinions, PERSONAL, Lean(economics.personal_log_odds, "your own history leans this way"))
     if any(map(_closed_seconds, signals.statuses.values())):
-        opinions = without_closed(opinions, signals)
+        collected, opinions = opinions, without_closed(opinions, signals)
         if not rules.spill_over and not opinions.insists:
-            opinions = _keep_to_tier(rules, request, signals, opinions)
+            opinions = _keep_to_tier(rules, request, signals, collected, opinions)
     ruled_out, spared = _NOTHING_RULED_OUT, ""
     if opinions.ruled_out:
         opinions, spared = spare(opinions, request, signals)
@@ -64,8 +59,9 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     score = _score(economics.prior, opinions)
     if opinions.insists:
         choice = _obey(request, signals, opinions, ruled_out, score, economics)
+        was_asked_for = opinions.insists[0][1].rank > Rank.RUNNING_TURN  # more than the running turn's habit
     else:
-        choice = _estimate(request, signals, opinions, ruled_out, score, economics)
+        choice, was_asked_for = _estimate(signals, opinions, ruled_out, score, economics), False
     return Decision(
         choice.tier,
         choice.targets,
@@ -81,13 +77,13 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
         choice.weighing,
         rules.config_fingerprint,
         rules.weights_fingerprint,
-        # More than the running turn's habit.
-        bool(opinions.insists) and opinions.insists[0][1].rank > Rank.RUNNING_TURN,
+        was_asked_for,
         alike=count_alike(choice.targets, signals, score, economics) if len(choice.targets) > 1 else 1,
+        rival=choice.spill[0] if choice.is_close else "",
     )
 
 
-def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, opinions: Opinions) -> Opinions:
+def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, collected: Opinions, opinions: Opinions) -> Opinions:
     """Where work may not spill over: refuse what would go to the other tier only because its own asked to be left alone.
 
     Once a minute a request goes there all the same: what a target says of its wait may be wrong.
@@ -96,11 +92,11 @@ def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, opinions
         name: status if status.is_over_max_wait else status._replace(closed_seconds=0.0)
         for name, status in signals.statuses.items()
     }
-    tier = decide(replace(rules, spill_over=True), request, structs.replace(signals, statuses=opened)).tier
+    tier = choose(replace(rules, spill_over=True), request, structs.replace(signals, statuses=opened), collected).tier
     own = [name for name, status in signals.statuses.items() if status.target.tier is tier]
     ruled_out = _fold_rule_outs(opinions)
     if all(name in ruled_out and not ruled_out[name].yields for name in own):
-        raise _refusal(request, signals, ruled_out, own, None)
+        raise _refusal(signals, ruled_out, own, None)
     if all(name in ruled_out for name in own):
         probed = {name for name in own if signals.statuses[name].may_probe}
         return structs.replace(opinions, ruled_out=tuple(held for held in opinions.ruled_out if held[1].target not in probed))
@@ -108,7 +104,7 @@ def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, opinions
 
 
 def _fold_rule_outs(opinions: Opinions) -> dict[str, RuleOut]:
-    """The weightiest reason against each target; a lasting one outweighs a passing one."""
+    """The weightiest reason against each target, which `collect` puts first: a lasting one outweighs a passing one."""
     folded: dict[str, RuleOut] = {}
     for _, opinion in opinions.ruled_out:
         folded.setdefault(opinion.target, opinion)
@@ -149,7 +145,7 @@ def _obey(
         way_back = say_way_back(ruled_out, wanted) if tier is Tier.FAST else ""
         return _Choice(tier.other, others, f"{opinion.because}, but {way_back}" if way_back else because, policy)
     if not request.overrides.other_on_misfit or not others:
-        raise _refusal(request, signals, ruled_out, wanted, opinion, tier.other if others else None)
+        raise _refusal(signals, ruled_out, wanted, opinion, tier.other if others else None)
     return _Choice(tier.other, others, f"{because}; {tier.other} instead, as x-tandem-on-misfit allows", policy)
 
 
@@ -165,29 +161,23 @@ def _open_targets(
 
 
 def _estimate(
-    request: RequestView,
-    signals: Signals,
-    opinions: Opinions,
-    ruled_out: Mapping[str, RuleOut],
-    score: float,
-    economics: Economics,
+    signals: Signals, opinions: Opinions, ruled_out: Mapping[str, RuleOut], score: float, economics: Economics
 ) -> _Choice:
     """Nobody insists: the tier with which the turn will cost less."""
     fast, deep = project_tiers(signals, ruled_out, score, economics)
     if not fast or not deep:
         told = because_too_long(signals, opinions, ruled_out, score, economics) if deep else ""
         weighing = weigh_up(fast, deep, signals, economics)
-        return _take_only_tier(request, signals, opinions, ruled_out, fast or deep, weighing, told)
+        return _take_only_tier(signals, opinions, ruled_out, fast or deep, weighing, told)
     best_fast, best_deep = fast[0], deep[0]
     redo = redo_between(best_fast, best_deep, signals, economics)
     fast_cost, deep_cost = costs_of(best_fast, best_deep, redo, score, economics)
     weighing = Weighing(best_fast, best_deep, len(fast) > 1, redo)
     if fast_cost < deep_cost:
-        lead = deep_cost - fast_cost
-        because = because_estimate(Tier.FAST, best_fast, best_deep, opinions, signals, lead, economics)
-        return _Choice(Tier.FAST, _names(fast), because, ESTIMATE, _names(deep), weighing)
+        because = because_estimate(Tier.FAST, best_fast, best_deep, opinions, signals, deep_cost - fast_cost, economics)
+        return _Choice(Tier.FAST, _names(fast), because, ESTIMATE, _names(deep), weighing, deep_cost <= fast_cost * _CLOSE)
     because = because_estimate(Tier.DEEP, best_deep, best_fast, opinions, signals, fast_cost - deep_cost, economics)
-    return _Choice(Tier.DEEP, _names(deep), because, ESTIMATE, _names(fast), weighing)
+    return _Choice(Tier.DEEP, _names(deep), because, ESTIMATE, _names(fast), weighing, fast_cost <= deep_cost * _CLOSE)
 
 
 def _names(projections: list[Projection]) -> tuple[str, ...]:
@@ -195,7 +185,6 @@ def _names(projections: list[Projection]) -> tuple[str, ...]:
 
 
 def _take_only_tier(
-    request: RequestView,
     signals: Signals,
     opinions: Opinions,
     ruled_out: Mapping[str, RuleOut],
@@ -205,7 +194,7 @@ def _take_only_tier(
 ) -> _Choice:
     """One tier alone can serve it, or none."""
     if not open_ones:
-        raise _refusal(request, signals, ruled_out, tuple(signals.statuses), None)
+        raise _refusal(signals, ruled_out, tuple(signals.statuses), None)
     tier = signals.statuses[open_ones[0].target].target.tier
     others = [name for name, status in signals.statuses.items() if status.target.tier is tier.other]
     passing = [ruled_out[name] for name in others if not ruled_out[name].lasting]
@@ -235,12 +224,7 @@ def _say_cannot(reason: RuleOut) -> str:
 
 
 def _refusal(
-    request: RequestView,
-    signals: Signals,
-    ruled_out: Mapping[str, RuleOut],
-    names: Sequence[str],
-    insist: Insist | None,
-    way_out: Tier | None = None,
+    signals: Signals, ruled_out: Mapping[str, RuleOut], names: Sequence[str], insist: Insist | None, way_out: Tier | None = None
 ) -> TandemError:
     """Why nothing can serve this: lasting reasons make a 4xx with the facts, passing ones a 429 with the wait."""
     reasons = [ruled_out[name] for name in names if name in ruled_out]
@@ -257,27 +241,3 @@ def _refusal(
         return TooLong(say_too_long(reasons, insist))
     hint = f". Ask for {way_out} or auto, or send x-tandem-on-misfit: other" if way_out else ""
     return Misfit(no_target_error(insist, reasons) + hint, param="model" if insist is None else None)
-
-
-def target_without_quotas(rules: Rules, request: RequestView, signals: Signals) -> str:
-    """Which target a request would go to if none had a quota: what it missed, where it goes elsewhere. Empty for none."""
-    statuses = {
-        name: status if status.target.quota is None else status._replace(wait_seconds=0.0, closed_seconds=0.0)
-        for name, status in signals.statuses.items()
-    }
-    try:
-        return decide(rules, request, structs.replace(signals, statuses=statuses)).targets[0]
-    except TandemError:
-        return ""
-
-
-def needs_exact_count(rules: Rules, request: RequestView, signals: Signals) -> bool:
-    """Whether the two ends of the estimate's band decide differently: only then is an exact count worth its time."""
-    try:
-        low, high = (
-            decide(rules, request, structs.replace(signals, prompt=TokenCount(end, end, end)))
-            for end in (signals.prompt.low, signals.prompt.high)
-        )
-    except TandemError:
-        return True
-    return low.tier is not high.tier or low.targets[:1] != high.targets[:1]

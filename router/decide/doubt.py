@@ -1,22 +1,20 @@
 """Whether a second opinion on a turn is worth asking for: the value of information, from the figures that the decision has."""
 
-import dataclasses
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+
+from msgspec.structs import replace
 
 from router.contract.decision import ESTIMATE, Decision
 from router.contract.economics import Economics
-from router.contract.opinions import Lean, Opinion, PolicyConfig
-from router.contract.request import RequestView
-from router.contract.signals import Signals
+from router.contract.facts import Decided
+from router.contract.opinions import Lean
 from router.contract.target import TargetStatus
 from router.contract.words import Tier, TurnKind
-from router.decide.choose import Rules, decide
+from router.decide.alternatives import foresee
+from router.decide.choose import choose
 from router.decide.estimate import costs_of
+from router.decide.opinions import SECOND_OPINION, Rules, with_lean
 
-SECOND_OPINION = "second_opinion"
-"""Who holds it among the evidence."""
 LONG, QUICK = "long", "quick"
 """What it can say."""
 RIGHT_SHARE = 0.65
@@ -68,26 +66,11 @@ def cost_of_asking(status: TargetStatus, economics: Economics, max_wait_seconds:
     return cost
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """Holds the opinion that was given."""
-
-    opinions: tuple[Opinion, ...]
-    name: ClassVar[str] = SECOND_OPINION
-    Config: ClassVar[type[PolicyConfig]] = PolicyConfig
-
-    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        return self.opinions
-
-
-def rules_with(rules: Rules, target: str, said: str) -> Rules:
-    """The rules with one lean more: what a target said, `long` or `quick`. Whatever else it said changes nothing."""
+def decide_with(rules: Rules, decided: Decided, target: str, said: str) -> Decided:
+    """What is decided once a target has said `long` or `quick`. Anything else changes nothing."""
     if said not in (LONG, QUICK):
-        return rules
+        return decided
     lean = Lean(LOG_ODDS if said == LONG else -LOG_ODDS, f"the second opinion of {target} says {said}")
-    return dataclasses.replace(rules, policies=(*rules.policies, _Said((lean,))))
-
-
-def decide_with(rules: Rules, view: RequestView, signals: Signals, target: str, said: str) -> Decision:
-    """The decision with what a target said."""
-    return decide(rules_with(rules, target, said), view, signals)
+    opinions = with_lean(decided.opinions, SECOND_OPINION, lean)
+    decision = choose(rules, decided.view, decided.decision.signals, opinions)
+    return foresee(rules, replace(decided, decision=decision, opinions=opinions))

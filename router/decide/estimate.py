@@ -18,10 +18,8 @@ from router.contract.target import LEAST_STEP_TOKENS, Price, TargetStatus, WorkR
 from router.contract.words import Preference, Tier, TurnKind
 
 _MILLION = 1_000_000.0
-_CLOSE = 1.25
-"""By so much more the other tier may cost to have been nearly chosen."""
 _ALIKE = 1.1
-"""By so much more a target may cost to be as good as another one of its tier."""
+"""A target that costs at most this many times as much as the cheapest of its tier is as good."""
 
 
 class Worth(Protocol):
@@ -109,8 +107,9 @@ def project_tiers(
         if name not in ruled_out:
             tier = status.target.tier
             hop_seconds = 0.0 if now_on is None or now_on is tier else economics.hop_seconds
-            projection = project(status, tokens, economics, warm.get(name, 0) if warm else 0, hop_seconds)
-            (fast if tier is Tier.FAST else deep).append(projection)
+            (fast if tier is Tier.FAST else deep).append(
+                project(status, tokens, economics, warm.get(name, 0) if warm else 0, hop_seconds)
+            )
     if len(signals.statuses) > 2:
         for several in (fast, deep):
             several.sort(key=lambda projection: weigh(projection, score, economics).cost_usd)
@@ -125,8 +124,8 @@ def count_alike(names: tuple[str, ...], signals: Signals, score: float, economic
         return weigh(project(signals.statuses[name], tokens, economics, warm.get(name, 0)), score, economics).cost_usd
 
     first = names[0]
-    most = cost(first) * _ALIKE
-    alike = itertools.takewhile(lambda name: cost(name) <= most and warm.get(name, 0) >= warm.get(first, 0), names)
+    max_cost = cost(first) * _ALIKE
+    alike = itertools.takewhile(lambda name: cost(name) <= max_cost and warm.get(name, 0) >= warm.get(first, 0), names)
     return len(list(alike))
 
 
@@ -169,20 +168,10 @@ def costs_of(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Wo
     return (fast[2] + fast[3] * p) * rate + fast_usd + again, (deep[2] + deep[3] * p) * rate + deep_usd
 
 
-def find_rival(decision: Decision) -> str:
-    """The other tier's target, where it would have cost little more than the one that was chosen; empty where it would."""
-    weighing = decision.weighing
-    if weighing is None or weighing.fast is None or weighing.deep is None or weighing.redo is None:
-        return ""
-    costs = costs_of(weighing.fast, weighing.deep, weighing.redo, decision.score, decision.economics)
-    rival = weighing.deep if decision.tier is Tier.FAST else weighing.fast
-    return rival.target if max(costs) <= min(costs) * _CLOSE else ""
-
-
 def worth_waiting(decision: Decision) -> float:
     """How long a wait at the chosen target may become until the other tier is the better choice.
 
-    Any where somebody asked for this one, or no other can serve.
+    Any wait is, where somebody asked for this tier or no other can serve.
     """
     weighing = weighing_of(decision)
     fast, deep, redo = weighing.fast, weighing.deep, weighing.redo

@@ -37,13 +37,7 @@ def say_rule_out(reason: RuleOut) -> str:
 
 
 def because_estimate(
-    tier: Tier,
-    chosen: Projection,
-    other: Projection,
-    opinions: Opinions,
-    signals: Signals,
-    lead_usd: float,
-    worth: Worth,
+    tier: Tier, chosen: Projection, other: Projection, opinions: Opinions, signals: Signals, lead_usd: float, worth: Worth
 ) -> str:
     """Both could; this one costs less, by `lead_usd`.
 
@@ -84,8 +78,8 @@ def _add(sentence: str, words: str) -> str:
 
 def _warm_lead(chosen: str, other: str, signals: Signals) -> int:
     """How many more tokens of the conversation are warm on the chosen target than on the other tier's."""
-    warm, most = signals.turn.position.warm, signals.prompt.tokens
-    return min(warm.get(chosen, 0), most) - min(warm.get(other, 0), most)
+    warm, tokens = signals.turn.position.warm, signals.prompt.tokens
+    return min(warm.get(chosen, 0), tokens) - min(warm.get(other, 0), tokens)
 
 
 def no_target_error(insist: Insist | None, reasons: Sequence[RuleOut]) -> str:

@@ -56,10 +56,10 @@ def say_too_long(reasons: Sequence[RuleOut], insist: Insist | None) -> str:
     known = [(reason.tokens, reason.reserved_tokens) for reason in reasons if reason.tokens is not None]
     (needed, window), reserve = max(known, key=lambda length: length[0][1])
     prompt = needed - reserve
-    most = window if prompt > window else window - reserve
+    max_tokens = window if prompt > window else window - reserve
     room = f" {reserve} of the window's {window} tokens are kept free for the answer." if reserve else ""
     asked = f"{insist.because}, and no target there has a larger window" if insist else "no target has a larger window"
-    return f"prompt is too long: {prompt} tokens > {most} maximum.{room} {asked[:1].upper()}{asked[1:]}"
+    return f"prompt is too long: {prompt} tokens > {max_tokens} maximum.{room} {asked[:1].upper()}{asked[1:]}"
 
 
 def _round_up(tokens: int) -> str:

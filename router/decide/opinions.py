@@ -2,28 +2,47 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from router.contract.decision import Evidence
+from router.contract.economics import Economics
 from router.contract.errors import UpstreamLoading
 from router.contract.opinions import Insist, Lean, Opinion, Opinions, Policy, Rank, RuleOut, Skipped
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import TargetStatus
+from router.contract.words import PERSONS_KINDS
 
+PERSONAL, SECOND_OPINION = "personal", "second_opinion"
+"""Who holds the config's own offset among the evidence, and what another target said of the turn."""
 CLOSED, MAX_WAIT, LOADING = "retry_after", "max_wait", "loading"
-"""Who rules out a target that asked to be left alone, one whose wait is longer than the config allows, and one that loads."""
+"""Who rules out a target that asked to be left alone, one with a longer wait than the config allows, and one that loads."""
 _MAX_LOG_ODDS = 20.0
 
 
-def collect(policies: Sequence[Policy], request: RequestView, signals: Signals) -> Opinions:
-    """Ask every policy."""
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a decision is made by, in addition to the request: policies, economics, and whether work may spill over."""
+
+    policies: Sequence[Policy]
+    economics: Economics
+    spill_over: bool
+    config_fingerprint: str
+    weights_fingerprint: str = ""
+
+
+def collect(rules: Rules, request: RequestView, signals: Signals) -> Opinions:
+    """Ask every policy, once. From the same opinions `choose` may decide any number of times.
+
+    Collect again only for signals that policies read and that have changed: the exact count of a prompt, or other waits.
+    """
     insists: list[tuple[str, Insist]] = []
     ruled_out: list[tuple[str, RuleOut]] = []
     leans: list[tuple[str, Lean]] = []
     skipped: list[Skipped] = []
-    for policy in policies:
+    for policy in rules.policies:
         try:
             opinions = policy.judge(request, signals)
             if not opinions:
@@ -46,6 +65,8 @@ def collect(policies: Sequence[Policy], request: RequestView, signals: Signals) 
                 insists.append((policy.name, opinion))
             else:
                 ruled_out.append((policy.name, opinion))
+    if rules.economics.personal_log_odds and signals.turn.kind in PERSONS_KINDS:
+        leans.append((PERSONAL, Lean(rules.economics.personal_log_odds, "your own history leans this way")))
     if len(leans) > 1:
         leans.sort(key=_lean_order)
     if not insists and not ruled_out and not skipped:
@@ -57,7 +78,7 @@ def collect(policies: Sequence[Policy], request: RequestView, signals: Signals) 
 
 
 def with_lean(opinions: Opinions, policy: str, lean: Lean) -> Opinions:
-    """One lean more, in its place."""
+    """The same opinions and one more lean, in its order."""
     return replace(opinions, leans=tuple(sorted([*opinions.leans, (policy, lean)], key=_lean_order)))
 
 

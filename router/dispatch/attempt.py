@@ -36,10 +36,8 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
     exchange = context.exchange
     outgoing = await exchange.off_loop(prepare, view, reachable, context.decision.prompt_tokens)
     if reachable.keeps_sessions:
-        outgoing = replace(outgoing, session=_session_of(exchange))
+        outgoing = replace(outgoing, session=_session_of(context.decided))
     loop, began = asyncio.get_running_loop(), context.clock()
-    if context.first_call_at is None:
-        context.first_call_at = began
     opened = AttemptOpened(began, reachable.target, failed, outgoing.dropped)
     relay = Relay(context, opened, view, reachable, context.sink, outgoing.answer, loop.create_future())
     if outgoing.asks_usage:
@@ -57,10 +55,10 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
             relay.prepare()
         # A plain timer: asyncio.timeout does the same for three times the cost.
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)
-        if view.is_streaming and context.live is not None:
-            most = max_wait_of(view, reachable.target)
-            if most is not None or context.live.may_lack_slot(reachable.target, began):
-                Patience(relay, context.live, most)
+        if view.is_streaming:
+            max_wait = max_wait_of(view, reachable.target)
+            if max_wait is not None or context.live.of(reachable.target).may_lack_slot(began):
+                Patience(relay, context.live, max_wait)
         error = await relay.finished
         if error is not None:
             error = _name_key(error, relay)
@@ -89,12 +87,9 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
     return _SERVED if error is None else _ending(relay, error) or ended
 
 
-def _session_of(exchange: Exchange) -> str:
+def _session_of(decided: Decided) -> str:
     """The session, for a request that shows its conversation: what is asked on the side would only get in its way."""
-    decided = exchange.last(Decided)
-    if decided is None or decided.decision.turn.kind not in _OF_THE_CONVERSATION:
-        return ""
-    return decided.session.key
+    return decided.session.key if decided.decision.turn.kind in _OF_THE_CONVERSATION else ""
 
 
 def _translated(answer: AnswerTranslator, relay: Relay, dialect: Dialect) -> Sink:

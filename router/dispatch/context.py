@@ -6,25 +6,25 @@ from msgspec import Struct
 
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange
+from router.contract.facts import Decided
 from router.contract.relay import Headers, Sink
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.dispatch.live.statistics import LiveStatistics
 
 
-class DispatchContext(Struct):
-    """A decided request that is to be sent, and to whom its answer goes."""
+class DispatchContext(Struct, frozen=True):
+    """A decided request that is to be sent, and where its answer goes."""
 
     exchange: Exchange
+    decided: Decided
     decision: Decision
+    """The decision, with targets that are alike in the order of how busy they are."""
     sink: Sink
     max_bytes: int
     clock: Callable[[], float]
+    live: LiveStatistics
     explanation: JsonObject | None = None
     """The whole decision, where the caller asked for it."""
     carried: Mapping[Tier, Headers] = {}
     """Headers that go with an answer from each tier."""
-    first_call_at: float | None = None
-    """When the first target was called, be it for a second opinion. What came before that is our own time."""
-    live: LiveStatistics | None = None
-    """Where a request that waits may look whether it would wait less elsewhere."""

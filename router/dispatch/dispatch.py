@@ -1,9 +1,8 @@
 """Sending a request to the targets of its decision: `rules` says whom to try, `attempt` tries."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -18,16 +17,13 @@ from router.contract.target import Target
 from router.contract.words import Operation, Tier
 from router.dialects.opaque import keys_for, refused_by
 from router.dispatch.attempt import attempt
-from router.dispatch.budget import RetryBudget
 from router.dispatch.context import DispatchContext
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.loading import watch_loading
 from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
 from router.dispatch.passing import pass_on
-from router.dispatch.preconnect import Preconnector, no_rival
+from router.dispatch.preconnect import Preconnector
 from router.dispatch.queues.fair import ShareKey
-from router.dispatch.queues.waiting import WaitingSink, await_turn
-from router.dispatch.room import find_room
 from router.dispatch.rules import (
     Form,
     GiveUp,
@@ -41,32 +37,15 @@ from router.dispatch.rules import (
     next_step,
     refuses_asking,
 )
-
-
-class QuotaSense(NamedTuple):
-    """What the decision knows of quotas: how long one is worth waiting for, and what a request missed for one."""
-
-    worth_waiting: Callable[[Decision], float] = lambda _: math.inf
-    target_without_quotas: Callable[[Decided], str] = lambda _: ""
-
-
-_NO_SENSE = QuotaSense()
+from router.dispatch.waiting import WaitingSink, await_slot, await_turn
 
 
 class Dispatcher:
     """Opens calls and relays answers. Knows targets by name; decides nothing."""
 
-    def __init__(
-        self,
-        reachable: Mapping[str, Reachable],
-        *,
-        max_response_bytes: int,
-        clock: Callable[[], float],
-        find_rival: Callable[[Decision], str] = no_rival,
-        quota_sense: QuotaSense = _NO_SENSE,
-    ) -> None:
+    def __init__(self, reachable: Mapping[str, Reachable], *, max_response_bytes: int, clock: Callable[[], float]) -> None:
         self._reachable, self._max_response_bytes, self._clock = reachable, max_response_bytes, clock
-        self._ahead, self._quota_sense = Preconnector(reachable, find_rival), quota_sense
+        self._ahead = Preconnector(reachable)
 
     @property
     def adapters(self) -> list[Adapter]:
@@ -90,34 +69,34 @@ class Dispatcher:
         """Try targets until one serves. Raises the error that the caller should see when none did and nothing was sent."""
         if exchange.began >= self._ahead.due:
             self._ahead.look(decided, exchange.began)
-        max_bytes, clock, asked_at = self._max_response_bytes, self._clock, decided.asked_at
         decision = decided.decision
         if decision.alike > 1:
             decision = _least_busy_first(decision, live)
-        context = DispatchContext(exchange, decision, sink, max_bytes, clock, explanation, carried, asked_at, live)
+        context = DispatchContext(
+            exchange, decided, decision, sink, self._max_response_bytes, self._clock, live, explanation, carried
+        )
         if live.closed_until > exchange.began:
-            live.check_closed([self._reachable[name].target for name in candidates_of(decision)], clock())
-        if live.queues.is_on:
-            self._note_missed(decided, live)
-            return self._try_in_queues(context, decided.view, live)
-        return self._try_targets(context, decided.view, live)
+            live.check_closed([self._reachable[name].target for name in candidates_of(decision)], self._clock())
+        return self._try_in_queues(context) if live.queues.is_on else self._try_targets(context)
 
-    async def _try_in_queues(self, context: DispatchContext, view: RequestView, live: LiveStatistics) -> Ending:
-        """The same where targets have quotas. Who waited may have had the head: then a failure is told in the stream."""
+    async def _try_in_queues(self, context: DispatchContext) -> Ending:
+        """The same where targets have quotas. Once a wait has sent the head, a failure is an event of the stream."""
+        if context.decided.missed:
+            self._note_missed(context, context.decided.missed)
+        waiting = WaitingSink(context.sink, context.exchange, context.decision, context.decided.view)
         try:
-            return await self._try_targets(context, view, live)
+            return await self._try_targets(replace(context, sink=waiting), waiting)
         except TandemError as error:
-            if isinstance(context.sink, WaitingSink) and context.sink.has_head:
-                return context.sink.break_off(error)
+            if waiting.has_head:
+                return waiting.break_off(error)
             raise
         finally:
-            if isinstance(context.sink, WaitingSink):
-                context.sink.close()
+            waiting.close()
 
-    async def _try_targets(self, context: DispatchContext, view: RequestView, live: LiveStatistics) -> Ending:
-        exchange, decision = context.exchange, context.decision
+    async def _try_targets(self, context: DispatchContext, waiting: WaitingSink | None = None) -> Ending:
+        live, view = context.live, context.decided.view
         tried: list[Tried] = []
-        step: Try | GiveUp = first_step(decision)
+        step: Try | GiveUp = first_step(context.decision)
         while isinstance(step, Try):
             reachable = self._reachable[step.target]
             if step.target in live.windows:
@@ -130,35 +109,35 @@ class Dispatcher:
                 if tried and tried[-1].refused_usage:
                     reachable = reachable.without_asking()
             try:
-                if live.has_slots and not tried:
-                    await find_room(context, view, reachable.target, live, self._quota_sense.worth_waiting)
+                if live.may_wait and not tried:
+                    await await_slot(context, view, reachable.target)
                 ended = await (
-                    self._in_turn(live, context, sent, reachable, failed, is_paid=step.is_paid)
+                    self._in_turn(context, waiting, sent, reachable, failed, is_paid=step.is_paid)
                     if reachable.target.quota is not None
-                    else _paid(live.budget, context, sent, reachable, failed)
+                    else _paid(context, sent, reachable, failed)
                     if step.is_paid
                     else attempt(context, sent, reachable, failed)
                 )
             except BadRequest as misfit:  # what this target can only misunderstand another may take as it is
-                tried.append(self._note_misfit(exchange, reachable.target, step, misfit))
+                tried.append(self._note_misfit(context.exchange, reachable.target, step, misfit))
             except TiersBusy as busy:
                 tried.append(_remember_busy(reachable.target, step, busy))
             else:
                 if left_out and ended.error is None:  # only now is it known that these were what it refused
-                    exchange.note(StateRefused(reachable.target, left_out))
+                    context.exchange.note(StateRefused(reachable.target, left_out))
                 if isinstance(ended, Ending):
                     return ended
                 asked = self._reachable[step.target]
                 tried.append(_remember(view, sent, live.known(asked.target), step, ended, tried))
                 if isinstance(ended.error, UpstreamLoading):
                     watch_loading(asked, live, self._clock)
-            step = await self._next(decision, tried, exchange, live)
+            step = await self._next(context, tried)
         raise step.error
 
     async def _in_turn(
         self,
-        live: LiveStatistics,
         context: DispatchContext,
+        waiting: WaitingSink | None,
         view: RequestView,
         reachable: Reachable,
         failed: str,
@@ -166,16 +145,16 @@ class Dispatcher:
         is_paid: bool,
     ) -> Ending | AttemptEnded:
         """An attempt at a target with a quota, as soon as that has room. Raises `TiersBusy` where it takes too long."""
-        exchange, target = context.exchange, reachable.target
+        exchange, live, target = context.exchange, context.live, reachable.target
         if view.operation is Operation.COUNT_TOKENS:  # which providers do not count
             return await attempt(context, view, reachable, failed)
         waited, before = exchange.last(Dequeued), exchange.last(AttemptEnded)
-        permit = await await_turn(context, view, target, live.queues.queue_of(target, view), self._quota_sense.worth_waiting)
+        permit = await await_turn(context, view, target, live.queues.queue_of(target, view), waiting)
         try:
             if exchange.last(Dequeued) is not waited and candidates_of(context.decision)[-1] != target.name:
                 live.check_rest(target, self._clock())
             if is_paid:
-                return await _paid(live.budget, context, view, reachable, failed)
+                return await _paid(context, view, reachable, failed)
             return await attempt(context, view, reachable, failed)
         except (BadRequest, TiersBusy):  # it was never sent
             permit.take_back(self._clock())
@@ -184,38 +163,30 @@ class Dispatcher:
             ended = exchange.last(AttemptEnded)
             permit.end(self._clock(), ended if ended is not before else None)
 
-    def _note_missed(self, decided: Decided, live: LiveStatistics) -> None:
+    def _note_missed(self, context: DispatchContext, target: str) -> None:
         """Remember where a request would have gone, had there been room: its session is owed that."""
-        view, decision, now = decided.view, decided.decision, self._clock()
+        view, decision, now = context.decided.view, context.decision, self._clock()
         who, tokens = ShareKey(view.caller.name, decision.turn.session), decision.prompt_tokens
-        chosen = first_step(decision).target
-        full = {
-            name: queue
-            for name, reachable in self._reachable.items()
-            if name != chosen
-            and (target := reachable.target).quota is not None
-            and (queue := live.queues.queue_of(target, view)).expect(who, tokens, now).seconds
-        }
-        if full and (missed := full.get(self._quota_sense.target_without_quotas(decided))) is not None:
-            missed.miss(who, tokens, now)
+        queue = context.live.queues.queue_of(self._reachable[target].target, view)
+        if queue.expect(who, tokens, now).seconds:
+            queue.miss(who, tokens, now)
 
-    async def _next(self, decision: Decision, tried: Sequence[Tried], exchange: Exchange, live: LiveStatistics) -> Try | GiveUp:
+    async def _next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:
         """The next step, after the wait for what others hear of a target where the rules ask for one."""
-        names, deadline = candidates_of(decision), exchange.deadline
-        candidates = [live.known(self._reachable[name].target) for name in names]
+        live, deadline = context.live, context.exchange.deadline
+        candidates = [live.known(self._reachable[name].target) for name in candidates_of(context.decision)]
         failed = last_failure(tried) or tried[-1]
         while True:
             now = self._clock()
             step = next_step(candidates, tried, now, deadline, live.allowance(candidates, failed.target.name, now))
             if not isinstance(step, Wait):
                 return step
-            with saying_why(exchange):
+            with saying_why(context.exchange):
                 await live.await_news(self._reachable[step.target].target, deadline.left(now))
 
     def _note_misfit(self, exchange: Exchange, target: Target, step: Try, misfit: BadRequest) -> Tried:
-        misfit.__traceback__ = None  # its frames hold the request, and would be held by it
         row = Attempt(target.name, None, misfit.code, 0.0, cost_usd=0.0)
-        exchange.note(AttemptEnded(self._clock(), target, row, misfit, None, None))
+        exchange.note(AttemptEnded(self._clock(), target, row, misfit.without_frames(), None, None))
         return Tried(target, row, misfit, step.form)
 
     def pass_on(self, exchange: Exchange, passed: Passed, target: str, sink: Sink) -> Coroutine[Any, Any, Ending]:
@@ -237,10 +208,9 @@ def _least_busy_first(decision: Decision, live: LiveStatistics) -> Decision:
     return replace(decision, targets=(*live.least_busy_first(targets[:count]), *targets[count:]))
 
 
-async def _paid(
-    budget: RetryBudget, context: DispatchContext, view: RequestView, reachable: Reachable, failed: str
-) -> Ending | AttemptEnded:
+async def _paid(context: DispatchContext, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:
     """An attempt that counts against the budget."""
+    budget = context.live.budget
     budget.take(reachable.target.name)
     has_failed = False
     try:
@@ -272,17 +242,11 @@ def _shape(view: RequestView, target: Target, step: Try) -> tuple[RequestView, R
 
 
 def _remember_busy(target: Target, step: Try, busy: TiersBusy) -> Tried:
-    busy.__traceback__ = None  # its frames hold the request, and would be held by it
-    return Tried(target, Attempt(target.name, None, busy.code, 0.0), busy, step.form)
+    return Tried(target, Attempt(target.name, None, busy.code, 0.0), busy.without_frames(), step.form)
 
 
 def _remember(
-    view: RequestView,
-    sent: RequestView,
-    target: Target,
-    step: Try,
-    ended: AttemptEnded,
-    before: Sequence[Tried],
+    view: RequestView, sent: RequestView, target: Target, step: Try, ended: AttemptEnded, before: Sequence[Tried]
 ) -> Tried:
     assert ended.error is not None
     # Another request may have found it out meanwhile: what counts is whether this one was tried without the question.

@@ -17,7 +17,7 @@ from router.loop.tasks import spawn
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 2.0
 _PAUSE_SHARE = 0.05
 """The pauses grow with the time that it takes, so that none is long next to that. None is as long as a load is believed."""
-_MOST_SECONDS = 1_800.0
+_MAX_SECONDS = 1_800.0
 _ASK_SECONDS = Timeouts(connect_seconds=2.0, first_byte_seconds=2.0, stall_seconds=2.0)
 _MAX_BYTES = 4_096
 _HEALTH = RouteRequest("GET", "/health", (("accept", "application/json"),), b"", timeouts=_ASK_SECONDS)
@@ -32,7 +32,7 @@ def watch_loading(reachable: Reachable, live: LiveStatistics, clock: Callable[[]
 async def _watch(reachable: Reachable, live: LiveStatistics, clock: Callable[[], float]) -> None:
     began, target = clock(), reachable.target
     try:
-        while (waited := clock() - began) < _MOST_SECONDS:
+        while (waited := clock() - began) < _MAX_SECONDS:
             await asyncio.sleep(min(max(_FIRST_PAUSE_SECONDS, waited * _PAUSE_SHARE), _LONGEST_PAUSE_SECONDS))
             words = await _ask(reachable)
             if not words or not live.keep_loading(target, words, clock()):

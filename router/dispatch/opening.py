@@ -102,5 +102,5 @@ class Opening:
 
 def whole_frames(data: bytes) -> bytes:
     """What of these bytes is in frames that have ended."""
-    ends = [place + len(end) for end in FRAME_ENDS if (place := data.rfind(end)) >= 0]
+    ends = [index + len(end) for end in FRAME_ENDS if (index := data.rfind(end)) >= 0]
     return data[: max(ends, default=0)]

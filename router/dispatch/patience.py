@@ -32,15 +32,15 @@ def max_wait_of(view: RequestView, target: Target) -> float | None:
 class Patience:
     """Waits for the first byte of a call. When that is overdue, and another target would begin sooner, it ends the call."""
 
-    __slots__ = ("_live", "_most_seconds", "_others", "_relay", "_timer")
+    __slots__ = ("_live", "_max_seconds", "_others", "_relay", "_timer")
 
-    def __init__(self, relay: Relay, live: LiveStatistics, most_seconds: float | None) -> None:
-        self._relay, self._live, self._most_seconds = relay, live, most_seconds
+    def __init__(self, relay: Relay, live: LiveStatistics, max_seconds: float | None) -> None:
+        self._relay, self._live, self._max_seconds = relay, live, max_seconds
         self._others = _others(relay)
         self._timer: asyncio.TimerHandle | None = None
         if self._others:
-            usual = live.usual_seconds(relay.opened.target, relay.context.decision.prompt_tokens)
-            self._wait(max(_FIRST_LOOK_SECONDS if most_seconds is None else most_seconds, _TIMES_USUAL * usual))
+            usual = live.of(relay.opened.target).usual_seconds(relay.context.decision.prompt_tokens)
+            self._wait(max(_FIRST_LOOK_SECONDS if max_seconds is None else max_seconds, _TIMES_USUAL * usual))
             relay.finished.add_done_callback(self._drop)
 
     def _wait(self, seconds: float) -> None:
@@ -61,11 +61,11 @@ class Patience:
     def _is_sooner(self, target: Target, waited: float, now: float) -> bool:
         context, opened, live = self._relay.context, self._relay.opened, self._live
         decision = context.decision
-        most = waited
-        if self._most_seconds is None:
-            left = live.wait_left(opened.target, context.exchange.id, now)
-            most = left * _MUCH_SOONER - _MARGIN_SECONDS - live.usual_seconds(target, decision.prompt_tokens)
-        return live.is_sooner(target, decision.signals, self._relay.view, most, now)
+        max_wait = waited
+        if self._max_seconds is None:
+            left = live.of(opened.target).wait_left(context.exchange.id, now)
+            max_wait = left * _MUCH_SOONER - _MARGIN_SECONDS - live.of(target).usual_seconds(decision.prompt_tokens)
+        return live.is_sooner(target, decision.signals, self._relay.view, max_wait, now)
 
     def _drop(self, _: "asyncio.Future[TandemError | None]") -> None:
         """The call is over."""

@@ -68,8 +68,7 @@ async def ask(
             text, usage = answer.read(reachable, outgoing)
             code = ""
     except TandemError as failed:
-        failed.__traceback__ = None  # its frames hold the request, and would be held by it
-        error, code = failed, failed.code
+        error, code = failed.without_frames(), failed.code
     finally:
         timer.cancel()
         if call is not None and not answer.is_whole:

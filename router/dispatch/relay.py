@@ -28,6 +28,8 @@ from router.dispatch.silence import SilenceWatch
 from router.dispatch.streaming import StreamedAnswer
 
 _MAX_ERROR_BYTES = 1 << 20
+_FACTS_AT_FIRST_CALL = 3
+"""`Read, Decided, AttemptOpened`: nothing was waited for before. Nearly every request is like that, and is not searched."""
 
 
 class Relay(StreamedAnswer, eq=False):
@@ -48,12 +50,14 @@ class Relay(StreamedAnswer, eq=False):
     def prepare(self) -> None:
         """Have ready what does not depend on the answer: early, it is done while the target works."""
         context, opened = self.context, self.opened
-        exchange, carried = context.exchange, context.carried
+        exchange, carried, first_at = context.exchange, context.carried, opened.at
+        if len(exchange.journal) > _FACTS_AT_FIRST_CALL:
+            first_at = exchange.first_call_at() or first_at
         self._own_headers = answer_headers(
             exchange.id,
             context.decision,
             opened,
-            ((context.first_call_at or opened.at) - exchange.began) * 1000,
+            (first_at - exchange.began) * 1000,
             carried.get(opened.target.tier, ()) if carried else (),
             context.explanation,
         )

@@ -198,8 +198,8 @@ def final_error(tried: Sequence[Tried], not_asked: Sequence[str] = ()) -> Tandem
     `not_asked` are targets that fail for other requests, and were spared this one.
     """
     error = _final_error(tried, not_asked)
-    if isinstance(error, UpstreamError):
-        error.was_tried_again = len(tried) > 1
+    if len(tried) > 1 and isinstance(error, UpstreamError):
+        return error.reworded(error.message, was_tried_again=True)
     return error
 
 

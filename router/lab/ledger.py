@@ -17,7 +17,7 @@ from router.contract.personal import MARKED
 from router.contract.request import Json, JsonObject
 from router.contract.stores import EntryReader
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
-from router.decide.choose import PERSONAL
+from router.decide.opinions import PERSONAL
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import read_request
 from router.lab.cases import Case, Kept, Regret, Work

@@ -16,8 +16,9 @@ from router.contract.opinions import Insist, Opinion, PolicyConfig, Rank
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount, Turn
 from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
-from router.decide.choose import PERSONAL, decide
+from router.decide.choose import decide
 from router.decide.estimate import estimates_of, flip_of, weighing_of
+from router.decide.opinions import PERSONAL
 from router.decide.yardstick import TOOL_SECONDS, Took
 from router.dialects.requests import read_request
 from router.house import House

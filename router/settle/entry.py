@@ -191,11 +191,10 @@ def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:
 
 def _read_calls(exchange: Exchange) -> tuple[list[Attempt], float | None, tuple[tuple[str, float], ...]]:
     """All attempts, when the request first waited for somebody else (until then it is our time), and its waits for quotas."""
-    journal, asked = exchange.journal, exchange.last(QuestionEnded)
-    waited = (fact.at for fact in journal if isinstance(fact, (Queued, AttemptOpened)))
+    journal = exchange.journal
     return (
         [fact.attempt for fact in journal if isinstance(fact, AttemptEnded)],
-        asked.opened_at if asked is not None else next(waited, None),
+        exchange.first_call_at(),
         tuple((fact.target.name, fact.seconds) for fact in journal if isinstance(fact, Dequeued)),
     )
 

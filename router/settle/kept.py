@@ -79,7 +79,7 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     dropped: tuple[str, ...] = ()
     """What the request lost on its way to the target."""
     queued: tuple[tuple[str, float], ...] = ()
-    """For whose quota it waited, and how many seconds: pairs, in their order."""
+    """Which targets had no room for it, and how many seconds it waited for each: pairs, in their order."""
 
 
 _facts_of = attrgetter(

@@ -24,8 +24,7 @@ def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
     else:
         is_targets_fault = isinstance(error, UpstreamError) and not passes_unchanged(error)
         outcome = Outcome.FAILED if is_targets_fault or error.status >= 500 else Outcome.REFUSED
-    error.__traceback__ = None  # the frames that it came through hold the request, and it is held by them
-    refuse_to(sink, error, arrival.dialect, arrival.id)
+    refuse_to(sink, error.without_frames(), arrival.dialect, arrival.id)
     return Ending(outcome, error.status, error)
 
 

@@ -88,7 +88,7 @@ def gain_of(house: House, cases: list[Case], right: float, seed: int) -> float:
     for case in cases:
         said = "long" if case.item.is_long == (chance.random() < right) else "quick"
         decided = case.decided
-        after = decide_with(house.plan.rules, decided.view, decided.decision.signals, "quick", said)
+        after = decide_with(house.plan.rules, decided, "quick", said).decision
         gained += seconds_to_done(case, decided.decision.tier) - seconds_to_done(case, after.tier) - case.asking_seconds
     return gained
 

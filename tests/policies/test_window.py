@@ -6,7 +6,8 @@ from policies.learned import LearnedConfig, LearnedPolicy
 from policies.window import WindowConfig, WindowPolicy
 from router.contract.opinions import RuleOut
 from router.contract.words import Tier
-from router.decide.choose import Rules, decide
+from router.decide.choose import decide
+from router.decide.opinions import Rules
 from tests.tools.exchanges import ECONOMICS
 from tests.tools.values import ask, make_signals, make_target, stand
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from router.contract.opinions import Lean
 from router.contract.target import Quota
 from router.contract.words import Tier
-from router.decide.choose import Rules, decide
+from router.decide.choose import decide
+from router.decide.opinions import Rules
 from router.dispatch.queues.queues import Queues
 from router.second_opinion import Adviser, read_answer
 from tests.tools.exchanges import ECONOMICS, make_decided, make_exchange, make_snapshot

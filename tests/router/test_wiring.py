@@ -7,12 +7,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from router import wiring
 from router.config.load import check_config
 from router.contract.caller import LOCAL
-from router.contract.decision import SecondOpinion
 from router.contract.economics import ASSUMED_RATES
 from router.contract.exchange import Arrival
 from router.contract.stores import StoreUnusable
@@ -28,7 +26,7 @@ from router.settle.record import Recorder
 from router.stores.memory.responses import MemoryResponses
 from router.telemetry.log import RequestLog
 from router.upstream.pool import Pool
-from router.wiring import Built, build_edge, build_house, build_plan, build_state, known_names, limits_of, quota_sense_of
+from router.wiring import Built, build_edge, build_house, build_plan, build_state, known_names, limits_of
 from tests.conftest import SIMULATED
 from tests.tools.entries import keep_entry
 from tests.tools.running import read_entries
@@ -294,21 +292,3 @@ def test_a_config_may_name_every_policy_adapter_and_client_that_there_is():
     assert {"simulated", "openai_http", "anthropic_http", "litellm"} <= set(known.adapters)
     assert {"window", "override", "learned"} <= set(known.policies)
     assert {"codex", "claude-code"} <= set(known.clients)
-
-
-async def test_what_a_request_missed_for_a_quota_heeds_the_second_opinion_on_it(tmp_path):
-    built = build_house(load(SIMULATED, tmp_path), with_ledger=False)
-    body = [{"role": "user", "content": "make the tests faster"}]
-    decided = await built.house.decide(request(messages=body))
-    missed = quota_sense_of(built.house.plan.rules).target_without_quotas
-
-    def said(answer):
-        opinion = SecondOpinion("simulated-fast", answer, 1.0, 0.1)
-        return replace(decided, decision=replace(decided.decision, second_opinion=opinion))
-
-    assert [missed(said(answer)) for answer in ("quick", "odd", "long")] == [
-        "simulated-fast",
-        "simulated-fast",
-        "simulated-deep",
-    ]
-    assert missed(decided) == "simulated-fast"

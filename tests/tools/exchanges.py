@@ -11,6 +11,8 @@ from router.contract.opinions import Opinions
 from router.contract.session import SessionSnapshot, SessionState
 from router.contract.signals import Alias, SessionPosition, Signals, TokenCount, Turn
 from router.contract.words import Dialect, Operation, Preference, Tier, TurnKind
+from router.dispatch.context import DispatchContext
+from router.dispatch.live.statistics import LiveStatistics
 from tests.tools.values import make_view
 
 ECONOMICS = Economics(60.0, Preference.BALANCED, 0.0, TurnSize(1, 400), TurnSize(20, 8_000), 0.1)
@@ -59,6 +61,12 @@ def make_snapshot(state: SessionState | None = None, **more) -> SessionSnapshot:
     return SessionSnapshot(state=state or SessionState(), **{**values, **more})
 
 
-def make_decided(view=None, decision=None, session=None) -> Decided:
+def make_decided(view=None, decision=None, session=None, **more) -> Decided:
     view = view or make_view({"messages": [{"role": "user", "content": "hello"}]})
-    return Decided(view, session or make_snapshot(), decision or make_decision())
+    return Decided(view, session or make_snapshot(), decision or make_decision(), **more)
+
+
+def make_context(exchange, sink, clock, decided=None, live=None, max_bytes=1 << 20, **more) -> DispatchContext:
+    """What the attempts of one request share."""
+    decided = decided or make_decided()
+    return DispatchContext(exchange, decided, decided.decision, sink, max_bytes, clock, live or LiveStatistics(), **more)

@@ -9,7 +9,7 @@ from router.contract.exchange import Arrival, Exchange
 from router.contract.limits import Limits
 from router.contract.signals import TokenCount
 from router.contract.words import Dialect, Operation
-from router.decide.choose import Rules
+from router.decide.opinions import Rules
 from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
 from router.plan import Plan, State
@@ -22,7 +22,6 @@ from router.settle.record import Recorder
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
-from router.wiring import quota_sense_of
 from tests.tools.exchanges import ECONOMICS, Told
 from tests.tools.scripted import dispatcher_of, names_of
 from tests.tools.sinks import RecordingSink
@@ -55,7 +54,7 @@ def make_plan(*reachable, base_rate: float = 0.1, policies=(), **more) -> Plan:
         "rules": rules,
         "models": ModelNames({}, tuple(targets)),
         "targets": targets,
-        "dispatcher": dispatcher_of(*reachable, clock=clock, quota_sense=quota_sense_of(rules)),
+        "dispatcher": dispatcher_of(*reachable, clock=clock),
         "limits": LIMITS,
         "deadline_seconds": 600.0,
     }

@@ -6,10 +6,9 @@ import time
 from router.contract.facts import AttemptOpened
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
-from router.dispatch.context import DispatchContext
 from router.dispatch.relay import Relay
 from router.dispatch.silence import HEARTBEAT_SECONDS
-from tests.tools.exchanges import make_decision, make_exchange
+from tests.tools.exchanges import make_context, make_exchange
 from tests.tools.scripted import reach
 from tests.tools.values import make_target, make_view
 
@@ -30,7 +29,7 @@ def make_relay(
 ) -> Relay:
     view = view or make_view({"messages": [{"role": "user", "content": "hi"}], "stream": True}, Dialect.CHAT)
     exchange, target = make_exchange(*observers, name=view.id), make_target(timeouts=timeouts)
-    context = DispatchContext(exchange, make_decision(), caller, max_bytes, time.perf_counter)
+    context = make_context(exchange, caller, time.perf_counter, max_bytes=max_bytes)
     opened, finished = AttemptOpened(0.0, target, "", ()), asyncio.get_running_loop().create_future()
     return Relay(context, opened, view, reach(target, key=key), caller, translator, finished, heartbeat_seconds)
 

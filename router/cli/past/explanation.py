@@ -35,7 +35,7 @@ def write_explanation(decision: JsonObject) -> str:
     if opinion := as_object(decision.get("second_opinion")):
         lines.append(f"{opinion['answer'] if opinion['answer'] in _UNASKED else 'asked':<11} {_second_opinion(opinion)}")
     for wait in map(as_object, as_list(decision.get("queued"))):
-        lines.append(f"waited      {duration(_number(wait['seconds']))} for {wait['target']}, which was at its quota")
+        lines.append(f"waited      {duration(_number(wait['seconds']))} for {wait['target']}, which had no room")
     for target, lost in as_object(decision.get("drops")).items():
         lines.append(f"drops       {', '.join(map(str, as_list(lost)))} ({target})")
     for skipped in as_list(decision["skipped"]):

@@ -90,18 +90,18 @@ class RateLimits:
     def note(self, exchange: Exchange, fact: LimitsTold) -> None:
         """Keep what an answer said."""
         read = exchange.last(Read)
-        place = _place(fact.target, read.view if read is not None else None)
-        self.told.pop(place, None)
-        self.told[place] = fact.windows
+        key = _key_of(fact.target, read.view if read is not None else None)
+        self.told.pop(key, None)
+        self.told[key] = fact.windows
         if len(self.told) > _MAX_KEPT:
             del self.told[next(iter(self.told))]
 
     def spend(self, exchange: Exchange, target: Target, prompt_tokens: int) -> None:
         """A request goes there: until its answer tells what is left, so much less is."""
         read = exchange.last(Read)
-        place = _place(target, read.view if read is not None else None)
-        if windows := self.told.get(place):
-            self.told[place] = tuple(
+        key = _key_of(target, read.view if read is not None else None)
+        if windows := self.told.get(key):
+            self.told[key] = tuple(
                 window._replace(left=window.left - (prompt_tokens if window.counts_prompt else 1)) for window in windows
             )
 
@@ -116,12 +116,12 @@ class RateLimits:
         return replace(signals, statuses=limited) if limited != statuses else signals
 
     def _with_limits(self, status: TargetStatus, view: RequestView, tokens: int, now: float) -> TargetStatus:
-        place = _place(status.target, view)
-        windows = self.told.get(place)
+        key = _key_of(status.target, view)
+        windows = self.told.get(key)
         if windows is None:
             return status
         if max(window.resets_at for window in windows) <= now:
-            del self.told[place]
+            del self.told[key]
             return status
         wait = longest_wait(windows, tokens, now)
         if wait <= status.wait_seconds:
@@ -130,7 +130,7 @@ class RateLimits:
         return status.with_wait(wait, because)
 
 
-def _place(target: Target, view: RequestView | None) -> _Place:
+def _key_of(target: Target, view: RequestView | None) -> _Place:
     """Where callers bring their own keys, each has limits of its own. Of a key only its hash is kept, and not on disk."""
     if view is None or not target.takes_callers_key:
         return target.name, 0

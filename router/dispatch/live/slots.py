@@ -19,7 +19,7 @@ _OVERLAP_SECONDS = 0.1
 _HAND_OVER_SECONDS = 0.25
 _BUSY_SECONDS = 0.5
 """How long a call must wait at a target that is never idle meanwhile, and twice the usual time to first token more."""
-_MOST_ANSWERS = 10
+_MAX_ANSWERS = 10
 """How many answers the usual length is averaged over."""
 _LEAST_LEFT_SECONDS = 0.01
 _AGE_SHARE = 0.5
@@ -31,18 +31,18 @@ def seconds_left(age_seconds: float, usual_seconds: float) -> float:
     return max(usual_seconds - age_seconds, age_seconds * _AGE_SHARE, _LEAST_LEFT_SECONDS)
 
 
-def wait_for_slot(left: Sequence[float], waiting: int, most: int, usual_seconds: float) -> float:
+def wait_for_slot(left: Sequence[float], waiting: int, count: int, usual_seconds: float) -> float:
     """How long a call waits for others.
 
-    `left` is how long each call in a slot still takes, `waiting` how many others go first, and `most` the number of slots.
+    `left` is how long each call in a slot still takes, `waiting` how many others go first, and `count` the number of slots.
     """
-    entering = min(max(0, most - len(left)), waiting)
+    entering = min(max(0, count - len(left)), waiting)
     free_in = sorted([*left, *([usual_seconds] * entering)])
-    if len(free_in) < most:
+    if len(free_in) < count:
         return 0.0
     # Every full round gives each slot one more answer. With more calls than slots, those that end last are the surplus.
-    rounds, place = divmod(waiting - entering + len(free_in) - most, most)
-    return free_in[place] + rounds * usual_seconds
+    rounds, index = divmod(waiting - entering + len(free_in) - count, count)
+    return free_in[index] + rounds * usual_seconds
 
 
 class Slots:
@@ -59,14 +59,14 @@ class Slots:
         "_seen",
         "_seen_at",
         "begun",
-        "most",
+        "count",
         "seconds",
     )
 
     def __init__(self) -> None:
         self.begun: dict[str, float] = {}
         """When each stream that is under way had its first token."""
-        self.most = 0
+        self.count = 0
         """How many calls it serves at once; 0 while that is not known."""
         self.seconds = 0.0
         """How long an answer lately took from its first token on; 0 before the first."""
@@ -86,7 +86,7 @@ class Slots:
         self._ended_at, self._ran = now, len(self.begun)
         if self._ran > 1 and self._ran >= self._seen:
             self._see(now)
-        if self._answers < _MOST_ANSWERS:
+        if self._answers < _MAX_ANSWERS:
             self._answers += 1
         self.seconds += (now - self.begun.pop(name) - self.seconds) / self._answers
 
@@ -96,13 +96,13 @@ class Slots:
         follows = follows and self._is_long(self._ended_at - max(opened_at, self._busy_since), usual_seconds)
         if follows and len(self.begun) == self._ran:
             self._claim(self._ran, now)
-        return follows and self.most > 0
+        return follows and self.count > 0
 
     def leave_late(self, opened_at: float, usual_seconds: float, now: float) -> bool:
         """A call gave up waiting: whether it would have had to wait for a slot, as far as that is known."""
         if self.keeps_waiting(opened_at, usual_seconds, now):
             self._claim(len(self.begun), now)
-        return 0 < self.most <= len(self.begun)
+        return 0 < self.count <= len(self.begun)
 
     def keeps_waiting(self, opened_at: float, usual_seconds: float, now: float) -> bool:
         """Whether a call seems to wait for others to end: they have streamed for long enough without a pause meanwhile."""
@@ -120,9 +120,9 @@ class Slots:
 
     def is_sure(self, now: float) -> bool:
         """Whether the number of slots is known, and was lately confirmed. Forgets it where more calls stream at once."""
-        if len(self.begun) > self.most:
+        if len(self.begun) > self.count:
             self._see(now)
-        return self.most > 0 and now - self._claimed_at <= _SURE_SECONDS
+        return self.count > 0 and now - self._claimed_at <= _SURE_SECONDS
 
     def _claim(self, count: int, now: float) -> None:
         """One more case in which this many calls seemed to be all that fit."""
@@ -132,7 +132,7 @@ class Slots:
             self._claimed, self._cases = count, 0
         self._cases, self._claimed_at = self._cases + 1, now
         if self._cases >= _CASES_NEEDED:
-            self.most = count
+            self.count = count
 
     def _see(self, now: float) -> None:
         """Count the calls that stream at once. What was thought to be all that fit is refuted by more."""
@@ -141,5 +141,5 @@ class Slots:
             self._seen, self._seen_at = count, now
         if count > self._claimed:
             self._cases = 0
-        if count > self.most:
-            self.most = 0
+        if count > self.count:
+            self.count = 0

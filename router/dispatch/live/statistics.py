@@ -3,29 +3,26 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from router.contract.economics import FailureRates
 from router.contract.entry import Pace
 from router.contract.errors import TandemError, TiersBusy, UpstreamLoading, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
 from router.contract.request import RequestView
 from router.contract.signals import Signals
-from router.contract.target import NOTHING_LEARNED, Target, TargetStatus, WorkRatio
+from router.contract.target import Target, TargetStatus
 from router.dispatch.budget import Allowance, RetryBudget
 from router.dispatch.live.circuit import blames_request, is_lasting_failure, is_targets_failure
 from router.dispatch.live.limits import RateLimits
-from router.dispatch.live.past import LONG_PROMPT_TOKENS, NO_PAST, Paces, prefill_speed
+from router.dispatch.live.past import LONG_PROMPT_TOKENS, prefill_speed
 from router.dispatch.live.target import LiveTarget
-from router.dispatch.live.windows import told_window
+from router.dispatch.live.targets import LiveTargets, told_window
 from router.dispatch.queues.queues import Queues
 from router.telemetry import events
 
 _FRESH_SECONDS = 0.005
-_FADE_SECONDS = 60.0
 _NEVER_LOOKED = float("-inf")
 _TOO_MANY = 429
 _CONCURRENCY = re.compile(rb"concurren|in[ -]flight|parallel requests", re.IGNORECASE)
@@ -33,33 +30,25 @@ _NAMES_A_TIME = frozenset({_TOO_MANY, 503, 529})
 """The refusals whose wait is about the target itself, and not about one request."""
 
 
-class LiveStatistics:
+class LiveStatistics(LiveTargets):
     """Fed by what happens to requests, read by the decision. All times come from one monotonic clock.
 
-    It outlives a plan: a target that is configured anew keeps its figures, and one that is gone is no longer listed.
+    It outlives a plan: a target that is configured again keeps its figures, and one that is gone is no longer listed.
     """
 
     def __init__(self) -> None:
-        self._live: dict[str, LiveTarget] = {}
-        self._ratios: Mapping[str, WorkRatio] = {}
-        self._failures: Mapping[str, Mapping[str, FailureRates]] = {}
-        self._past: Paces | None = None
-        self._past_offset = 0.0
-        """What a time of day is by our clock, less that time of day."""
-        self._settle_at = self._fade_at = 0.0
+        super().__init__()
         self._looked_at = _NEVER_LOOKED
         self._targets: Mapping[str, Target] = {}
         self._listed: Mapping[str, LiveTarget] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
         self._has_rested = False
         """Whether any target ever had to rest: seldom so, and each decision would ask."""
-        self.has_slots = False
-        """Whether it was ever learned of a target how many calls it serves at once: most serve as many as there are."""
+        self.may_wait = False
+        """Whether a request may wait for room: a target has a quota, or was seen to serve only so many calls at once."""
         self.closed_until = _NEVER_LOOKED
         """Until when a target asked to be left alone, of all the one that named the latest time: seldom any."""
         self.budget, self.limits, self.queues = RetryBudget(), RateLimits(), Queues()
-        self.windows: Mapping[str, int] = {}
-        """The windows that targets named in refusals, where they are smaller than configured. Another mapping after each."""
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
         """Every target as it is now (or was five milliseconds ago), in the order given."""
@@ -67,6 +56,7 @@ class LiveStatistics:
             self._targets = targets
             self._listed = {name: self._follow(target) for name, target in targets.items()}
             self.queues.follow(targets)
+            self.may_wait = self.may_wait or self.queues.is_on
         elif 0 <= now - self._looked_at < _FRESH_SECONDS:
             return self._statuses
         self._looked_at = now
@@ -77,11 +67,6 @@ class LiveStatistics:
             # Where every target rests, none is better for waiting: a request must have somewhere to go.
             self._statuses = {name: status.with_wait(0.0) for name, status in self._statuses.items()}
         return self._statuses
-
-    def known(self, target: Target) -> Target:
-        """A target with the window that it named itself, if it did. One of an earlier plan may be another."""
-        live = self._live.get(target.name) if target.name in self.windows else None
-        return live.known if live is not None and live.target == target else target
 
     def apply_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """The same signals, with what this request would wait for: a limit that a target told, or a quota of ours."""
@@ -99,8 +84,8 @@ class LiveStatistics:
         return Allowance(self.budget.has_room(now, active), standings)
 
     def check_rest(self, target: Target, now: float) -> None:
-        """Raise `TiersBusy` if a target has begun to rest: who waited for its turn meanwhile need not find out for itself."""
-        live = self._of(target)
+        """Raise `TiersBusy` if a target has begun to rest: a request that waited for its turn meanwhile need not find out."""
+        live = self.of(target)
         if live.is_resting(now):
             raise TiersBusy(live.rest_words, retry_after_seconds=live.circuit.rest_seconds)
 
@@ -109,7 +94,7 @@ class LiveStatistics:
 
         Several requests may have been decided before the first of them is sent. Raises `TiersBusy` for all but that one.
         """
-        known = [self._of(target) for target in candidates]
+        known = [self.of(target) for target in candidates]
         if not all(live.closed_seconds(now) for live in known):
             return
         if not any(live.may_probe(now) for live in known):
@@ -120,20 +105,20 @@ class LiveStatistics:
         self._looked_at = _NEVER_LOOKED
 
     def await_ready(self, target: Target) -> bool:
-        """Take on to ask a target now and then whether it has loaded its model; False where somebody does so already."""
-        was_awaited, self._of(target).is_awaited = self._of(target).is_awaited, True
+        """Begin to ask a target now and then whether it has loaded its model; False where that is done already."""
+        was_awaited, self.of(target).is_awaited = self.of(target).is_awaited, True
         return not was_awaited
 
     def keep_loading(self, target: Target, words: str, now: float) -> bool:
-        """It is still loading its model. False where the plan that counts now does not have it, or not as it was."""
+        """Note that it is still loading its model; False where the current plan does not have it, or not as it was."""
         if is_listed := not self._targets or self._targets.get(target.name) == target:
-            self._of(target).load(words, now)
+            self.of(target).load(words, now)
             self._looked_at = _NEVER_LOOKED
         return is_listed
 
     def end_loading(self, target: Target) -> None:
         """It is ready, or nobody asks any more: the next request may go there."""
-        live = self._of(target)
+        live = self.of(target)
         live.is_awaited, live.loading_until = False, 0.0
         live.wake()
         self._looked_at = _NEVER_LOOKED
@@ -142,8 +127,8 @@ class LiveStatistics:
         return max(len(live.open), self.budget.under_way(live.target.name))
 
     async def await_news(self, target: Target, seconds: float) -> None:
-        """Wait until a call of this target has begun to answer, or is over; so long at most."""
-        live = self._of(target)
+        """Wait until a call of this target has begun to answer, or is over; at most this many seconds."""
+        live = self.of(target)
         news = asyncio.get_running_loop().create_future()
         live.waiters.append(news)
         live.is_watched = True
@@ -154,81 +139,17 @@ class LiveStatistics:
                 live.waiters.remove(news)
 
     def is_sooner(self, target: Target, signals: Signals, view: RequestView, seconds: float, now: float) -> bool:
-        """Whether a request that has waited so long elsewhere would wait less there, for a limit or a quota as well."""
-        status = self._of(target).status(now)
+        """Whether a request would wait less than this many seconds there, for a limit or a quota as well."""
+        status = self.of(target).status(now)
         if self.limits.told or self.queues.is_on:
             signals = self.apply_limits(replace(signals, statuses={target.name: status}), view, now)
             status = signals.statuses[target.name]
         return not status.closed_seconds and status.wait_seconds < seconds
 
-    def sources_of(self, target: Target) -> Mapping[str, str]:
-        """Where each figure of a target comes from."""
-        return self._of(target).sources
-
-    def may_lack_slot(self, target: Target, now: float) -> bool:
-        """Whether a call that was just opened may have to wait for others there: more are under way than were seen at once."""
-        live = self._live.get(target.name)
-        return live is not None and (count := len(live.open)) > 1 and count > live.slots.at_least(now)
-
-    def wait_left(self, target: Target, name: str, now: float) -> float:
-        """How much longer a call without a token waits there for others to end; 0 where it does not seem to."""
-        return self._of(target).wait_left(name, now)
-
-    def wait_for_slot(self, target: Target, now: float) -> float:
-        """How long a call would wait there that is opened now, where it is known how many calls it serves at once."""
-        return live.status(now).wait_seconds if (live := self._of(target)).has_slots(now) else 0.0
-
-    def has_last_slot(self, target: Target, now: float) -> bool:
-        """Whether a target is known to have one free slot at most."""
-        live = self._of(target)
-        return live.has_slots(now) and len(live.open) >= live.slots.most - 1
-
-    def serves_at_once(self, target: Target) -> int | None:
-        """How many calls a target serves at once, by the config or as learned; None where that is not known."""
-        return self._of(target).slots.most or target.in_flight
-
     def least_busy_first(self, names: Sequence[str]) -> list[str]:
         """Targets by how many calls they have, and how many more wait for them here."""
         busy = {name: len(live.open) + self.queues.waiting_for(name) for name in names if (live := self._live.get(name))}
         return sorted(names, key=lambda name: busy.get(name, 0))
-
-    def usual_seconds(self, target: Target, prompt_tokens: int) -> float:
-        """How long a prompt usually waits there for its first token."""
-        return self._of(target).usual_seconds(prompt_tokens)
-
-    def learn(
-        self, ratios: Mapping[str, WorkRatio], failures: Mapping[str, Mapping[str, FailureRates]] = MappingProxyType({})
-    ) -> None:
-        """How much work each target makes of a turn, and how often each fast one fails, as the ledger shows it.
-
-        Until it is known it is as expected.
-        """
-        self._ratios, self._failures = ratios, failures
-        for live in self._live.values():
-            self._teach(live)
-
-    def recall(self, past: Paces, now: float, time_of_day: float) -> None:
-        """How fast each target was before this router was started, by its name and model. Each takes it once."""
-        self._past, self._past_offset = past, now - time_of_day
-        self._settle(now)
-
-    def _settle(self, now: float) -> None:
-        """Let targets take what is known of their past, and once a minute what was not seen for hours fade."""
-        known, is_fading = self._past, now >= self._fade_at
-        if is_fading:
-            self._fade_at = now + _FADE_SECONDS
-        self._settle_at = self._fade_at
-        for live in self._live.values():
-            if known is not None and not live.has_recalled:
-                past = known.get((live.target.name, live.target.model), NO_PAST)
-                live.recall(past, past.at + self._past_offset)
-                live.settle(now)
-            elif is_fading:
-                live.settle(now)
-
-    def _teach(self, live: LiveTarget) -> None:
-        live.ratio = self._ratios.get(live.target.name, WorkRatio())
-        live.failures = self._failures.get(live.target.name, NOTHING_LEARNED)
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
@@ -239,27 +160,9 @@ class LiveStatistics:
             LimitsTold: self.limits.note,
         }
 
-    def _of(self, target: Target) -> LiveTarget:
-        """By its name: who asks may have begun under an earlier plan, whose target changes nothing of one that is known."""
-        live = self._live.get(target.name)
-        if live is None:
-            live = self._live[target.name] = LiveTarget(target)
-            self._teach(live)
-            self._settle_at = 0.0  # what is known of its past comes with the next look
-        return live
-
-    def _follow(self, target: Target) -> LiveTarget:
-        live = self._of(target)
-        if live.target is not target and live.known is not target:
-            live.follow(target)
-            self._list_windows()
-            if not live.has_recalled:
-                self._settle_at = 0.0
-        return live
-
     def _open(self, exchange: Exchange, fact: AttemptOpened) -> None:
         """Only a stream shows when its first token is late."""
-        live, read = self._live.get(fact.target.name) or self._of(fact.target), exchange.last(Read)
+        live, read = self._live.get(fact.target.name) or self.of(fact.target), exchange.last(Read)
         live.open[exchange.id] = fact.at
         if live.is_watched and not live.probe and (live.circuit.is_open or live.closed_until > fact.at):
             live.probe = exchange.id if exchange.arrival.passed is None else ""
@@ -273,7 +176,7 @@ class LiveStatistics:
 
     def _begin(self, exchange: Exchange, fact: FirstToken) -> None:
         """A short prompt shows how soon the target starts. A long one shows how fast it reads, once its end says how much."""
-        live, decided = self._live.get(fact.target.name) or self._of(fact.target), exchange.last(Decided)
+        live, decided = self._live.get(fact.target.name) or self.of(fact.target), exchange.last(Decided)
         opened_at = live.open.get(exchange.id)
         live.circuit.served_at = fact.at
         if live.is_watched:
@@ -290,7 +193,7 @@ class LiveStatistics:
             live.add(live.ttft, seconds, fact.at)
 
     def _end(self, exchange: Exchange, fact: AttemptEnded) -> None:
-        live, error = self._live.get(fact.target.name) or self._of(fact.target), fact.error
+        live, error = self._live.get(fact.target.name) or self.of(fact.target), fact.error
         opened_at = live.open.pop(exchange.id, None)
         if exchange.id in live.unanswered:
             was_left = fact.attempt.error is not None and (error is None or isinstance(error, UpstreamTimeout))
@@ -317,12 +220,12 @@ class LiveStatistics:
             live.add(live.prefill, prefill, fact.at)
 
     def _note_slots(self, live: LiveTarget) -> None:
-        if live.slots.most:
-            self.has_slots, self._looked_at = True, _NEVER_LOOKED
+        if live.slots.count:
+            self.may_wait, self._looked_at = True, _NEVER_LOOKED
 
     def _note_question(self, exchange: Exchange, fact: QuestionEnded) -> None:
         """A question that was refused or answered says as much of its target as any call; one that was late says nothing."""
-        live = self._live.get(fact.target.name) or self._of(fact.target)
+        live = self._live.get(fact.target.name) or self.of(fact.target)
         if fact.error is not None or live.is_watched:
             self._judge(live, exchange, fact.opened_at, fact)
 
@@ -345,7 +248,7 @@ class LiveStatistics:
             live.probe = ""
         live.wake()
         has_news = live.known is not live.target or live.loading_until > fact.at
-        live.is_watched = bool(live.probe or live.circuit.failures or live.most_at_once or has_news)
+        live.is_watched = bool(live.probe or live.circuit.failures or live.max_at_once or has_news)
         self._looked_at = _NEVER_LOOKED  # the next decision must know
 
     def _note_window(self, live: LiveTarget, exchange: Exchange, error: TandemError, now: float) -> None:
@@ -361,12 +264,8 @@ class LiveStatistics:
             live.known = live.target
             self._list_windows()
 
-    def _list_windows(self) -> None:
-        told = [live.known for live in self._live.values() if live.known is not live.target]
-        self.windows = {known.name: known.window_tokens for known in told}
-
     def _note_served(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, now: float) -> None:
-        """It serves: it need not rest, and whoever waits may go there. A call from before the failures says nothing of that.
+        """It serves: it need not rest, and requests that wait may go there. A call from before the failures proves nothing.
 
         The time that it named is over only for a call that was sent to find that out.
         """
@@ -385,7 +284,7 @@ class LiveStatistics:
             return
         if error.status == _TOO_MANY and not seconds and _is_about_concurrency(error):
             # The calls that it has are what it takes at once. It fails for none of them.
-            live.most_at_once, live.most_known_at = max(1, len(live.open)), now
+            live.max_at_once, live.max_known_at = max(1, len(live.open)), now
             return
         has_named_time = isinstance(error, UpstreamRefused) and error.status in _NAMES_A_TIME and bool(seconds)
         live.circuit.fail(now, has_named_time=has_named_time, is_lasting=is_lasting_failure(error))

@@ -23,7 +23,7 @@ _WINDOW_KNOWN_SECONDS = 60.0
 """How long it is believed without asking that a target's window is as small as it said, where nothing else can serve."""
 LOADING_KNOWN_SECONDS = 5.0
 """How long it is believed without asking that a target is still loading its model."""
-_MOST_KNOWN_SECONDS = 60.0
+_MAX_KNOWN_SECONDS = 60.0
 """How long it is believed that a target takes no more requests at once than it had when it refused one."""
 _GUESSED_ANSWER_TOKENS = 400
 """How long answers are taken to be before one was seen."""
@@ -66,7 +66,7 @@ class LiveTarget:
         self.circuit = Circuit()
         self.waiters: list[asyncio.Future[None]] = []
         """Requests that move here as soon as it is known to serve."""
-        self.most_at_once, self.most_known_at = 0, 0.0
+        self.max_at_once, self.max_known_at = 0, 0.0
         """How many requests it takes at once, as a refusal showed, and when."""
         self.is_watched = False
         """Whether it fails, is being probed or waited for, or named its window: then an answer means more than its speed."""
@@ -123,7 +123,7 @@ class LiveTarget:
             samples.follow(typical)
         if is_other:
             self.is_counted, self.has_recalled = True, False
-            self.lateness, self.slots, self.most_at_once = Lateness(), Slots(), 0
+            self.lateness, self.slots, self.max_at_once = Lateness(), Slots(), 0
         if self.known is self.target or target != self.target:
             self.known = target
         self.target = target
@@ -135,7 +135,7 @@ class LiveTarget:
         status = TargetStatus(self.known, speed, 0.0, len(self.open), self.ratio, failures=self.failures)
         if self.closed_until > now:
             status = status._replace(closed_seconds=self.closed_seconds(now), may_probe=self.may_probe(now))
-        if self.unanswered or self.lateness.seconds or self.slots.most:
+        if self.unanswered or self.lateness.seconds or self.slots.count:
             status = self._queued(status, now)
         return self._at_rest(self._with_window(status, now), now) if self.is_watched else status
 
@@ -151,9 +151,9 @@ class LiveTarget:
         Else late calls do. Where all calls have been late for long, that is how the target is: each further call of a turn
         would wait as well, unless requests move on after their longest wait.
         """
-        most, lateness = self.slots.most, self.lateness
-        if self.has_slots(now) and most <= len(self.open):
-            return status.with_wait(self._wait_for_slot(len(self.unanswered), most, now))
+        count, lateness = self.slots.count, self.lateness
+        if self.has_slots(now) and count <= len(self.open):
+            return status.with_wait(self._wait_for_slot(len(self.unanswered), count, now))
         wait = self._wait_by_lateness(now)
         if self.target.max_wait_seconds is None and lateness.is_standing(now):
             return status._replace(speed=status.speed._replace(ttft_seconds=status.speed.ttft_seconds + wait))
@@ -161,7 +161,7 @@ class LiveTarget:
 
     def has_slots(self, now: float) -> bool:
         """Whether it is known how many calls it serves at once. What is old is doubted until a call waits again."""
-        return self.slots.is_sure(now) or (self.slots.most > 0 and bool(self.unanswered))
+        return self.slots.is_sure(now) or (self.slots.count > 0 and bool(self.unanswered))
 
     def _wait_by_lateness(self, now: float) -> float:
         """A request that waits for its first token shows a queue before any answer can, and so do the others that wait."""
@@ -170,8 +170,8 @@ class LiveTarget:
         name, due = next(iter(self.unanswered.items()))
         usual = due - self.open.get(name, due)
         wait = self.lateness.expect_behind(now - due, usual, now)
-        if is_late(now - due, usual) and (most := self._seeming_slots(name, now)):
-            return max(wait, self._wait_for_slot(len(self.unanswered), most, now))
+        if is_late(now - due, usual) and (count := self._seeming_slots(name, now)):
+            return max(wait, self._wait_for_slot(len(self.unanswered), count, now))
         return wait
 
     def _seeming_slots(self, name: str, now: float) -> int:
@@ -181,7 +181,7 @@ class LiveTarget:
             return 0
         return running if self.slots.keeps_waiting(opened_at, self.unanswered[name] - opened_at, now) else 0
 
-    def _wait_for_slot(self, waiting: int, most: int, now: float) -> float:
+    def _wait_for_slot(self, waiting: int, count: int, now: float) -> float:
         """How long a call waits with this many others ahead of it, in addition to those that are being served."""
         usual, begun, speed = self.answer_seconds, self.slots.begun, self.speed.usual
         left = []
@@ -189,7 +189,7 @@ class LiveTarget:
             if name not in self.unanswered:
                 own = min(usual, limit / speed) if (limit := _limit_of(self.asked.get(name))) else usual
                 left.append(seconds_left(now - begun.get(name, opened_at), own))
-        return wait_for_slot(left, waiting, most, usual)
+        return wait_for_slot(left, waiting, count, usual)
 
     @property
     def answer_seconds(self) -> float:
@@ -200,10 +200,27 @@ class LiveTarget:
         """How much longer a call that has no token yet waits for the calls before it; 0 where it does not seem to wait."""
         if name not in self.unanswered:
             return 0.0
-        most = self.slots.most or self._seeming_slots(name, now)
-        if not most or most > len(self.open) - len(self.unanswered):
+        count = self.slots.count or self._seeming_slots(name, now)
+        if not count or count > len(self.open) - len(self.unanswered):
             return 0.0
-        return self._wait_for_slot(list(self.unanswered).index(name), most, now)
+        return self._wait_for_slot(list(self.unanswered).index(name), count, now)
+
+    def may_lack_slot(self, now: float) -> bool:
+        """Whether a call that was just opened may have to wait for others: more are under way than were seen at once."""
+        return (count := len(self.open)) > 1 and count > self.slots.at_least(now)
+
+    def wait_for_slot(self, now: float) -> float:
+        """How long a call would wait that is opened now, where it is known how many calls it serves at once."""
+        return self.status(now).wait_seconds if self.has_slots(now) else 0.0
+
+    def has_last_slot(self, now: float) -> bool:
+        """Whether it is known to have one free slot at most."""
+        return self.has_slots(now) and len(self.open) >= self.slots.count - 1
+
+    @property
+    def serves_at_once(self) -> int | None:
+        """How many calls it serves at once, by the config or as learned; None where that is not known."""
+        return self.slots.count or self.target.in_flight
 
     def usual_seconds(self, prompt_tokens: int) -> float:
         """How long a prompt usually waits for its first token. How a short one is read is part of what is usual."""
@@ -251,10 +268,10 @@ class LiveTarget:
         """The same with a long wait if it rests, if one request is finding out about it, or if it has all that it takes."""
         if self.loading_until > now:
             status = status._replace(closed_seconds=self.loading_until - now, loading=self.loading)
-        if self.most_at_once and now - self.most_known_at > _MOST_KNOWN_SECONDS:
-            self.most_at_once = 0
-        if 0 < self.most_at_once <= len(self.open):
-            because = f"{self.target.name} already has the {self.most_at_once} requests that it takes at once"
+        if self.max_at_once and now - self.max_known_at > _MAX_KNOWN_SECONDS:
+            self.max_at_once = 0
+        if 0 < self.max_at_once <= len(self.open):
+            because = f"{self.target.name} already has the {self.max_at_once} requests that it takes at once"
             return status.with_wait(max(status.wait_seconds, RESTED_WAIT_SECONDS), because, is_resting=True)
         if not self.is_resting(now):
             return status

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 _MAX_SECONDS = 86_400
-_MOST_BELIEVED_SECONDS = 31 * _MAX_SECONDS
+_MAX_BELIEVED_SECONDS = 31 * _MAX_SECONDS
 """Quotas are renewed with the month. What is more is a point in time, or nonsense."""
 _EPOCH_SECONDS, _EPOCH_MILLISECONDS, _EPOCH_END = 1e9, 1e12, 1e13
 """Numbers from here on count from 1970: no wait is as long."""
@@ -63,7 +63,7 @@ def read_wait(text: str, headers: Mapping[str, str], scale: float = 1.0, now: fl
         moment, seconds = None, seconds * scale
     if moment is not None:
         seconds = moment - _clock_of(headers, now)
-    return seconds if seconds is not None and 0 <= seconds < _MOST_BELIEVED_SECONDS else None
+    return seconds if seconds is not None and 0 <= seconds < _MAX_BELIEVED_SECONDS else None
 
 
 def _clock_of(headers: Mapping[str, str], now: float | None) -> float:

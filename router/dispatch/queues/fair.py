@@ -153,14 +153,14 @@ class Shares:
         for ask in asking:
             callers[ask.who.caller].append((self.taken(ask.who)[1] + more[ask.who], ask.number, ask))
             more[ask.who] += ask.amount
-        places: list[tuple[float, int, _A]] = []
+        ordered: list[tuple[float, int, _A]] = []
         for sessions in callers.values():
             sessions.sort()
             taken = self.taken(sessions[0][2].who)[0]
             for _, number, ask in sessions:
-                places.append((taken, number, ask))
+                ordered.append((taken, number, ask))
                 taken += ask.amount
-        return [ask for _, _, ask in sorted(places)]
+        return [ask for _, _, ask in sorted(ordered)]
 
     def next_change(self) -> float | None:
         """When the next miss is no longer owed."""
@@ -180,10 +180,10 @@ class Shares:
         for who in self._of:
             callers.setdefault(who.caller, []).append(who)
         asked = {caller: math.fsum(self._of[who].asked for who in sessions) for caller, sessions in callers.items()}
-        most = equal_part(list(asked.values()), 1.0)
+        max_part = equal_part(list(asked.values()), 1.0)
         found: dict[ShareKey, float] = {}
         for caller, sessions in callers.items():
-            part = equal_part([self._of[who].asked for who in sessions], min(most, asked[caller]))
+            part = equal_part([self._of[who].asked for who in sessions], min(max_part, asked[caller]))
             found.update(dict.fromkeys(sessions, part))
         self._entitlements = found
         return found

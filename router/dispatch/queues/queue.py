@@ -19,14 +19,14 @@ from router.telemetry import events
 _LEAST_SECONDS, _NEARLY = 0.001, 1e-9
 _BLOCKED_SECONDS = 1.0
 """How long a provider is left alone that refuses for its rate limit, and names no time."""
-_MOST_AT_ONCE = 16
+_MAX_AT_ONCE = 16
 """So many are let in before the loop may see to something else: who is next is worked out anew for each."""
-_FEW, _FEWS_SECONDS, _MOST_STALE_SECONDS = 20, 0.01, 0.5
+_FEW, _FEWS_SECONDS, _MAX_STALE_SECONDS = 20, 0.01, 0.5
 """How old a look at a long queue may be: so long for every few who wait in it, since a look at all of them takes longer."""
 _TOLD_SECONDS = 60.0
 """Not more often than this is it logged that a queue has formed."""
 _TOO_MANY = 429
-SIDE_WAIT_SECONDS, _MOST_SIDE_WAIT_SECONDS = 0.3, 30.0
+SIDE_WAIT_SECONDS, _MAX_SIDE_WAIT_SECONDS = 0.3, 30.0
 """How long a side request leaves the last slot free for its session's own turn: since it came, and since the turn's last call
 ended. Clients send both in one moment, and go on with a turn as soon as a tool has run."""
 
@@ -76,7 +76,7 @@ class TargetQueue:
 
     def look(self, waiter: Waiter, now: float) -> Expected:
         """The same for one that waits. All are looked at together, and in a long queue not for each that asks."""
-        age = min(len(self._waiting) // _FEW * _FEWS_SECONDS, _MOST_STALE_SECONDS)
+        age = min(len(self._waiting) // _FEW * _FEWS_SECONDS, _MAX_STALE_SECONDS)
         if now >= self._looked_at + age:
             self._look_at_all(now)
         return waiter.expected
@@ -172,7 +172,7 @@ class TargetQueue:
     def _let_in(self, now: float) -> None:
         """Let in whoever may go, in the order of least taken. One that is held back for others holds up nobody else."""
         self._expire(now)
-        for _ in range(_MOST_AT_ONCE):
+        for _ in range(_MAX_AT_ONCE):
             if (waiter := self._next(now)) is None:
                 break
             self._waiting.remove(waiter)
@@ -202,10 +202,10 @@ class TargetQueue:
 
     def _gives_way_until(self, waiter: Waiter) -> float:
         """How long a side request leaves the last slot to its session's own turn, which is there or may be about to come."""
-        most = self.meter.quota.in_flight
-        if most is None or self.meter.in_flight < most - 1:
+        slots = self.meter.quota.in_flight
+        if slots is None or self.meter.in_flight < slots - 1:
             return -math.inf
-        until, latest = waiter.came_at + SIDE_WAIT_SECONDS, waiter.came_at + _MOST_SIDE_WAIT_SECONDS
+        until, latest = waiter.came_at + SIDE_WAIT_SECONDS, waiter.came_at + _MAX_SIDE_WAIT_SECONDS
         if any(other.who == waiter.who and not other.is_side_request for other in self._waiting):
             return latest
         for permit in self._permits.values():

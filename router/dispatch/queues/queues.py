@@ -56,13 +56,13 @@ class Queues:
         queue = self._queues.get((target.name, key))
         if queue is None:
             if len(self._queues) >= _MAX_QUEUES:
-                self._queues = {place: known for place, known in self._queues.items() if not known.is_idle}
+                self._queues = {key: known for key, known in self._queues.items() if not known.is_idle}
             queue = self._queues[target.name, key] = TargetQueue(target.name, target.quota or _NO_QUOTA)
         return queue
 
     def waiting_for(self, name: str) -> int:
         """How many requests wait for a target."""
-        return sum(queue.length for (place, _), queue in self._queues.items() if place == name)
+        return sum(queue.length for (target, _), queue in self._queues.items() if target == name)
 
     @staticmethod
     def _with_queue(status: TargetStatus, queue: TargetQueue, who: ShareKey, tokens: int, now: float) -> TargetStatus:
@@ -72,17 +72,17 @@ class Queues:
         expected = queue.expect(who, tokens, now)
         if expected.seconds <= status.wait_seconds:
             return status
-        status, most = status.with_wait(expected.seconds, f"{target.name} {expected.because}"), target.max_wait_seconds
-        if most is None or expected.seconds <= most:
+        status, max_wait = status.with_wait(expected.seconds, f"{target.name} {expected.because}"), target.max_wait_seconds
+        if max_wait is None or expected.seconds <= max_wait:
             return status
         # In a queue of ours the wait is known, and bounded at deep as well.
-        return status._replace(closed_seconds=expected.seconds - most, is_over_max_wait=True)
+        return status._replace(closed_seconds=expected.seconds - max_wait, is_over_max_wait=True)
 
     def picture(self, targets: Mapping[str, Target], now: float) -> JsonObject:
         """The meters and the queue of each target that has a quota. Keys of callers are numbered, and not told."""
         told: JsonObject = {}
         for name, target in targets.items():
-            known = [queue for (place, _), queue in self._queues.items() if place == name]
+            known = [queue for (own, _), queue in self._queues.items() if own == name]
             if target.quota is not None and not known and not target.takes_callers_key:
                 known = [TargetQueue(name, target.quota)]
             for number, queue in enumerate(known, 1):

@@ -161,23 +161,23 @@ class Meter:
         waits.append(Wait(max(0.0, self._blocked_until - now), "rate limit"))
         return max(waits, key=lambda wait: wait.seconds)
 
-    def _wait_for_requests(self, count: int, most: int, now: float) -> float:
-        missing = count - (most - self.requests)
+    def _wait_for_requests(self, count: int, per_minute: int, now: float) -> float:
+        missing = count - (per_minute - self.requests)
         if missing <= 0:
             return 0.0
-        minutes, place = divmod(missing - 1, most)
+        minutes, index = divmod(missing - 1, per_minute)
         counted = (grant.at for grant in self._log if grant.requests)
-        opens_at = next(islice(counted, place, None), now) + WINDOW_SECONDS
+        opens_at = next(islice(counted, index, None), now) + WINDOW_SECONDS
         return opens_at - now + minutes * WINDOW_SECONDS
 
-    def _wait_for_tokens(self, tokens: int, most: int, now: float) -> float:
-        missing, opens_at = tokens - (most - self.tokens), now
+    def _wait_for_tokens(self, tokens: int, per_minute: int, now: float) -> float:
+        missing, opens_at = tokens - (per_minute - self.tokens), now
         for grant in self._log:
             if missing <= 0:
                 break
             opens_at = grant.at + WINDOW_SECONDS
             missing -= grant.tokens
-        return opens_at - now + max(0, missing) // most * WINDOW_SECONDS
+        return opens_at - now + max(0, missing) // per_minute * WINDOW_SECONDS
 
 
 def _count(count: int, noun: str) -> str:

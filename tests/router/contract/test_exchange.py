@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
+from router.contract.entry import Attempt
 from router.contract.errors import Unavailable
 from router.contract.exchange import Arrival, CancelReason, Deadline, Exchange, saying_why
-from router.contract.facts import FirstByte, FirstToken, Settled
+from router.contract.facts import AttemptOpened, Dequeued, FirstByte, FirstToken, QuestionEnded, Queued, Settled
 from router.contract.words import Dialect, Operation
 from tests.tools.loop_clock import jumping_clock
 from tests.tools.values import make_target
@@ -57,6 +58,22 @@ def test_the_newest_fact_of_a_kind_is_found_and_none_where_there_was_none():
 
     assert exchange.last(FirstByte) == FirstByte(SAGE)
     assert exchange.last(Settled) is None
+
+
+QUESTION = QuestionEnded(2.0, make_target(), Attempt("spark", 200, None, 1.0), None, None, None, 1.0)
+WAIT = (Queued(3.0, make_target(), 1, 1, 2.0), Dequeued(5.0, make_target(), 2.0, True))
+CALLS = (AttemptOpened(6.0, make_target(), "", ()), AttemptOpened(7.0, make_target(), "spark failed", ()))
+
+
+@pytest.mark.parametrize(
+    ("facts", "at"),
+    [((), None), (CALLS, 6.0), ((*WAIT, *CALLS), 3.0), ((QUESTION, *WAIT, *CALLS), 1.0)],
+)
+def test_the_first_call_is_whichever_began_first_of_a_question_a_wait_and_an_attempt(facts, at):
+    exchange = make_exchange()
+    exchange.journal += facts
+
+    assert exchange.first_call_at() == at
 
 
 def test_it_is_known_by_its_arrival():

@@ -14,10 +14,10 @@ from router.contract.errors import Misfit, TiersBusy, TooLong, UpstreamLoading
 from router.contract.opinions import Insist, Lean, Opinion, Rank, RuleOut
 from router.contract.target import Quota
 from router.contract.words import Preference, Tier, TurnKind
-from router.decide.choose import Rules, decide, target_without_quotas
-from router.decide.estimate import find_flip, flip_of, price_redo, project, weighing_of
+from router.decide.choose import decide
+from router.decide.estimate import estimates_of, find_flip, flip_of, price_redo, project, weighing_of
 from router.decide.explain import explain
-from router.decide.opinions import evidence_of
+from router.decide.opinions import Rules, evidence_of
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
 
 ECONOMICS = Economics(60.0, Preference.BALANCED, 1.0, TurnSize(2, 400), TurnSize(26, 9_000), 0.45)
@@ -485,14 +485,32 @@ def test_where_every_target_is_at_its_quota_the_queues_say_how_long_it_takes():
     assert only.targets == ("spark",)
 
 
-def test_what_a_request_missed_is_where_it_would_have_gone_without_quotas():
-    spark, sage = make_target(quota=Quota(requests_per_minute=1)), SAGE
-    full, rules = make_signals(at_quota(spark), stand(sage)), rules_of(lean(-6))
+def test_a_passing_reason_does_not_hide_a_lasting_one():
+    """A client that hears 429 waits and sends the same again; one that hears `context_length_exceeded` compacts."""
+    too_long = Says("window", tuple(RuleOut(name, "too long", lasting=True, tokens=(9, 8)) for name in ("spark", "sage")))
+    busy = Says("zeal", (RuleOut("spark", "at its quota", lasting=False, wait_seconds=3.0),))
 
-    assert target_without_quotas(rules, ask(), full) == "spark"
-    assert target_without_quotas(rules_of(lean(6)), ask(), full) == "sage"
-    never = Says("b", (RuleOut("spark", "no", lasting=True), RuleOut("sage", "no", lasting=True)))
-    assert target_without_quotas(rules_of(never), ask(), full) == ""
+    with pytest.raises(TooLong) as refused:
+        run(too_long, busy, signals=make_signals(stand(SPARK), closed(SAGE, 40)))
+
+    assert refused.value.code == "context_length_exceeded"
+    decision = run(busy, Says("window", too_long.opinions[:1]))
+    assert decision.because == "only deep can serve this: spark cannot: too long"
+
+
+@given(log_odds, some.floats(0, 60))
+def test_the_other_tier_is_a_rival_where_it_would_have_cost_at_most_a_quarter_more(odds, wait):
+    decision = run(lean(odds), signals=make_signals(stand(SPARK, wait), stand(SAGE)))
+
+    estimates = estimates_of(weighing_of(decision), decision.score, ECONOMICS)
+    ratio = estimates[decision.tier.other].cost_usd / estimates[decision.tier].cost_usd
+    assume(not math.isclose(ratio, 1.25))
+    assert decision.rival == (decision.spill[0] if ratio < 1.25 else "")
+
+
+def test_where_nothing_was_weighed_there_is_no_rival():
+    assert run(Says("a", (Insist("asked", Rank.HEADER, tier=Tier.FAST),))).rival == ""
+    assert run(Says("a", (RuleOut("sage", "no", lasting=True),))).rival == ""
 
 
 def test_a_loading_target_is_passed_over_and_a_503_in_its_own_words_for_who_asks_for_it():

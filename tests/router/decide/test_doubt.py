@@ -10,18 +10,18 @@ from router.contract.decision import Projection, Redo, Weighing
 from router.contract.economics import ASSUMED_RATES, Economics, TurnSize
 from router.contract.opinions import Lean, Opinions
 from router.contract.words import Preference, Tier, TurnKind
-from router.decide.choose import Rules, decide
+from router.decide.choose import decide
 from router.decide.doubt import (
     LOG_ODDS,
     RIGHT_SHARE,
     cost_of_asking,
     decide_with,
-    rules_with,
     value_of_asking,
     why_never,
 )
 from router.decide.estimate import costs_of, price_redo
-from tests.tools.exchanges import make_decision
+from router.decide.opinions import Rules
+from tests.tools.exchanges import make_decided, make_decision
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
 
 ECONOMICS = Economics(
@@ -124,10 +124,11 @@ def test_only_words_that_begin_a_turn_and_say_something_are_asked_about():
 
 
 def test_an_answer_is_one_more_lean():
-    signals, rules = make_signals(text="add a column"), Rules((), ECONOMICS, True, "")
-    before = decide(rules, ask("add a column"), signals)
+    rules, view = Rules((), ECONOMICS, True, ""), ask("add a column")
+    before = decide(rules, view, make_signals(text="add a column"))
+    decided = make_decided(view, before)
 
-    long, quick = (decide_with(rules, ask("add a column"), signals, "sage", said) for said in ("long", "quick"))
+    long, quick = (decide_with(rules, decided, "sage", said).decision for said in ("long", "quick"))
 
     assert quick.score < before.score < long.score
     assert long.score / (1 - long.score) == pytest.approx(0.3 / 0.7 * RIGHT_SHARE / (1 - RIGHT_SHARE))
@@ -136,7 +137,8 @@ def test_an_answer_is_one_more_lean():
     assert lean.because in long.because
 
 
-def test_what_is_no_answer_leaves_the_rules_as_they_are():
-    rules = Rules((), ECONOMICS, True, "")
+@pytest.mark.parametrize("said", ["late", "odd", "failed", "not asked", "would ask"])
+def test_what_is_not_an_answer_changes_nothing(said):
+    decided = make_decided()
 
-    assert all(rules_with(rules, "sage", said) is rules for said in ("late", "odd", "failed", "not asked", "would ask"))
+    assert decide_with(Rules((), ECONOMICS, True, ""), decided, "sage", said) is decided

@@ -18,7 +18,6 @@ from router.decide.estimate import (
     count_alike,
     estimates_of,
     find_flip,
-    find_rival,
     price_redo,
     project,
     project_tiers,
@@ -319,22 +318,6 @@ def test_the_costs_that_decide_are_those_of_the_estimates(p, tokens, fast_wait, 
 
     costs = [estimates[tier].cost_usd for tier in (Tier.FAST, Tier.DEEP)]
     assert list(costs_of(fast, deep, redo_of(fast, deep), p, ECONOMICS)) == pytest.approx(costs)
-
-
-@pytest.mark.parametrize(("deep_wait", "rival"), [(0.0, "sage"), (1.0, "sage"), (60.0, "")])
-def test_the_other_tier_is_a_rival_where_it_costs_little_more(deep_wait, rival):
-    fast, deep = project(target(), 2_000, ECONOMICS), project(target("sage", Tier.DEEP, wait=deep_wait), 2_000, ECONOMICS)
-    decision = make_decision(Tier.FAST, score=0.0, economics=ECONOMICS, weighing=weighing_of(fast, deep))
-
-    assert find_rival(decision) == rival
-    assert find_rival(replace(decision, tier=Tier.DEEP)) == ("spark" if rival else "")
-
-
-def test_where_nothing_was_weighed_or_only_one_tier_there_is_no_rival():
-    fast = project(target(), 2_000, ECONOMICS)
-
-    assert find_rival(make_decision(weighing=None)) == ""
-    assert find_rival(make_decision(weighing=Weighing(fast, None))) == ""
 
 
 def test_a_wait_on_fast_is_worth_it_until_deep_costs_the_same():

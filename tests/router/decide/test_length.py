@@ -6,8 +6,9 @@ from msgspec.structs import replace
 from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut
 from router.contract.signals import SessionPosition
 from router.contract.words import Tier
-from router.decide.choose import Rules, decide
+from router.decide.choose import decide
 from router.decide.length import because_too_long, say_too_long, say_way_back
+from router.decide.opinions import Rules
 from tests.tools.exchanges import ECONOMICS
 from tests.tools.values import ask, make_signals, make_target, stand
 

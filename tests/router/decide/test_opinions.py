@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from router.contract.decision import Evidence
 from router.contract.opinions import Insist, Lean, Rank, RuleOut, Skipped
 from router.contract.words import Tier
-from router.decide.opinions import collect, evidence_of, with_lean
+from router.decide.opinions import Rules, collect, evidence_of, with_lean
+from tests.tools.exchanges import ECONOMICS
 from tests.tools.values import ask, make_signals
 
 
@@ -40,7 +41,7 @@ class Panic(BaseException):
 
 
 def heard(*policies):
-    return collect(policies, ask(), make_signals())
+    return collect(Rules(policies, ECONOMICS, True, ""), ask(), make_signals())
 
 
 def test_a_policy_that_panics_costs_its_own_opinion_and_one_that_is_interrupted_ends():

@@ -28,9 +28,8 @@ from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation, Outcome, TurnKind
 from router.dialects.fitting import Fit
 from router.dispatch.attempt import attempt
-from router.dispatch.context import DispatchContext
 from router.dispatch.live.statistics import LiveStatistics
-from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.exchanges import make_context, make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.relays import PATIENT
 from tests.tools.scripted import HandClock, answers, fails, hangs, names_of, reach, streams
@@ -53,7 +52,9 @@ class Result(NamedTuple):
 class Trial:
     """One attempt, with everything that watches it."""
 
-    def __init__(self, *scripts, view=None, target=SPARK, clock=None, fit=None, failed="", seconds=600.0, **context) -> None:
+    def __init__(
+        self, *scripts, view=None, target=SPARK, clock=None, fit=None, failed="", seconds=600.0, decision=None, **context
+    ):
         loop = asyncio.get_running_loop()
         self.clock, self.live, self.sink = clock or loop.time, LiveStatistics(), RecordingSink()
         self.view = view or ask()
@@ -61,8 +62,9 @@ class Trial:
         self.adapter = self.reachable.adapter
         self.exchange = make_exchange(self.live, dialect=self.view.dialect, seconds=seconds)
         self.exchange.note(Read(self.view))
-        self.exchange.note(make_decided(self.view))
-        self.context = DispatchContext(self.exchange, make_decision(), self.sink, 1 << 20, self.clock, **context)
+        decided = make_decided(self.view, decision)
+        self.exchange.note(decided)
+        self.context = make_context(self.exchange, self.sink, self.clock, decided, **context)
         self.failed = failed
         self.timers: list[asyncio.TimerHandle] = []
         set_timer = loop.call_later
@@ -498,9 +500,7 @@ async def test_a_count_that_the_targets_dialect_has_no_call_for_is_answered_here
     (False, TurnKind.ASK, ""),
 ])  # fmt: skip
 async def test_a_target_that_keeps_sessions_is_told_the_one_of_a_conversation(keeps, kind, session):
-    trial = Trial()
-    decision = make_decision(turn=Turn(kind, "session", "unknown", "hello"))
-    trial.exchange.note(make_decided(trial.view, decision))
+    trial = Trial(decision=make_decision(turn=Turn(kind, "session", "unknown", "hello")))
     trial.reachable = dataclasses.replace(trial.reachable, keeps_sessions=keeps)
 
     await trial.run()

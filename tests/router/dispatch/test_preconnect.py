@@ -24,15 +24,15 @@ class Dialler:
         self.dialled.append(target.name)
 
 
-def make_ahead(*names: str, find_rival=lambda decision: "") -> tuple[Preconnector, list[str]]:
+def make_ahead(*names: str) -> tuple[Preconnector, list[str]]:
     dialled: list[str] = []
     reachable = {name: Reachable(make_target(name), Dialler(dialled), name, Fit()) for name in names}
-    return Preconnector(reachable, find_rival), dialled
+    return Preconnector(reachable), dialled
 
 
-def decided(target: str | None = None) -> Decided:
+def decided(target: str | None = None, rival: str = "") -> Decided:
     session = SessionSnapshot("s", SessionState(target=target), SessionPosition(), {}, 1)
-    return Decided(make_view({"messages": [{"role": "user", "content": "hi"}]}), session, make_decision())
+    return Decided(make_view({"messages": [{"role": "user", "content": "hi"}]}), session, make_decision(rival=rival))
 
 
 def test_the_first_request_of_a_session_has_all_others_dialled_and_not_its_own_target():
@@ -49,8 +49,7 @@ def test_a_later_request_has_only_a_rival_dialled():
     ahead.look(decided("spark"), 0.0)
     assert dialled == []
 
-    ahead, dialled = make_ahead("spark", "sage", find_rival=lambda decision: "sage")
-    ahead.look(decided("spark"), 0.0)
+    ahead.look(decided("spark", rival="sage"), 0.0)
     assert dialled == ["sage"]
 
 

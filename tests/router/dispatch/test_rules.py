@@ -172,7 +172,9 @@ def test_a_target_that_rejects_hidden_state_is_asked_again_without_it_once():
     past = tried(SPARK, error, sent_state=True)
 
     assert step(past) == Try("spark", Form.WITHOUT_STATE)
-    assert step(past, tried(SPARK, error, Form.WITHOUT_STATE, sent_state=True)) == GiveUp(error)
+    given_up = step(past, tried(SPARK, error, Form.WITHOUT_STATE, sent_state=True))
+    assert isinstance(given_up, GiveUp)
+    assert (given_up.error.body, given_up.error.was_tried_again) == (error.body, True)
     assert step(tried(SPARK, error)) == GiveUp(error)
 
 

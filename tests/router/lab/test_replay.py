@@ -194,8 +194,8 @@ async def test_a_second_opinion_counts_again_where_the_evidence_does_and_nobody_
     body = {"model": "auto", "messages": [{"role": "user", "content": WORDS[0]}]}
     arrival = Arrival("req_asked", Dialect.CHAT, Operation.CREATE, {"x-tandem-session": "s"}, json.dumps(body).encode())
     decided = await house.decide(arrival)
-    rules, signals = house.plan.rules, decided.decision.signals
-    then = decide_with(rules, decided.view, signals, next(iter(house.plan.targets)), "long")
+    rules = house.plan.rules
+    then = decide_with(rules, decided, next(iter(house.plan.targets)), "long").decision
     then = msgspec.structs.replace(then, second_opinion=SecondOpinion("a", "long", 0.1, 0.01, asked_ms=200.0))
     keep_entry(house, msgspec.structs.replace(decided, decision=then), output_tokens=9, outcome=Outcome.SERVED)
 

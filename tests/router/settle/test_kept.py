@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from router.contract.decision import SecondOpinion
 from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut, Skipped
 from router.contract.words import Tier
-from router.decide.choose import Rules, decide
+from router.decide.choose import decide
 from router.decide.explain import explain
+from router.decide.opinions import Rules
 from router.settle.kept import ROW_COLUMNS, explain_row, keep_decision
 from tests.tools.exchanges import ECONOMICS, make_decision
 from tests.tools.kept import ATTEMPTS, LINE

@@ -134,7 +134,7 @@ def test_where_there_is_no_second_opinion_nothing_is_said_of_it():
 
 
 def test_a_wait_for_a_quota_is_told():
-    assert "waited      4.2s for spark, which was at its quota" in lines_of(queued=[{"target": "spark", "seconds": 4.2}])
+    assert "waited      4.2s for spark, which had no room" in lines_of(queued=[{"target": "spark", "seconds": 4.2}])
 
 
 REDO = {

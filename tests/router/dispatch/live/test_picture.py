@@ -66,6 +66,6 @@ def test_how_many_calls_a_target_serves_at_once_is_shown_as_learned_or_as_config
     live.statuses(targets, 0.0)
     assert [found["serves_at_once"] for found in draw(live, targets, 0.0).values()] == [None, 2]
 
-    live._live["spark"].slots.most = 1
+    live._live["spark"].slots.count = 1
 
     assert draw(live, targets, 0.1)["spark"]["serves_at_once"] == 1

@@ -41,9 +41,9 @@ def test_one_call_that_begins_when_another_ends_may_be_chance_and_two_are_not():
     slots = Slots()
 
     assert not hand_over(slots, 10.0)
-    assert slots.most == 0
+    assert slots.count == 0
     assert hand_over(slots, 20.0)
-    assert slots.most == 1
+    assert slots.count == 1
 
 
 def test_as_many_fit_as_were_running_each_time():
@@ -51,7 +51,7 @@ def test_as_many_fit_as_were_running_each_time():
     hand_over(slots, 10.0, running=3)
     hand_over(slots, 20.0, running=3)
 
-    assert slots.most == 3
+    assert slots.count == 3
 
 
 def test_cases_that_disagree_prove_nothing():
@@ -59,7 +59,7 @@ def test_cases_that_disagree_prove_nothing():
     hand_over(slots, 10.0, running=1)
     hand_over(slots, 20.0, running=2)
 
-    assert slots.most == 0
+    assert slots.count == 0
 
 
 def test_cases_that_are_far_apart_prove_nothing():
@@ -67,7 +67,7 @@ def test_cases_that_are_far_apart_prove_nothing():
     hand_over(slots, 10.0)
     hand_over(slots, 1_000.0)
 
-    assert slots.most == 0
+    assert slots.count == 0
 
 
 def test_a_late_call_that_was_opened_after_the_end_or_begins_long_after_it_waited_for_something_else():
@@ -79,7 +79,7 @@ def test_a_late_call_that_was_opened_after_the_end_or_begins_long_after_it_waite
         slots.begun["0"] = at + 3.0
         slots.begin_late(at - 5.0, 0.1, at + 3.0)
 
-    assert slots.most == 0
+    assert slots.count == 0
 
 
 def test_calls_that_gave_up_while_others_streamed_count_as_well():
@@ -88,7 +88,7 @@ def test_calls_that_gave_up_while_others_streamed_count_as_well():
 
     assert not slots.leave_late(0.0, 0.1, 2.0)
     assert slots.leave_late(2.0, 0.1, 4.0)
-    assert slots.most == 1
+    assert slots.count == 1
 
 
 def test_a_call_that_waits_for_one_which_itself_began_late_waits_for_it_once_it_has_streamed_for_a_while():
@@ -108,7 +108,7 @@ def test_calls_that_waited_while_hardly_anything_streamed_waited_for_another_rea
         assert not slots.begin_late(at - 7.4, 0.1, at + 0.6)
         slots.end("1", at + 1.1)
 
-    assert slots.most == 0
+    assert slots.count == 0
 
 
 def test_a_target_on_which_nothing_streams_is_late_for_another_reason():
@@ -116,7 +116,7 @@ def test_a_target_on_which_nothing_streams_is_late_for_another_reason():
     slots.leave_late(0.0, 0.1, 2.0)
     slots.leave_late(2.0, 0.1, 4.0)
 
-    assert slots.most == 0
+    assert slots.count == 0
 
 
 def test_what_was_learned_is_forgotten_once_more_calls_stream_at_once():
@@ -128,7 +128,7 @@ def test_what_was_learned_is_forgotten_once_more_calls_stream_at_once():
 
     assert slots.is_sure(20.55)  # the first may have ended, which is noted a moment later
     assert not slots.is_sure(21.0)
-    assert slots.most == 0
+    assert slots.count == 0
 
 
 def test_fewer_are_not_believed_to_fit_than_lately_streamed_at_once():
@@ -138,12 +138,12 @@ def test_fewer_are_not_believed_to_fit_than_lately_streamed_at_once():
         slots.end(name, 5.0)
     for at in (10.0, 20.0, 30.0):
         hand_over(slots, at)
-    assert (slots.most, slots.at_least(30.0)) == (0, 3)
+    assert (slots.count, slots.at_least(30.0)) == (0, 3)
 
     slots.begun.clear()
     for at in (4_000.0, 4_010.0):  # the engine may have been started again with fewer
         hand_over(slots, at)
-    assert slots.most == 1
+    assert slots.count == 1
 
 
 def test_what_was_not_confirmed_for_long_is_doubted():

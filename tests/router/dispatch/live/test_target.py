@@ -53,7 +53,7 @@ def test_what_it_says_last_of_how_long_to_leave_it_alone_counts():
 def served(*begun_at: float, waiting: int = 0, most: int = 0) -> LiveTarget:
     """A target whose answers take 5 s from the first token on, with streams under way and others that wait."""
     live = LiveTarget(SPARK)
-    live.slots.seconds, live.slots.most, live.slots._claimed_at = 4.8, most, 0.0
+    live.slots.seconds, live.slots.count, live.slots._claimed_at = 4.8, most, 0.0
     for number, at in enumerate(begun_at):
         live.open[str(number)] = live.slots.begun[str(number)] = at
     for number in range(len(begun_at), len(begun_at) + waiting):
@@ -119,7 +119,7 @@ def test_another_model_under_the_same_name_has_slots_of_its_own():
     same.follow(make_target(window_tokens=9_000))
     other.follow(make_target(model="another"))
 
-    assert (same.slots.most, other.slots.most) == (1, 0)
+    assert (same.slots.count, other.slots.count) == (1, 0)
     assert (same.status(1.0).wait_seconds > 0, other.status(1.0).wait_seconds) == (True, 0.0)
     other.asked["0"] = ask()
     other.end("0", 2.0)

@@ -1,3 +1,5 @@
+"""A request that waits before its call: for a quota, or for one of a target's slots."""
+
 import asyncio
 import json
 import math
@@ -7,19 +9,21 @@ import pytest
 from router.contract.errors import Superseded, TiersBusy, Unavailable, UpstreamRefused
 from router.contract.exchange import CancelReason
 from router.contract.facts import Dequeued, Queued
+from router.contract.signals import Turn
 from router.contract.target import Quota
-from router.contract.words import Dialect, Outcome
-from router.dispatch.context import DispatchContext
+from router.contract.words import Dialect, Operation, Outcome, TurnKind
+from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.quota import WINDOW_SECONDS
-from router.dispatch.queues.waiting import WaitingSink, await_turn
-from tests.tools.exchanges import make_decision, make_exchange
+from router.dispatch.waiting import WaitingSink, await_slot, await_turn, is_side_request
+from tests.tools.exchanges import make_context, make_decided, make_decision, make_exchange
 from tests.tools.later import later
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target, make_view
 
+SPARK = make_target()
 STREAM, WHOLE = ask("fix it", stream=True), ask("fix it")
 HEAD = (("x-tandem-tier", "fast"), ("x-tandem-target", "spark"), ("content-type", "text/event-stream"))
 
@@ -30,10 +34,11 @@ class Waiting:
     def __init__(self, view=STREAM, seconds=600.0, worth=math.inf, **quota):
         self.target = make_target(quota=Quota(**{"requests_per_minute": 1, **quota}))
         self.exchange, self.caller = make_exchange(seconds=seconds), RecordingSink()
-        self.context = DispatchContext(self.exchange, make_decision(), self.caller, 1 << 20, seconds_passed)
+        self.context = make_context(self.exchange, self.caller, seconds_passed, make_decided(worth_waiting_seconds=worth))
+        self.sink = WaitingSink(self.caller, self.exchange, self.context.decision, view)
         self.queue = TargetQueue("spark", self.target.quota)
         self.first = self.queue.enter(ShareKey("local", "other"), 100, seconds_passed)
-        self.turn = later(await_turn(self.context, view, self.target, self.queue, lambda _: worth))
+        self.turn = later(await_turn(self.context, view, self.target, self.queue, self.sink))
 
     def facts(self):
         return [type(fact) for fact in self.exchange.journal]
@@ -49,7 +54,7 @@ async def test_a_turn_comes_when_there_is_room_and_the_wait_is_noted():
     assert permit.who == ShareKey("local", "session")
     assert (queued.position, queued.length, queued.expected_seconds) == (1, 1, WINDOW_SECONDS)
     assert (dequeued.seconds, dequeued.has_turn) == (pytest.approx(WINDOW_SECONDS, abs=0.01), True)
-    assert waiting.context.first_call_at == 0.0
+    assert waiting.exchange.first_call_at() == queued.at == 0.0
 
 
 @jumping_clock
@@ -58,7 +63,7 @@ async def test_with_room_nothing_is_noted_and_nobody_is_told_anything():
 
     await waiting.turn
 
-    assert (waiting.facts(), waiting.caller.told, waiting.context.sink) == ([], [], waiting.caller)
+    assert (waiting.facts(), waiting.caller.told) == ([], [])
 
 
 @pytest.mark.parametrize("more", [{"max_wait_seconds": 5}, {"seconds": 5.0}, {"worth": 5.0}])
@@ -140,7 +145,7 @@ async def test_a_stream_that_waits_gets_its_head_and_then_a_comment_every_ten_se
         b": waiting for spark, position 1 of 1, about 51 s\n\n: waiting for spark, position 1 of 1, about 41 s\n\n"
     )
     waiting.turn.cancel()
-    waiting.context.sink.close()
+    waiting.sink.close()
 
 
 @jumping_clock
@@ -156,7 +161,7 @@ async def test_an_answer_in_one_piece_gets_no_heartbeat():
 async def test_who_serves_is_told_in_a_comment_once_the_head_is_out():
     waiting = Waiting()
     await waiting.turn
-    sink = waiting.context.sink
+    sink = waiting.sink
 
     sink.start(200, HEAD)
     sink.write(b"data: {}\n\n")
@@ -170,14 +175,13 @@ async def test_who_serves_is_told_in_a_comment_once_the_head_is_out():
 
 @jumping_clock
 async def test_before_that_the_head_is_the_targets_own():
-    context = Waiting(requests_per_minute=2).context
-    sink = WaitingSink(context.sink, context, STREAM, 10.0)
+    waiting = Waiting(requests_per_minute=2)
 
-    sink.start(200, HEAD)
+    waiting.sink.start(200, HEAD)
     await asyncio.sleep(60)
 
-    assert context.sink.headers == HEAD
-    assert context.sink.body == b""
+    assert waiting.caller.headers == HEAD
+    assert waiting.caller.body == b""
 
 
 @jumping_clock
@@ -188,7 +192,7 @@ async def test_while_a_target_is_called_only_a_stream_that_has_its_head_gets_hea
     await waiting.turn
     await asyncio.sleep(30)
     assert waiting.caller.told == []
-    waiting.context.sink.close()
+    waiting.sink.close()
 
     begun = Waiting()
     await begun.turn
@@ -196,7 +200,7 @@ async def test_while_a_target_is_called_only_a_stream_that_has_its_head_gets_hea
     await asyncio.sleep(21)
 
     assert begun.caller.body[before:] == b": heartbeat\n\n: heartbeat\n\n"
-    begun.context.sink.close()
+    begun.sink.close()
 
 
 @pytest.mark.parametrize(
@@ -208,8 +212,8 @@ async def test_a_failure_after_the_head_is_an_event_and_no_proper_end(error, out
     waiting = Waiting()
     await waiting.turn
 
-    ending = waiting.context.sink.break_off(error)
-    waiting.context.sink.close()
+    ending = waiting.sink.break_off(error)
+    waiting.sink.close()
 
     assert (ending.outcome, ending.status, ending.error) == (outcome, 200, error)
     event = json.loads(waiting.caller.body.split(b"\n\n")[-2].removeprefix(b"data: "))
@@ -223,8 +227,8 @@ async def test_a_router_that_stops_cuts_a_waiting_stream_short():
     await waiting.turn
     waiting.exchange.cancelled = CancelReason.STOPPING
 
-    ending = waiting.context.sink.break_off(Unavailable("the router is shutting down"))
-    waiting.context.sink.close()
+    ending = waiting.sink.break_off(Unavailable("the router is shutting down"))
+    waiting.sink.close()
 
     assert ending.outcome is Outcome.CUT_SHORT
 
@@ -237,8 +241,97 @@ async def test_what_a_target_says_against_a_request_is_told_in_its_own_words(dia
     waiting = Waiting(make_view({**bodies[dialect], **content, "stream": True}, dialect))
     await waiting.turn
 
-    waiting.context.sink.break_off(UpstreamRefused("spark", 400, b'{"error":{"message":"no such tool","code":"bad_tool"}}', ""))
-    waiting.context.sink.close()
+    waiting.sink.break_off(UpstreamRefused("spark", 400, b'{"error":{"message":"no such tool","code":"bad_tool"}}', ""))
+    waiting.sink.close()
 
     assert b"no such tool" in waiting.caller.body
     assert b"bad_tool" in waiting.caller.body
+
+
+def live_with(most, *begun_at):
+    """A target of which it is known how many calls fit, with these streams under way."""
+    live = LiveStatistics()
+    known = live.of(SPARK)
+    known.slots.count, known.slots._claimed_at = most, 0.0
+    for number, at in enumerate(begun_at):
+        known.open[f"{number}"] = known.slots.begun[f"{number}"] = at
+    return live
+
+
+async def look(live, kind=TurnKind.ASK, *, target=SPARK, worth=1_000.0, exchange=None):
+    exchange, decision = exchange or make_exchange(live), make_decision(turn=Turn(kind, "s", "test", "hello"))
+    decided = make_decided(decision=decision, worth_waiting_seconds=worth)
+    context = make_context(exchange, RecordingSink(), seconds_passed, decided, live)
+    await await_slot(context, ask(), target)
+    return exchange
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation", "dialect", "is_one"),
+    [
+        (TurnKind.SIDE, Operation.CREATE, Dialect.CHAT, True),
+        (TurnKind.ASK, Operation.CREATE, Dialect.CHAT, False),
+        (TurnKind.TOOL_LOOP, Operation.CREATE, Dialect.CHAT, False),
+        (TurnKind.SIDE, Operation.COUNT_TOKENS, Dialect.MESSAGES, False),
+        (TurnKind.SIDE, Operation.CREATE, Dialect.COMPLETIONS, False),
+    ],
+)
+def test_titles_and_the_like_are_asked_aside_and_what_nobody_waits_a_slot_for_is_not(kind, operation, dialect, is_one):
+    body = {"prompt": "x"} if dialect is Dialect.COMPLETIONS else {"messages": [{"role": "user", "content": "x"}]}
+    view = make_view(body, dialect, operation=operation)
+
+    assert is_side_request(make_decision(turn=Turn(kind, "s", "test", "hello")), view) is is_one
+
+
+@jumping_clock
+async def test_a_side_request_leaves_the_last_slot_free_for_a_moment():
+    exchange = await look(live_with(1), TurnKind.SIDE)
+
+    assert seconds_passed() == pytest.approx(0.3)
+    assert (exchange.last(Dequeued).seconds, exchange.last(Dequeued).has_turn) == (pytest.approx(0.3), True)
+    assert exchange.first_call_at() == 0.0  # the wait is not counted as our own time
+
+
+@pytest.mark.parametrize(("most", "kind"), [(0, TurnKind.SIDE), (2, TurnKind.SIDE), (1, TurnKind.ASK)])
+def test_nobody_else_waits(most, kind):
+    @jumping_clock
+    async def run():
+        await look(live_with(most), kind)
+
+        assert seconds_passed() == 0.0
+
+    run()
+
+
+@jumping_clock
+async def test_where_the_config_says_how_many_fit_the_queue_lets_the_turn_go_first():
+    await look(live_with(1), TurnKind.SIDE, target=make_target(quota=Quota(in_flight=1)))
+
+    assert seconds_passed() == 0.0
+
+
+@jumping_clock
+async def test_a_request_goes_elsewhere_once_the_wait_for_a_slot_is_not_worth_it():
+    live = live_with(1, 0.0)
+    wait = live.of(SPARK).wait_for_slot(0.0)
+
+    await look(live, worth=wait + 0.1)
+    with pytest.raises(TiersBusy, match="spark would keep you waiting 1 s"):
+        await look(live, worth=wait - 0.1)
+
+
+@jumping_clock
+async def test_a_caller_who_waits_a_moment_is_told_that_the_router_stops():
+    live = live_with(1)
+    exchange = make_exchange(live)
+    task = later(look(live, TurnKind.SIDE, exchange=exchange))
+    exchange.run_by(task)
+    later_stop = later(stop(exchange))
+
+    with pytest.raises(Unavailable):
+        await task
+    await later_stop
+
+
+async def stop(exchange):
+    exchange.cancel(CancelReason.STOPPING)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from router.contract.errors import UpstreamRefused, UpstreamUnreachable
-from router.dispatch.live.windows import told_window
+from router.dispatch.live.targets import told_window
 from tests.tools.exchanges import make_decided, make_decision
 from tests.tools.values import ask
 

@@ -1,0 +1,55 @@
+"""What would be decided if something were different: the prompt's length, or a quota."""
+
+from msgspec.structs import replace
+
+from router.contract.errors import TandemError
+from router.contract.facts import Decided
+from router.contract.request import RequestView
+from router.contract.signals import Signals, TokenCount
+from router.decide.choose import choose, decide
+from router.decide.estimate import worth_waiting
+from router.decide.opinions import SECOND_OPINION, Rules, collect, with_lean
+
+
+def needs_exact_count(rules: Rules, request: RequestView, signals: Signals) -> bool:
+    """Whether the two ends of the estimate's band decide differently: only then is an exact count worth its time.
+
+    Policies read the count (a window's limit, a rule's `more_than_tokens`), so they are asked at each end.
+    """
+    try:
+        low, high = (
+            decide(rules, request, replace(signals, prompt=TokenCount(end, end, end)))
+            for end in (signals.prompt.low, signals.prompt.high)
+        )
+    except TandemError:
+        return True
+    return low.tier is not high.tier or low.targets[:1] != high.targets[:1]
+
+
+def foresee(rules: Rules, decided: Decided) -> Decided:
+    """The same with what dispatch must know where requests wait for room at a target."""
+    worth = worth_waiting(decided.decision)
+    return replace(decided, worth_waiting_seconds=worth, missed=_find_missed(rules, decided))
+
+
+def _find_missed(rules: Rules, decided: Decided) -> str:
+    """The target that the request would have gone to if no quota were used up; empty where it goes there or has no quota.
+
+    Policies read waits (a running turn leaves a tier with a long one), so they are asked again where a quota is used up.
+    """
+    signals, chosen = decided.decision.signals, decided.decision.targets[0]
+    limited = {name: status for name, status in signals.statuses.items() if status.target.quota is not None}
+    full = {name for name, status in limited.items() if name != chosen and (status.wait_seconds or status.closed_seconds)}
+    if not full:
+        return ""
+    opened = {name: status._replace(wait_seconds=0.0, closed_seconds=0.0) for name, status in limited.items()}
+    signals = replace(signals, statuses={**signals.statuses, **opened})
+    opinions = collect(rules, decided.view, signals)
+    for policy, lean in decided.opinions.leans:
+        if policy == SECOND_OPINION:
+            opinions = with_lean(opinions, policy, lean)
+    try:
+        target = choose(rules, decided.view, signals, opinions).targets[0]
+    except TandemError:
+        return ""
+    return target if target in full else ""

@@ -1,0 +1,208 @@
+"""A request that waits before its call, for a target's quota or for one of its slots: how long, and what its caller sees.
+
+A caller who streams gets comments that keep the connection alive. With the first of them the head is out: who serves is then
+reported in a comment, another target may still be tried, and a failure is an event of the stream.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+
+from router.contract.decision import Decision
+from router.contract.errors import Superseded, TandemError, TiersBusy
+from router.contract.exchange import CancelReason, Exchange, saying_why
+from router.contract.facts import Dequeued, Ending, Queued
+from router.contract.relay import Flow, Headers, Sink
+from router.contract.request import RequestView
+from router.contract.target import Target
+from router.contract.words import Operation, Outcome, TurnKind
+from router.dialects.headers import QUEUED, header_text, id_headers
+from router.dialects.queued import decision_comment, waiting_comment
+from router.dialects.refusals import failure_event
+from router.dialects.table import SPECS
+from router.dispatch.context import DispatchContext
+from router.dispatch.passed_headers import STREAM_HEADERS
+from router.dispatch.queues.fair import ShareKey
+from router.dispatch.queues.queue import SIDE_WAIT_SECONDS, TargetQueue
+from router.dispatch.queues.waiter import Expected, Permit, Waiter
+from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS
+
+_LOOK_SECONDS = 0.5
+"""How often a request that waits looks whether it is still worth it."""
+_MIN_SECONDS = 0.1
+"""The shortest wait that is reported."""
+
+
+class WaitingSink:
+    """The way to a caller whose request may wait in a queue. It passes everything on until a wait begins.
+
+    Once the head is out, what a target's head says of us becomes a comment.
+    """
+
+    def __init__(self, caller: Sink, exchange: Exchange, decision: Decision, view: RequestView) -> None:
+        self._caller, self._exchange, self._decision, self._view = caller, exchange, decision, view
+        self.has_head = False
+        self._say: Callable[[], bytes] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin_wait(self, say: Callable[[], bytes]) -> None:
+        """Keep the caller's stream alive with the comments that `say` writes. An answer in one piece has no room for them."""
+        if self._view.is_streaming:
+            self._say = say
+            if self._timer is None:
+                self._set_timer()
+
+    def end_wait(self) -> None:
+        """The request has its turn, or gave up waiting for it."""
+        self._say = None
+
+    def feed_from(self, flow: Flow) -> None:
+        self._caller.feed_from(flow)
+
+    def start(self, status: int, headers: Headers) -> None:
+        self.close()
+        if not self.has_head:
+            self._caller.start(status, headers)
+            return
+        self._caller.write(decision_comment(headers))
+
+    def write(self, data: bytes) -> None:
+        self._caller.write(data)
+
+    def end(self) -> None:
+        self._caller.end()
+
+    def fail(self, error: TandemError) -> None:
+        self._caller.fail(error)
+
+    def close(self) -> None:
+        """No more heartbeats from here: the answer has begun, or there will be none."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def break_off(self, error: TandemError) -> Ending:
+        """End a stream whose head is out and to which no target answered: with an event, and without a proper end."""
+        self._caller.write(failure_event(error.without_frames(), self._view.dialect, self._exchange.id))
+        self._caller.fail(error)
+        return Ending(_outcome(self._exchange, error), 200, error)
+
+    def _set_timer(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._beat)
+
+    def _beat(self) -> None:
+        """Only a wait in a queue sends the head. While a target is being called the head is that target's, unless it is out."""
+        self._set_timer()
+        if self._say is None and not self.has_head:
+            return
+        if not self.has_head:
+            self.has_head = True
+            self._caller.start(200, self._head())
+        self._caller.write(self._say() if self._say is not None else HEARTBEAT)
+
+    def _head(self) -> Headers:
+        decision = self._decision
+        return (
+            *id_headers(self._exchange.id),
+            *STREAM_HEADERS,
+            QUEUED,
+            ("x-tandem-because", header_text(decision.because)),
+            ("x-tandem-score", f"{decision.score:.3f}"),
+        )
+
+
+def _outcome(exchange: Exchange, error: TandemError) -> Outcome:
+    if isinstance(error, Superseded):
+        return Outcome.SUPERSEDED
+    return Outcome.CUT_SHORT if exchange.cancelled is CancelReason.STOPPING else Outcome.FAILED
+
+
+def is_side_request(decision: Decision, view: RequestView) -> bool:
+    """Whether a client sends a request in addition to the person's turn. Completions as one types belong to no turn."""
+    is_conversation = view.operation is Operation.CREATE and SPECS[view.dialect].is_conversation
+    return is_conversation and decision.turn.kind is TurnKind.SIDE
+
+
+async def await_slot(context: DispatchContext, view: RequestView, target: Target) -> None:
+    """Before a call to a target that is known to serve few calls at once: leave the last slot to a session's turn for a moment.
+
+    Raises `TiersBusy` where another target is sooner done. The decision has weighed that already, but requests that are
+    decided in one moment do not know of each other.
+    """
+    decision, exchange, clock, live = context.decision, context.exchange, context.clock, context.live.of(target)
+    if target.in_flight is None and is_side_request(decision, view) and live.has_last_slot(clock()):
+        now, has_turn = clock(), False
+        exchange.note(Queued(now, target, 1, 1, SIDE_WAIT_SECONDS))
+        try:
+            with saying_why(exchange):
+                await asyncio.sleep(min(SIDE_WAIT_SECONDS, exchange.deadline.left(now)))
+            has_turn = True
+        finally:
+            exchange.note(Dequeued(clock(), target, round(clock() - now, 4), has_turn))
+    wait = live.wait_for_slot(clock())
+    if wait > context.decided.worth_waiting_seconds:
+        raise TiersBusy(f"{target.name} would keep you waiting {math.ceil(wait)} s", retry_after_seconds=wait)
+
+
+async def await_turn(
+    context: DispatchContext, view: RequestView, target: Target, queue: TargetQueue, sink: WaitingSink | None
+) -> Permit:
+    """Wait until a target's quota has room for this request. `sink` keeps the caller's stream alive meanwhile.
+
+    Raises `TiersBusy` where that takes longer than the request may wait, or than is worth it: at once, if that can be seen.
+    """
+    exchange, clock, decision = context.exchange, context.clock, context.decision
+    who = ShareKey(exchange.caller.name, decision.turn.session)
+    waiter = queue.enter(who, decision.prompt_tokens, clock, is_side_request=is_side_request(decision, view))
+    if waiter.permit is not None:
+        return waiter.permit
+    now = clock()
+    expected, max_wait = queue.look(waiter, now), _max_wait(context, view, target)
+    if expected.seconds > max_wait:
+        queue.leave(waiter, is_owed=True)
+        raise _busy(target, expected)
+    exchange.note(Queued(now, target, expected.position, expected.length, round(expected.seconds, 3)))
+    if sink is not None:
+        sink.begin_wait(lambda: _say(target, queue.look(waiter, clock())))
+    permit = None
+    try:
+        permit = await _wait(context, queue, waiter, now + max_wait)
+    finally:
+        if sink is not None:
+            sink.end_wait()
+        exchange.note(Dequeued(clock(), target, round(clock() - now, 4), permit is not None))
+    if permit is None:
+        expected = queue.look(waiter, clock())
+        queue.leave(waiter, is_owed=True)
+        raise _busy(target, expected)
+    return permit
+
+
+async def _wait(context: DispatchContext, queue: TargetQueue, waiter: Waiter, until: float) -> Permit | None:
+    """Wait for the turn; None where it will not come in time, which may be seen before that: others go first who had less."""
+    clock = context.clock
+    with saying_why(context.exchange):
+        try:
+            while waiter.permit is None:
+                left = until - clock()
+                if left <= 0 or queue.look(waiter, clock()).seconds > left + _LOOK_SECONDS:
+                    return None
+                await asyncio.wait((waiter.let_in,), timeout=min(left, _LOOK_SECONDS))
+        except asyncio.CancelledError:
+            queue.leave(waiter, is_owed=False)
+            raise
+    return waiter.permit
+
+
+def _max_wait(context: DispatchContext, view: RequestView, target: Target) -> float:
+    left, worth = context.exchange.deadline.left(context.clock()), context.decided.worth_waiting_seconds
+    bounds = (target.max_wait_seconds, view.overrides.max_wait_seconds)
+    return min([left, worth, *(bound for bound in bounds if bound is not None)])
+
+
+def _say(target: Target, expected: Expected) -> bytes:
+    return waiting_comment(target.name, expected.position, expected.length, expected.seconds)
+
+
+def _busy(target: Target, expected: Expected) -> TiersBusy:
+    because = expected.because or "is at its quota"
+    return TiersBusy(f"{target.name} {because}", retry_after_seconds=max(expected.seconds, _MIN_SECONDS))

@@ -1,0 +1,119 @@
+"""What would be decided if something were different, and how often policies are asked to find that out."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from policies.boundary import BoundaryConfig, BoundaryPolicy
+from router.contract.economics import Economics, TurnSize
+from router.contract.facts import Decided
+from router.contract.opinions import Lean, RuleOut
+from router.contract.signals import SessionPosition
+from router.contract.target import Quota
+from router.contract.words import Preference, Tier, TurnKind
+from router.decide.alternatives import foresee
+from router.decide.choose import choose
+from router.decide.doubt import decide_with
+from router.decide.opinions import Rules, collect
+from tests.tools.exchanges import make_snapshot
+from tests.tools.houses import Counter, arrive, make_house
+from tests.tools.scripted import reach
+from tests.tools.values import ask, make_signals, make_target, stand
+
+ECONOMICS = Economics(36.0, Preference.BALANCED, 1.0, TurnSize(2, 400), TurnSize(20, 8_000), 0.5)
+QUOTA = Quota(requests_per_minute=1)
+SPARK, SAGE = make_target(quota=QUOTA), make_target("sage", Tier.DEEP)
+
+
+@dataclass
+class Counts:
+    """A policy that keeps the prompt's length of each time that it is asked. It rules out long prompts."""
+
+    name: str = "counts"
+    tokens: list[int] = field(default_factory=list)
+
+    def judge(self, request, signals):
+        self.tokens.append(signals.prompt.tokens)
+        return (RuleOut("spark", "too long", lasting=True),) if signals.prompt.tokens > 20_000 else ()
+
+
+def rules_of(*opinions, policies=(), spill_over=True):
+    @dataclass
+    class Says:
+        name: str = "says"
+
+        def judge(self, request, signals):
+            return opinions
+
+    return Rules((Says(), *policies), ECONOMICS, spill_over, "")
+
+
+def decided_by(rules, signals):
+    view, opinions = ask(), collect(rules, ask(), signals)
+    return foresee(rules, Decided(view, make_snapshot(), choose(rules, view, signals, opinions), opinions))
+
+
+async def test_each_policy_is_asked_once_for_a_request_and_its_second_opinion():
+    policy = Counts()
+    house = make_house(reach(make_target()), reach(SAGE), policies=(policy,))
+
+    decided = await house.decide(arrive())
+    heard = decide_with(house.plan.rules, decided, "spark", "long")
+
+    assert heard.decision.score > decided.decision.score
+    assert len(policy.tokens) == 1
+
+
+def test_where_work_may_not_spill_over_the_tier_that_is_closed_is_found_without_asking_again():
+    policy = Counts()
+    rules = rules_of(Lean(-6, "short"), policies=(policy,), spill_over=False)
+    signals = make_signals(stand(SPARK), stand(make_target("owl"))._replace(closed_seconds=3.0), stand(SAGE))
+
+    assert decided_by(rules, signals).decision.targets == ("spark",)
+    assert len(policy.tokens) == 1
+
+
+@pytest.mark.parametrize(("words", "asked"), [(2_000, 1), (19_500, 3)])
+async def test_near_a_limit_policies_are_asked_at_both_ends_and_once_for_the_count_that_decides(words, asked):
+    policy, counter = Counts(), Counter(18_000)
+    near = reach(make_target(window_tokens=20_000))
+    house = make_house(near, reach(SAGE), policies=(policy,), counter=counter)
+
+    decided = await house.decide(arrive(messages=[{"role": "user", "content": "word " * words}]))
+
+    assert (len(policy.tokens), counter.asked) == (asked, asked // 2)
+    assert policy.tokens[-1] == decided.decision.prompt_tokens
+
+
+@pytest.mark.parametrize(
+    ("opinion", "wait", "missed"),
+    [
+        (Lean(-6, "it would have gone there"), 90.0, "spark"),
+        (Lean(6, "it would not"), 90.0, ""),
+        (RuleOut("spark", "it could not", lasting=True), 90.0, ""),
+        (Lean(-6, "it waits there"), 1.0, ""),
+        (Lean(-6, "there is room"), 0.0, ""),
+    ],
+)
+def test_what_a_request_missed_is_the_target_it_would_have_gone_to_without_its_quota(opinion, wait, missed):
+    assert decided_by(rules_of(opinion), make_signals(stand(SPARK, wait), stand(SAGE))).missed == missed
+
+
+def test_a_running_turn_that_leaves_a_tier_for_its_quota_has_missed_that():
+    """Its policy reads waits, so it is asked again for what it would say without them."""
+    deep = make_target("sage", Tier.DEEP, quota=QUOTA)
+    running = SessionPosition(tier=Tier.DEEP, is_running=True)
+    signals = make_signals(stand(make_target()), stand(deep, 90.0), kind=TurnKind.TOOL_LOOP, position=running)
+
+    decided = decided_by(rules_of(Lean(-6, "says"), policies=(BoundaryPolicy(BoundaryConfig()),)), signals)
+
+    assert (decided.decision.targets, decided.missed) == (("spark",), "sage")
+
+
+@pytest.mark.parametrize(("said", "missed"), [("quick", "spark"), ("odd", "spark"), ("long", "")])
+def test_what_a_request_missed_counts_the_second_opinion_on_it(said, missed):
+    rules, signals = rules_of(Lean(-1.6, "says")), make_signals(stand(SPARK, 90.0), stand(SAGE))
+
+    decided = decide_with(rules, decided_by(rules, signals), "sage", said)
+
+    assert decided.missed == missed
