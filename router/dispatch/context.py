@@ -6,8 +6,9 @@ from msgspec import Struct
 
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange
-from router.contract.relay import Headers, Sink
+from router.contract.relay import Headers
 from router.contract.request import JsonObject
+from router.contract.sinks import AnswerSink
 from router.contract.words import Tier
 from router.dispatch.live.statistics import LiveStatistics
 
@@ -17,7 +18,7 @@ class DispatchContext(Struct):
 
     exchange: Exchange
     decision: Decision
-    sink: Sink
+    sink: AnswerSink
     max_bytes: int
     clock: Callable[[], float]
     explanation: JsonObject | None = None

@@ -8,8 +8,8 @@ from router.contract.caller import LOCAL, Caller
 from router.contract.errors import InternalFault, NotFound, Unavailable, UpgradeRequired, WrongMethod
 from router.contract.exchange import Arrival, Exchange
 from router.contract.limits import Limits
-from router.contract.relay import Sink
 from router.contract.request import JsonObject
+from router.contract.sinks import AnswerSink
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.contract.words import Dialect, PassedRoute, Tier
@@ -20,6 +20,7 @@ from router.edge.callers import identify
 from router.edge.http.head import Head
 from router.edge.routes import Route, check_body_headers, check_origin, dialect_of_path, headers_too_large, too_large
 from router.loop.tasks import spawn, spawn_started
+from router.loop.together import Gathering
 from router.sense.models import ModelNames
 from router.telemetry import events
 
@@ -62,6 +63,8 @@ class State(Protocol):
     def entries(self) -> EntryStore: ...
     @property
     def responses(self) -> ResponseStore: ...
+    @property
+    def gathering(self) -> Gathering: ...
 
 
 class Road(Protocol):
@@ -78,19 +81,13 @@ class Road(Protocol):
         """Make an admitted request an exchange, which owns it from now on."""
         ...
 
-    async def serve(self, exchange: Exchange, sink: Sink) -> None:
+    async def serve(self, exchange: Exchange, sink: AnswerSink) -> None:
         """Take the exchange to its last fact."""
         ...
 
     async def explain(self, arrival: Arrival) -> JsonObject:
         """Decide without calling a target."""
         ...
-
-
-class AnswerSink(Sink, Protocol):
-    """A caller's end of an answer, which knows whether anything of one has gone out."""
-
-    has_started: bool
 
 
 class Admission:
@@ -181,8 +178,10 @@ class Admission:
         exchange = self._road.begin(arrival)
         # Alone, a request waits for no turn of the loop. Among others it does, to take each step together with those that come
         # when it does (see `Gathering`).
-        exchange.is_one_of_many = self.in_flight > 1
-        start = spawn if exchange.is_one_of_many else spawn_started
+        start = spawn_started
+        if self.in_flight > 1:
+            start = spawn
+            self._road.state.gathering.admit(exchange)
         task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)

@@ -7,11 +7,15 @@ from typing import Any, ParamSpec, TypeVar
 
 from msgspec import Struct
 
+from router.contract.exchange import Arrival
 from router.contract.request import RequestView
 
 HEAVY_BYTES, _HEAVY_ITEMS = 1 << 19, 2_000
 """A body of more bytes is read in a thread, and so is what walks through a request of as many, or of more items."""
+_LIGHT_BYTES = 1 << 16
+"""A body of no more bytes is light, however many items it has."""
 _P = ParamSpec("_P")
+_R = TypeVar("_R", Arrival, RequestView)
 _T = TypeVar("_T")
 _beside = ThreadPoolExecutor(1, "beside")
 """One thread alone: the loop waits for its turn behind every thread that works, five milliseconds for each."""
@@ -69,14 +73,23 @@ class _Started(Struct, eq=False):
         return self._work.__await__()
 
 
-def is_heavy(view: RequestView) -> bool:
+def is_heavy(request: Arrival | RequestView) -> bool:
     """Whether a request has so much in it that to walk through it would hold the loop up for all others."""
-    return len(view.raw) > HEAVY_BYTES or len(view.conversation.items) > _HEAVY_ITEMS
+    return len(request.raw) > _LIGHT_BYTES and (
+        len(request.raw) > HEAVY_BYTES or (isinstance(request, RequestView) and len(request.conversation.items) > _HEAVY_ITEMS)
+    )
 
 
 async def run_in_thread(work: Callable[_P, _T], *given: _P.args, **named: _P.kwargs) -> _T:
     """Do work on a heavy request in a thread, from which the loop takes its turns. What it does must be pure, or safe there."""
     return await asyncio.get_running_loop().run_in_executor(_beside, lambda: work(*given, **named))
+
+
+async def off_loop(work: Callable[[_R], _T], request: _R) -> _T:
+    """Do pure work on a request: at once, or in a thread where the request is heavy."""
+    if len(request.raw) > _LIGHT_BYTES and is_heavy(request):
+        return await run_in_thread(work, request)
+    return work(request)
 
 
 async def stop_all(within_seconds: float) -> None:

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, FirstByte, Settled, StateRefused
-from router.contract.relay import KeepingSink, Sink
 from router.contract.request import Overrides, RequestView
 from router.contract.session import NOBODY, SessionSnapshot, SessionState
 from router.contract.signals import Alias, SessionPosition, Turn
+from router.contract.sinks import AnswerSink, Copy, watch
 from router.contract.stores import SessionStore
 from router.contract.words import Outcome, TurnKind
 from router.dialects.opaque import keys_of, refused_by
@@ -38,9 +38,11 @@ class SessionMemory:
 
     def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time) -> None:
         self._sessions, self._clock = KnownSessions(store), clock
-        self._listening: dict[Exchange, KeepingSink] = {}
+        self._listening: dict[Exchange, Copy] = {}
 
     # Reading: changes nothing but what is at hand.
+
+    turn_of = staticmethod(read_turn)
 
     async def recall(self, view: RequestView, turn: Turn, alias: Alias = _AUTO) -> SessionSnapshot:
         """What is known of the session that a request belongs to, and which wish counts in it."""
@@ -156,13 +158,13 @@ class SessionMemory:
             self._sessions.keep(session.key, state)
         return say_tier(line.tier)
 
-    def listen(self, exchange: Exchange, caller: Sink) -> Sink:
+    def listen(self, exchange: Exchange, caller: AnswerSink) -> AnswerSink:
         """The way to a caller who asks for a tier for the session. Without a name of its own it is known by its answer."""
         decided = exchange.last(Decided)
         if decided is None or not decided.decision.turn.is_guessed:
             return caller
-        sink = self._listening[exchange] = KeepingSink(caller)
-        return sink
+        copy = self._listening[exchange] = Copy()
+        return watch(caller, copy)
 
     async def close(self) -> None:
         """Write what is left."""

@@ -20,6 +20,7 @@ from router.edge.admission import Admission
 from router.edge.control import build_control
 from router.edge.http.asgi import AsgiApp
 from router.edge.server import Server, bind
+from router.loop.together import Gathering
 from router.sense.models import ModelNames
 from tests.tools.later import later
 from tests.tools.values import make_target
@@ -144,6 +145,7 @@ class FakeResponses:
 class FakeState:
     def __init__(self) -> None:
         self.entries, self.responses, self.live = FakeEntries(), FakeResponses(), LiveStatistics()
+        self.gathering = Gathering()
 
 
 class _Nobody:

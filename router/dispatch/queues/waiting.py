@@ -1,7 +1,7 @@
 """A request that waits for a target's quota: for how long, and what its caller sees meanwhile.
 
-A caller who streams is told that the line is alive. With the first such word the head is out: who serves is then told by a
-comment, another target may still be tried, and a failure is an event of the stream.
+A caller who streams is told that the line is alive. With the first such word the head is out: who serves is then a fact of its
+own, another target may still be tried, and a failure is an event of the stream.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from router.contract.decision import Decision
 from router.contract.errors import Superseded, TandemError, TiersBusy
 from router.contract.exchange import CancelReason, Exchange, saying_why
 from router.contract.facts import Dequeued, Ending, Queued
-from router.contract.relay import Flow, Headers, Sink
+from router.contract.relay import Headers
 from router.contract.request import RequestView
+from router.contract.sinks import AnswerSink, Serving, Waiting, WatchedSink
 from router.contract.target import Target
 from router.contract.words import Outcome
 from router.dialects.headers import QUEUED, header_text, id_headers
-from router.dialects.queued import decision_comment, waiting_comment
 from router.dialects.refusals import failure_event
 from router.dispatch.context import DispatchContext
 from router.dispatch.passed_headers import STREAM_HEADERS
@@ -32,35 +32,24 @@ _LEAST_SECONDS = 0.1
 """The shortest wait that is told."""
 
 
-class WaitingSink:
-    """The way to a caller who streams and waits. Once the head is out, what a target's head says of us becomes a comment."""
+class WaitingSink(WatchedSink):
+    """The way to a caller who streams and waits. Once the head is out, what a target's head says becomes a fact."""
 
-    def __init__(self, caller: Sink, context: DispatchContext, view: RequestView, beat_seconds: float) -> None:
-        self._caller, self._context, self._view, self._beat_seconds = caller, context, view, beat_seconds
+    def __init__(self, caller: AnswerSink, context: DispatchContext, view: RequestView, beat_seconds: float) -> None:
+        super().__init__(caller)
+        self._context, self._view, self._beat_seconds = context, view, beat_seconds
         self.has_head = False
-        self.say: Callable[[], bytes] | None = None
-        """Tells what the wait looks like, in a comment; None while no queue is waited in."""
+        self.say: Callable[[], Waiting] | None = None
+        """What the wait looks like now; None while the request is in no queue."""
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(beat_seconds, self._beat)
 
-    def feed_from(self, flow: Flow) -> None:
-        self._caller.feed_from(flow)
-
     def start(self, status: int, headers: Headers) -> None:
         self.close()
-        if not self.has_head:
-            self._caller.start(status, headers)
-            return
-        self._caller.write(decision_comment(headers))
-
-    def write(self, data: bytes) -> None:
-        self._caller.write(data)
-
-    def end(self) -> None:
-        self._caller.end()
-
-    def fail(self, error: TandemError) -> None:
-        self._caller.fail(error)
+        if self.has_head:
+            self.tell(Serving(headers))
+        else:
+            super().start(status, headers)
 
     def close(self) -> None:
         """No more heartbeats from here: the answer has begun, or there will be none."""
@@ -77,12 +66,13 @@ class WaitingSink:
     def _beat(self) -> None:
         """Only who waits in a queue gets the head. While a target is being called it is that target's, unless it is out."""
         self._timer = self._loop.call_later(self._beat_seconds, self._beat)
-        if self.say is None and not self.has_head:
-            return
-        if not self.has_head:
-            self.has_head = True
-            self._caller.start(200, self._head())
-        self._caller.write(self.say() if self.say is not None else HEARTBEAT)
+        if self.say is not None:
+            if not self.has_head:
+                self.has_head = True
+                self._caller.start(200, self._head())
+            self.tell(self.say())
+        elif self.has_head:
+            self.write(HEARTBEAT)
 
     def _head(self) -> Headers:
         decision = self._context.decision
@@ -171,8 +161,8 @@ def _waiting_sink(context: DispatchContext, view: RequestView) -> WaitingSink | 
     return sink
 
 
-def _say(target: Target, expected: Expected) -> bytes:
-    return waiting_comment(target.name, expected.position, expected.length, expected.seconds)
+def _say(target: Target, expected: Expected) -> Waiting:
+    return Waiting(target.name, expected.position, expected.length, expected.seconds)
 
 
 def _busy(target: Target, expected: Expected) -> TiersBusy:
