@@ -2,26 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
 from router.contract.errors import TandemError
 from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, CancelReason, Deadline, Exchange
-from router.contract.facts import AnsweredHere, Decided, Ending, Read, Settled
-from router.contract.relay import KeepingSink, Sink
+from router.contract.facts import Decided, Ending, Read, Settled
 from router.contract.request import JsonObject, RequestView
-from router.contract.words import Operation, Outcome
+from router.contract.sinks import AnswerSink, Copy, watch
+from router.contract.words import Outcome
 from router.decide.alternatives import foresee, needs_exact_count
 from router.decide.choose import choose
 from router.decide.explain import explain
 from router.decide.opinions import collect
 from router.dialects.requests import read_request
-from router.loop.together import let_others_catch_up
 from router.plan import Plan, State
-from router.responses.answer import answer_here, reply_to
-from router.responses.own_answer import say_here
-from router.responses.resume import complete, is_complete
+from router.responses.answer import reply_to
+from router.responses.local import answer_locally
+from router.responses.resume import restore_history
 from router.sense.signals import count_exactly, is_near_a_limit, read_signals
 from router.sessions.in_band import apply_tier_lines
 from router.sessions.turn_state import carried_headers
@@ -45,17 +44,23 @@ class House:
         now, plan = self.clock(), self.plan
         return Exchange(arrival, now, Deadline(now + plan.deadline_seconds), self.state.observers, plan, self._off_loop)
 
-    async def serve(self, exchange: Exchange, caller: Sink) -> None:
+    async def serve(self, exchange: Exchange, caller: AnswerSink) -> None:
         """Take a request from its bytes to its last fact. What observes the facts, memory and ledger first, is in `wiring`."""
-        plan, running, ending = exchange.plan, self.state.running, ABANDONED
-        recorder = KeepingSink(caller) if plan.keeps_text else None
+        plan: Plan = exchange.plan
+        arrival, running, ending = exchange.arrival, self.state.running, ABANDONED
+        copy, sink = None, caller
+        if plan.keeps_text:
+            sink = watch(caller, copy := Copy())
         running.add(exchange)
         try:
-            answer = self._answer if IDEMPOTENCY_KEY not in exchange.arrival.headers else self.state.repeats.once(self._answer)
-            passed = exchange.arrival.passed
-            ending = await (plan.pass_on(exchange, passed, caller) if passed else answer(plan, exchange, recorder or caller))
+            if arrival.passed is not None:
+                ending = await plan.pass_on(exchange, arrival.passed, caller)
+            elif IDEMPOTENCY_KEY in arrival.headers:
+                ending = await self.state.repeats.serve(self._answer, exchange, sink)
+            else:
+                ending = await self._answer(exchange, sink)
         except TandemError as error:
-            ending = refuse(error, exchange.arrival, caller)
+            ending = refuse(error, arrival, caller)
         except LEAVING:
             ending = cut_off(exchange, caller)
             raise
@@ -64,36 +69,27 @@ class House:
             raise as_exception(error)  # noqa: B904  with its own cause
         finally:
             running.discard(exchange)
-            exchange.note(Settled(self.clock(), ending, recorder.body if recorder else None))
+            exchange.note(Settled(self.clock(), ending, copy.body if copy else None))
 
-    async def _answer(self, plan: Plan, exchange: Exchange, caller: Sink) -> Ending:
-        state, arrival, own, stored = self.state, exchange.arrival, exchange.arrival.responses, self.state.responses
-        off_loop = exchange.off_loop
-        given = await off_loop(read_request, arrival, state.histories)
-        given = given if is_complete(given) else await complete(given, own or stored, plan.targets.values(), off_loop)
+    async def _answer(self, exchange: Exchange, caller: AnswerSink) -> Ending:
+        """Read → restore the history → answer locally, or decide → call a target → finish."""
+        plan: Plan = exchange.plan
+        given = await exchange.off_loop(read_request, exchange.arrival, self.state.histories)
+        given = await restore_history(exchange, given, self.state.responses, plan.targets)
         exchange.note(Read(given))
-        view = await off_loop(apply_tier_lines, given) if plan.applies_tier_lines else given
-        if (line := view.overrides.line) is not None and line.is_alone:
-            exchange.note(AnsweredHere(read_turn(given)))
-            return say_here(given, await state.memory.set_tier(view, plan.models.resolve(view.model)), stored, caller, own)
-        if exchange.is_one_of_many:
-            await state.speedups.gathering.join()
-        if (own or view.operation is Operation.COUNT_TOKENS) and await answer_here(given, state, own, caller):
-            exchange.note(AnsweredHere(read_turn(given)))
-            return Ending(Outcome.SERVED, 200)
-        decided, adviser = await self._decide(plan, view), plan.adviser
-        exchange.note(decided := await adviser.consult(exchange, decided, state.live.queues) if adviser else decided)
-        if exchange.is_one_of_many:
-            await let_others_catch_up()
-        reply, decision, asked = reply_to(exchange, given, caller), decided.decision, view.overrides
-        whole, carried = explain(decision) if asked.explain_fully else None, carried_headers(decided.session, view, decision)
-        sent = plan.dispatcher.send(exchange, decided, reply.sink, state.live, explanation=whole, carried=carried)
-        return reply.finish(await sent)
+        view = await exchange.off_loop(apply_tier_lines, given) if plan.applies_tier_lines else given
+        await exchange.gather()
+        if (local := answer_locally(exchange, given, view, plan.models, self.state, caller)) is not None:
+            return await local
+        exchange.note(decided := await self._decide(plan, view, exchange))
+        await exchange.catch_up()
+        reply = reply_to(exchange, given, caller)
+        return reply.finish(await self._dispatch(plan, exchange, decided, reply.sink))
 
-    async def _decide(self, plan: Plan, view: RequestView) -> Decided:
-        """Whose turn it is, what can be measured, which tier serves. Tokens are counted where an estimate cannot decide."""
-        state, alias, live = self.state, plan.models.resolve(view.model), self.state.live
-        turn = await self._off_loop(read_turn, view)
+    async def _decide(self, plan: Plan, view: RequestView, exchange: Exchange | None = None) -> Decided:
+        """Whose turn it is, what can be measured, which tier serves. An adviser is asked only for an exchange under way."""
+        state, alias = self.state, plan.models.resolve(view.model)
+        turn, live = await self._off_loop(read_turn, view), state.live
         session = await state.memory.recall(view, turn, alias)
         if session.origins:
             view = replace(view, origins=session.origins)
@@ -106,12 +102,23 @@ class House:
             signals = await count_exactly(view, signals, state.counter, state.calibration)
         opinions = collect(rules, view, signals)
         decided = Decided(view, session, choose(rules, view, signals, opinions), opinions)
-        return foresee(rules, decided) if live.may_wait else decided
+        if live.may_wait:
+            decided = foresee(rules, decided)
+        if plan.adviser is None or exchange is None:
+            return decided
+        return await plan.adviser.consult(exchange, decided, live.queues)
+
+    def _dispatch(self, plan: Plan, exchange: Exchange, decided: Decided, sink: AnswerSink) -> Awaitable[Ending]:
+        """Have the request served, with what its answer is to say of the decision and to carry along."""
+        view, decision = decided.view, decided.decision
+        whole = explain(decision) if view.overrides.explain_fully else None
+        carried = carried_headers(decided.session, view, decision)
+        return plan.dispatcher.send(exchange, decided, sink, self.state.live, explanation=whole, carried=carried)
 
     async def decide(self, arrival: Arrival) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
-        plan, state, off_loop = self.plan, self.state, self._off_loop
-        view = await complete(await off_loop(read_request, arrival), state.responses, plan.targets.values(), off_loop)
+        plan, exchange, off_loop = self.plan, self.begin(arrival), self._off_loop
+        view = await restore_history(exchange, await off_loop(read_request, arrival), self.state.responses, plan.targets)
         return await self._decide(plan, await off_loop(apply_tier_lines, view) if plan.applies_tier_lines else view)
 
     async def explain(self, arrival: Arrival) -> JsonObject:

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -225,9 +226,38 @@ def test_sql_is_seen(source):
     assert sql_in(source)
 
 
-def test_the_road_fits_a_screen():
+_QUESTIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.For, ast.AsyncFor, ast.While, ast.Match, ast.comprehension)
+
+
+def test_the_road_can_be_said_aloud():
+    (road,) = ast.parse(textwrap.dedent(inspect.getsource(House._answer))).body
+    inside = [node for statement in road.body for node in ast.walk(statement)]
+
+    assert len([node for node in inside if isinstance(node, ast.stmt)]) - 1 <= 12  # but for its docstring
+    assert len([node for node in inside if isinstance(node, _QUESTIONS)]) <= 3
     assert len(inspect.getsource(House.serve).splitlines()) <= 40
     assert len((ROOT / "router" / "house.py").read_text().splitlines()) <= 130
+
+
+def sinks_of_the_house() -> set[str]:
+    """The classes that take an answer, protocols too: they have a head, a body and an end, or a base of theirs has."""
+    classes = [node for path in (ROOT / "router").rglob("*.py") for node in ast.parse(path.read_text()).body]
+    classes = [node for node in classes if isinstance(node, ast.ClassDef)]
+    members = {node.name: {each.name for each in node.body if isinstance(each, ast.FunctionDef)} for node in classes}
+    bases = {node.name: [ast.unparse(base) for base in node.bases] for node in classes}
+
+    def all_members(name: str) -> set[str]:
+        return members.get(name, set()).union(*map(all_members, bases.get(name, ())))
+
+    return {name for name in members if all_members(name) >= {"feed_from", "start", "write", "end", "fail"}}
+
+
+def test_there_are_few_sinks_and_the_page_of_sinks_names_each_between_target_and_caller():
+    sinks = {name.strip("_") for name in sinks_of_the_house()}
+    page = (ROOT / "router" / "contract" / "sinks.py").read_text()
+
+    assert len(sinks) < 13, sorted(sinks)
+    assert sinks - set(re.findall(r"\w+", page)) == {"Call"}  # the demo's: it is a client
 
 
 def test_the_top_level_holds_nothing_but_the_plan_and_customary_files():

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_or_report(arguments.config)
     if loaded is None:
         return 2
-    screen = Screen(_Nowhere(), Style("ascii", False))
+    screen = Screen(_NoTerminal(), Style("ascii", False))
     events.set_up_logging(as_json=False, note=say)
     codes: list[int] = []
 
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     return codes[0]
 
 
-class _Nowhere:
+class _NoTerminal:
     """Nothing is drawn: the terminal is the command's."""
 
     is_busy = False

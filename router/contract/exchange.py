@@ -1,8 +1,9 @@
 """One request from its arrival to its last fact: who owns it, how long it may take, and why it was cut off."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import repeat
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
@@ -143,6 +144,17 @@ class FindFact(Protocol):
 
 _NOTHING: dict[type[Any], Any] = {}
 _CALLS = (AttemptOpened, Queued)
+Step = Callable[[], Awaitable[None]]
+"""Between two parts of the road. Its caller goes on when the others may."""
+
+
+class _Nobody:
+    """Is waited for by a request that is alone."""
+
+    __await__ = ().__iter__
+
+
+_go_on: Any = repeat(_Nobody()).__next__  # both are written in C, so that this costs a request that is alone next to nothing
 
 
 class Exchange(Struct, eq=False):
@@ -158,8 +170,10 @@ class Exchange(Struct, eq=False):
     journal: list[Fact] = []
     _newest: dict[type[Any], Any] = {}
     cancelled: CancelReason | None = None
-    is_one_of_many: bool = False
-    """Whether others were under way when it came: then it takes its steps together with those that come when it does."""
+    gather: Step = _go_on
+    """Wait for the requests that came at about the same time: each step is cheaper right after the same of another."""
+    catch_up: Step = _go_on
+    """Let them take the step before. A request that was alone when it came waits in neither."""
     task: "asyncio.Task[None] | None" = None
     """What takes this exchange down the road."""
     id: str = ""

@@ -48,42 +48,6 @@ class Sink(Protocol):
         ...
 
 
-class KeepingSink:
-    """Passes an answer on unchanged, and keeps its pieces."""
-
-    def __init__(self, caller: Sink) -> None:
-        self._caller = caller
-        self._pieces: list[bytes] = []
-
-    def feed_from(self, flow: Flow) -> None:
-        self._caller.feed_from(flow)
-
-    def start(self, status: int, headers: Headers) -> None:
-        self._caller.start(status, headers)
-
-    def write(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._caller.write(data)
-
-    def end(self) -> None:
-        self._caller.end()
-
-    def fail(self, error: TandemError) -> None:
-        self._caller.fail(error)
-
-    @property
-    def body(self) -> bytes:
-        """What was answered so far."""
-        return b"".join(self._pieces)
-
-
-def send_whole(sink: Sink, headers: Headers, body: bytes) -> None:
-    """Send an answer of our own making."""
-    sink.start(200, (*headers, ("content-length", str(len(body)))))
-    sink.write(body)
-    sink.end()
-
-
 class UpstreamCall(Flow, Protocol):
     """One call under way."""
 

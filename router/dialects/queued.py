@@ -1,23 +1,31 @@
-"""What a caller is told in a stream whose head had to leave before it was known who serves: comments, in every dialect.
+"""What a caller who waits for a target is told, in words and as a comment, which every reader of events skips."""
 
-A reader of events skips them. Over a socket, which has no comments, each becomes a frame.
-"""
+from typing import assert_never
 
 import orjson
 
 from router.contract.relay import Headers
+from router.contract.sinks import AnswerFact, Serving, Waiting
+from router.dialects.overrides import PREFIX
 
-WAITING, DECISION = b"waiting for ", b"tandem.decision "
-_OWN = "x-tandem-"
 
-
-def waiting_comment(target: str, position: int, length: int, seconds: float) -> bytes:
+def describe_wait(fact: Waiting) -> str:
     """Which target is waited for, and how long yet."""
-    place = f"position {position} of {length}, about {max(1, round(seconds))} s"
-    return b": %b%b\n\n" % (WAITING, f"{target}, {place}".encode())
+    return f"waiting for {fact.target}, position {fact.position} of {fact.length}, about {max(1, round(fact.seconds))} s"
 
 
-def decision_comment(headers: Headers) -> bytes:
-    """Who serves, and why: our own headers, as JSON."""
-    told = {name.removeprefix(_OWN).replace("-", "_"): value for name, value in headers if name.startswith(_OWN)}
-    return b": %b%b\n\n" % (DECISION, orjson.dumps(told))
+def name_decision(headers: Headers) -> dict[str, str]:
+    """Who serves, and why: our own headers, by names of JSON."""
+    return {name.removeprefix(PREFIX).replace("-", "_"): value for name, value in headers if name.startswith(PREFIX)}
+
+
+def write_comment(fact: AnswerFact) -> bytes:
+    """A fact in a stream over HTTP."""
+    match fact:
+        case Waiting():
+            words = describe_wait(fact).encode()
+        case Serving():
+            words = b"tandem.decision " + orjson.dumps(name_decision(fact.headers))
+        case _:
+            assert_never(fact)
+    return b": %b\n\n" % words

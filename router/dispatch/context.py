@@ -7,8 +7,9 @@ from msgspec import Struct
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
-from router.contract.relay import Headers, Sink
+from router.contract.relay import Headers
 from router.contract.request import JsonObject
+from router.contract.sinks import AnswerSink
 from router.contract.words import Tier
 from router.dispatch.live.statistics import LiveStatistics
 
@@ -20,7 +21,7 @@ class DispatchContext(Struct, frozen=True):
     decided: Decided
     decision: Decision
     """The decision, with targets that are alike in the order of how busy they are."""
-    sink: Sink
+    sink: AnswerSink
     max_bytes: int
     clock: Callable[[], float]
     live: LiveStatistics

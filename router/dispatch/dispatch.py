@@ -13,6 +13,7 @@ from router.contract.exchange import Exchange, Passed, saying_why
 from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
 from router.contract.relay import Adapter, Headers, Sink
 from router.contract.request import JsonObject, RequestView
+from router.contract.sinks import AnswerSink
 from router.contract.target import Target
 from router.contract.words import Operation, Tier
 from router.dialects.opaque import keys_for, refused_by
@@ -60,7 +61,7 @@ class Dispatcher:
         self,
         exchange: Exchange,
         decided: Decided,
-        sink: Sink,
+        sink: AnswerSink,
         live: LiveStatistics,
         *,
         explanation: JsonObject | None = None,

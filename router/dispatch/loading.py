@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Callable
 
 from router.contract.errors import TandemError, UpstreamLoading
-from router.contract.relay import Flow, Headers, Routed, RouteRequest
+from router.contract.relay import Routed, RouteRequest
+from router.contract.sinks import Collected
 from router.contract.target import Timeouts
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
@@ -43,41 +44,16 @@ async def _watch(reachable: Reachable, live: LiveStatistics, clock: Callable[[],
 
 async def _ask(reachable: Reachable) -> str:
     """What a target says while it is loading; empty where it says anything else, or nothing."""
-    adapter, heard = reachable.adapter, _Health(asyncio.get_running_loop().create_future())
+    adapter, heard = reachable.adapter, Collected(_MAX_BYTES)
     assert isinstance(adapter, Routed)
     try:
         call = adapter.open_route(reachable.target, _HEALTH, heard)
     except TandemError:  # only a caller has its key
         return ""
     try:
-        await heard.finished
+        await heard.over.wait()
     finally:
         call.cancel()
-    refusal = read_refusal(reachable, heard.status, (), bytes(heard.body)) if heard.status // 100 != 2 else None
+    status = heard.status or 200  # who is gone, or hangs, says nothing: the next request sees for itself
+    refusal = read_refusal(reachable, status, (), bytes(heard.body)) if status // 100 != 2 else None
     return refusal.words if isinstance(refusal, UpstreamLoading) else ""
-
-
-class _Health:
-    """A sink that keeps a short answer."""
-
-    def __init__(self, finished: "asyncio.Future[None]") -> None:
-        self.finished, self.status, self.body = finished, 200, bytearray()
-
-    def feed_from(self, flow: Flow) -> None:
-        """Nothing that is so short needs to be paused."""
-
-    def start(self, status: int, headers: Headers) -> None:
-        self.status = status
-
-    def write(self, data: bytes) -> None:
-        self.body += data[:_MAX_BYTES]
-        if len(self.body) > _MAX_BYTES:
-            self.end()
-
-    def end(self) -> None:
-        if not self.finished.done():
-            self.finished.set_result(None)
-
-    def fail(self, error: TandemError) -> None:
-        """It is gone, or hangs: the next request sees for itself."""
-        self.end()

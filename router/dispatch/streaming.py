@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from router.contract.errors import TandemError, UpstreamCut, UpstreamRefused, UpstreamTimeout
 from router.contract.facts import AttemptOpened, FirstToken
-from router.contract.relay import Flow, Headers, Sink
+from router.contract.relay import Flow, Sink
 from router.contract.request import RequestView
+from router.contract.sinks import Collected
 from router.contract.usage import Timings, Usage
 from router.dialects.answers import FIRST_TOKEN_MARKS, read_stream_end
 from router.dialects.refusals import failure_event
@@ -21,19 +22,6 @@ from router.dispatch.context import DispatchContext
 from router.dispatch.keys import NO_KEY
 from router.dispatch.outgoing import Reachable
 from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS, SilenceWatch
-
-
-class _Nowhere:
-    """Takes what a target still pushes after its answer has failed: nothing may follow that."""
-
-    def feed_from(self, flow: Flow) -> None: ...
-    def start(self, status: int, headers: Headers) -> None: ...
-    def write(self, data: bytes) -> None: ...
-    def end(self) -> None: ...
-    def fail(self, error: TandemError) -> None: ...
-
-
-_NOWHERE = _Nowhere()
 
 
 class StreamedAnswer(Struct, eq=False):
@@ -231,9 +219,11 @@ class StreamedAnswer(Struct, eq=False):
             self._watch = None
 
     def _settle(self, error: TandemError | None) -> None:
-        self.close()
-        self.is_over, self._error = True, error
+        self._flow = None
+        if self._watch is not None:
+            self.close()
+        self.is_over = True
         if error is not None:
-            self._caller = _NOWHERE
+            self._error, self._caller = error, Collected(0)  # nothing may follow a failure
         if not self.finished.done():
             self.finished.set_result(error)

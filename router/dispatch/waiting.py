@@ -1,7 +1,7 @@
 """A request that waits before its call, for a target's quota or for one of its slots: how long, and what its caller sees.
 
-A caller who streams gets comments that keep the connection alive. With the first of them the head is out: who serves is then
-reported in a comment, another target may still be tried, and a failure is an event of the stream.
+A caller who streams is told of the wait, which keeps the connection alive. With the first such fact the head is out: who serves
+is then a fact of its own, another target may still be tried, and a failure is an event of the stream.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from router.contract.decision import Decision
 from router.contract.errors import Superseded, TandemError, TiersBusy
 from router.contract.exchange import CancelReason, Exchange, saying_why
 from router.contract.facts import Dequeued, Ending, Queued
-from router.contract.relay import Flow, Headers, Sink
+from router.contract.relay import Headers
 from router.contract.request import RequestView
+from router.contract.sinks import AnswerSink, Serving, Waiting, WatchedSink
 from router.contract.target import Target
 from router.contract.words import Operation, Outcome, TurnKind
 from router.dialects.headers import QUEUED, header_text, id_headers
-from router.dialects.queued import decision_comment, waiting_comment
 from router.dialects.refusals import failure_event
 from router.dialects.table import SPECS
 from router.dispatch.context import DispatchContext
@@ -33,20 +33,21 @@ _MIN_SECONDS = 0.1
 """The shortest wait that is reported."""
 
 
-class WaitingSink:
+class WaitingSink(WatchedSink):
     """The way to a caller whose request may wait in a queue. It passes everything on until a wait begins.
 
-    Once the head is out, what a target's head says of us becomes a comment.
+    Once the head is out, what a target's head says becomes a fact.
     """
 
-    def __init__(self, caller: Sink, exchange: Exchange, decision: Decision, view: RequestView) -> None:
-        self._caller, self._exchange, self._decision, self._view = caller, exchange, decision, view
+    def __init__(self, caller: AnswerSink, exchange: Exchange, decision: Decision, view: RequestView) -> None:
+        super().__init__(caller)
+        self._exchange, self._decision, self._view = exchange, decision, view
         self.has_head = False
-        self._say: Callable[[], bytes] | None = None
+        self._say: Callable[[], Waiting] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin_wait(self, say: Callable[[], bytes]) -> None:
-        """Keep the caller's stream alive with the comments that `say` writes. An answer in one piece has no room for them."""
+    def begin_wait(self, say: Callable[[], Waiting]) -> None:
+        """Keep the caller's stream alive by what `say` reports of the wait. An answer in one piece has no room for it."""
         if self._view.is_streaming:
             self._say = say
             if self._timer is None:
@@ -56,24 +57,12 @@ class WaitingSink:
         """The request has its turn, or gave up waiting for it."""
         self._say = None
 
-    def feed_from(self, flow: Flow) -> None:
-        self._caller.feed_from(flow)
-
     def start(self, status: int, headers: Headers) -> None:
         self.close()
-        if not self.has_head:
-            self._caller.start(status, headers)
-            return
-        self._caller.write(decision_comment(headers))
-
-    def write(self, data: bytes) -> None:
-        self._caller.write(data)
-
-    def end(self) -> None:
-        self._caller.end()
-
-    def fail(self, error: TandemError) -> None:
-        self._caller.fail(error)
+        if self.has_head:
+            self.tell(Serving(headers))
+        else:
+            super().start(status, headers)
 
     def close(self) -> None:
         """No more heartbeats from here: the answer has begun, or there will be none."""
@@ -92,12 +81,13 @@ class WaitingSink:
     def _beat(self) -> None:
         """Only a wait in a queue sends the head. While a target is being called the head is that target's, unless it is out."""
         self._set_timer()
-        if self._say is None and not self.has_head:
-            return
-        if not self.has_head:
-            self.has_head = True
-            self._caller.start(200, self._head())
-        self._caller.write(self._say() if self._say is not None else HEARTBEAT)
+        if self._say is not None:
+            if not self.has_head:
+                self.has_head = True
+                self._caller.start(200, self._head())
+            self.tell(self._say())
+        elif self.has_head:
+            self.write(HEARTBEAT)
 
     def _head(self) -> Headers:
         decision = self._decision
@@ -199,8 +189,8 @@ def _max_wait(context: DispatchContext, view: RequestView, target: Target) -> fl
     return min([left, worth, *(bound for bound in bounds if bound is not None)])
 
 
-def _say(target: Target, expected: Expected) -> bytes:
-    return waiting_comment(target.name, expected.position, expected.length, expected.seconds)
+def _say(target: Target, expected: Expected) -> Waiting:
+    return Waiting(target.name, expected.position, expected.length, expected.seconds)
 
 
 def _busy(target: Target, expected: Expected) -> TiersBusy:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from enum import Enum
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -11,7 +10,7 @@ from router.contract.caller import LOCAL, Caller
 from router.contract.errors import InternalFault, NotFound, Unavailable, UpgradeRequired, WrongMethod
 from router.contract.exchange import Arrival, Exchange
 from router.contract.limits import Limits
-from router.contract.relay import Sink
+from router.contract.sinks import AnswerSink
 from router.contract.stores import ResponseStore
 from router.contract.words import PassedRoute
 from router.dialects.refusals import refuse_to
@@ -60,12 +59,6 @@ class Head(Struct, eq=False):
     """The body's length; 0 if the request states none, or several, or one that is not a plain number."""
     is_checked: bool = False
     """Whether admission has read it and found nothing wrong. What it says is then not read again; the limits still count."""
-
-
-class AnswerSink(Sink, Protocol):
-    """A caller's end of an answer, which knows whether anything of one has gone out."""
-
-    has_started: bool
 
 
 class Admission:
@@ -154,7 +147,8 @@ class Admission:
         start = self._start
         if self.in_flight >= self._gathers_from:
             # It waits for the next turn of the loop, to take each step together with those that come now (see `Gathering`).
-            exchange.is_one_of_many, start = True, spawn
+            start = spawn
+            self.speedups.gathering.admit(exchange)
         task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)

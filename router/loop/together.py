@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
+from router.contract.exchange import Exchange
+
 _T = TypeVar("_T")
 _MAX_WAITING = 32
 """When this many are here, nobody waits for more."""
@@ -20,6 +22,10 @@ class Gathering:
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
+
+    def admit(self, exchange: Exchange) -> None:
+        """Have a request take its steps together with the others."""
+        exchange.gather, exchange.catch_up = self.join, let_others_catch_up
 
     def join(self) -> asyncio.Future[None]:
         """Wait with the others. The future is done when all go on."""

@@ -1,15 +1,13 @@
-"""A sink before the caller's own that sees which response or message goes out, so that it can be stored."""
+"""Seeing which response or message goes out, so that it can be stored."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import orjson
 
 from router.contract.digits import parse_exactly
-from router.contract.errors import TandemError
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptOpened, ResponseCompleted
-from router.contract.relay import Flow, Headers, Sink
 from router.contract.request import JsonObject
 from router.dialects.fields import as_object, as_text
 from router.dialects.sse import Frame, Lasting, Tail
@@ -21,26 +19,23 @@ _TELLING = re.compile(rb"response\.(?:completed|incomplete|output_item\.done)")
 _LASTING = Lasting(_TELLING, (b"output_item.done", b"response.completed", b"response.incomplete"))
 
 
-class _Capturing:
-    """Passes an answer on unchanged, and notes what its caller may continue from before its last bytes leave.
+class Capture:
+    """Watches an answer in one piece, and notes what its caller may continue from before its last bytes leave.
 
     Before, because a caller may continue in the moment it has read the last event, while the target's connection is still
-    open. It sees what the caller sees, whatever the target spoke.
+    open. It sees what the caller sees, in the caller's dialect.
     """
 
-    def __init__(self, caller: Sink, exchange: Exchange) -> None:
-        self._caller, self._exchange = caller, exchange
-        self._held: list[bytes] = []
+    def __init__(self, exchange: Exchange, read: Callable[[bytes], JsonObject | None]) -> None:
+        self._exchange, self._read = exchange, read
+        self._pieces: list[bytes] = []
         self._is_noted = False
 
-    def feed_from(self, flow: Flow) -> None:
-        self._caller.feed_from(flow)
+    def add(self, data: bytes) -> None:
+        self._pieces.append(data)
 
-    def start(self, status: int, headers: Headers) -> None:
-        self._caller.start(status, headers)
-
-    def fail(self, error: TandemError) -> None:
-        self._caller.fail(error)
+    def finish(self) -> None:
+        self._note(self._read(b"".join(self._pieces)))
 
     def _note(self, response: JsonObject | None) -> None:
         opened = self._exchange.last(AttemptOpened)
@@ -49,56 +44,46 @@ class _Capturing:
             self._exchange.note(ResponseCompleted(opened.target, response))
 
 
-class CapturingSink(_Capturing):
-    """Captures a Responses answer."""
+class ResponseCapture(Capture):
+    """The same for a Responses stream, whose last event holds the response."""
 
-    def __init__(self, caller: Sink, exchange: Exchange, *, is_streaming: bool) -> None:
-        super().__init__(caller, exchange)
-        self._tail = Tail(_TELLING, _LASTING) if is_streaming else None
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange, read_whole_response)
+        self._tail = Tail(_TELLING, _LASTING)
         self._is_near_end = False
 
-    def write(self, data: bytes) -> None:
+    def add(self, data: bytes) -> None:
         tail = self._tail
-        if tail is None:
-            self._held.append(data)
-        else:
-            tail.add(data)
-            if self._is_near_end or _IS_TERMINAL(data):
-                self._is_near_end = True
-                if tail.at_frame_end:
-                    self._read_stream(tail)
-                    self._is_near_end = False  # the words may have been part of a text
-        self._caller.write(data)
+        tail.add(data)
+        if self._is_near_end or _IS_TERMINAL(data):
+            self._is_near_end = not tail.at_frame_end  # once there, the words may have been part of a text
+            if not self._is_near_end:
+                self.finish()
 
-    def end(self) -> None:
-        if self._tail is not None:
-            self._read_stream(self._tail)
-        else:
-            self._note(read_whole_response(b"".join(self._held)))
-        self._caller.end()
-
-    def _read_stream(self, tail: Tail) -> None:
+    def finish(self) -> None:
         if not self._is_noted:
-            self._note(read_response(tail.frames()))
+            self._note(read_response(self._tail.frames()))
 
 
-class CapturingMessageSink(_Capturing):
-    """Captures a Messages answer, which is told nowhere whole in a stream: it is put together as it passes."""
+class MessageCapture(Capture):
+    """The same for a Messages stream, no event of which holds the message: it is put together as it passes."""
 
-    def __init__(self, caller: Sink, exchange: Exchange, *, is_streaming: bool) -> None:
-        super().__init__(caller, exchange)
-        self._assembler = MessageAssembler() if is_streaming else None
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange, read_whole_message)
+        self._assembler = MessageAssembler()
 
-    def write(self, data: bytes) -> None:
-        if self._assembler is not None:
-            self._note(self._assembler.add(data))
-        else:
-            self._held.append(data)
-        self._caller.write(data)
+    def add(self, data: bytes) -> None:
+        self._note(self._assembler.add(data))
 
-    def end(self) -> None:
-        self._note(self._assembler.finish() if self._assembler is not None else read_whole_message(b"".join(self._held)))
-        self._caller.end()
+    def finish(self) -> None:
+        self._note(self._assembler.finish())
+
+
+def capture(exchange: Exchange, *, is_streaming: bool, is_message: bool) -> Capture:
+    """Who watches an answer of this kind."""
+    if is_streaming:
+        return MessageCapture(exchange) if is_message else ResponseCapture(exchange)
+    return Capture(exchange, read_whole_message if is_message else read_whole_response)
 
 
 def read_response(frames: Sequence[Frame]) -> JsonObject | None:

@@ -10,8 +10,7 @@ import orjson
 from msgspec.structs import replace
 
 from router.contract.digits import as_written, with_digits
-from router.contract.errors import BadRequest, TandemError, TooDeep, UpstreamMalformed
-from router.contract.relay import Flow, Headers, Sink
+from router.contract.errors import BadRequest, TooDeep, UpstreamMalformed
 from router.contract.request import Json, JsonObject, RequestView
 from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text, texts_of
@@ -51,34 +50,6 @@ COMPACTION_MARK = SUMMARY_MARK.encode()
 """What a body holds somewhere before any summary of ours can be in it."""
 _KEPT_CHARS = 80_000
 """About 20,000 tokens of what was said to the model; the newest are kept."""
-
-
-class BufferingSink:
-    """Takes a whole answer and sends nothing on: what becomes of it is decided by who asked."""
-
-    def __init__(self, caller: Sink) -> None:
-        self._caller = caller
-        self._pieces: list[bytes] = []
-        self.headers: Headers = ()
-
-    def feed_from(self, flow: Flow) -> None:
-        """Nobody reads slowly here: what is held is bounded by the relay, which itself holds whole answers."""
-
-    def start(self, status: int, headers: Headers) -> None:
-        self.headers = tuple((name, value) for name, value in headers if name != "content-length")
-
-    def write(self, data: bytes) -> None:
-        self._pieces.append(data)
-
-    def end(self) -> None:
-        """The answer waits to be taken."""
-
-    def fail(self, error: TandemError) -> None:
-        self._caller.fail(error)
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(self._pieces)
 
 
 def open_summaries(view: RequestView) -> RequestView:

@@ -47,8 +47,8 @@ class ResponseKeeper:
             return
         view, session = read.view, decided.decision.turn.session if decided is not None else ""
         with contextlib.suppress(orjson.JSONEncodeError):
-            own = exchange.arrival.responses
-            keep_answer(self._store, view, completed.target, self._clock(), completed.response, session, own)
+            socket_store = exchange.arrival.responses
+            keep_answer(self._store, view, completed.target, self._clock(), completed.response, session, socket_store)
 
 
 def keep_answer(
@@ -58,11 +58,11 @@ def keep_answer(
     at: float,
     answer: JsonObject,
     session: str = "",
-    own: ResponseStore | None = None,
+    socket_store: ResponseStore | None = None,
 ) -> None:
     """Store what a later request may go on from: a response, or a thread up to an answer. No target: the router answered.
 
-    `own` is what a socket keeps for itself, whatever is stored for others.
+    `socket_store` is a WebSocket's own, which keeps the response even where nobody else may continue from it.
     """
     if isinstance(view.continued, HeldThread):
         store.keep(record_message(view, target, at, answer, session or view.continued.session), for_long=False)
@@ -71,8 +71,8 @@ def keep_answer(
     if is_stored is False:
         answer = {**answer, "store": False}  # whatever the target says: it was told not to, and is not asked to remember
     response = record_response(view, target, at, answer)
-    if own is not None:
-        own.keep(response, for_long=False)
+    if socket_store is not None:
+        socket_store.keep(response, for_long=False)
     if is_stored is not False:
         store.keep(response, for_long=is_stored is True)
 

@@ -8,20 +8,18 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from hashlib import sha256
-from typing import Any
 
 from msgspec import Struct
 
 from router.contract.errors import BadRequest, IdempotencyMismatch, InProgress
 from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, Exchange
 from router.contract.facts import Ending, Read, Replayed
-from router.contract.relay import Headers, KeepingSink, Sink
 from router.contract.request import RequestView
 from router.contract.secret import read_callers_key
+from router.contract.sinks import AnswerSink, Copy, watch
 from router.contract.words import Operation, Outcome
-from router.dialects.headers import BECAUSE, OVERHEAD, QUEUED, REQUEST_ID, header_text
+from router.dialects.headers import BECAUSE, OVERHEAD, REQUEST_ID, header_text
 from router.dialects.overrides import PREFIX
 from router.dialects.requests import read_request
 from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswer, KeptAnswers
@@ -37,8 +35,8 @@ _PASSING_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
 _CHANGES_REQUEST = re.compile(rf"{PREFIX}|.*(?:session|thread|agent)[-_]id").match
 """The headers that make it another request: our own, and those by which clients name their session."""
 
-Answer = Callable[[Any, Exchange, Sink], Awaitable[Ending]]
-"""The rest of the road: takes the plan of an exchange, the exchange, and where its answer goes."""
+Answer = Callable[[Exchange, AnswerSink], Awaitable[Ending]]
+"""The rest of the road: takes an exchange, and where its answer goes."""
 
 
 class _InFlight(Struct, eq=False):
@@ -48,31 +46,6 @@ class _InFlight(Struct, eq=False):
     ended: "asyncio.Future[None]"
 
 
-class _BoundedSink(KeepingSink):
-    """Passes an answer on unchanged, and keeps it unless it gets too long."""
-
-    def __init__(self, caller: Sink) -> None:
-        super().__init__(caller)
-        self.headers: Headers = ()
-        self._bytes = 0
-
-    @property
-    def is_too_long(self) -> bool:
-        return self._bytes > MAX_ANSWER_BYTES
-
-    def start(self, status: int, headers: Headers) -> None:
-        self.headers = headers
-        super().start(status, headers)
-
-    def write(self, data: bytes) -> None:
-        self._bytes += len(data)
-        if self.is_too_long:
-            self._pieces.clear()
-            self._caller.write(data)
-        else:
-            super().write(data)
-
-
 class Repeats:
     """Knows which keys are in use, and what was answered to those that were."""
 
@@ -80,19 +53,15 @@ class Repeats:
         self.kept, self._clock = kept or KeptAnswers(), clock
         self._running: dict[bytes, _InFlight] = {}
 
-    def once(self, answer: Answer) -> Answer:
-        """The same rest of the road, for a request that has a key: taken once for it, whoever asks again."""
-        return partial(self._serve, answer)
-
-    async def _serve(self, answer: Answer, plan: Any, exchange: Exchange, caller: Sink) -> Ending:
-        """Answer by what is kept for the key, else by the rest of the road.
+    async def serve(self, answer: Answer, exchange: Exchange, caller: AnswerSink) -> Ending:
+        """Answer by what is kept for the key, else by `answer`, the rest of the road.
 
         Raises a `BadRequest` for a key that is none, an `IdempotencyMismatch` for one that another request has, and
         `InProgress` where the deadline comes before the end of a request with the same key.
         """
         arrival = exchange.arrival
         if arrival.operation is not Operation.CREATE or arrival.responses is not None:  # on a socket it is the handshake's
-            return await answer(plan, exchange, caller)
+            return await answer(exchange, caller)
         place = _place_of(arrival)
         asked = await exchange.off_loop(_digest, arrival)
         while (running := self._running.get(place)) is not None:
@@ -103,13 +72,13 @@ class Repeats:
             return _say_again(kept, exchange, await exchange.off_loop(read_request, arrival), caller)
         return await self._serve_first(place, asked, exchange, caller, answer)
 
-    async def _serve_first(self, place: bytes, asked: bytes, exchange: Exchange, caller: Sink, answer: Answer) -> Ending:
-        sink = _BoundedSink(caller)
+    async def _serve_first(self, place: bytes, asked: bytes, exchange: Exchange, caller: AnswerSink, answer: Answer) -> Ending:
+        sink = watch(caller, copy := Copy(MAX_ANSWER_BYTES))
         running = self._running[place] = _InFlight(asked, asyncio.get_running_loop().create_future())
         try:
-            ending = await answer(exchange.plan, exchange, sink)
-            if ending.outcome is Outcome.SERVED and not sink.is_too_long:
-                self.kept.keep(place, KeptAnswer(exchange.id, asked, sink.headers, sink.body))
+            ending = await answer(exchange, sink)
+            if ending.outcome is Outcome.SERVED and not copy.is_too_long:
+                self.kept.keep(place, KeptAnswer(exchange.id, asked, sink.headers, copy.body))
             return ending
         finally:
             del self._running[place]
@@ -156,10 +125,10 @@ def _check(held: bytes, asked: bytes) -> None:
 
 
 def _lasts(header: tuple[str, str]) -> bool:
-    return header[0] not in _OWN_HEADERS and not header[0].startswith(_PASSING_HEADERS) and header != QUEUED
+    return header[0] not in _OWN_HEADERS and not header[0].startswith(_PASSING_HEADERS)
 
 
-def _say_again(kept: KeptAnswer, exchange: Exchange, view: RequestView, caller: Sink) -> Ending:
+def _say_again(kept: KeptAnswer, exchange: Exchange, view: RequestView, caller: AnswerSink) -> Ending:
     because = f"replayed from {kept.request_id} (same {IDEMPOTENCY_KEY})"
     exchange.note(Read(view))
     exchange.note(Replayed(because))

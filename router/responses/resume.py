@@ -1,6 +1,6 @@
 """A request that continues a stored response: the history that it left out, put together for the target that will read it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import orjson
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.contract.digits import as_written, with_digits
 from router.contract.errors import BadRequest, ResponseForgotten, TooDeep
-from router.contract.exchange import OffLoop, work_here
+from router.contract.exchange import Exchange, OffLoop, work_here
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
@@ -30,21 +30,25 @@ _MARKS = (COMPACTION_MARK, REFERENCE_MARK)
 _NO_HISTORY = Transcript([], [])
 
 
-def is_complete(view: RequestView) -> bool:
-    """Whether a request says all that a target must be told: most do. Its items are not looked at, only their bytes."""
-    if not _LEFT_OUT.isdisjoint(view.body) or view.operation is Operation.COMPACT:
-        return False
-    return not SPECS[view.dialect].continues_responses or not any(map(view.raw.__contains__, _MARKS))
-
-
-async def complete(
-    view: RequestView, store: ResponseStore, targets: Iterable[Target], off_loop: OffLoop = work_here
+async def restore_history(
+    exchange: Exchange, view: RequestView, store: ResponseStore, targets: Mapping[str, Target]
 ) -> RequestView:
-    """The request with what it leaves out: the history that it continues, and for a compaction what is to be written."""
-    view = open_summaries(view)
-    if SPECS[view.dialect].has_threads:
-        return ask_for_summary(await resume_thread(view, store))
-    return ask_for_summary(await resume(view, store, targets, off_loop))
+    """The request with the history that it leaves out, and for a compaction with what is to be written.
+
+    Most leave out nothing, and are returned as they are. A socket has a store of its own.
+    """
+    spec = SPECS[view.dialect]
+    if _LEFT_OUT.isdisjoint(view.body) and not (spec.continues_responses and _may_leave_out(view)):
+        return view
+    view, store = open_summaries(view), exchange.arrival.responses or store
+    return ask_for_summary(
+        await (resume_thread(view, store) if spec.has_threads else resume(view, store, targets.values(), exchange.off_loop))
+    )
+
+
+def _may_leave_out(view: RequestView) -> bool:
+    """Whether a request asks for a summary, or may hold one of ours or name an item, as its bytes show."""
+    return view.operation is Operation.COMPACT or any(map(view.raw.__contains__, _MARKS))
 
 
 async def resume(

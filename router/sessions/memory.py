@@ -39,6 +39,8 @@ class SessionMemory:
 
     # Reading: changes nothing but what is at hand.
 
+    turn_of = staticmethod(read_turn)
+
     async def recall(self, view: RequestView, turn: Turn, alias: Alias = _AUTO) -> SessionSnapshot:
         """What is known of the session that a request belongs to, and which wish counts in it."""
         now, messages = self._clock(), len(view.conversation.items)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import sys
 import threading
 
 import pytest
@@ -12,6 +13,7 @@ from policies.window import WindowPolicy
 from router.contract.caller import LOCAL
 from router.contract.exchange import CancelReason
 from router.contract.facts import AttemptOpened, Ending, FirstByte, Read, Recorded, Settled
+from router.contract.target import Quota
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.requests import read_request
 from router.house import House
@@ -19,6 +21,7 @@ from router.sessions.turns import read_turn
 from tests.tools.houses import Counter, Walk, arrive, make_house, make_plan
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.scripted import answers, hangs, reach, streams
+from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import SEEN_CHAT_STREAM, chat_frame
 from tests.tools.values import make_target
 
@@ -254,6 +257,53 @@ async def test_texts_are_kept_if_the_plan_says_so_and_the_answer_is_the_same_eit
     assert walk.exchange.last(Settled).answer == (walk.sink.body if keeps_text else None)
     assert entry.prompt_text == (walk.exchange.arrival.raw.decode() if keeps_text else None)
     assert entry.answer_text == (walk.sink.body.decode() if keeps_text else None)
+
+
+class Outermost(RecordingSink):
+    """A caller's end that takes down which sinks each event came through, the target's first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ways: set[tuple[str, ...]] = set()
+
+    def write(self, data) -> None:
+        super().write(data)
+        way: list[object] = []
+        frame = sys._getframe(1)
+        while frame is not None:
+            sink = frame.f_locals.get("self")
+            if hasattr(sink, "feed_from") and sink not in way:
+                way.append(sink)
+            frame = frame.f_back
+        self.ways.add(tuple(type(sink).__name__ for sink in reversed(way)))
+
+
+@jumping_clock
+async def test_an_answer_passes_at_most_four_sinks_with_everything_on():
+    """A bridge, a quota that is waited for, texts that are kept, a key, and a response that may be continued from."""
+    limited = make_target(quota=Quota(requests_per_minute=1))
+    house = make_house(reach(limited, streams()), keeps_text=True)
+    house.state.live.queues.follow(house.plan.targets)
+    asked = {"dialect": Dialect.RESPONSES, "stream": True, "model": "spark", "headers": {"idempotency-key": "k"}}
+    await Walk(house, **{**asked, "headers": {}}).task
+    walk = Walk(house, sink=Outermost(), name="req_2", **asked)
+    await walk.task
+    again = Walk(house, name="req_3", **asked)
+    await again.task
+
+    assert walk.sink.ways == {("TranslatingSink", "Relay", "WaitingSink", "WatchedSink")}
+    assert (ending_of(walk).outcome, walk.facts.count("ResponseCompleted")) == (Outcome.SERVED, 1)
+    assert [type(fact).__name__ for fact in (walk.sink.facts[0], walk.sink.facts[-1])] == ["Waiting", "Serving"]
+    assert walk.exchange.last(Settled).answer == walk.sink.body == again.sink.body
+    assert again.headers["x-tandem-target"] == "spark"
+
+
+@jumping_clock
+async def test_a_plain_answer_passes_the_relay_alone():
+    walk = Walk(make_house(reach(SPARK), reach(SAGE)), sink=Outermost())
+    await walk.task
+
+    assert walk.sink.ways == {("Relay",)}
 
 
 @jumping_clock

@@ -33,9 +33,16 @@ class Told:
 
 
 def make_exchange(
-    *observers, name: str = "req_test", dialect=Dialect.CHAT, operation=Operation.CREATE, seconds=600.0, raw=b"", began=0.0
+    *observers,
+    name: str = "req_test",
+    dialect=Dialect.CHAT,
+    operation=Operation.CREATE,
+    seconds=600.0,
+    raw=b"",
+    began=0.0,
+    responses=None,
 ):
-    arrival = Arrival(name, dialect, operation, {}, raw, LOCAL)
+    arrival = Arrival(name, dialect, operation, {}, raw, LOCAL, responses)
     return Exchange(arrival, began, Deadline(began + seconds), Told(*observers))
 
 

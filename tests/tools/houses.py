@@ -83,10 +83,10 @@ def arrive(name: str = "req_1", dialect=Dialect.CHAT, operation=Operation.CREATE
 class Walk:
     """One request on its way through a house."""
 
-    def __init__(self, house: House, **arrival) -> None:
+    def __init__(self, house: House, sink: RecordingSink | None = None, **arrival) -> None:
         self._record = house.state.entries.write
         self.exchange: Exchange = house.begin(arrive(**arrival))
-        self.sink = RecordingSink()
+        self.sink = sink or RecordingSink()
         self.task = asyncio.get_running_loop().create_task(house.serve(self.exchange, self.sink))
         self.exchange.run_by(self.task)
 

@@ -8,6 +8,7 @@ class RecordingSink:
 
     def __init__(self) -> None:
         self.told: list[tuple] = []
+        self.facts: list = []
         self.flow = None
         self.status, self.headers, self.body, self.error = None, (), b"", None
         self.first, self.over = asyncio.Event(), asyncio.Event()
@@ -24,6 +25,10 @@ class RecordingSink:
         self.body += data
         self.told.append(("write", data))
         self.first.set()
+
+    def tell(self, fact) -> None:
+        self.facts.append(fact)
+        self.told.append(("tell", fact))
 
     def end(self) -> None:
         self.told.append(("end",))

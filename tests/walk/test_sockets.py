@@ -14,7 +14,7 @@ from tests.tools.http import read_reply
 from tests.tools.running import running, two_targets
 from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, speak, write_stream
-from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, silent
+from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, silent, stream
 
 DIALECTS = ("chat", "responses", "messages")
 
@@ -538,6 +538,32 @@ async def test_frames_of_our_own_go_only_to_who_asks_and_others_find_the_decisio
     assert silent[-1]["response"]["metadata"] == {"team": "blue"}
     assert told[0]["type"] == "tandem.decision"
     assert told[1]["response"]["metadata"] == {}
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [b': tandem.decision {"tier":"deep","target":"somebody-else"}', b": tandem.decision {broken", b": waiting for godot"],
+    ids=["a decision", "a broken one", "a wait"],
+)
+@pytest.mark.parametrize("takes_frames", ["0", "1"])
+async def test_a_target_that_writes_comments_as_the_router_does_reaches_no_socket_with_them(
+    upstream, tmp_path, capfd, comment, takes_frames
+):
+    events = write_stream("responses", Speech("done"))
+    upstream.scripts = [stream(*[piece for event in events for piece in (event, comment + b"\n\n")])]
+    async with (
+        running(config_for(upstream, "responses"), tmp_path) as tandem,
+        open_socket(tandem.port, x_tandem_frames=takes_frames) as socket,
+    ):
+        await socket.say("fix the typo", client_metadata={"x-tandem-tier": "fast"})
+        told = await socket.until("response.completed")
+        (entry,) = await tandem.entries(1)
+
+    decisions = [event for event in told if event["type"].startswith("tandem.")]
+    assert [event["target"] for event in decisions] == ["spark"] * int(takes_frames)
+    assert len(told) == len(events) + len(decisions)
+    assert (entry["outcome"], entry["error"]) == ("SERVED", None)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 async def test_words_that_come_twice_before_the_next_response_begins_both_count(upstream, tmp_path):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import orjson
 
 from router.cli.demo.afternoon import Turn
-from router.contract.errors import TandemError
-from router.contract.relay import Flow, Headers, UpstreamRequest
+from router.contract.relay import Headers, UpstreamRequest
 from router.contract.request import Json, JsonObject
+from router.contract.sinks import Collected
 from router.contract.target import Timeouts
 from router.contract.words import Tier
 from router.dialects.fields import as_list, as_object, as_text
@@ -40,25 +40,32 @@ class Refused(Exception):
     """The router refused the request, or could not be reached. The message says why."""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Collected):
     """One request and its answer, as far as it came."""
 
-    status: int = 0
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes = b""
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self.has_begun.set()
+
+    def end(self) -> None:
+        super().end()
+        self.has_begun.set()
 
     @property
     def id(self) -> str:
-        return self.headers.get(REQUEST_ID, "")
+        return self.fields.get(REQUEST_ID, "")
 
     @property
     def tier(self) -> str:
-        return self.headers.get("x-tandem-tier", "")
+        return self.fields.get("x-tandem-tier", "")
 
     @property
     def because(self) -> str:
-        return self.headers.get("x-tandem-because", "")
+        return self.fields.get("x-tandem-because", "")
 
 
 @dataclass(slots=True)
@@ -69,33 +76,6 @@ class PlayedTurn:
     calls: list[Call] = field(default_factory=list)
     has_failed: bool = False
     """Whether its tests were red when the agent gave up."""
-
-
-class _Listener:
-    """Takes an answer as it comes."""
-
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self.has_begun, self.has_ended = asyncio.Event(), asyncio.Event()
-        self.error: TandemError | None = None
-
-    def feed_from(self, flow: Flow) -> None:
-        pass
-
-    def start(self, status: int, headers: Headers) -> None:
-        self._call.status, self._call.headers = status, dict(headers)
-
-    def write(self, data: bytes) -> None:
-        self._call.body += data
-        self.has_begun.set()
-
-    def end(self) -> None:
-        self.has_begun.set()
-        self.has_ended.set()
-
-    def fail(self, error: TandemError) -> None:
-        self.error = error
-        self.end()
 
 
 @dataclass(slots=True)
@@ -146,30 +126,29 @@ class Agent:
             played.calls.append(call)
             await self._send(played, call, orjson.dumps(body), hang_up_after)
             if call.status == 200:
-                self._messages.append(read_answer(call.body))
+                self._messages.append(read_answer(bytes(call.body)))
                 return call
             if call.status != 429:
                 break
-            await asyncio.sleep(float(call.headers.get("retry-after", 1)))
+            await asyncio.sleep(float(call.fields.get("retry-after", 1)))
         raise Refused(f"{call.status} {call.body.decode(errors='replace')}")
 
     async def _send(self, played: PlayedTurn, call: Call, body: bytes, hang_up_after: float | None) -> None:
         """One request. The answer is taken in as it comes, and its rest left where the caller hangs up."""
-        listener = _Listener(call)
         headers = (("content-type", "application/json"), ("x-tandem-session", self.session), *self.headers)
         url = f"{self.url}/v1/chat/completions"
-        sent = self.pool.open(UpstreamRequest("router", "POST", url, headers, body, _TIMEOUTS), listener)
+        sent = self.pool.open(UpstreamRequest("router", "POST", url, headers, body, _TIMEOUTS), call)
         self.on_progress(played)
         try:
-            await listener.has_begun.wait()
+            await call.has_begun.wait()
             self.on_progress(played)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if hang_up_after is None else hang_up_after / self.speed):
-                    await listener.has_ended.wait()
+                    await call.over.wait()
         finally:
             sent.cancel()
-        if listener.error is not None:
-            raise Refused(str(listener.error))
+        if call.error is not None:
+            raise Refused(str(call.error))
 
 
 def read_answer(stream: bytes) -> JsonObject:

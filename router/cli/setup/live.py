@@ -1,7 +1,6 @@
 """Asking providers and targets, over the router's own client: what is reached here is reached by `tandem serve`."""
 
 import asyncio
-import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,7 +24,9 @@ from router.contract.errors import (
     UpstreamUnreachable,
 )
 from router.contract.exchange import Arrival
-from router.contract.relay import Endpoint, Flow, Headers, Upstream, UpstreamCall, UpstreamRequest
+from router.contract.facts import FirstToken
+from router.contract.relay import Endpoint, Upstream, UpstreamCall, UpstreamRequest
+from router.contract.sinks import Collected
 from router.contract.target import Timeouts
 from router.contract.words import DEFAULT_DIALECT, Operation
 from router.dialects.engine_words import read_loading
@@ -76,37 +77,6 @@ class Reached:
     """Whether nothing is served with this key: it is refused, its account has no credit, or its region is not served."""
 
 
-class Collected:
-    """A sink that keeps an answer, and when its first token came."""
-
-    def __init__(self, first_token_mark: bytes = b"") -> None:
-        self.status, self.headers, self.body = 0, dict[str, str](), bytearray()
-        self.error: TandemError | None = None
-        self.over = asyncio.Event()
-        self.first_at: float | None = None
-        self._mark = first_token_mark
-        self._flow: Flow | None = None
-
-    def feed_from(self, flow: Flow) -> None:
-        self._flow = flow
-
-    def start(self, status: int, headers: Headers) -> None:
-        self.status, self.headers = status, dict(headers)
-
-    def write(self, data: bytes) -> None:
-        if len(self.body) < _MAX_BYTES:
-            self.body += data
-        if self.first_at is None and self._mark in data:
-            self.first_at = time.perf_counter()
-
-    def end(self) -> None:
-        self.over.set()
-
-    def fail(self, error: TandemError) -> None:
-        self.error = error
-        self.over.set()
-
-
 async def ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, within_seconds: float) -> Reached:
     """Ask an endpoint for its models."""
     request = adapter.list_models(endpoint, Timeouts(within_seconds, within_seconds, within_seconds))
@@ -118,24 +88,25 @@ async def ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoi
     if sink.error is not None:
         problem = sink.error.message.removeprefix(f'target "{request.target}" ')
         return Reached(problem, _hint_for(problem, endpoint))
-    reached = replace(_read_listing(sink, endpoint), server=sink.headers.get("server", ""))
-    return replace(reached, skew_seconds=_skew(sink.headers.get("date", "")))
+    reached = replace(_read_listing(sink, endpoint), server=sink.fields.get("server", ""))
+    return replace(reached, skew_seconds=_skew(sink.fields.get("date", "")))
 
 
 async def fetch(upstream: Upstream, request: UpstreamRequest, within_seconds: float) -> Collected | None:
     """The answer to a request; None where it took too long."""
-    sink = Collected()
+    sink = Collected(_MAX_BYTES)
     return sink if await _is_over(upstream.open(request, sink), sink, within_seconds) else None
 
 
 async def _is_over(call: UpstreamCall, sink: Collected, within_seconds: float) -> bool:
-    """Whether a call ends in time; else it is cancelled."""
+    """Whether a call ends in time. What is left of it is cancelled."""
     try:
         async with asyncio.timeout(within_seconds):
             await sink.over.wait()
     except TimeoutError:
-        call.cancel()
         return False
+    finally:
+        call.cancel()
     return True
 
 
@@ -172,7 +143,7 @@ def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
     if status != 200:
         return _read_refusal(sink, endpoint)
     listed = _read_models(body)
-    if listed is None and is_page(sink.headers, body):
+    if listed is None and is_page(sink.fields, body):
         title = words_of(body, endpoint)
         hint = "check base_url: it usually ends in /v1. If this is a login page of your network, sign in there first"
         return Reached(f"answered with a web page{f' ({title})' if title else ''}", hint)
@@ -187,7 +158,7 @@ def _read_refusal(sink: Collected, endpoint: Endpoint) -> Reached:
     if status == 503 and read_loading(body):
         problem = f'loading: it says "{words_of(body, endpoint)}" ({status})'
         return Reached(problem, "wait until its model is loaded, then try again", is_loading=True)
-    refusal = explain_refusal(status, sink.headers, body, endpoint)
+    refusal = explain_refusal(status, sink.fields, body, endpoint)
     return Reached(refusal.problem, refusal.hint, is_refused=refusal.is_final)
 
 
@@ -219,12 +190,12 @@ def judge_model(reached: Reached, model: str) -> Reached:
 
 async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> Reached:
     """Send a target a short prompt, the way every request is sent, and time its first token."""
-    arrival, sink = _write_question(plan), Collected(SPECS[DEFAULT_DIALECT].first_token_mark)
+    arrival, sink = _write_question(plan), Collected(_MAX_BYTES)
     quiet = House(house.plan, replace(house.state, observers=ObserverTable(())), house.clock)
-    began = time.perf_counter()
+    exchange = quiet.begin(arrival)
     try:
         async with asyncio.timeout(within_seconds):
-            await quiet.serve(quiet.begin(arrival), sink)
+            await quiet.serve(exchange, sink)
     except TimeoutError:
         return Reached(f"did not finish a short answer in {within_seconds:g} s", "try again, or raise --timeout")
     if sink.error is not None or sink.status != 200:
@@ -235,8 +206,8 @@ async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> R
                 return Reached(f"does not answer: {refusal.problem}", refusal.hint)
         said = message.replace(f" (request {_REQUEST})", "").replace(f'target "{plan.target.name}" ', "")
         return Reached(f"does not answer: {said}", _HINTS.get(code, "look at its provider's console: balance, limits, terms"))
-    first = sink.first_at if sink.first_at is not None else time.perf_counter()
-    return Reached(ttft_seconds=first - began)
+    first = exchange.last(FirstToken)
+    return Reached(ttft_seconds=(first.at if first is not None else house.clock()) - exchange.began)
 
 
 def _write_question(plan: TargetPlan) -> Arrival:
@@ -253,14 +224,14 @@ async def _hear_refusal(house: House, plan: TargetPlan, arrival: Arrival, within
     """
     adapter = known_names().adapters[plan.adapter](plan.endpoint, plan.settings, house.state.upstream)
     reachable = Reachable(plan.target, adapter, plan.endpoint.model, plan.fit)
-    sink = Collected()
+    sink = Collected(_MAX_BYTES)
     try:
         call = adapter.open(prepare(read_request(arrival), reachable, 0), sink)
     except TandemError:
         return None
     if not await _is_over(call, sink, within_seconds) or sink.error is not None or sink.status in (0, 200):
         return None
-    return explain_refusal(sink.status, sink.headers, bytes(sink.body), plan.endpoint)
+    return explain_refusal(sink.status, sink.fields, bytes(sink.body), plan.endpoint)
 
 
 def _read_error(sink: Collected) -> tuple[str, str]:

@@ -11,7 +11,9 @@ from router.contract.errors import BodyTimeout, TandemError
 from router.contract.exchange import Arrival, CancelReason, Exchange, Passed
 from router.contract.limits import Limits
 from router.contract.relay import Flow, Headers
+from router.contract.sinks import AnswerFact
 from router.contract.words import Operation, PassedRoute
+from router.dialects.queued import write_comment
 from router.edge.admission import Admission, Head, Slot
 from router.edge.http.head import read_scope
 from router.edge.http.refuse import send_refusal
@@ -45,6 +47,9 @@ class AsgiSink:
         self.has_started = True
         raw = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
         self._push({"type": "http.response.start", "status": status, "headers": raw})
+
+    def tell(self, fact: AnswerFact) -> None:
+        self.write(write_comment(fact))
 
     def write(self, data: bytes) -> None:
         self._held_bytes += len(data)

@@ -8,13 +8,15 @@ from msgspec import Struct
 
 from router.contract.errors import TandemError
 from router.contract.relay import Flow, Headers
+from router.contract.sinks import AnswerFact
+from router.dialects.queued import write_comment
 from router.loop.together import Outbox
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in HTTPStatus}
 _write_line = ": ".join
 
 
-def write_head(status: int, headers: Headers, *, closes: bool, may_chunk: bool = True) -> tuple[bytes, bool]:
+def write_head(status: int, headers: Headers, closes: bool, may_chunk: bool = True) -> tuple[bytes, bool]:
     """The head of an answer, and whether its body is chunked for want of a length. HTTP/1.0 knows only the close."""
     head = "\r\n".join([_STATUS_LINES.get(status) or f"HTTP/1.1 {status} Status", *map(_write_line, headers)])
     is_chunked = may_chunk and "\r\ncontent-length: " not in head
@@ -54,7 +56,10 @@ class CallerSink(Struct, eq=False):
 
     def start(self, status: int, headers: Headers) -> None:
         self.has_started = True
-        self._head, self._is_chunked = write_head(status, headers, closes=self.closes, may_chunk=self.may_chunk)
+        self._head, self._is_chunked = write_head(status, headers, self.closes, self.may_chunk)
+
+    def tell(self, fact: AnswerFact) -> None:
+        self.write(write_comment(fact))
 
     def write(self, data: bytes) -> None:
         if self._is_chunked:

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from router.contract.errors import BadRequest, InvalidStreamId, TandemError, TooDeep
 from router.contract.relay import Headers
 from router.contract.request import Json, JsonObject
+from router.contract.sinks import Waiting
 from router.dialects.fields import as_object, as_text
 from router.dialects.json_body import refuse_crowded
+from router.dialects.queued import describe_wait, name_decision
 from router.dialects.refusals import failure_words, refusal_headers
 
 BUSY = "x-tandem-busy"
@@ -185,10 +187,13 @@ def _join(members: Mapping[str, msgspec.Raw]) -> bytes:
 
 def decision_frame(headers: Headers, lane: str = "") -> bytes:
     """Who serves, and why: what an answer over HTTP says in its headers. Only for callers who ask for such frames."""
-    told: JsonObject = {"type": "tandem.decision"}
-    if lane:
-        told["stream_id"] = lane
-    for name, value in headers:
-        if name.startswith("x-tandem-"):
-            told[name.removeprefix("x-tandem-").replace("-", "_")] = value
-    return orjson.dumps(told)
+    return _own_frame("tandem.decision", lane, name_decision(headers))
+
+
+def queued_frame(fact: Waiting, lane: str = "") -> bytes:
+    """How long a request waits yet, for the same callers."""
+    return _own_frame("tandem.queued", lane, {"message": describe_wait(fact)})
+
+
+def _own_frame(kind: str, lane: str, told: Mapping[str, str]) -> bytes:
+    return orjson.dumps({"type": kind, **({"stream_id": lane} if lane else {}), **told})

@@ -9,12 +9,12 @@ from msgspec import Struct, field
 from router.contract.errors import TandemError
 from router.contract.relay import Flow, Headers
 from router.contract.request import JsonObject
+from router.contract.sinks import AnswerFact, Serving
 from router.dialects.fields import as_object
-from router.dialects.headers import QUEUED
-from router.dialects.queued import DECISION, WAITING
+from router.dialects.overrides import PREFIX
 from router.dialects.sse import split_frames
 from router.edge.websocket.interrupted import Said
-from router.edge.websocket.messages import decision_frame, error_frame, refusal_frame, with_metadata
+from router.edge.websocket.messages import decision_frame, error_frame, queued_frame, refusal_frame, with_metadata
 
 _EVENT = re.compile(rb"(?:event: [^\n]*\n)?data: ([^\n]*)").fullmatch
 _ONE_EVENT = re.compile(rb"(?:event: [^\r\n]*\n)?data: (\{[^\r\n]*)\n\n").fullmatch
@@ -22,7 +22,6 @@ _IS_FAILED = (b'{"type":"response.failed"', b'{"type": "response.failed"')
 _TELLS_FAILURE = (b'{"type":"error"', b'{"type": "error"', *_IS_FAILED)
 _CARRIED_STATE = "x-codex-turn-state"
 _IS_CREATED = (b'{"type":"response.created"', b'{"type": "response.created"')
-_OWN = "x-tandem-"
 _BAD_GATEWAY = 502
 
 
@@ -54,8 +53,6 @@ class FrameSink(Struct, eq=False):
     _said: Said = field(default_factory=Said)
     _pieces: list[bytes] = []
     """An answer that comes whole, in pieces."""
-    _waits: bool = False
-    """Whether its request waits for a target: only then are comments in the stream our own, and not that target's."""
     _has_told: bool = False
     """Whether the stream itself said that it failed."""
     has_started: bool = False
@@ -72,17 +69,28 @@ class FrameSink(Struct, eq=False):
         self.has_started = True
         self._status, self._headers = status, headers
         self._streams = status == 200 and any(name == "content-type" and "event-stream" in value for name, value in headers)
-        self._waits = QUEUED in headers
         if self._streams:
-            frames: list[bytes] = []
-            if self._takes_frames:
-                frames.append(decision_frame(headers, self.lane))
-            else:
-                self._facts = {name: value for name, value in headers if name.startswith(_OWN)}
-            if carried := {name: value for name, value in headers if name == _CARRIED_STATE}:
-                frames.append(self._in_lane(orjson.dumps({"type": "response.metadata", "headers": carried})))
-            if frames:
-                self._socket.send(frames)
+            self._tell_head(headers)
+
+    def tell(self, fact: AnswerFact) -> None:
+        if self.is_over:
+            return
+        if isinstance(fact, Serving):
+            self._tell_head(fact.headers)
+        elif self._takes_frames:
+            self._socket.send([queued_frame(fact, self.lane)])
+
+    def _tell_head(self, headers: Headers) -> None:
+        """Say what the head of an answer over HTTP does: who serves, and which state the client carries along."""
+        frames: list[bytes] = []
+        if self._takes_frames:
+            frames.append(decision_frame(headers, self.lane))
+        else:
+            self._facts = {name: value for name, value in headers if name.startswith(PREFIX)}
+        if carried := {name: value for name, value in headers if name == _CARRIED_STATE}:
+            frames.append(self._in_lane(orjson.dumps({"type": "response.metadata", "headers": carried})))
+        if frames:
+            self._socket.send(frames)
 
     def write(self, data: bytes) -> None:
         if self.is_over:
@@ -157,29 +165,10 @@ class FrameSink(Struct, eq=False):
         self._rest = data[end + 2 :]
         frames: list[bytes] = []
         for block in data[:end].split(b"\n\n"):
-            if block.startswith(b":"):
-                frames += self._read_comment(block)
-                continue
             found = _EVENT(block)
             events = [found[1]] if found is not None else [frame.data for frame in split_frames(block)]
             frames += [self._as_frame(event) for event in events if event.startswith(b"{")]
         return frames
-
-    def _read_comment(self, block: bytes) -> list[bytes]:
-        """What a comment of our own says to somebody who waited: how long yet, or who serves. Others are for HTTP alone."""
-        said = block.removeprefix(b": ")
-        if self._waits and said.startswith(WAITING):
-            if not self._takes_frames:
-                return []
-            return [self._in_lane(orjson.dumps({"type": "tandem.queued", "message": said.decode("utf-8", "replace")}))]
-        if not (self._waits and said.startswith(DECISION)):
-            return [self._as_frame(frame.data) for frame in split_frames(block) if frame.data.startswith(b"{")]
-        self._waits = False
-        if not self._takes_frames:
-            told = _read(said.removeprefix(DECISION))
-            self._facts = {f"{_OWN}{name.replace('_', '-')}": str(value) for name, value in told.items()}
-            return []
-        return [self._in_lane(orjson.dumps({"type": "tandem.decision", **_read(said.removeprefix(DECISION))}))]
 
     def _as_frame(self, event: bytes) -> bytes:
         if not event.isascii():

@@ -3,10 +3,9 @@
 import pytest
 
 from router.contract.errors import CallerKey
-from router.contract.relay import Endpoint, KeepingSink, OutgoingRequest
+from router.contract.relay import Endpoint, OutgoingRequest
 from router.contract.secret import Secret
 from router.contract.words import Dialect
-from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target
 
 
@@ -37,16 +36,3 @@ def test_a_target_that_takes_the_callers_key_is_sent_just_that():
 def test_a_caller_without_a_key_is_told_how_to_send_one():
     with pytest.raises(CallerKey, match='target "spark" needs your own API key.*authorization: Bearer KEY, x-api-key: KEY'):
         Endpoint("m", api_key=Secret("caller")).key_for(request_with())
-
-
-def test_a_sink_that_keeps_an_answer_changes_nothing():
-    caller = RecordingSink()
-    sink = KeepingSink(caller)
-
-    sink.start(200, (("a", "b"),))
-    sink.write(b"one")
-    sink.write(b"two")
-    sink.end()
-
-    assert sink.body == caller.body == b"onetwo"
-    assert caller.headers == (("a", "b"),)

@@ -5,11 +5,14 @@ import json
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.errors import Superseded, TiersBusy, Unavailable, UpstreamRefused
 from router.contract.exchange import CancelReason
 from router.contract.facts import Dequeued, Queued
 from router.contract.signals import Turn
+from router.contract.sinks import Serving
+from router.contract.sinks import Waiting as Waits
 from router.contract.target import Quota
 from router.contract.words import Dialect, Operation, Outcome, TurnKind
 from router.dispatch.live.statistics import LiveStatistics
@@ -128,7 +131,7 @@ async def test_a_caller_who_is_still_there_is_told_why_the_wait_ends(reason, err
 
 
 @jumping_clock
-async def test_a_stream_that_waits_gets_its_head_and_then_a_comment_every_ten_seconds():
+async def test_a_stream_that_waits_gets_its_head_and_is_then_told_every_ten_seconds():
     waiting = Waiting()
     await asyncio.sleep(9.9)
     assert waiting.caller.told == []
@@ -141,9 +144,11 @@ async def test_a_stream_that_waits_gets_its_head_and_then_a_comment_every_ten_se
     assert headers["x-accel-buffering"] == "no"  # else nginx holds the comments back
     assert headers["x-tandem-request-id"] == headers["x-request-id"] == "req_test"
     assert "x-tandem-tier" not in headers
-    assert waiting.caller.body == (
-        b": waiting for spark, position 1 of 1, about 51 s\n\n: waiting for spark, position 1 of 1, about 41 s\n\n"
-    )
+    assert [replace(fact, seconds=round(fact.seconds)) for fact in waiting.caller.facts] == [
+        Waits("spark", 1, 1, 51),
+        Waits("spark", 1, 1, 41),
+    ]
+    assert waiting.caller.body == b""
     waiting.turn.cancel()
     waiting.sink.close()
 
@@ -158,7 +163,7 @@ async def test_an_answer_in_one_piece_gets_no_heartbeat():
 
 
 @jumping_clock
-async def test_who_serves_is_told_in_a_comment_once_the_head_is_out():
+async def test_who_serves_is_told_as_a_fact_once_the_head_is_out():
     waiting = Waiting()
     await waiting.turn
     sink = waiting.sink
@@ -167,10 +172,9 @@ async def test_who_serves_is_told_in_a_comment_once_the_head_is_out():
     sink.write(b"data: {}\n\n")
     sink.end()
 
-    comment, event = waiting.caller.body.split(b"\n\n")[-3:-1]
-    assert json.loads(comment.removeprefix(b": tandem.decision ")) == {"tier": "fast", "target": "spark"}
-    assert event == b"data: {}"
-    assert [word for word in waiting.caller.words if word != "write"] == ["start", "end"]
+    assert waiting.caller.facts[-1] == Serving(HEAD)
+    assert waiting.caller.body == b"data: {}\n\n"
+    assert [word for word in waiting.caller.words if word != "tell"] == ["start", "write", "end"]
 
 
 @jumping_clock

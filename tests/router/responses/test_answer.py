@@ -1,21 +1,17 @@
-"""Which way an answer takes to its caller, and what is answered here."""
+"""Which way an answer takes to its caller."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
 from router.contract.errors import UpstreamMalformed
 from router.contract.facts import AttemptOpened, Ending
-from router.contract.signals import TokenCount
 from router.contract.words import Dialect, Operation, Outcome
 from router.dialects.translate.envelope import unwrap_summary
-from router.responses.answer import answer_here, reply_to
+from router.responses.answer import reply_to
 from router.responses.compact import ask_for_summary
 from router.responses.threads import resume_thread
-from router.stores.memory.responses import MemoryResponses
-from router.stores.memory.socket_responses import SocketResponses
 from tests.tools.exchanges import make_exchange
 from tests.tools.scripted import JSON, names_of
 from tests.tools.sinks import RecordingSink
@@ -27,15 +23,6 @@ RESPONSE = {
     "output": [{"type": "message", "content": [{"type": "output_text", "text": "all that was done"}]}],
     "usage": {"input_tokens": 5, "output_tokens": 3},
 }
-
-
-class Counter:
-    def __init__(self) -> None:
-        self.asked = 0
-
-    async def count_or_estimate(self, view):
-        self.asked += 1
-        return TokenCount(42, 42, 42)
 
 
 def responses(operation=Operation.CREATE, **body):
@@ -52,49 +39,6 @@ def send(reply, body=RESPONSE) -> None:
     reply.sink.start(200, (*JSON, ("content-length", "999"), ("x-tandem-tier", "fast")))
     reply.sink.write(json.dumps(body).encode())
     reply.sink.end()
-
-
-def kept(counter: Counter) -> SimpleNamespace:
-    return SimpleNamespace(counter=counter, responses=MemoryResponses())
-
-
-async def test_on_a_socket_a_prewarm_is_answered_here_and_kept_for_what_goes_on_from_it():
-    own, sink = SocketResponses(MemoryResponses()), RecordingSink()
-    view = make_view({"input": "hi", "generate": False, "store": False}, Dialect.RESPONSES)
-
-    assert not await answer_here(view, kept(Counter()), None, sink)
-    assert await answer_here(view, kept(Counter()), own, sink)
-
-    answer = json.loads(sink.body)
-    assert answer["output"] == []
-    assert await own.find(answer["id"], view.caller) is not None
-
-
-async def test_responses_counts_are_answered_here_and_no_target_is_asked():
-    sink, counter = RecordingSink(), Counter()
-
-    assert await answer_here(responses(Operation.COUNT_TOKENS), kept(counter), None, sink)
-
-    assert json.loads(sink.body) == {"object": "response.input_tokens", "input_tokens": 42}
-    assert dict(sink.headers)["x-tandem-request-id"] == "req_test"
-    assert dict(sink.headers)["content-length"] == str(len(sink.body))
-
-
-@pytest.mark.parametrize(
-    "view",
-    [
-        responses(),
-        ask(),
-        make_view({"messages": [{"role": "user", "content": "x"}]}, Dialect.MESSAGES, operation=Operation.COUNT_TOKENS),
-    ],
-    ids=["a create", "chat", "a count of messages"],
-)
-async def test_all_else_is_a_targets_to_answer(view):
-    sink, counter = RecordingSink(), Counter()
-
-    assert not await answer_here(view, kept(counter), None, sink)
-
-    assert (sink.told, counter.asked) == ([], 0)
 
 
 def test_an_answer_that_nobody_may_continue_from_goes_out_as_it_comes():

@@ -1,4 +1,4 @@
-"""A capturing sink sees what the caller sees, and notes the response before its last bytes leave."""
+"""A capture sees what the caller sees, and notes the response before its last bytes leave."""
 
 import json
 
@@ -6,8 +6,9 @@ import pytest
 
 from router.contract.errors import TandemError
 from router.contract.facts import AttemptOpened, ResponseCompleted
+from router.contract.sinks import watch
 from router.dialects.sse import split_frames
-from router.responses.capture import CapturingMessageSink, CapturingSink, read_response, read_whole_response
+from router.responses.capture import capture, read_response, read_whole_response
 from tests.router.responses.kept import CALL, SAID
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import make_target
@@ -60,7 +61,7 @@ def message_frames() -> list[bytes]:
 
 
 def test_a_streamed_message_is_noted_before_the_piece_that_ends_it_leaves():
-    sink, seen = watch(kind=CapturingMessageSink)
+    sink, seen = captured(is_message=True)
     *pieces, last = message_frames()
 
     for piece in (*pieces, last[:9], last[9:]):
@@ -71,7 +72,7 @@ def test_a_streamed_message_is_noted_before_the_piece_that_ends_it_leaves():
 
 
 def test_a_whole_message_is_noted_before_its_answer_ends():
-    sink, seen = watch(kind=CapturingMessageSink, is_streaming=False)
+    sink, seen = captured(is_message=True, is_streaming=False)
 
     sink.write(json.dumps(MESSAGE).encode())
     sink.end()
@@ -81,7 +82,7 @@ def test_a_whole_message_is_noted_before_its_answer_ends():
 
 @pytest.mark.parametrize("is_streaming", [True, False])
 def test_a_message_that_failed_or_is_none_is_not_noted(is_streaming):
-    sink, seen = watch(kind=CapturingMessageSink, is_streaming=is_streaming)
+    sink, seen = captured(is_message=True, is_streaming=is_streaming)
 
     sink.write(b"data: no message\n\n")
     sink.fail(TandemError("it broke"))
@@ -89,15 +90,15 @@ def test_a_message_that_failed_or_is_none_is_not_noted(is_streaming):
     assert seen == [b"data: no message\n\n", "fail"]
 
 
-def watch(*, is_streaming: bool = True, kind=CapturingSink):
+def captured(*, is_streaming: bool = True, is_message: bool = False):
     log = Log()
     exchange = make_exchange(Noting(log))
     exchange.note(AttemptOpened(0.0, make_target(), "", ()))
-    return kind(log, exchange, is_streaming=is_streaming), log.seen
+    return watch(log, capture(exchange, is_streaming=is_streaming, is_message=is_message)), log.seen
 
 
 def test_a_stream_is_noted_before_the_piece_that_ends_it_leaves():
-    sink, seen = watch()
+    sink, seen = captured()
 
     for piece in (DELTA % b"a", LAST[:30], LAST[30:]):
         sink.write(piece)
@@ -107,7 +108,7 @@ def test_a_stream_is_noted_before_the_piece_that_ends_it_leaves():
 
 
 def test_an_event_whose_name_is_cut_in_two_is_noted_at_the_end():
-    sink, seen = watch()
+    sink, seen = captured()
 
     for piece in (LAST[:16], LAST[16:].replace(b'"response.completed"', b'"response.\\u0063ompleted"')):
         sink.write(piece)
@@ -117,7 +118,7 @@ def test_an_event_whose_name_is_cut_in_two_is_noted_at_the_end():
 
 
 def test_a_text_that_names_the_event_is_not_taken_for_it():
-    sink, seen = watch()
+    sink, seen = captured()
 
     sink.write(DELTA % b"response.completed")
     sink.write(LAST)
@@ -126,7 +127,7 @@ def test_a_text_that_names_the_event_is_not_taken_for_it():
 
 
 def test_a_stream_that_fails_is_not_noted():
-    sink, seen = watch()
+    sink, seen = captured()
 
     sink.write(DELTA % b"a")
     sink.fail(RuntimeError())
@@ -135,7 +136,7 @@ def test_a_stream_that_fails_is_not_noted():
 
 
 def test_a_whole_answer_is_noted_once_it_is_whole():
-    sink, seen = watch(is_streaming=False)
+    sink, seen = captured(is_streaming=False)
     raw = json.dumps(RESPONSE).encode()
 
     sink.write(raw[:10])

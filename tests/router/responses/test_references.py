@@ -9,9 +9,10 @@ from router.contract.errors import ItemForgotten
 from router.contract.words import Dialect, Operation, Tier
 from router.responses.keep import record_response
 from router.responses.references import look_up
-from router.responses.resume import complete, is_complete
+from router.responses.resume import restore_history
 from router.stores.memory.responses import MemoryResponses
 from tests.router.responses.kept import CALL, REASONING, SAID, SPARK, ask, kept
+from tests.tools.exchanges import make_exchange
 from tests.tools.later import later
 from tests.tools.values import make_target, make_view
 
@@ -74,21 +75,24 @@ async def test_an_item_that_is_not_kept_is_not_found_and_the_first_such_is_named
     assert (refused.value.status, refused.value.param) == (404, "input[1].id")
 
 
+async def restore(view, store, *targets):
+    return await restore_history(make_exchange(), view, store, {target.name: target for target in targets})
+
+
 async def test_words_about_references_are_no_references():
     view = ask([{"role": "user", "content": "what is an item_reference?"}])
 
-    assert not is_complete(view)
-    assert await complete(view, holding(), ()) is view
+    assert await restore(view, holding()) is view
 
 
 async def test_another_dialects_request_may_hold_the_word():
     view = make_view({"messages": [{"role": "user", "content": "item_reference"}]}, Dialect.CHAT)
 
-    assert is_complete(view)
+    assert await restore(view, holding()) is view
 
 
 async def test_the_request_is_read_with_its_named_items_and_kept_with_them():
-    view = await complete(ask([named("msg_1"), QUESTION]), holding(kept(SAID)), ())
+    view = await restore(ask([named("msg_1"), QUESTION]), holding(kept(SAID)))
 
     assert [message.texts for message in view.conversation] == [("done",), ("What was it?",)]
     assert json.loads(view.raw) == view.body
@@ -98,7 +102,7 @@ async def test_the_request_is_read_with_its_named_items_and_kept_with_them():
 
 
 async def test_its_maker_gets_an_item_unchanged_and_another_target_what_it_can_take():
-    view = await complete(ask([named("rs_1"), named("fc_1"), QUESTION]), holding(kept(REASONING, CALL)), ())
+    view = await restore(ask([named("rs_1"), named("fc_1"), QUESTION]), holding(kept(REASONING, CALL)))
     seen = [
         view.continued.view_for(view, target).body["input"]
         for target in (make_target(speaks=SPEAKS), make_target("sage", Tier.DEEP, speaks=SPEAKS))
@@ -110,7 +114,7 @@ async def test_its_maker_gets_an_item_unchanged_and_another_target_what_it_can_t
 
 async def test_the_target_that_keeps_the_response_is_sent_its_id_and_the_items_themselves():
     store = holding(kept(SAID, store=True))
-    view = await complete(ask([named("msg_1"), QUESTION], previous_response_id="resp_1"), store, ())
+    view = await restore(ask([named("msg_1"), QUESTION], previous_response_id="resp_1"), store)
 
     own = view.continued.view_for(view, make_target(speaks=SPEAKS))
     other = view.continued.view_for(view, make_target("sage", Tier.DEEP, speaks=SPEAKS))
@@ -123,17 +127,17 @@ async def test_the_target_that_keeps_the_response_is_sent_its_id_and_the_items_t
 async def test_items_are_looked_up_before_a_response_that_only_its_host_knows_is_passed_on():
     view = ask([named("msg_1")], previous_response_id="resp_theirs")
 
-    passed = await complete(view, holding(kept(SAID)), [make_target(speaks=SPEAKS)])
+    passed = await restore(view, holding(kept(SAID)), make_target(speaks=SPEAKS))
 
     assert passed.body["previous_response_id"] == "resp_theirs"
     assert passed.body["input"][0]["content"] == SAID["content"]
     with pytest.raises(ItemForgotten):
-        await complete(view, holding(), [make_target(speaks=SPEAKS)])
+        await restore(view, holding(), make_target(speaks=SPEAKS))
 
 
 async def test_a_compaction_reads_the_named_items():
     view = make_view({"input": [named("msg_1")]}, Dialect.RESPONSES, operation=Operation.COMPACT)
 
-    asked = await complete(view, holding(kept(SAID)), ())
+    asked = await restore(view, holding(kept(SAID)))
 
     assert asked.body["input"][0]["content"] == SAID["content"]

@@ -9,8 +9,9 @@ from router.contract.caller import LOCAL
 from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.stores import StoredResponse
 from router.contract.words import Dialect, Feature, Operation, Tier
-from router.responses.resume import complete, is_complete, resume
+from router.responses.resume import restore_history, resume
 from tests.router.responses.kept import CALL, REASONING, SAID, ask, kept
+from tests.tools.exchanges import make_exchange
 from tests.tools.values import make_target, make_view
 
 SPEAKS = frozenset({Dialect.RESPONSES})
@@ -127,39 +128,50 @@ async def test_a_previous_id_that_is_no_text_is_named():
         await resume(ask(previous_response_id=5), Store(), ())
 
 
-async def test_only_a_request_that_leaves_something_out_is_completed():
-    chat = make_view({"messages": [{"role": "user", "content": "x"}]})
+async def restore(view, store=None, socket_store=None):
+    return await restore_history(make_exchange(dialect=view.dialect, responses=socket_store), view, store or Store(), {})
+
+
+async def test_a_history_is_restored_for_a_request_that_leaves_it_out_and_a_summary_is_asked_for_in_a_compaction():
     compacts = replace(ask(), operation=Operation.COMPACT)
     goes_on = ask("go on", previous_response_id="resp_1")
 
-    summarized, continued = [await complete(view, Store(kept(SAID)), ()) for view in (compacts, goes_on)]
+    summarized, continued = [await restore(view, Store(kept(SAID))) for view in (compacts, goes_on)]
 
-    assert [is_complete(view) for view in (chat, ask(), compacts, goes_on)] == [True, True, False, False]
     assert (len(summarized.conversation), summarized.operation) == (2, Operation.CREATE)
     assert [message.texts for message in continued.conversation] == [("hello",), ("done",), ("go on",)]
-    assert is_complete(summarized)
-    assert is_complete(continued)
+    assert await restore(summarized) is summarized
+    assert await restore(continued) is continued
+
+
+async def test_a_socket_goes_on_from_its_own_responses():
+    continued = await restore(ask("go on", previous_response_id="resp_1"), Store(), Store(kept(SAID)))
+
+    assert [message.texts for message in continued.conversation] == [("hello",), ("done",), ("go on",)]
 
 
 async def test_a_thread_of_another_dialect_means_nothing():
     for view in (ask(thread={"type": "create"}), make_view({"messages": [{"role": "user", "content": "x"}], "thread": "t"})):
-        assert await complete(view, Store(), ()) is view
+        assert await restore(view) is view
 
 
-async def test_what_is_complete_would_stay_as_it_is():
+async def test_a_request_that_leaves_nothing_out_stays_as_it_is():
     for view in (ask(), make_view({"messages": [{"role": "user", "content": "x"}]})):
-        assert is_complete(view)
-        assert await complete(view, Store(), ()) is view
+        assert await restore(view) is view
 
 
-def test_a_previous_id_of_any_kind_is_looked_at():
-    assert not any(is_complete(ask(previous_response_id=value)) for value in ("", None, 5, "resp_1"))
+@pytest.mark.parametrize("value", [5, "resp_1"])
+async def test_a_previous_id_of_any_kind_is_looked_at(value):
+    with pytest.raises(BadRequest if value == 5 else ResponseForgotten):
+        await restore(ask(previous_response_id=value))
 
 
-async def test_a_thread_is_completed_by_the_same_road():
+async def test_a_thread_is_restored_by_the_same_road():
     beta = {"anthropic-beta": "message-threads-2026-08-12"}
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}}
     view = make_view(body, Dialect.MESSAGES, beta)
 
-    assert not is_complete(view)
-    assert is_complete(await complete(view, Store(), ()))
+    restored = await restore(view)
+
+    assert restored is not view
+    assert await restore(restored) is restored

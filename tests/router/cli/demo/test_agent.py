@@ -79,7 +79,7 @@ async def test_after_a_429_it_comes_again_when_it_was_told_to(router):
         played = await agent.take(Turn("again"))
 
     assert [call.status for call in played.calls] == [429, 200]
-    assert played.calls[0].headers["retry-after"]
+    assert played.calls[0].fields["retry-after"]
 
 
 async def test_another_refusal_ends_the_demo_with_its_words(router):

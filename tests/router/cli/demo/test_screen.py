@@ -53,7 +53,9 @@ def test_a_turn_that_was_abandoned_says_that_you_hung_up():
 
 
 def test_a_terminal_shows_the_tier_and_the_clock_while_a_turn_runs(terminal):
-    Screen(terminal).follow(PlayedTurn(Turn("go"), [Call(200, {"x-tandem-tier": "deep"}), Call()]))
+    begun = Call()
+    begun.start(200, (("x-tandem-tier", "deep"),))
+    Screen(terminal).follow(PlayedTurn(Turn("go"), [begun, Call()]))
 
     assert "\x1b[34m  deep            2          0.0s" in terminal.getvalue()
 

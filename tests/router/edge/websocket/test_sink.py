@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.errors import Unavailable
+from router.contract.sinks import Serving, Waiting
 from router.dialects.headers import QUEUED
 from router.edge.websocket.sink import FrameSink
 
@@ -165,19 +166,44 @@ def test_a_slow_reader_pauses_the_target():
     assert tap.calls == ["pause", "resume", "pause"]
 
 
-@pytest.mark.parametrize("lane", ["", "main"])
-def test_what_a_waiting_caller_is_told_comes_in_frames_and_other_comments_in_none(lane):
-    told = [b": waiting for spark, position 1 of 2, about 4 s\n\n", b": heartbeat\n\n"]
-    stream = b"".join(told) + b': tandem.decision {"tier":"fast","target":"spark"}\n\n' + streamed()
+WAIT, SERVING = Waiting("spark", 1, 2, 4.0), Serving((*STREAM, ("x-tandem-target", "spark"), ("x-codex-turn-state", "token")))
 
-    frames = sent(stream, [], lane, (*STREAM, QUEUED))[1:]
+
+def told(facts, stream: bytes = b"", lane: str = "", *, takes_frames: bool) -> list[dict]:
+    """What a caller gets who waited, and was told these facts before a stream."""
+    socket = Socket()
+    sink = FrameSink(socket, "req_1", lane, takes_frames)
+    sink.start(200, (STREAM[0], QUEUED))
+    for fact in facts:
+        sink.tell(fact)
+    sink.write(stream)
+    sink.end()
+    return socket.sent
+
+
+@pytest.mark.parametrize("lane", ["", "main"])
+def test_facts_come_in_frames_to_a_caller_who_asked_for_them(lane):
+    frames = told([WAIT, SERVING], b": heartbeat\n\n" + streamed(), lane, takes_frames=True)[1:]
 
     extra = {"stream_id": lane} if lane else {}
-    assert frames[:2] == [
+    assert frames[:3] == [
         {"type": "tandem.queued", "message": "waiting for spark, position 1 of 2, about 4 s", **extra},
         {"type": "tandem.decision", "tier": "fast", "target": "spark", **extra},
+        {"type": "response.metadata", "headers": {"x-codex-turn-state": "token"}, **extra},
     ]
-    assert [frame["type"] for frame in frames[2:]] == [event["type"] for event in EVENTS]
+    assert [frame["type"] for frame in frames[3:]] == [event["type"] for event in EVENTS]
+
+
+def test_nothing_is_told_once_the_answer_is_over():
+    socket = Socket()
+    sink = FrameSink(socket, "req_1", "", True)
+    sink.start(200, STREAM)
+    sink.cut("interrupted")
+    before = list(socket.sent)
+    sink.tell(WAIT)
+    sink.tell(SERVING)
+
+    assert socket.sent == before
 
 
 def test_a_response_is_known_by_its_id_after_any_number_of_comments():
@@ -199,14 +225,12 @@ def test_a_response_is_known_by_its_id_after_any_number_of_comments():
         b": tandem.decision []\n\n",
     ],
 )
-@pytest.mark.parametrize("headers", [STREAM, (*STREAM, QUEUED)])
-def test_a_target_cannot_speak_for_the_router_in_comments(comment, headers):
-    own = b': tandem.decision {"tier":"fast"}\n\n' if QUEUED in headers else b""
-
-    frames = sent(own + comment + streamed(), [], headers=headers)[1:]
-
-    assert [frame["type"] for frame in frames if frame["type"].startswith("tandem.")] == ["tandem.decision"] * bool(own)
-    assert [frame for frame in frames if not frame["type"].startswith("tandem.")] == EVENTS
+@pytest.mark.parametrize("facts", [[], [WAIT], [WAIT, SERVING]], ids=["no wait", "a wait", "served after a wait"])
+@pytest.mark.parametrize("takes_frames", [True, False])
+def test_a_target_cannot_speak_for_the_router_in_comments(comment, facts, takes_frames):
+    assert told(facts, comment + streamed() + comment, takes_frames=takes_frames) == told(
+        facts, streamed(), takes_frames=takes_frames
+    )
 
 
 @pytest.mark.parametrize("lane", ["", "main"])
@@ -282,12 +306,10 @@ def test_an_odd_beginning_passes_as_it_is(event):
 
 
 def test_a_caller_who_waited_is_told_in_the_metadata_who_serves():
-    stream = b": waiting for spark, position 1 of 2, about 4 s\n\n" + b': tandem.decision {"tier":"deep","overhead_ms":"1"}\n\n'
-
-    frames = sent(stream + streamed(), [], headers=(*STREAM, QUEUED), takes_frames=False)
+    _, *frames = told([WAIT, SERVING], streamed(), takes_frames=False)
 
     assert [frame["type"] for frame in frames] == [event["type"] for event in EVENTS]
-    assert frames[0]["response"]["metadata"] == {"x-tandem-tier": "deep", "x-tandem-overhead-ms": "1"}
+    assert frames[0]["response"]["metadata"] == {"x-tandem-tier": "fast", "x-tandem-target": "spark"}
 
 
 def test_a_failure_is_known_by_its_status_and_an_interrupt_is_none():

@@ -1,0 +1,130 @@
+"""Answers of the router itself, to requests that need no target."""
+
+import time
+from collections.abc import Awaitable
+from typing import Protocol
+
+import orjson
+
+from router.contract.digits import as_written
+from router.contract.exchange import Exchange
+from router.contract.facts import AnsweredHere, Ending
+from router.contract.relay import Headers
+from router.contract.request import JsonObject, RequestView
+from router.contract.signals import Alias, TokenCounter, Turn
+from router.contract.sinks import AnswerSink, send_whole
+from router.contract.stores import ResponseStore
+from router.contract.usage import Usage
+from router.contract.words import Operation, Outcome
+from router.dialects.answers import compose
+from router.dialects.composer import Answer, Finish
+from router.dialects.fields import as_object
+from router.dialects.headers import id_headers
+from router.dialects.table import SPECS
+from router.responses.keep import is_kept, keep_answer
+
+_SERVED = Ending(Outcome.SERVED, 200)
+_NOTHING_USED = Usage(0, 0)
+_BECAUSE = ("x-tandem-because", "the message is only a tier line, so the router answers it")
+_PREWARMED = ("x-tandem-because", "`generate` is false, so no model was called")
+_STREAM = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
+_JSON = (("content-type", "application/json"),)
+
+
+class Memory(Protocol):
+    """The memory of sessions, as far as it is needed here."""
+
+    def turn_of(self, view: RequestView) -> Turn:
+        """Whose turn a request is, and of which kind."""
+        ...
+
+    async def set_tier(self, view: RequestView, alias: Alias) -> str:
+        """Remember the tier that a line asks for, and confirm it in words."""
+        ...
+
+
+class Kept(Protocol):
+    """What outlives a request, as far as it is needed here."""
+
+    @property
+    def memory(self) -> Memory: ...
+    @property
+    def counter(self) -> TokenCounter: ...
+    @property
+    def responses(self) -> ResponseStore: ...
+
+
+class Models(Protocol):
+    """The names that a request may ask for."""
+
+    def resolve(self, name: str) -> Alias:
+        """What a name means. Raises `UnknownModel`."""
+        ...
+
+
+def answer_locally(
+    exchange: Exchange, given: RequestView, view: RequestView, models: Models, kept: Kept, caller: AnswerSink
+) -> Awaitable[Ending] | None:
+    """Answer a message that is only a tier line, a prewarm on a socket, or a count that is the same for all targets.
+
+    None: a target must answer. `given` is the request as it came, `view` the same without its tier lines.
+    """
+    line = view.overrides.line
+    if line is not None and line.is_alone:
+        return _confirm_tier(exchange, given, view, models, kept, caller)
+    if exchange.arrival.responses is not None and is_prewarm(given):
+        return _say(exchange, given, "", kept, caller)
+    if given.operation is Operation.COUNT_TOKENS and SPECS[given.dialect].counts_tokens_here:
+        return _count(exchange, given, kept, caller)
+    return None
+
+
+async def _confirm_tier(
+    exchange: Exchange, given: RequestView, view: RequestView, models: Models, kept: Kept, caller: AnswerSink
+) -> Ending:
+    words = await kept.memory.set_tier(view, models.resolve(view.model))
+    return await _say(exchange, given, words, kept, caller)
+
+
+async def _count(exchange: Exchange, view: RequestView, kept: Kept, caller: AnswerSink) -> Ending:
+    counted = await kept.counter.count_or_estimate(view)
+    exchange.note(AnsweredHere(kept.memory.turn_of(view)))
+    _send(caller, view, (), {"object": "response.input_tokens", "input_tokens": counted.tokens})
+    return _SERVED
+
+
+def is_prewarm(view: RequestView) -> bool:
+    """Whether a request only prepares what the next one goes on from: nothing is to be generated for it."""
+    return view.body.get("generate") is False
+
+
+async def _say(exchange: Exchange, view: RequestView, words: str, kept: Kept, caller: AnswerSink) -> Ending:
+    """Answer with a sentence, or none, in the caller's dialect, streamed or whole. A later request may go on from it."""
+    exchange.note(AnsweredHere(kept.memory.turn_of(view)))
+    now, socket_store = time.time(), exchange.arrival.responses
+    asks_usage = as_object(view.body.get("stream_options")).get("include_usage") is True
+    known = Answer(
+        view.id.removeprefix("req_"),
+        view.model,
+        int(now),
+        sends_usage=asks_usage or not view.is_streaming,
+        asked=view.as_sent,
+    )
+    composer = compose(view.dialect, known)
+    text = composer.text(words) if words else b""
+    frames = composer.open() + text + composer.close(Finish.STOP, _NOTHING_USED)
+    whole = composer.whole()
+    if is_kept(view, on_socket=socket_store is not None):
+        keep_answer(kept.responses, view, None, now, whole, socket_store=socket_store)
+    because = (_BECAUSE if words else _PREWARMED,)
+    if view.is_streaming:
+        caller.start(200, (*_STREAM, *id_headers(view.id), *because))
+        caller.write(frames)
+        caller.end()
+    else:
+        _send(caller, view, because, whole)
+    return _SERVED
+
+
+def _send(caller: AnswerSink, view: RequestView, because: Headers, body: JsonObject) -> None:
+    send_whole(caller, (*_JSON, *id_headers(view.id), *because), orjson.dumps(body, default=as_written))
