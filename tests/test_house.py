@@ -236,7 +236,7 @@ def test_the_road_can_be_said_aloud():
     assert len([node for node in inside if isinstance(node, ast.stmt)]) - 1 <= 12  # but for its docstring
     assert len([node for node in inside if isinstance(node, _QUESTIONS)]) <= 3
     assert len(inspect.getsource(House.serve).splitlines()) <= 40
-    assert len((ROOT / "router" / "house.py").read_text().splitlines()) <= 130
+    assert len((ROOT / "router" / "house.py").read_text().splitlines()) <= 150
 
 
 def sinks_of_the_house() -> set[str]:
