@@ -13,7 +13,7 @@ DEV := $(VENV)/.dev
 SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-litellm serve demo demo-svg test test-clients test-engine bench table check docs wheel lock clean
+.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine bench table check docs wheel lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 21
@@ -51,6 +51,10 @@ demo: $(SERVING)  ## Play a coding afternoon against the simulated tiers, in 40 
 
 demo-svg: $(DEV)  ## Record the demo and draw docs/demo.svg again
 	@$(BIN)/python docs/record_demo.py
+
+quick: $(DEV)  ## Run the tests of the core that start no server and no process, in under a minute; ARGS as for make test
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -p tests.tools.quick tests/test_house.py tests/policies \
+	  tests/contract tests/router --ignore tests/router/cli --ignore tests/router/connect --ignore tests/router/lab $(ARGS)
 
 test: $(DEV)  ## Run the tests, those of real clients and engines apart; ARGS="--durations=20" or any of pytest's own
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients -m "not engine" $(ARGS)
