@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -228,3 +229,11 @@ def test_a_quick_run_leaves_out_what_starts_servers_and_fails_what_does_so_unsee
     assert "test_runs_a_program - Failed: a quick test starts no server" in done.stdout
     assert "2 failed, 1 passed" in done.stdout
     assert "no tests ran" in seen.stdout
+
+
+def test_every_module_that_is_mutated_is_there_with_its_tests():
+    settings = tomllib.loads((CHECKOUT / "tests/mutants.toml").read_text())["cosmic-ray"]
+    tests = [word for word in settings["test-command"].split() if word.startswith("tests/")]
+
+    assert [f"tests/{Path(path).parent}/test_{Path(path).name}" for path in settings["module-path"]] == tests
+    assert all((CHECKOUT / path).is_file() for path in [*settings["module-path"], *tests])
