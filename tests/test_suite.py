@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -199,3 +200,40 @@ def test_no_test_has_a_limit_in_seconds_outside_the_bench():
     found = {str(path.relative_to(CHECKOUT)): limits_in_seconds(path.read_text()) for path in files}
 
     assert {path: limits for path, limits in found.items() if limits} == {}
+
+
+STARTS_THINGS = """
+import asyncio
+from os import sys
+from importlib import import_module
+
+async def test_opens_a_server():
+    await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+
+def test_runs_a_program():
+    import_module("sub" + "process").run([sys.executable, "-V"])
+
+async def test_asks_for_a_router(start):
+    pass
+
+def test_passes():
+    pass
+"""
+
+
+def test_a_quick_run_leaves_out_what_starts_servers_and_fails_what_does_so_unseen(tmp_path):
+    done = run_suite(tmp_path, STARTS_THINGS, "-p", "tests.tools.quick")
+    seen = run_suite(tmp_path, STARTS_THINGS.replace("create_server", "start_server"), "-p", "tests.tools.quick")
+
+    assert "test_opens_a_server - Failed: a quick test starts no server" in done.stdout, done.stdout + done.stderr
+    assert "test_runs_a_program - Failed: a quick test starts no server" in done.stdout
+    assert "2 failed, 1 passed" in done.stdout
+    assert "no tests ran" in seen.stdout
+
+
+def test_every_module_that_is_mutated_is_there_with_its_tests():
+    settings = tomllib.loads((CHECKOUT / "tests/mutants.toml").read_text())["cosmic-ray"]
+    tests = [word for word in settings["test-command"].split() if word.startswith("tests/")]
+
+    assert [f"tests/{Path(path).parent}/test_{Path(path).name}" for path in settings["module-path"]] == tests
+    assert all((CHECKOUT / path).is_file() for path in [*settings["module-path"], *tests])

@@ -3,9 +3,9 @@
 Such files are known by what they import or call, and single tests by their fixtures, so nobody keeps a list.
 """
 
-import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +16,8 @@ from tests.tools.closing_loop import ClosingLoop
 
 _STARTING_FIXTURES = frozenset({"start", "upstream", "other_upstream", "simulated", "running_in_thread"})
 _starts = re.compile(r"\b(subprocess|start_server|bind|running|running_edge|SocketUpstream|CountingProcess)\b").search
+
+_running: list[pytest.Item] = []
 
 settings.register_profile("quick", max_examples=10, deadline=None)
 
@@ -28,9 +30,16 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("quick")
     ClosingLoop.create_server = _refuse  # type: ignore[method-assign]
-    sys.addaudithook(
-        lambda event, _: _refuse() if event == "subprocess.Popen" and "PYTEST_CURRENT_TEST" in os.environ else None
-    )
+    sys.addaudithook(lambda event, _: _refuse() if event == "subprocess.Popen" and _running else None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    _running.append(item)
+    try:
+        return (yield)
+    finally:
+        _running.clear()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
