@@ -1,8 +1,8 @@
 """Draws docs/demo.svg from a real run of `tandem demo`: `make demo-svg`.
 
 The run happens in a pseudo-terminal, and the picture plays at the pace of what was printed there, once, and stays as it ended.
-It is words in the reader's own monospace font on a dark ground, so that it can be read on light and dark pages. Anyone who wants
-no motion, or has a viewer without it, sees the end.
+It is words in the reader's own monospace font on a dark ground, so that it can be read on light and dark pages. Anyone who
+wants no motion, or has a viewer without it, sees the end.
 """
 
 import fcntl

@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--min-auroc",
         type=number_between(0, 1),
         metavar="AUROC",
-        help="for CI: end with status 1 if the AUROC of a set is below this",
+        help="for CI: exit with status 1 if the AUROC of a set is below this",
     )
     parser.add_argument("--all", action="store_true", help="print every figure, not only the main ones")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
