@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " OPENAI_BASE_URL and ANTHROPIC_BASE_URL. The exit status is the command's",
     )
     add_config_argument(parser)
-    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: keep no record of requests and responses on disk")
+    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no record to disk")
 
 
 def run(arguments: argparse.Namespace) -> int:
