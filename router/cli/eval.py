@@ -191,7 +191,7 @@ def _choose(decision: Decision) -> tuple[float, bool]:
 
 
 def _collect(items: list[Item], judge: Callable[[Item], tuple[float, bool]]) -> Verdicts:
-    """Every item with its score and whether it goes to fast. A request that is refused is told, and the others go on."""
+    """Every item with its score and whether it goes to fast. Refused requests are reported, and the others continue."""
     found = Verdicts()
     with Progress("measuring", len(items)) as progress:
         for item in items:
