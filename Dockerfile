@@ -1,9 +1,9 @@
-# Tandem in a container, as a user without rights. See docs/how-to/run-as-a-service.md.
+# Tandem in a container, as an unprivileged user. See docs/how-to/run-as-a-service.md.
 #
 #   docker build -t tandem .
 #   docker run --rm --network host -v tandem:/var/lib/tandem tandem
 #
-# It listens on loopback alone, since no key keeps callers out: whoever reaches it could spend yours. So it shares the host's
+# It listens on loopback only: callers need no key, so anyone who reached it could spend yours. So it shares the host's
 # network (--network host) instead of publishing a port, and is reached at 127.0.0.1 as without a container.
 ARG PYTHON=3.11
 

@@ -90,7 +90,7 @@ def build_parser(loaded: set[str]) -> tuple[argparse.ArgumentParser, dict[str, a
     parser = argparse.ArgumentParser(
         prog="tandem", description="One endpoint, two models: every coding turn goes to the tier that finishes it sooner."
     )
-    parser.add_argument("--version", action=ShowVersion, nargs=0, help="show program's version number and exit")
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands = {name: subparsers.add_parser(name, help=summary) for name, summary in COMMANDS.items()}
     for name in loaded:

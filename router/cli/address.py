@@ -1,4 +1,4 @@
-"""Where the router is, and whether it is there. Nothing heavy is imported: a status line asks all the time."""
+"""Where the router is, and whether it is running. Nothing heavy is imported, since the status line runs all the time."""
 
 import socket
 from urllib.parse import urlsplit
@@ -10,7 +10,7 @@ def url_of(host: str, port: int) -> str:
 
 
 def is_listening(url: str, within_seconds: float = 2.0) -> bool:
-    """Whether somebody takes connections at an address."""
+    """Whether something accepts connections at an address."""
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)

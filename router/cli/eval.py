@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--min-auroc",
         type=number_between(0, 1),
         metavar="AUROC",
-        help="for CI: end with status 1 if the AUROC of a set is below this",
+        help="for CI: exit with status 1 if the AUROC of a set is below this",
     )
     parser.add_argument("--all", action="store_true", help="print every figure, not only the main ones")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -191,7 +191,7 @@ def _choose(decision: Decision) -> tuple[float, bool]:
 
 
 def _collect(items: list[Item], judge: Callable[[Item], tuple[float, bool]]) -> Verdicts:
-    """Every item with its score and whether it goes to fast. A request that is refused is told, and the others go on."""
+    """Every item with its score and whether it goes to fast. Refused requests are reported, and the others continue."""
     found = Verdicts()
     with Progress("measuring", len(items)) as progress:
         for item in items:

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " OPENAI_BASE_URL and ANTHROPIC_BASE_URL. The exit status is the command's",
     )
     add_config_argument(parser)
-    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no requests and no responses to disk")
+    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no record to disk")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="on a terminal: a line for each call, with the estimate")
     parser.add_argument("--words", action="store_true", help="on a terminal: show the first 40 characters of what was typed")
-    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no requests and no responses to disk")
+    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no record to disk")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from router.telemetry.colour import DIM
 
 _GAP = "  "
 _UNCUT = 1_000
-"""Columns where nobody's terminal is: a program that reads lines wants all of them."""
+"""The width without a terminal: a program that reads lines wants all columns."""
 
 
 def style_here() -> Style:

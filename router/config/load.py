@@ -275,7 +275,7 @@ def _check_taken(name: str, faults: list[Fault]) -> None:
         faults.append(Fault("models.auto", "cannot be removed", "give it a meaning: auto, fast, deep or a target's name"))
     elif name != "*" and name not in SHIPPED_MODELS:
         hint = f"{close_to(name, SHIPPED_MODELS)}tandem check lists them"
-        faults.append(Fault(f"models.{name}", "null removes a built-in name, and there is none of this name", hint))
+        faults.append(Fault(f"models.{name}", "null removes a built-in name, and this is not one", hint))
 
 
 def _read_targets(config: Config) -> dict[str, TargetSettings]:

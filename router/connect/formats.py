@@ -1,4 +1,4 @@
-"""What every file format here can do: put a piece of ours into a text, say whether it is there, take it out again."""
+"""What every file format can do: add our piece to a text, check for it, and remove it again."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol

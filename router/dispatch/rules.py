@@ -139,7 +139,7 @@ def _same_again(last: Tried) -> Try | None:
 
 
 def _other_targets(candidates: Sequence[Target], tried: Sequence[Tried]) -> list[Target]:
-    """Those after the last one that may help. A misfit or a full quota says nothing of others: the failure before counts."""
+    """Those after the last one that may help. A misfit or a full quota says nothing about others: the last failure decides."""
     names = [target.name for target in candidates]
     rest = candidates[names.index(tried[-1].target.name) + 1 :]
     failure = last_failure(tried)

@@ -210,8 +210,8 @@ class StreamedAnswer(Struct, eq=False):
     def close(self) -> None:
         """Nothing more is relayed: the answer is over, or its caller is gone.
 
-        Who pushes and who is pushed to know each other. Let go here, a request is freed at once with its body of megabytes,
-        and not when the collector comes by.
+        Relay and producer reference each other. Breaking the cycle here frees the request, with its body of megabytes, at once
+        instead of at the next collection.
         """
         self._flow = None
         if self._watch is not None:

@@ -109,7 +109,7 @@ def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
 
 
 def cases_of(sessions: Iterable[PastSession]) -> Iterator[Case]:
-    """Every turn of every session, told once."""
+    """Every turn of every session, once."""
     for session in sessions:
         began = next((turn.at for turn in session.turns if turn.at is not None), None)
         for index, turn in enumerate(session.turns):

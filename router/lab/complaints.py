@@ -1,4 +1,4 @@
-"""How well complaints about a turn are told from everything else that people say after one."""
+"""How well complaints about a turn are distinguished from everything else that people say after one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

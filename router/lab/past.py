@@ -48,7 +48,7 @@ class PastTurn:
     has_switched_model: bool = False
     """Whether the person went on with another model."""
     is_repeated: bool = False
-    """Whether another file told this turn already."""
+    """Whether another file already had this turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class SessionBuilder:
         self._chars += len(words)
 
     def call(self, name: str, at: float | None = None, *, call_id: str = "", edits: bool | None = None) -> None:
-        """The model called a tool. The same call told twice counts once."""
+        """The model called a tool. A repeated record of the same call counts once."""
         if self._open is None or (call_id and call_id in self._seen):
             return
         self._seen.add(call_id)

@@ -20,7 +20,7 @@ _MOST_TRIED = 12
 """Each one that is tried on the held-out part makes it a little less held out."""
 _LEAST_SEEN, _LEAST_SESSIONS = 12, 3
 _MOST_SHARE = 0.7
-"""A word that is in more of the turns than this tells none of them apart: that is what the offset is for."""
+"""A word in a larger share of the turns does not distinguish them: that is what the offset is for."""
 _LEAST_SURE = 0.75
 """The lower bound of the share of turns that were as the rule says, with 95 % confidence."""
 _LEAST_HELD_OUT, _LEAST_RIGHT = 4, 0.8

@@ -33,8 +33,8 @@ _PIECES_SCALE, _MARKS_SCALE, _LENGTH_SCALE = 5.0, 0.5, 4.0
 _OWN_SCALE, _OWN_SHARE = 0.4, 0.5
 """Real prompts get a second set of columns, for what words mean there and not in written asks; half of it is served."""
 _SOUND = 0.1
-"""How much of what tells real prompts from written asks is taken off the words: long tasks are half of the written asks and a
-quarter of the real prompts, and without it how a text sounds would count as its size."""
+"""How much of the difference between real prompts and written asks is removed from the words: long tasks are half of the
+written asks and a quarter of the real prompts, and without it how a text sounds would count as its size."""
 _FIRST_SHARE, _LATER_SHARE = 0.2, 0.25
 """How much the reader of real prompts counts next to the other one. More ranks real prompts better and written asks worse:
 decisions/0030."""

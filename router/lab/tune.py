@@ -168,7 +168,7 @@ def _room(sample: Sample, values: Fit) -> float:
 
 
 def tune(samples: Sequence[Sample], present: Fit, advance: Callable[[int], None] = lambda _: None) -> Tuning | None:
-    """Fit and measure. None with too little history to do either. `advance` is told of every step of the measuring."""
+    """Fit and measure. None with too little history to do either. `advance` is called for every step of the measurement."""
     learned, held_out = split(samples)
     if len(samples) < _LEAST_TURNS or not learned or not held_out:
         return None

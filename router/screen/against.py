@@ -148,7 +148,7 @@ def _known(sums: TierSums) -> float | None:
 
 
 def _share(sums: TierSums, own_usd: float, own_seconds: float) -> float:
-    """How much of the expected work was done. A model that costs nothing tells it by its time."""
+    """How much of the expected work was done; for a model without a price, measured by time."""
     if own_usd > 0:
         return sums.usd / own_usd
     return sums.seconds / own_seconds if own_seconds > 0 else 0.0

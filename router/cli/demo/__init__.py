@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=number_between(1, 10),
         default=1.0,
         metavar="N",
-        help="make every time N times shorter, up to 10 (default: 1)",
+        help="run N times faster, up to 10 (default: 1)",
     )
 
 

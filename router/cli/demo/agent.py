@@ -119,7 +119,7 @@ class Agent:
             self._messages.append({"role": "tool", "tool_call_id": as_object(call)["id"], "content": result})
 
     async def _ask(self, played: PlayedTurn, tool_choice: Json, hang_up_after: float | None = None) -> Call:
-        """Send the conversation and take in the answer. A simulated model calls what it is told to, so the choice is told."""
+        """Send the conversation and read the answer. Simulated models call the tool that the request names."""
         body = {"model": "auto", "stream": True, "messages": self._messages, "tools": _TOOLS, "tool_choice": tool_choice}
         for _ in range(_MAX_TRIES):
             call = Call()

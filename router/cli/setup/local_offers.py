@@ -1,7 +1,7 @@
 """What the servers on this machine can do for each tier, for `tandem init`: with the windows and slots that they name.
 
-Nobody is made to write a word to find out who is faster: right after its start an engine is slower than it will be, so a short
-answer would say little, and it would make the machine busy. The model with fewer parameters is taken to be the faster one.
+Servers are not timed: an engine is slow right after its start, so a short answer would say little, and it would keep the
+machine busy. The model with fewer parameters is assumed to be the faster one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from router.contract.words import Tier
 _MAX_WAIT_SECONDS = 5
 """How long a request may wait for a slot of a local server before another server takes it."""
 _ALONE_SECONDS = 60
-"""The same where no other server is there to take it: moving on would only lose its place."""
+"""The same if there is no other server to take it: moving on would only lose its place."""
 
 
 @dataclass(frozen=True, slots=True)

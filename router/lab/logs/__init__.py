@@ -90,7 +90,7 @@ def _walk_folder(place: Path) -> Iterator[Path]:
 
 
 def read_logs(files: Iterable[LogFile], tally: Tally) -> Iterator[PastSession]:
-    """The sessions of all files, one at a time. A turn that an earlier file told already is left out."""
+    """The sessions of all files, one at a time. Turns that an earlier file already had are left out."""
     told: set[_Key] = set()
     for log in files:
         for session in _read_log(log.path, tally):

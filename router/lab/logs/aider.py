@@ -64,7 +64,7 @@ def _ask(scribe: SessionBuilder, asked: list[str], at: float | None) -> None:
 
 
 def _note(scribe: SessionBuilder, line: str, answers: int) -> int:
-    """One line of what followed. Answers 1 for the end of an answer: a second one to the same words is a further call."""
+    """One line of what followed. Returns 1 for the end of an answer: a second answer to the same words is a further call."""
     tokens = _TOKENS.match(line)
     if tokens:
         scribe.count(as_count(float(tokens.group(1).replace(",", "")) * _SCALES.get(tokens.group(2) or "", 1)))

@@ -28,7 +28,7 @@ class Tally:
     unreadable_files: int = 0
     broken_lines: int = 0
     repeated_turns: int = 0
-    """Turns that a resumed session's file tells once more."""
+    """Turns that a resumed session's file repeats."""
     side_sessions: int = 0
     """Sessions of a client's own, such as subagents: no turns of the person."""
     advance: Callable[[int], None] = lambda _: None

@@ -77,7 +77,7 @@ def _read_model(heading: re.Match[str]) -> str:
 
 
 def _note_tool(scribe: SessionBuilder, line: str, at: float | None, *, is_in_tool: bool) -> bool:
-    """Count the calls of a line. Answers whether a tool's block is open after it."""
+    """Count the calls of a line. Returns whether a tool's block is open after it."""
     found = _TOOL.search(line)
     if found:
         kind, name = found.groups()

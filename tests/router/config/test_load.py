@@ -429,8 +429,8 @@ def test_a_shipped_model_name_may_be_taken_away(name):
     [
         ("auto", "cannot be removed"),
         ("claude-fats", "did you mean claude-fast?"),
-        ("simulated-fast", "there is none of this name"),
-        ("gpt*", "there is none of this name"),
+        ("simulated-fast", "this is not one"),
+        ("gpt*", "this is not one"),
     ],
 )
 def test_only_a_shipped_model_name_can_be_taken_away(name, said):
