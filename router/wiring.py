@@ -122,19 +122,15 @@ class Built:
         state.speedups.off_loop.close()
 
 
-def build_house(
-    loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = (), plain: bool | None = None
-) -> Built:
+def build_house(loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = ()) -> Built:
     """Build everything that a request passes. `watchers` observe it after all others."""
-    state = build_state(loaded, on_disk=with_ledger, watchers=watchers, plain=plain)
+    state = build_state(loaded, on_disk=with_ledger, watchers=watchers)
     return Built(House(build_plan(loaded, state.upstream), state), loaded.ledger_path)
 
 
-def build_state(
-    loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[Observer, ...] = (), plain: bool | None = None
-) -> State:
-    """What outlives a plan. The observers are called in this order. Unless `plain` is given, the environment says it."""
-    speedups = Speedups(plain=is_plain_asked(os.environ) if plain is None else plain)
+def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[Observer, ...] = ()) -> State:
+    """What outlives a plan. The observers are called in this order."""
+    speedups = Speedups(plain=is_plain_asked(os.environ))
     entries, sessions = _open_ledger(loaded, on_disk=on_disk)
     responses = _open_responses(loaded, on_disk=on_disk)
     memory, live, recorder = SessionMemory(sessions), LiveStatistics(), Recorder(entries, plain=speedups.is_plain)

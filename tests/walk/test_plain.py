@@ -10,6 +10,7 @@ import pytest
 
 from router.contract.exchange import Exchange
 from router.contract.facts import Recorded
+from router.loop.speedups import PLAIN
 from tests.tools.http import call
 from tests.tools.running import Running, running, two_targets
 from tests.tools.sockets import TERMINAL, open_socket
@@ -163,15 +164,16 @@ async def answer_what_is_asked(wire, seen) -> None:
         )
 
 
-async def walk_through(config: str, folder: Path, walk: Any, *, plain: bool) -> tuple[list[Any], ...]:
+async def walk_through(config: str, folder: Path, walk: Any) -> tuple[list[Any], ...]:
     """What callers got, the rows of the ledger, and the facts of each request."""
     facts = Facts()
-    async with running(config, folder, plain=plain, watchers=(facts,)) as tandem:
+    async with running(config, folder, watchers=(facts,)) as tandem:
         walker = Walker(tandem)
         await walk(walker)
         rows = [steady({**row, "id": ""}) for row in await tandem.entries(walker.sent)]
         assert len(rows) == walker.sent
-        assert bool(tandem.house.state.histories.bodies) is (walk is growing_histories and not plain)
+        state = tandem.house.state
+        assert bool(state.histories.bodies) is (walk is growing_histories and not state.speedups.is_plain)
     if walk is kept_answers:
         for row in rows:  # a history that is kept here has ids in it, and how many tokens these are is chance
             (row["decision"] or {}).pop("prompt_tokens", None)
@@ -181,12 +183,14 @@ async def walk_through(config: str, folder: Path, walk: Any, *, plain: bool) -> 
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.__name__)
-async def test_answers_rows_and_facts_are_the_same_without_any_speedup(upstream: Upstream, tmp_path_factory, walk):
+async def test_answers_rows_and_facts_are_the_same_without_any_speedup(upstream: Upstream, tmp_path_factory, monkeypatch, walk):
     upstream.scripts = [answer_what_is_asked]
     config = two_targets(upstream.base_url, upstream.base_url, fast_extra="window_tokens: 900000,")
 
-    fast = await walk_through(config, tmp_path_factory.mktemp("fast"), walk, plain=False)
-    plain = await walk_through(config, tmp_path_factory.mktemp("plain"), walk, plain=True)
+    monkeypatch.delenv(PLAIN, raising=False)
+    fast = await walk_through(config, tmp_path_factory.mktemp("fast"), walk)
+    monkeypatch.setenv(PLAIN, "1")
+    plain = await walk_through(config, tmp_path_factory.mktemp("plain"), walk)
 
     for with_speedups, without in zip(fast, plain, strict=True):
         assert with_speedups
