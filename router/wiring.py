@@ -126,12 +126,7 @@ class Built:
 
 
 def build_house(
-    loaded: LoadedConfig,
-    *,
-    with_ledger: bool = True,
-    watchers: tuple[Observer, ...] = (),
-    address: str = "",
-    plain: bool | None = None,
+    loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = (), address: str = ""
 ) -> Built:
     """Build everything that a request passes. `watchers` observe it last. If a part fails, the others are closed.
 
@@ -139,7 +134,7 @@ def build_house(
     """
     closing = AsyncExitStack()
     try:
-        state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address, plain=plain)
+        state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
         house = House(build_plan(loaded, state.upstream), state)
     except BaseException:
         with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
@@ -157,13 +152,12 @@ def build_state(
     on_disk: bool = True,
     watchers: tuple[Observer, ...] = (),
     address: str = "",
-    plain: bool | None = None,
 ) -> State:
-    """What outlives a plan. The observers are called in this order. Unless `plain` is given, the environment says it.
+    """What outlives a plan. The observers are called in this order.
 
     Each part is closed before those above it: nothing may still be written to a store when it closes.
     """
-    speedups = Speedups(plain=is_plain_asked(os.environ) if plain is None else plain)
+    speedups = Speedups(plain=is_plain_asked(os.environ))
     closing.callback(speedups.off_loop.close)
     ledger = _open_ledger(loaded, address) if on_disk else None
     closing.callback((repeats := Repeats()).close)

@@ -169,7 +169,11 @@ def _serve(
             on_stop=lambda: _say_draining(admission.in_flight, screen, as_json=as_json),
         )
         if not admission.speedups.is_plain:
-            _settle_memory()
+            # What is built by now lives as long as the process: the collector need not look at it again, nor look so often.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_COLLECT_AFTER, 20, 50)
+            use_large_pages()
         allow_handles(loaded.config.limits.max_in_flight, loaded.config.limits.max_sockets)
         try:
             await server.serve(sockets=[listener])
@@ -264,14 +268,6 @@ def _say_draining(running: int, screen: "Screen | None", *, as_json: bool) -> No
     if running and not as_json:
         words = f"finishing {running} request{'s' if running > 1 else ''}; Ctrl-C again stops at once"
         (screen.note if screen else say)(words)
-
-
-def _settle_memory() -> None:
-    """What is built by now lives as long as the process: the collector need not look at it again, nor look so often."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER, 20, 50)
-    use_large_pages()
 
 
 def _welcome(loaded: LoadedConfig, url: str) -> str:

@@ -651,10 +651,12 @@ async def test_the_end_is_noted_when_the_caller_has_everything():
 @jumping_clock
 async def test_two_houses_share_nothing():
     one, other = make_house(reach(SPARK), reach(SAGE)), make_house(reach(SPARK), reach(SAGE))
-    walk = Walk(one, headers={"x-tandem-session": "s"})
+    long = [{"role": "user", "content": f"message {number} " * 100} for number in range(20)]
+    walk = Walk(one, headers={"x-tandem-session": "s"}, messages=long)
 
     await walk.task
 
     assert other.state.observers.facts == []
+    assert (len(one.state.histories.bodies), len(other.state.histories.bodies)) == (1, 0)
     assert (await tier_remembered(other, "s")).state.tier is None
     assert (await tier_remembered(one, "s")).state.tier == "fast"

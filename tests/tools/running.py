@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from router.config.load import LoadedConfig, check_config
 from router.edge.admission import Admission
@@ -43,9 +44,9 @@ def read_entries(path: Path) -> list[dict]:
 
 
 @contextlib.asynccontextmanager
-async def running(config: str, folder: Path) -> AsyncIterator[Running]:
+async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Running]:
     loaded = check_config(config, "test", folder, known_names())
-    built = build_house(loaded)
+    built = build_house(loaded, **more)
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
     server: PromptServer
