@@ -13,7 +13,7 @@ from router.contract.words import Dialect
 from router.dialects.headers import id_headers
 from router.dialects.refusals import write_refusal
 from router.edge.admission import report_fault
-from router.edge.control.panel import Page, Panel
+from router.edge.control.panel import Asked, Page, Panel
 from router.edge.http.asgi import App, Receive, Scope, Send
 from router.edge.http.refuse import CLOSE, reject
 from router.edge.routes import dialect_of_path
@@ -35,7 +35,9 @@ def build_control(panels: Iterable[Panel]) -> FastAPI:
 
 def _serving(page: Page) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
-        body, media_type, status, headers = await page.answer(request)
+        path, query, state = request.path_params, request.query_params, request.state
+        asked = Asked(state.request_id, state.caller, path, query, request.headers, request.stream().__aiter__())
+        body, media_type, status, headers = await page.answer(asked)
         return Response(body, status, headers, media_type=media_type)
 
     return serve

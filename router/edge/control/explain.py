@@ -1,7 +1,5 @@
 """Explanations: what would be decided for a request, and what was."""
 
-from typing import TYPE_CHECKING
-
 from router.contract.errors import BadRequest, NotFound
 from router.contract.exchange import Arrival
 from router.contract.request import JsonObject
@@ -9,13 +7,10 @@ from router.contract.stores import EntryStore
 from router.contract.words import Dialect, Operation
 from router.dialects.json_body import parse_body, refuse_crowded
 from router.dialects.requests import guess_dialect
-from router.edge.control.panel import Answer, Page, as_json
+from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.edge.http.asgi import collect_body
 from router.edge.routes import EXPLAIN
 from router.house import House
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 
 class Explanations:
@@ -25,18 +20,17 @@ class Explanations:
         self._house, self._entries = house, entries
         self.pages = (Page(EXPLAIN, self._explain, ("POST",)), Page("/tandem/decisions/{request_id}", self._find))
 
-    async def _explain(self, request: "Request") -> Answer:
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        raw = await collect_body(request.stream().__aiter__(), self._house.plan.limits)
+    async def _explain(self, asked: Asked) -> Answer:
+        headers = {name.lower(): value for name, value in asked.headers.items()}
+        raw = await collect_body(asked.body, self._house.plan.limits)
         refuse_crowded(raw)
         body = await self._house.state.speedups.off_loop.read(parse_body, raw)
-        dialect = _asked_dialect(request.query_params.get("dialect"), headers, body)
-        request_id, caller = request.state.request_id, request.state.caller
-        arrival = Arrival(request_id, dialect, Operation.CREATE, headers, raw, caller)
+        dialect = _asked_dialect(asked.query.get("dialect"), headers, body)
+        arrival = Arrival(asked.request_id, dialect, Operation.CREATE, headers, raw, asked.caller)
         return as_json(await self._house.explain(arrival))
 
-    async def _find(self, request: "Request") -> Answer:
-        found = await self._entries.find_decision(request.path_params["request_id"], request.state.caller)
+    async def _find(self, asked: Asked) -> Answer:
+        found = await self._entries.find_decision(asked.path["request_id"], asked.caller)
         if found is None:
             raise NotFound("no decision with this id for this caller")
         return as_json(dict(found))

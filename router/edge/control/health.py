@@ -1,12 +1,8 @@
 """Probes: whether the process lives, whether it takes requests, and what clients ask for before they begin."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from router.edge.control.panel import Answer, Page, as_json
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
+from router.edge.control.panel import Answer, Asked, Page, as_json
 
 _WELCOME = b'Tandem is running. POST to /v1/chat/completions, /v1/responses or /v1/messages with model "auto".\n'
 _PROBED = ("GET", "HEAD")
@@ -24,14 +20,14 @@ class Health:
             Page("/api/hello", self._hello, _PROBED),
         )
 
-    async def _live(self, _: "Request") -> Answer:
+    async def _live(self, _: Asked) -> Answer:
         return as_json({"status": "ok"})
 
-    async def _ready(self, _: "Request") -> Answer:
+    async def _ready(self, _: Asked) -> Answer:
         return as_json({"status": "ready"}) if self._is_ready() else as_json({"status": "stopping"}, 503)
 
-    async def _welcome(self, _: "Request") -> Answer:
+    async def _welcome(self, _: Asked) -> Answer:
         return Answer(_WELCOME, "text/plain")
 
-    async def _hello(self, _: "Request") -> Answer:
+    async def _hello(self, _: Asked) -> Answer:
         return as_json({"message": "hello"})

@@ -1,17 +1,13 @@
 """The list of models, in the shape that the client expects."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from router.dialects.messages.versions import VERSION
 from router.edge.catalogue import Catalogue
 from router.edge.codex_models import StoredModels
-from router.edge.control.panel import Answer, Page, as_json
+from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
 from router.plan import Plan
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 _DEFAULT_ENTRIES, _MAX_ENTRIES = 20, 1_000
 
@@ -23,19 +19,19 @@ class Models:
         self._current, self._stored = CurrentCatalogue(house), StoredModels()
         self.pages = (Page("/v1/models", self._list), Page("/v1/models/{name:path}", self._find))
 
-    async def _list(self, request: "Request") -> Answer:
-        catalogue, asked = self._current(), request.query_params
-        if "client_version" in asked:
+    async def _list(self, asked: Asked) -> Answer:
+        catalogue, query = self._current(), asked.query
+        if "client_version" in query:
             return as_json(catalogue.codex(self._stored()), headers={"etag": 'W/"tandem"'})
-        limit = asked.get("limit", "")
-        if limit or VERSION in request.headers:
+        limit = query.get("limit", "")
+        if limit or VERSION in asked.headers:
             entries = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 5 else _DEFAULT_ENTRIES
-            return as_json(catalogue.anthropic(max(1, min(entries, _MAX_ENTRIES)), asked.get("after_id")))
+            return as_json(catalogue.anthropic(max(1, min(entries, _MAX_ENTRIES)), query.get("after_id")))
         return as_json(catalogue.openai())
 
-    async def _find(self, request: "Request") -> Answer:
-        catalogue, name = self._current(), request.path_params["name"]
-        return as_json(catalogue.anthropic_entry(name) if VERSION in request.headers else catalogue.openai_entry(name))
+    async def _find(self, asked: Asked) -> Answer:
+        catalogue, name = self._current(), asked.path["name"]
+        return as_json(catalogue.anthropic_entry(name) if VERSION in asked.headers else catalogue.openai_entry(name))
 
 
 class CurrentCatalogue:

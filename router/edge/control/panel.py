@@ -4,15 +4,25 @@ Nothing here loads the framework that carries the pages. A panel that observes r
 start with the other observers, and the framework is loaded with the first request for a page.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import orjson
 
+from router.contract.caller import Caller
 from router.contract.digits import as_written
 
-if TYPE_CHECKING:
-    from starlette.requests import Request
+
+class Asked(NamedTuple):
+    """An admitted request for a page."""
+
+    request_id: str
+    caller: Caller
+    path: Mapping[str, str]
+    """What the path has for each `{name}`."""
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: AsyncIterator[bytes]
 
 
 class Answer(NamedTuple):
@@ -29,8 +39,8 @@ class Page(NamedTuple):
 
     path: str
     """With `{name}` for a segment that varies, and `{name:path}` for a rest that may hold slashes."""
-    answer: "Callable[[Request], Awaitable[Answer]]"
-    """Its request has `state.request_id` and `state.caller`. Whatever `TandemError` it raises is answered as a refusal."""
+    answer: Callable[[Asked], Awaitable[Answer]]
+    """A `TandemError` that it raises is sent as a refusal."""
     methods: tuple[str, ...] = ("GET",)
 
 

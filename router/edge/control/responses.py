@@ -1,14 +1,9 @@
 """Responses that are kept here, by id: read one, delete one, list what it was given. None can be cancelled."""
 
-from typing import TYPE_CHECKING
-
 from router.contract.errors import BadRequest, NotFound
 from router.contract.stores import ResponseStore, StoredResponse
-from router.edge.control.panel import Answer, Page, as_json
+from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.responses.items import list_items
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 _MAX_ITEMS = 100
 _DEFAULT_ITEMS = 20
@@ -27,36 +22,35 @@ class Responses:
             Page(f"{_ONE}/input_items", self._list_input),
         )
 
-    async def _found(self, request: "Request") -> StoredResponse:
-        response_id = request.path_params["response_id"]
-        response = await self._responses.find(response_id, request.state.caller)
+    async def _found(self, asked: Asked) -> StoredResponse:
+        response_id = asked.path["response_id"]
+        response = await self._responses.find(response_id, asked.caller)
         if response is None:
             raise _unknown(response_id)
         return response
 
-    async def _retrieve(self, request: "Request") -> Answer:
-        if request.query_params.get("stream", "false").lower() not in ("false", "0"):
+    async def _retrieve(self, asked: Asked) -> Answer:
+        if asked.query.get("stream", "false").lower() not in ("false", "0"):
             raise BadRequest("stream: not supported for a finished response. Leave it out", param="stream")
-        return as_json((await self._found(request)).read()[1])
+        return as_json((await self._found(asked)).read()[1])
 
-    async def _delete(self, request: "Request") -> Answer:
-        response_id = request.path_params["response_id"]
-        if not await self._responses.forget(response_id, request.state.caller):
+    async def _delete(self, asked: Asked) -> Answer:
+        response_id = asked.path["response_id"]
+        if not await self._responses.forget(response_id, asked.caller):
             raise _unknown(response_id)
         return as_json({"id": response_id, "object": "response", "deleted": True})
 
-    async def _cancel(self, request: "Request") -> Answer:
-        await self._found(request)
+    async def _cancel(self, asked: Asked) -> Answer:
+        await self._found(asked)
         # Nothing here runs in the background: what is stored is finished. In OpenAI's words, since clients look for them.
         raise BadRequest("Cannot cancel a synchronous response")
 
-    async def _list_input(self, request: "Request") -> Answer:
-        asked = request.query_params
-        order = asked.get("order", "desc")
+    async def _list_input(self, asked: Asked) -> Answer:
+        order = asked.query.get("order", "desc")
         if order not in ("asc", "desc"):
             raise BadRequest(f'order: must be asc or desc, not "{order[:20]}"', param="order")
-        limit = _read_limit(asked.get("limit"))
-        return as_json(list_items(await self._found(request), asked.get("after"), limit, newest_first=order == "desc"))
+        limit = _read_limit(asked.query.get("limit"))
+        return as_json(list_items(await self._found(asked), asked.query.get("after"), limit, newest_first=order == "desc"))
 
 
 def _read_limit(text: str | None) -> int:

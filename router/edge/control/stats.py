@@ -1,13 +1,8 @@
 """The live picture: how each target does now, and what is used of its quota."""
 
-from typing import TYPE_CHECKING
-
 from router.dispatch.live.picture import draw
-from router.edge.control.panel import Answer, Page, as_json
+from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 
 class Stats:
@@ -17,7 +12,7 @@ class Stats:
         self._house = house
         self.pages = (Page("/tandem/stats", self._show),)
 
-    async def _show(self, _: "Request") -> Answer:
+    async def _show(self, _: Asked) -> Answer:
         house, live = self._house, self._house.state.live
         targets, now = house.plan.targets, house.clock()
         return as_json({"targets": draw(live, targets, now), "quotas": live.queues.picture(targets, now)})

@@ -7,16 +7,17 @@ import re
 from collections.abc import Iterable, MutableMapping
 from functools import lru_cache
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
 import httptools
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
 from router.edge.admission import Head
 from router.edge.routes import ROUTES, read_length
 
+AnyHead = TypeVar("AnyHead", bound=Head)
 INVALID = "the request is not valid HTTP/1.1. Check its header lines, its lengths and its line ends (CR LF)"
 
 _MAX_REMEMBERED_BYTES = 8_192
@@ -33,14 +34,14 @@ def header_name(raw: bytes) -> str:
     return raw.decode("latin-1").lower()
 
 
-class RequestHead(Head, eq=False, kw_only=True):
+class RequestHead(Head, eq=False):
     """A head that was read from bytes."""
 
-    version: str
-    keeps_alive: bool
-    reads_chunks: bool
+    version: str = ""
+    keeps_alive: bool = False
+    reads_chunks: bool = False
     """Whether the caller knows how to: HTTP/1.0 knows neither chunks nor, as it is served here, more than one request."""
-    is_plain: bool
+    is_plain: bool = False
     """Whether it is HTTP/1 and its body comes by length, not in chunks."""
 
 
@@ -71,19 +72,14 @@ def parse_head(raw: bytes) -> RequestHead:
     if b"#" in lines.url:
         raise BadRequest("the request target must be a path")
     path = lines.url.partition(b"?")[0].decode("latin-1")
-    facts = _read_facts(parser.get_method().decode("latin-1"), path, lines.fields, len(raw))
-    version: str = parser.get_http_version()
-    is_old = version == "1.0"
-    keeps_alive = not is_old and parser.should_keep_alive()
-    if not facts.length and facts.headers.get("connection", "").lower() == "close":
-        keeps_alive = False  # with the end of the message, which this head is, the parser forgets it
-    return RequestHead(
-        *astuple(facts),
-        version=version,
-        keeps_alive=keeps_alive,
-        reads_chunks=not is_old,
-        is_plain=version in ("1.0", "1.1") and "transfer-encoding" not in facts.headers,
-    )
+    head = _read_fields(RequestHead, parser.get_method().decode("latin-1"), path, lines.fields, len(raw))
+    version = head.version = parser.get_http_version()
+    is_new = head.reads_chunks = version != "1.0"
+    head.keeps_alive = is_new and parser.should_keep_alive()
+    if not head.length and head.headers.get("connection", "").lower() == "close":
+        head.keeps_alive = False  # with the end of the message, which this head is, the parser forgets it
+    head.is_plain = version in ("1.0", "1.1") and "transfer-encoding" not in head.headers
+    return head
 
 
 def read_scope(scope: MutableMapping[str, Any]) -> Head:
@@ -91,10 +87,10 @@ def read_scope(scope: MutableMapping[str, Any]) -> Head:
     fields = [part for pair in scope["headers"] for part in pair]
     target = len(scope["raw_path"]) + len(scope["query_string"]) + bool(scope["query_string"])
     around = len(f"{scope['method']}  HTTP/1.1\r\n\r\n") + len(": \r\n") * len(scope["headers"])
-    return _read_facts(scope["method"], scope["path"], fields, target + around + sum(map(len, fields)))
+    return _read_fields(Head, scope["method"], scope["path"], fields, target + around + sum(map(len, fields)))
 
 
-def _read_facts(method: str, path: str, fields: list[bytes], size: int) -> Head:
+def _read_fields(kind: type[AnyHead], method: str, path: str, fields: list[bytes], size: int) -> AnyHead:
     """What admission looks at. `fields` are names and values in turn."""
     names = list(map(header_name, fields[::2]))
     headers = dict(zip(names, map(str, fields[1::2], repeat("latin-1")), strict=True))
@@ -102,8 +98,9 @@ def _read_facts(method: str, path: str, fields: list[bytes], size: int) -> Head:
         headers |= _join_lists(zip(names, fields[1::2], strict=True))
     lengths = names.count("content-length")
     length = read_length(headers["content-length"]) or 0 if lengths == 1 else 0
-    hosts, origins = names.count("host"), names.count("origin")
-    return Head(method, path, ROUTES.get(path), headers, len(names), size, hosts, origins, lengths, length)
+    return kind(
+        method, path, ROUTES.get(path), headers, len(names), size, names.count("host"), names.count("origin"), lengths, length
+    )
 
 
 def _join_lists(fields: Iterable[tuple[str, bytes]]) -> dict[str, str]:
