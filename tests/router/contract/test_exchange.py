@@ -59,6 +59,18 @@ def test_the_newest_fact_of_a_kind_is_found_and_none_where_there_was_none():
     assert exchange.last(Settled) is None
 
 
+def test_a_request_that_is_alone_takes_its_steps_without_a_turn_of_the_loop():
+    exchange = Exchange(ARRIVAL, 0.0, Deadline(1.0), None)
+
+    async def take_steps() -> str:
+        await exchange.gather()
+        await exchange.catch_up()
+        return "done"
+
+    with pytest.raises(StopIteration, match="done"):
+        take_steps().send(None)
+
+
 def test_it_is_known_by_its_arrival():
     exchange = make_exchange()
 
