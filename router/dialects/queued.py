@@ -1,11 +1,9 @@
 """What a caller who waits for a target is told, in words and as a comment, which every reader of events skips."""
 
-from typing import assert_never
-
 import orjson
 
 from router.contract.relay import Headers
-from router.contract.sinks import AnswerFact, Serving, Waiting
+from router.contract.sinks import AnswerFact, Waiting
 from router.dialects.overrides import PREFIX
 
 
@@ -21,11 +19,6 @@ def name_decision(headers: Headers) -> dict[str, str]:
 
 def write_comment(fact: AnswerFact) -> bytes:
     """A fact in a stream over HTTP."""
-    match fact:
-        case Waiting():
-            words = describe_wait(fact).encode()
-        case Serving():
-            words = b"tandem.decision " + orjson.dumps(name_decision(fact.headers))
-        case _:
-            assert_never(fact)
-    return b": %b\n\n" % words
+    if isinstance(fact, Waiting):
+        return f": {describe_wait(fact)}\n\n".encode()
+    return b": tandem.decision %b\n\n" % orjson.dumps(name_decision(fact.headers))

@@ -74,10 +74,11 @@ def _opened(item: JsonObject, as_it_is: Json, where: str) -> Json:
 
 def _with_items(view: RequestView, items: list[Json]) -> RequestView:
     body: JsonObject = {**with_digits(view.raw, view.body), "input": items}
-    return read_anew(view, body, _written(body))
+    return read_anew(view, body, write_body(body))
 
 
-def _written(body: JsonObject) -> bytes:
+def write_body(body: JsonObject) -> bytes:
+    """The bytes of a request that was changed. Raises `TooDeep`."""
     try:
         return orjson.dumps(body, default=as_written)
     except orjson.JSONEncodeError as error:
@@ -93,7 +94,7 @@ def ask_for_summary(view: RequestView) -> RequestView:
     wanted: JsonObject = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": _INSTRUCTION}]}
     kept = {name: value for name, value in asked.items() if name not in _LEFT_OUT}
     body: JsonObject = {**kept, "input": [*items, wanted], "store": False, "stream": False}
-    return replace(read_anew(view, body, _written(body)), operation=Operation.CREATE, continued=None)
+    return replace(read_anew(view, body, write_body(body)), operation=Operation.CREATE, continued=None)
 
 
 def _answered(items: list[Json]) -> list[Json]:

@@ -71,19 +71,12 @@ def answer_locally(
     """
     line = view.overrides.line
     if line is not None and line.is_alone:
-        return _confirm_tier(exchange, given, view, models, kept, caller)
+        return _say(exchange, given, kept.memory.set_tier(view, models.resolve(view.model)), kept, caller)
     if exchange.arrival.responses is not None and is_prewarm(given):
-        return _say(exchange, given, "", kept, caller)
+        return _say(exchange, given, None, kept, caller)
     if given.operation is Operation.COUNT_TOKENS and SPECS[given.dialect].counts_tokens_here:
         return _count(exchange, given, kept, caller)
     return None
-
-
-async def _confirm_tier(
-    exchange: Exchange, given: RequestView, view: RequestView, models: Models, kept: Kept, caller: AnswerSink
-) -> Ending:
-    words = await kept.memory.set_tier(view, models.resolve(view.model))
-    return await _say(exchange, given, words, kept, caller)
 
 
 async def _count(exchange: Exchange, view: RequestView, kept: Kept, caller: AnswerSink) -> Ending:
@@ -98,8 +91,11 @@ def is_prewarm(view: RequestView) -> bool:
     return view.body.get("generate") is False
 
 
-async def _say(exchange: Exchange, view: RequestView, words: str, kept: Kept, caller: AnswerSink) -> Ending:
+async def _say(
+    exchange: Exchange, view: RequestView, sentence: Awaitable[str] | None, kept: Kept, caller: AnswerSink
+) -> Ending:
     """Answer with a sentence, or none, in the caller's dialect, streamed or whole. A later request may go on from it."""
+    words = "" if sentence is None else await sentence
     exchange.note(AnsweredHere(kept.memory.turn_of(view)))
     now, socket_store = time.time(), exchange.arrival.responses
     asks_usage = as_object(view.body.get("stream_options")).get("include_usage") is True

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import orjson
 from msgspec.structs import replace
 
-from router.contract.digits import as_written, with_digits
-from router.contract.errors import BadRequest, ResponseForgotten, TooDeep
+from router.contract.digits import with_digits
+from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.exchange import Exchange, OffLoop, work_here
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
@@ -18,7 +17,7 @@ from router.dialects.requests import read_anew
 from router.dialects.responses.compose import is_our_id
 from router.dialects.responses.opaque import CALLS, OPAQUE_ITEMS, without_link
 from router.dialects.table import SPECS
-from router.responses.compact import COMPACTION_MARK, ask_for_summary, open_summaries
+from router.responses.compact import COMPACTION_MARK, ask_for_summary, open_summaries, write_body
 from router.responses.items import derive_id, input_items
 from router.responses.references import REFERENCE_MARK, look_up
 from router.responses.threads import THREAD, resume_thread
@@ -76,7 +75,7 @@ async def resume(
     if given is None:
         return view
     body: JsonObject = {**with_digits(view.raw, view.body), "input": _portable(given, reader="")}
-    return read_anew(view, body, _written(body))
+    return read_anew(view, body, write_body(body))
 
 
 def _can_continue(target: Target) -> bool:
@@ -103,7 +102,7 @@ def _hold(view: RequestView, stored_by: str, history: Transcript, given: Transcr
     """The request with its whole conversation, so that everyone who reads it sees all of it."""
     continued = Continued(view.raw, with_digits(view.raw, view.body), stored_by, history, given)
     body = continued.whole_body(reader="")
-    return replace(read_anew(view, body, _written(body)), continued=continued)
+    return replace(read_anew(view, body, write_body(body)), continued=continued)
 
 
 class Continued(NamedTuple):
@@ -129,7 +128,7 @@ class Continued(NamedTuple):
             return view
         else:
             body = self.whole_body(target.name)
-        return replace(view, raw=_written(body), body=body)
+        return replace(view, raw=write_body(body), body=body)
 
     def without_reference(self) -> Continuation:
         """The same, when the target that was to store the history turned out to have lost it."""
@@ -165,10 +164,3 @@ def _portable(history: Transcript, reader: str) -> list[Json]:
         elif kind not in OPAQUE_ITEMS:
             items.append(value)
     return items
-
-
-def _written(body: JsonObject) -> bytes:
-    try:
-        return orjson.dumps(body, default=as_written)
-    except orjson.JSONEncodeError as error:
-        raise TooDeep("the conversation is nested too deeply to be rewritten: over 250 levels") from error

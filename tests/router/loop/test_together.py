@@ -3,6 +3,7 @@
 import asyncio
 
 from router.loop.together import _MAX_WAITING, DirectOutbox, Gathering, Outbox, let_others_catch_up
+from tests.tools.exchanges import make_exchange
 
 
 async def test_several_that_let_each_other_catch_up_take_every_step_together():
@@ -25,12 +26,16 @@ async def test_who_comes_a_turn_later_goes_on_with_who_waits_already():
         for _ in range(turns):
             await asyncio.sleep(0)
         steps.append(f"{name} comes")
-        await gathering.join()
+        exchange = make_exchange()
+        gathering.admit(exchange)
+        await exchange.gather()
+        steps.append(f"{name} decides")
+        await exchange.catch_up()
         steps.append(f"{name} goes")
 
     await asyncio.gather(come("a", 0), come("b", 1), come("c", 2))
 
-    assert steps == ["a comes", "b comes", "c comes", "a goes", "b goes", "c goes"]
+    assert steps == [f"{name} {step}" for step in ("comes", "decides", "goes") for name in "abc"]
 
 
 async def test_a_lone_one_goes_on_after_a_turn_that_brought_nobody():

@@ -8,6 +8,7 @@ import pytest
 from router.contract.caller import LOCAL
 from router.contract.errors import BodyTimeout, BodyTooLarge, UpstreamCut
 from router.contract.exchange import CancelReason
+from router.contract.sinks import Waiting
 from router.edge.admission import Admission
 from router.edge.http.asgi import AsgiApp, AsgiSink, collect_body
 from tests.tools.edge import ANSWER, LIMITS, FakeRoad, answer_ok, wait_for_ever
@@ -252,15 +253,21 @@ async def test_a_slow_reader_pauses_the_upstream_until_it_has_caught_up():
     assert (below, above, flow.calls) == ([], ["pause"], ["pause", "resume"])
 
 
-async def test_an_answer_that_fails_is_left_without_an_end():
+async def test_an_answer_that_fails_is_left_without_an_end_after_what_was_written_and_told():
     sink, asgi = AsgiSink(), Asgi()
     sink.start(200, ())
+    sink.tell(Waiting("spark", 1, 2, 4.0))
     sink.write(b"x")
     sink.fail(UpstreamCut("spark", "cut"))
 
     await sink.pump(asgi.send)
 
-    assert [message.get("more_body") for message in asgi.sent] == [None, True]
+    told = b": waiting for spark, position 1 of 2, about 4 s\n\n"
+    assert [(message.get("body"), message.get("more_body")) for message in asgi.sent] == [
+        (None, None),
+        (told, True),
+        (b"x", True),
+    ]
 
 
 async def pieces_of(*pieces: bytes):

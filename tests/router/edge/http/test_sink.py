@@ -3,6 +3,7 @@
 import pytest
 
 from router.contract.errors import UpstreamCut
+from router.contract.sinks import Waiting
 from router.edge.http.sink import CallerSink, write_head
 from tests.tools.edge import FakeTransport
 
@@ -36,6 +37,16 @@ def test_a_head_without_a_length_is_chunked_unless_the_caller_cannot_read_chunks
 
 def test_a_status_that_has_no_name_still_has_a_status_line():
     assert write_head(529, (), closes=False)[0].startswith(b"HTTP/1.1 529 Status\r\n")
+
+
+def test_a_fact_is_a_comment_between_two_pieces(transport):
+    sink = make_sink(transport, may_chunk=False)
+
+    sink.start(200, ())
+    sink.tell(Waiting("spark", 1, 2, 4.0))
+    sink.write(b"data: {}\n\n")
+
+    assert bytes(transport.written).endswith(b"\r\n\r\n: waiting for spark, position 1 of 2, about 4 s\n\ndata: {}\n\n")
 
 
 def test_head_and_first_piece_leave_in_one_write(transport):
