@@ -79,6 +79,15 @@ def room_of(path: Path) -> str:
     return inside[0].removesuffix(".py") if folder == "router" else folder
 
 
+def test_queues_import_nothing_of_dispatch_but_queues():
+    """The live figures hold the queues, and what is dispatched knows the live figures: an import back would be a circle."""
+    modules = (ROOT / "router" / "dispatch" / "queues").glob("*.py")
+    found = {name for path in modules for name in imports_of(path) if name.startswith("router.dispatch.")}
+
+    assert found
+    assert {name for name in found if not name.startswith("router.dispatch.queues")} == set()
+
+
 def test_every_import_inside_the_router_runs_one_way():
     breaches = []
     for path in sorted((ROOT / "router").rglob("*.py")):

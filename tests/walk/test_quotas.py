@@ -144,7 +144,7 @@ async def test_a_caller_says_how_long_it_would_wait(limited, upstream, seconds, 
 
 @pytest.mark.parametrize("dialect", BODIES)
 async def test_a_stream_that_waits_gets_its_head_comments_and_then_who_serves(limited, upstream, monkeypatch, dialect):
-    monkeypatch.setattr("router.dispatch.queues.waiting.HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr("router.dispatch.waiting.HEARTBEAT_SECONDS", 0.02)
     held = Held()
     upstream.scripts = [held, stream(*GOOD_CHAT_STREAM)]
     tandem = await limited("in_flight: 1")
@@ -174,7 +174,7 @@ async def test_a_stream_that_waits_gets_its_head_comments_and_then_who_serves(li
 
 
 async def test_on_a_socket_the_wait_and_who_serves_are_frames(limited, upstream, monkeypatch):
-    monkeypatch.setattr("router.dispatch.queues.waiting.HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr("router.dispatch.waiting.HEARTBEAT_SECONDS", 0.02)
     held = Held()
     upstream.scripts = [held, stream(*GOOD_CHAT_STREAM)]
     tandem = await limited("in_flight: 1")
@@ -196,7 +196,7 @@ async def test_on_a_socket_the_wait_and_who_serves_are_frames(limited, upstream,
 
 @pytest.mark.parametrize("dialect", BODIES)
 async def test_a_failure_after_the_head_is_an_event_and_a_cut_and_is_recorded_as_one(limited, upstream, monkeypatch, dialect):
-    monkeypatch.setattr("router.dispatch.queues.waiting.HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr("router.dispatch.waiting.HEARTBEAT_SECONDS", 0.02)
     held = Held()
     upstream.scripts = [held, answer_json({"error": {"message": "broke"}}, 500)]
     tandem = await limited("in_flight: 1")
@@ -218,7 +218,7 @@ async def test_a_failure_after_the_head_is_an_event_and_a_cut_and_is_recorded_as
 
 
 async def test_a_target_that_fails_after_the_head_is_followed_by_another(limited, upstream, other_upstream, monkeypatch):
-    monkeypatch.setattr("router.dispatch.queues.waiting.HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr("router.dispatch.waiting.HEARTBEAT_SECONDS", 0.02)
     held = Held()
     upstream.scripts = [held, answer_json({"error": {"message": "broke"}}, 500)]
     other_upstream.scripts = [stream(*GOOD_CHAT_STREAM)]

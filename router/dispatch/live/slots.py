@@ -1,12 +1,10 @@
-"""How many calls a target serves at once, and how long the next one waits for a free slot. No clock: times are given.
+"""How many calls a target serves at once, as its calls show it. No clock: times are given.
 
 A local engine has one slot or a few. What finds none free waits there without a byte until another call ends. That pattern is
 how the number of slots is learned: a late call that begins as soon as another has ended, or that gave up waiting while others
 streamed, if it waited for long enough while the target was never idle. It takes two such cases, and more streams at once than
 were thought to fit refute it. What is learned informs the expected wait; it never keeps a request from being sent.
 """
-
-from collections.abc import Sequence
 
 _CASES_NEEDED = 2
 _CASES_KEPT_SECONDS = 600.0
@@ -21,28 +19,6 @@ _BUSY_SECONDS = 0.5
 """How long a call must wait at a target that is never idle meanwhile, and twice the usual time to first token more."""
 _MAX_ANSWERS = 10
 """How many answers the usual length is averaged over."""
-_LEAST_LEFT_SECONDS = 0.01
-_AGE_SHARE = 0.5
-"""How much longer a call takes that is older than usual, as a part of its age: long answers are longer still."""
-
-
-def seconds_left(age_seconds: float, usual_seconds: float) -> float:
-    """How much longer a call is expected to hold its slot."""
-    return max(usual_seconds - age_seconds, age_seconds * _AGE_SHARE, _LEAST_LEFT_SECONDS)
-
-
-def wait_for_slot(left: Sequence[float], waiting: int, count: int, usual_seconds: float) -> float:
-    """How long a call waits for others.
-
-    `left` is how long each call in a slot still takes, `waiting` how many others go first, and `count` the number of slots.
-    """
-    entering = min(max(0, count - len(left)), waiting)
-    free_in = sorted([*left, *([usual_seconds] * entering)])
-    if len(free_in) < count:
-        return 0.0
-    # Every full round gives each slot one more answer. With more calls than slots, those that end last are the surplus.
-    rounds, index = divmod(waiting - entering + len(free_in) - count, count)
-    return free_in[index] + rounds * usual_seconds
 
 
 class Slots:

@@ -6,17 +6,39 @@ minute begins. While there is room a burst passes at once.
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from router.contract.target import Quota
-from router.dispatch.live.slots import seconds_left, wait_for_slot
 
 WINDOW_SECONDS = 61.0
 """A minute, and a second more: a call may be longer on its way to the provider than one that is sent a minute later."""
 _FIRST_GUESS_TOKENS, _FIRST_GUESS_SECONDS = 400.0, 5.0
 _WEIGHT = 0.1
 """How much one answer changes what is expected of the next; of its time, the first ones change more."""
+_MIN_LEFT_SECONDS = 0.01
+_AGE_SHARE = 0.5
+"""How much longer a call takes that is older than usual, as a part of its age: long answers are longer still."""
+
+
+def seconds_left(age_seconds: float, usual_seconds: float) -> float:
+    """How much longer a call is expected to hold its slot."""
+    return max(usual_seconds - age_seconds, age_seconds * _AGE_SHARE, _MIN_LEFT_SECONDS)
+
+
+def wait_for_slot(left: Sequence[float], waiting: int, count: int, usual_seconds: float) -> float:
+    """How long a call waits for others.
+
+    `left` is how long each call in a slot still takes, `waiting` how many others go first, and `count` the number of slots.
+    """
+    entering = min(max(0, count - len(left)), waiting)
+    free_in = sorted([*left, *([usual_seconds] * entering)])
+    if len(free_in) < count:
+        return 0.0
+    # Every full round gives each slot one more answer. With more calls than slots, those that end last are the surplus.
+    rounds, index = divmod(waiting - entering + len(free_in) - count, count)
+    return free_in[index] + rounds * usual_seconds
 
 
 class Grant:

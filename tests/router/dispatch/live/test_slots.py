@@ -2,30 +2,7 @@
 
 import pytest
 
-from router.dispatch.live.slots import Slots, seconds_left, wait_for_slot
-
-
-def test_a_call_is_expected_to_take_as_long_as_others_and_one_that_is_older_longer_still():
-    assert [seconds_left(age, 6.0) for age in (0.0, 2.0, 6.0, 20.0)] == [6.0, 4.0, 3.0, 10.0]
-
-
-@pytest.mark.parametrize(
-    ("left", "waiting", "most", "wait"),
-    [
-        ([], 0, 1, 0.0),
-        ([], 1, 1, 5.0),
-        ([3.0], 0, 1, 3.0),
-        ([3.0], 4, 1, 23.0),
-        ([3.0], 0, 2, 0.0),
-        ([3.0], 1, 2, 3.0),
-        ([4.0, 1.0], 0, 2, 1.0),
-        ([4.0, 1.0], 1, 2, 4.0),
-        ([4.0, 1.0], 2, 2, 6.0),
-        ([4.0, 1.0, 2.0], 0, 2, 2.0),
-    ],
-)
-def test_the_wait_is_until_those_before_have_had_their_slots(left, waiting, most, wait):
-    assert wait_for_slot(left, waiting, most, 5.0) == wait
+from router.dispatch.live.slots import Slots
 
 
 def hand_over(slots: Slots, at: float, *, running: int = 1, opened_before: float = 5.0) -> bool:

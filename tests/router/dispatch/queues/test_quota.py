@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.target import Quota
-from router.dispatch.queues.quota import WINDOW_SECONDS, Meter
+from router.dispatch.queues.quota import WINDOW_SECONDS, Meter, seconds_left, wait_for_slot
 
 MINUTE = 60.0
 
@@ -14,6 +14,29 @@ def full_meter(**quota):
     for second in range(quota["requests_per_minute"]):
         meter.take(10, float(second))
     return meter
+
+
+def test_a_call_is_expected_to_take_as_long_as_others_and_one_that_is_older_longer_still():
+    assert [seconds_left(age, 6.0) for age in (0.0, 2.0, 6.0, 20.0)] == [6.0, 4.0, 3.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("left", "waiting", "count", "wait"),
+    [
+        ([], 0, 1, 0.0),
+        ([], 1, 1, 5.0),
+        ([3.0], 0, 1, 3.0),
+        ([3.0], 4, 1, 23.0),
+        ([3.0], 0, 2, 0.0),
+        ([3.0], 1, 2, 3.0),
+        ([4.0, 1.0], 0, 2, 1.0),
+        ([4.0, 1.0], 1, 2, 4.0),
+        ([4.0, 1.0], 2, 2, 6.0),
+        ([4.0, 1.0, 2.0], 0, 2, 2.0),
+    ],
+)
+def test_the_wait_is_until_those_before_have_had_their_slots(left, waiting, count, wait):
+    assert wait_for_slot(left, waiting, count, 5.0) == wait
 
 
 def test_a_burst_passes_at_once_and_what_is_more_waits_until_the_first_is_a_minute_old():
