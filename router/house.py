@@ -23,7 +23,6 @@ from router.responses.own_answer import say_here
 from router.responses.resume import complete, is_complete
 from router.sense.signals import count_exactly, is_near_a_limit, read_signals
 from router.sessions.in_band import apply_tier_lines
-from router.sessions.turn_state import carried_headers
 from router.sessions.turns import read_turn
 from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse
 
@@ -85,7 +84,8 @@ class House:
         if exchange.is_one_of_many:
             await let_others_catch_up()
         reply, decision, asked = reply_to(exchange, given, caller), decided.decision, view.overrides
-        whole, carried = explain(decision) if asked.explain_fully else None, carried_headers(decided.session, view, decision)
+        whole = explain(decision) if asked.explain_fully else None
+        carried = state.memory.tokens.carry(decided.session, view, decision)
         sink = state.memory.listen(exchange, reply.sink) if asked.for_session else reply.sink
         return reply.finish(await plan.dispatcher.send(exchange, decided, sink, state.live, explanation=whole, carried=carried))
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,10 @@ from router.sense.models import ModelNames, models_behind
 from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
+from router.sessions.turn_state import TurnTokens
 from router.settle.kept import explain_row
 from router.settle.record import Recorder
+from router.stores.key_file import read_key
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
@@ -128,7 +131,9 @@ def build_state(loaded: LoadedConfig, *, on_disk: bool = True, watchers: tuple[O
     """What outlives a plan. The observers are called in this order."""
     entries, sessions = _open_ledger(loaded, on_disk=on_disk)
     responses = _open_responses(loaded, on_disk=on_disk)
-    memory, live, recorder = SessionMemory(sessions), LiveStatistics(), Recorder(entries)
+    path = loaded.ledger_path if on_disk else None
+    tokens = TurnTokens(partial(read_key, path.with_name(f"{path.name}.key"))) if path is not None else TurnTokens()
+    memory, live, recorder = SessionMemory(sessions, tokens=tokens), LiveStatistics(), Recorder(entries)
     running: set[Exchange] = set()
     observers: tuple[Observer, ...] = (
         memory,

@@ -19,8 +19,7 @@ from router.dialects.messages.versions import VERSION
 from router.dialects.requests import guess_dialect
 from router.dispatch.live.picture import draw
 from router.edge.admission import Plan, Road, report_fault
-from router.edge.catalogue import Catalogue
-from router.edge.codex_models import StoredModels
+from router.edge.catalogue import Catalogue, OwnLists
 from router.edge.http.asgi import App, Receive, Scope, Send, collect_body
 from router.edge.refuse import refusal_response
 from router.edge.responses import add_responses
@@ -105,14 +104,14 @@ def _add_health(app: FastAPI, is_ready: Callable[[], bool]) -> None:
 
 
 def _add_models(app: FastAPI, current: CurrentCatalogue) -> None:
-    stored = StoredModels()
+    own_lists = OwnLists()
 
     @app.get("/v1/models")
     @app.get("/models")
     async def models(request: Request) -> Response:
         catalogue = current()
-        if "client_version" in request.query_params:
-            return _json(catalogue.codex(stored()), headers={"etag": 'W/"tandem"'})
+        if (own := own_lists.find(request.query_params, catalogue)) is not None:
+            return _json(own, headers={"etag": 'W/"tandem"'})
         limit = request.query_params.get("limit", "")
         if limit or VERSION in request.headers:
             most = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 5 else 20
