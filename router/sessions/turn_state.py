@@ -17,11 +17,12 @@ from router.contract.session import SessionSnapshot
 from router.contract.signals import Turn
 from router.contract.words import Tier
 from router.dialects.fields import as_object, as_text
-from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
+from router.sessions.clients import CLIENTS
 from router.sessions.marks import mark_turn
 from router.sessions.moves import REMEMBERED, higher_of, is_aside
 
 _PREFIX = "tandem"
+_HEADERS = {client.name: client.turn_state_header for client in CLIENTS if client.turn_state_header}
 
 
 def make_key() -> bytes:
@@ -41,10 +42,12 @@ class TurnTokens:
 
     def read(self, view: RequestView, turn: Turn, session: str) -> Tier | None:
         """The tier in a token that was made for this very turn. It comes in a header, or else in the client's metadata."""
-        header = _header_of(turn)
+        header = _HEADERS.get(turn.client)
+        if header is None:
+            return None
         token = view.headers.get(header)
         if token is None:
-            token = as_text(as_object(view.body.get("client_metadata")).get(header)) if header else ""
+            token = as_text(as_object(view.body.get("client_metadata")).get(header))
         prefix, _, rest = token.partition(".")
         name, _, signature = rest.partition(".")
         if prefix != _PREFIX or name not in ("fast", "deep"):
@@ -56,8 +59,8 @@ class TurnTokens:
     def carry(self, session: SessionSnapshot, view: RequestView, decision: Decision) -> Mapping[Tier, Headers]:
         """The headers with a token for an answer from each tier; empty for clients that carry none."""
         turn = decision.turn
-        header = _header_of(turn)
-        if not header or turn.kind not in REMEMBERED:
+        header = _HEADERS.get(turn.client)
+        if header is None or turn.kind not in REMEMBERED:
             return {}
         found: dict[Tier, Headers] = {}
         for served in Tier:
@@ -69,7 +72,3 @@ class TurnTokens:
 
     def _sign(self, session: str, turn: str, tier: Tier) -> str:
         return blake2b(f"{session}\0{turn}\0{tier}".encode("utf-8", "replace"), key=self._key, digest_size=16).hexdigest()
-
-
-def _header_of(turn: Turn) -> str:
-    return BY_NAME.get(turn.client, UNKNOWN_CLIENT).turn_state_header
