@@ -23,7 +23,6 @@ from router.responses.local import answer_locally
 from router.responses.resume import restore_history
 from router.sense.signals import count_exactly, is_near_a_limit, read_signals
 from router.sessions.in_band import apply_tier_lines
-from router.sessions.turn_state import carried_headers
 from router.sessions.turns import read_turn
 from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse
 
@@ -112,7 +111,7 @@ class House:
         """Have the request served, with what its answer is to say of the decision and to carry along."""
         view, decision = decided.view, decided.decision
         whole = explain(decision) if view.overrides.explain_fully else None
-        carried = carried_headers(decided.session, view, decision)
+        carried = self.state.memory.tokens.carry(decided.session, view, decision)
         return plan.dispatcher.send(exchange, decided, sink, self.state.live, explanation=whole, carried=carried)
 
     async def decide(self, arrival: Arrival) -> Decided:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +45,10 @@ from router.sense.models import ModelNames, models_behind
 from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
+from router.sessions.turn_state import TurnTokens
 from router.settle.kept import explain_row
 from router.settle.record import Recorder
+from router.stores.key_file import read_key
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
@@ -161,7 +164,10 @@ def build_state(
     closing.callback(speedups.off_loop.close)
     ledger = _open_ledger(loaded, address) if on_disk else None
     closing.callback((repeats := Repeats()).close)
-    closing.push_async_callback((memory := SessionMemory(SqliteSessions(ledger) if ledger else NoSessions())).close)
+    path = loaded.ledger_path if on_disk else None
+    tokens = TurnTokens(partial(read_key, path.with_name(f"{path.name}.key"))) if path is not None else TurnTokens()
+    sessions = SqliteSessions(ledger) if ledger else NoSessions()
+    closing.push_async_callback((memory := SessionMemory(sessions, tokens=tokens)).close)
     closing.push_async_callback((responses := _open_responses(loaded, address, on_disk=on_disk)).close)
     closing.push_async_callback((recorder := Recorder(_keep_entries(loaded, ledger), plain=speedups.is_plain)).close)
     closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)

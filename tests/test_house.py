@@ -235,6 +235,48 @@ def test_sql_is_seen(source):
     assert sql_in(source)
 
 
+# The last is a router of its own, whose config Tandem recognises.
+_CLIENTS = re.compile(r"codex|claude[-_]code(?!-router)|opencode|qwen[-_]code|\bcline\b|\baider\b", re.IGNORECASE)
+_NAMING_CLIENTS = tuple(f"router/{room}/" for room in ("sessions/clients", "connect", "lab/logs", "cli"))
+
+
+def clients_named_in(source: str) -> list[str]:
+    """Every name and text of the code that names a client; comments and docstrings may."""
+    tree = ast.parse(source)
+    docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+    found = []
+    for node in ast.walk(tree):
+        values = [] if node in docstrings else [value for _, value in ast.iter_fields(node) if isinstance(value, str)]
+        found += [f"{getattr(node, 'lineno', 0)}: {value[:60]}" for value in values if _CLIENTS.search(value)]
+    return found
+
+
+def test_nothing_but_a_clients_own_file_names_a_client():
+    breaches = []
+    for path in sorted(path for room in ("router", "policies", "adapters") for path in (ROOT / room).rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(_NAMING_CLIENTS):
+            breaches += [f"{name}:{found}" for found in clients_named_in(path.read_text())]
+
+    assert breaches == []
+
+
+@pytest.mark.parametrize(
+    "breach",
+    [
+        'if turn.client == "codex": pass',
+        'STATE = "x-codex-turn-state"',
+        "from router.sessions.clients import CODEX",
+        "import router.sessions.clients.claude_code",
+        "clients.aider",
+        "def read_codex_metadata(): pass",
+        "lead = f'{row} for opencode'",
+    ],
+)
+def test_every_way_to_name_a_client_is_seen(breach):
+    assert clients_named_in(breach)
+
+
 _QUESTIONS = (ast.If, ast.IfExp, ast.BoolOp, ast.For, ast.AsyncFor, ast.While, ast.Match, ast.comprehension)
 
 

@@ -27,8 +27,8 @@ from router.connect.pointing import address_pattern, where_it_points
 from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
 from router.connect.run import run_client
 from router.connect.store import Busy, Store
-from router.edge.codex_models import STORED
 from router.sessions.clients import NICKNAMES
+from router.sessions.clients.codex import STORED_MODELS
 from router.telemetry.colour import GREEN, RED, paint
 
 TAKES_REST = True
@@ -135,7 +135,7 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, arguments: 
                 return 1
             connect(recipe, changes, store)
             if recipe.client == _CODEX and facts["catalogue"]:
-                store.keep_own(recipe.client, STORED.name, facts["codex_models"])
+                store.keep_own(recipe.client, STORED_MODELS.name, facts["codex_models"])
     except (CannotConnect, Busy, OSError) as error:
         return _say_why(error)
     _say_what_follows(recipe, facts)

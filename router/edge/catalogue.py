@@ -1,15 +1,20 @@
-"""`GET /v1/models` in the three shapes that clients ask for."""
+"""`GET /v1/models` in the shapes that clients ask for: OpenAI's, Anthropic's, or a client's own."""
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Container, Mapping
+from pathlib import Path
 
+import orjson
+
+from router.config.folders import NoHome, state_folder
 from router.contract.errors import UnknownModel
 from router.contract.request import Json, JsonObject
-from router.contract.room import reserve_tokens
 from router.contract.target import Target
 from router.contract.words import Feature, Tier
 from router.dialects.table import SPECS
-from router.edge.codex_models import write_entry
 from router.sense.models import ModelNames
+from router.sessions.clients import MODEL_LISTS
+from router.sessions.clients.client import ListedModel
 
 _CREATED = 1_770_854_400
 _CREATED_ISO = "2026-02-12T00:00:00Z"
@@ -70,7 +75,7 @@ class Catalogue:
         }
 
     def anthropic(self, limit: int, after: str | None = None) -> JsonObject:
-        """For Claude Code and Anthropic SDKs, a page at a time."""
+        """For Anthropic SDKs, a page at a time."""
         listed = self._models.listed()
         names = listed[listed.index(after) + 1 :] if after in listed else listed
         shown = names[:limit]
@@ -97,38 +102,52 @@ class Catalogue:
             "max_input_tokens": self.window(name),
         }
 
-    def codex(self, known: Mapping[str, JsonObject]) -> JsonObject:
-        """For Codex: the metadata without which it drops `apply_patch`, guesses the window and sends no effort.
+    def tiers(self) -> list[ListedModel]:
+        """The listed names of `auto` and the tiers, with what a client's own list says of them."""
+        return [self._tier(name) for name in TITLES if self.lists(name)]
 
-        `known` is what Codex itself says of the models behind our names. A name without it is left out.
-        """
-        entries: list[Json] = [*self.codex_entries(known)]
-        return {"models": entries}
-
-    def codex_entries(self, known: Mapping[str, JsonObject]) -> list[JsonObject]:
-        """The same as a list."""
-        names = [name for name in TITLES if self.lists(name) and name in known]
-        return [self._codex_entry(name, known[name], place) for place, name in enumerate(names)]
-
-    def _codex_entry(self, name: str, known: JsonObject, place: int) -> JsonObject:
+    def _tier(self, name: str) -> ListedModel:
         tiers = tuple(Tier) if name == "auto" else (Tier(name),)
-        targets = [target for target in self._targets.values() if target.tier in tiers]
-        takes_patches = all(_takes_patches(target) for target in targets)
-        entry = write_entry(known, *TITLES[name], name, window=self.window(name), takes_patches=takes_patches)
-        if name == "auto" and self._window_of_auto is Tier.FAST:
-            entry["auto_compact_token_limit"] = _compaction_limit(self.window(name))
-        return {**entry, "priority": place + 1}
+        takes_free_form = all(_takes_free_form(target) for target in self._targets.values() if target.tier in tiers)
+        is_narrowed = name == "auto" and self._window_of_auto is Tier.FAST
+        return ListedModel(name, *TITLES[name], self.window(name), takes_free_form, is_narrowed)
 
 
-def _compaction_limit(window: int) -> int:
-    """Where Codex compacts so that fast can still take the next turn: at nine tenths, or earlier in a small window.
+class OwnLists:
+    """Lists in the shape of one client alone, made of that client's own entries."""
 
-    What is kept free for the answer is left, and a quarter of that for what is typed next.
-    """
-    return min(window * 9 // 10, window - reserve_tokens(window) * 5 // 4)
+    def __init__(self) -> None:
+        self._lists = [(shape, StoredEntries(shape.stored)) for shape in MODEL_LISTS]
+
+    def find(self, query: Container[str], catalogue: Catalogue) -> JsonObject | None:
+        """The list that the parameters of a query ask for; None where they ask for no client's own."""
+        return next(
+            (shape.write(stored(), catalogue.tiers()) for shape, stored in self._lists if shape.asked_by in query), None
+        )
 
 
-def _takes_patches(target: Target) -> bool:
+class StoredEntries:
+    """A client's entries that `tandem connect` stored below the state folder, read again when they change."""
+
+    def __init__(self, stored: Path) -> None:
+        self._stored = stored
+        self._stamp: tuple[int, int] | None = None
+        self._entries: dict[str, JsonObject] = {}
+
+    def __call__(self) -> dict[str, JsonObject]:
+        """By our names; empty where nothing is stored, or nothing that can be read."""
+        with contextlib.suppress(OSError, NoHome, orjson.JSONDecodeError):
+            path = state_folder() / self._stored
+            now = path.stat()
+            if self._stamp != (now.st_mtime_ns, now.st_ino):
+                told = orjson.loads(path.read_bytes())
+                self._entries = {name: entry for name, entry in told.items() if isinstance(entry, dict)}
+                self._stamp = (now.st_mtime_ns, now.st_ino)
+            return self._entries
+        return {}
+
+
+def _takes_free_form(target: Target) -> bool:
     """Whether a free-form tool can be called there: over a bridge it becomes a function."""
     if any(SPECS[dialect].reads_catalogue for dialect in target.speaks):
         return Feature.CUSTOM_TOOLS in target.accepts

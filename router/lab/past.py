@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from router.lab.regrets import is_asked_again
-from router.sessions.clients import BOOKKEEPING_TOOLS
-from router.sessions.trajectory import is_edit
+from router.sessions.trajectory import BOOKKEEPING_TOOLS, is_edit
 
 _MAX_WORDS = 20_000
 _LONG_EDITS, _LONG_TOKENS = 6, 6_000

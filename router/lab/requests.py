@@ -11,7 +11,6 @@ from router.lab.past import PastSession, PastTurn
 from router.sense.tokens import estimate_tokens
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
 
-_AIDER_SYSTEM = "Act as an expert software developer. "
 _MAX_TURNS = 200
 _MAX_EARLIER_WORDS = 2_000
 _MAX_FILLING_CHARS = 4 << 20
@@ -42,8 +41,9 @@ def write_request(session: PastSession, index: int) -> Arrival:
 
 
 def write_lead(client: str) -> tuple[str, list[Json]]:
-    """How a client's system prompt begins, as far as that matters, and the tools that it offers. aider has none."""
-    return (_AIDER_SYSTEM, []) if client == "aider" else ("", _TOOLS)
+    """How a client's system prompt begins, as far as that matters, and the tools that it offers."""
+    row = BY_NAME.get(client, UNKNOWN_CLIENT)
+    return ("", _TOOLS) if row.calls_tools else (f"{row.systems[0]}. ", [])
 
 
 def write_headers(client: str, session: str) -> dict[str, str]:

@@ -16,11 +16,11 @@ from router.contract.signals import Alias, SessionPosition, Turn
 from router.contract.stores import SessionStore
 from router.contract.words import Outcome, TurnKind
 from router.dialects.opaque import keys_of, refused_by
-from router.sessions import turn_state
 from router.sessions.known import KnownSessions
-from router.sessions.marks import mark_reached, mark_turn
+from router.sessions.marks import mark_reached
 from router.sessions.moves import REMEMBERED, goes_on_with, is_aside, leave_ask, move
 from router.sessions.tier_line import say_tier
+from router.sessions.turn_state import TurnTokens
 from router.sessions.turns import read_turn
 from router.sessions.wishes import AUTO, apply_wishes, exact_name, kept_name, remember_wish
 
@@ -34,8 +34,8 @@ _NO_OVERRIDES = Overrides()
 class SessionMemory:
     """Reads what is known of a request's session, and writes what it observes of requests."""
 
-    def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time) -> None:
-        self._sessions, self._clock = KnownSessions(store), clock
+    def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time, tokens: TurnTokens | None = None) -> None:
+        self._sessions, self._clock, self.tokens = KnownSessions(store), clock, tokens or TurnTokens()
 
     # Reading: changes nothing but what is at hand.
 
@@ -55,7 +55,7 @@ class SessionMemory:
         tier = state.tier
         is_running = tier is not None and goes_on_with(state, turn)
         if not is_running and turn.goes_on:
-            carried = turn_state.read(view.headers, view.body, key, mark_turn(turn))
+            carried = self.tokens.read(view, turn, key)
             if carried is not None:
                 tier, is_running = carried, True
         # A conversation that became shorter is another prefix: nothing of it is warm.

@@ -18,7 +18,6 @@ from router.contract.digits import as_written
 from router.contract.request import Json, ToolCall, ToolResult
 from router.contract.rescue import measure_unevenness
 from router.contract.signals import Trajectory
-from router.sessions.clients import BOOKKEEPING_TOOLS, EDIT_MARKS
 from router.sessions.shell_edits import find_shell_edit, is_shell
 
 _READ_CALLS = 10
@@ -52,6 +51,12 @@ _EDITORS = frozenset({"str_replace_based_edit_tool", "str_replace_editor"})
 _VIEW = re.compile(r'"command"\s*:\s*"view"')
 _TYPING = frozenset({"write_stdin"})
 """Tools that type into a running command, whatever their names say."""
+_EDIT_MARKS = ("edit", "write", "patch", "str_replace", "create_file", "replace_in_file", "insert", "delete_file", "rename")
+"""A tool whose name contains one of these changes files."""
+BOOKKEEPING_TOOLS = frozenset(
+    "TodoWrite TodoRead todo_write todo_read todowrite todoread update_plan update_todo_list think memory".split()
+)
+"""Tools that only keep a list or notes: no work, and "write" in a name of these changes no file."""
 _READERS = re.compile(r"read|view|list|glob|grep|search|find|fetch|^ls$|open", re.IGNORECASE)
 """Tools that only read: an error in what they show is not a failure of the call."""
 
@@ -258,7 +263,7 @@ def _is_quiet(name: str) -> bool:
 def is_edit(name: str) -> bool:
     """Whether a tool of this name changes files."""
     lower = name.lower()
-    return lower not in _TYPING and any(mark in lower for mark in EDIT_MARKS)
+    return lower not in _TYPING and any(mark in lower for mark in _EDIT_MARKS)
 
 
 def _as_text(arguments: Json) -> str:

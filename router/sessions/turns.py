@@ -1,18 +1,15 @@
 """Request → `Turn`: which client, whose session, what kind of request, and what the person typed."""
 
 import hashlib
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
-import orjson
-
-from router.contract.request import Conversation, Json, JsonObject, Message, RequestView
+from router.contract.request import Conversation, Message, RequestView
 from router.contract.signals import SessionHistory, Trajectory, Turn
 from router.contract.words import PERSONS_KINDS, Feature, Operation, Tier, TurnKind
+from router.dialects.fields import as_text
 from router.dialects.table import SPECS
 from router.sessions import clients
-from router.sessions.clients import UNKNOWN_CLIENT, Client
+from router.sessions.clients import UNKNOWN_CLIENT, Client, Stated
 from router.sessions.history import ONE_MESSAGE, History, read_history
 from router.sessions.trajectory import read_trajectory
 from router.sessions.words import is_planning, opening_words, read_end
@@ -24,23 +21,26 @@ _SYSTEM_HEAD = 400
 _MAX_GOING_ON = 40
 _SHORT_CHARS = 2_000
 _LAST_TEXT_STARTS = tuple(mark for mark, _ in clients.LAST_TEXT_MARKS)
-_TURN_METADATA = "x-codex-turn-metadata"
 _SESSION_HEADERS = frozenset(name for name, _ in clients.SESSION_HEADERS)
-_TELLING_HEADERS = _SESSION_HEADERS | {header for header, _ in clients.HEADER_MARKS} | {_TURN_METADATA}
-_TELLING_FIELDS = frozenset({"generate", "client_metadata", "metadata", "prompt_cache_key", "safeguards"})
+_TELLING_HEADERS = _SESSION_HEADERS.union(
+    (header for header, _ in clients.HEADER_MARKS), *(client.telling_headers for client in clients.CLIENTS)
+)
+_TELLING_FIELDS = frozenset({"generate", "prompt_cache_key"}).union(*(client.telling_fields for client in clients.CLIENTS))
 """Where a client says something of a request. Most say nothing, and then nothing is looked up."""
-
-
-class Stated(NamedTuple):
-    """What a client itself says of a request, in headers and fields."""
-
-    kind: TurnKind | None = None
-    session: str = ""
-    turn_id: str = ""
-    is_planning: bool = False
-
-
 _NOTHING_STATED = Stated()
+_GOING_ON = frozenset(
+    """
+    sounds approved agreed yes y yep yeah yup sure
+    continue go proceed next resume again retry more do carry keep weiter ja los mach oui vas-y
+    continuez sí si adelante continúa sigue sim continua да продолжай давай はい 続けて お願いします 继续 是 是的 可以 계속 네
+    """.split()
+)
+"""Words of a "go on": it inherits what the turn before was about."""
+_AROUND_GOING_ON = frozenset(
+    "ok okay please it on ahead going that so good looks lgtm perfect great thanks thank you stp vale 好 好的".split()
+)
+"""What may be next to them. Alone these ask for nothing."""
+_MAX_GOING_ON_WORDS = 4
 _NO_HISTORY, _NO_TRAJECTORY = SessionHistory(), Trajectory()
 
 
@@ -135,28 +135,25 @@ def _read_stated(view: RequestView, client: Client) -> Stated:
     headers, body = view.headers, view.body
     if _TELLING_HEADERS.isdisjoint(headers) and _TELLING_FIELDS.isdisjoint(body):
         return _NOTHING_STATED
-    metadata = _turn_metadata(view)
-    session = _first_header(headers, client) or _text(metadata.get("thread_id")) or _field_session(body)
+    said = [read(view) for read in clients.STATED_READERS]
+    names = (*(headers.get(name) for name in client.session_headers), *(stated.session for stated in said))
+    session = next(filter(None, names), "") or as_text(body.get("prompt_cache_key"))
     return Stated(
-        _stated_kind(view, metadata),
+        _stated_kind(view, said),
         f"{client.name}:{session[:200]}" if session else "",  # an empty id does not count
-        _text(metadata.get("turn_id")),
-        _says_plan(body),
+        next((stated.turn_id for stated in said if stated.turn_id), ""),
+        any(stated.is_planning for stated in said),
     )
 
 
-def _stated_kind(view: RequestView, metadata: JsonObject) -> TurnKind | None:
+def _stated_kind(view: RequestView, said: list[Stated]) -> TurnKind | None:
     """What the client itself says that the request is."""
     if view.body.get("generate") is False:
         return TurnKind.PREWARM
     if SPECS[view.dialect].read_limit(view.body) == 1:
         return TurnKind.SIDE  # the client asks whether the model is there: one token is no answer to a person
-    stated = clients.CODEX_KINDS.get(_text(metadata.get("request_kind")))
-    if stated is None:
-        stated = clients.CODEX_SOURCES.get(_text(metadata.get("thread_source")))
-    if stated is not None:
-        return stated
-    return next((kind for header, kind in clients.HEADER_MARKS if view.headers.get(header)), None)
+    stated = next((stated.kind for stated in said if stated.kind is not None), None)
+    return stated or next((kind for header, kind in clients.HEADER_MARKS if view.headers.get(header)), None)
 
 
 def _marked_kind(view: RequestView, last: Message | None) -> TurnKind | None:
@@ -196,44 +193,9 @@ def is_follow_up(words: str) -> bool:
 @lru_cache(maxsize=512)
 def _only_goes_on(words: str) -> bool:
     parts = words.lower().strip(" .!,…。！\"'").replace(",", " ").replace(".", " ").split()
-    if not 0 < len(parts) <= clients.FOLLOW_UP_MOST_WORDS or clients.GOING_ON.isdisjoint(parts):
+    if not 0 < len(parts) <= _MAX_GOING_ON_WORDS or _GOING_ON.isdisjoint(parts):
         return False
-    return all(part in clients.GOING_ON or part in clients.AROUND_GOING_ON for part in parts)
-
-
-def _says_plan(body: JsonObject) -> bool:
-    safeguards = body.get("safeguards")
-    if not isinstance(safeguards, list) or not safeguards or not isinstance(safeguards[0], dict):
-        return False
-    context = safeguards[0].get("classifier_context")
-    return isinstance(context, dict) and context.get("permission_mode") == "plan"
-
-
-def _turn_metadata(view: RequestView) -> JsonObject:
-    """Codex's turn metadata: a header over HTTP, a string inside `client_metadata` on every transport."""
-    carried = view.body.get("client_metadata")
-    text = view.headers.get(_TURN_METADATA)
-    if not text and isinstance(carried, dict):
-        text = _text(carried.get(_TURN_METADATA))
-    return _parse_object(text)
-
-
-def _first_header(headers: Mapping[str, str], client: Client) -> str:
-    for name in client.session_headers:
-        value = headers.get(name)
-        if value:
-            return value
-    return ""
-
-
-def _field_session(body: JsonObject) -> str:
-    metadata = body.get("metadata")
-    if isinstance(metadata, dict):
-        user = _parse_object(_text(metadata.get("user_id")))
-        session = _text(user.get("session_id")) or _text(metadata.get("session_id"))
-        if session:
-            return session
-    return _text(body.get("prompt_cache_key"))
+    return all(part in _GOING_ON or part in _AROUND_GOING_ON for part in parts)
 
 
 def _guess_session(view: RequestView, client: Client, told: History) -> str:
@@ -252,17 +214,3 @@ def _name_guess(caller: str, client: str, first: str) -> str:
 
 
 _name_short = lru_cache(maxsize=512)(_name_guess)
-
-
-def _parse_object(text: str | None) -> JsonObject:
-    if not text:
-        return {}
-    try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else ""

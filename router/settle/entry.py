@@ -79,47 +79,63 @@ class _Used(TypedDict):
     attempts: int
 
 
+class _NoWord:
+    _value_ = None
+
+
+class _NoTurn:
+    """Who asked, of a request in which nobody looked for that."""
+
+    session = client = person_text = None
+    kind = _NoWord
+
+
+class _NoDecision:
+    """How it went, of a request for which no tier was chosen."""
+
+    because = score = None
+    tier = _NoWord
+
+
 class _NoUsage:
-    """The usage of a request for which nothing is billed."""
+    """What was used, where nothing is billed."""
 
     input_tokens = cached_tokens = output_tokens = reasoning_tokens = is_estimated = None
 
 
 def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     """Build the entry from the journal's facts. The request ended `at` that time; what it never came to is null."""
-    last, answer, journal = exchange.last, settled.answer, exchange.journal
-    decided, opened, ended, kinds = last(Decided), last(AttemptOpened), last(AttemptEnded), list(map(type, journal))
+    last, answer, kinds = exchange.last, settled.answer, list(map(type, exchange.journal))
+    decided, opened, ended = last(Decided), last(AttemptOpened), last(AttemptEnded)
     # Usually there is one attempt, and it is at hand.
     if ended is None or opened is None or kinds.count(AttemptEnded) > 1 or Queued in kinds or QuestionEnded in kinds:
         attempts, first_at, waits = _read_calls(exchange)
     else:
         attempts, first_at, waits = [ended.attempt], opened.at, ()
+    kept = places = None
     if decided is None:
-        decision, (view, turn) = None, _read_undecided(exchange)
+        view, turn = _read_undecided(exchange)
+        course = _write_course(exchange, settled, _NoDecision, opened, first_at)
     else:
         decision, view = decided.decision, decided.view
-        turn = decision.turn
-    course = _write_course(exchange, settled, decision, opened, first_at)
-    used = _write_used(ended, attempts, settled.ending)
-    line = Line(**_write_who(exchange, at - settled.at, view, turn), **course, **used)
-    kept = places = None
-    if decision is not None:
-        dropped = opened.dropped if opened is not None else ()
+        turn, dropped = decision.turn, opened.dropped if opened is not None else ()
+        course = _write_course(exchange, settled, decision, opened, first_at)
         kept = keep_decision(decision, course["because"], dropped, waits, keeps_text=answer is not None)
         places = _places_of(decision)
-    entry = Entry(line, kept, _encode(attempts).decode(), None, None, turn.person_text if turn is not None else None, places)
+    who, used = _write_who(exchange, at - settled.at, view, turn), _write_used(ended, attempts, settled.ending)
+    entry = Entry(Line(**who, **course, **used), kept, _encode(attempts).decode(), None, None, turn.person_text, places)
     if answer is None:
         return entry
     return replace(entry, prompt_text=_text(view.raw) if view is not None else None, answer_text=_text(answer) or None)
 
 
-def _read_undecided(exchange: Exchange) -> tuple[RequestView | None, Turn | None]:
+def _read_undecided(exchange: Exchange) -> tuple[RequestView | None, Turn | type[_NoTurn]]:
     """The request and its turn, as far as they were read before it ended without a decision."""
     read, here = exchange.last(Read), exchange.last(AnsweredHere)
-    return read.view if read is not None else None, here.turn if here is not None else None
+    return read.view if read is not None else None, here.turn if here is not None else _NoTurn
 
 
-def _write_who(exchange: Exchange, clock_offset: float, view: RequestView | None, turn: Turn | None) -> _Who:
+def _write_who(exchange: Exchange, clock_offset: float, view: RequestView | None, turn: Turn | type[_NoTurn]) -> _Who:
     """`clock_offset` is what the monotonic clock lacks to be the time of day."""
     arrival = exchange.arrival
     # `_value_` is a word as plain text: SQLite binds that at once, and looks for a way to adapt any other kind of str.
@@ -127,9 +143,9 @@ def _write_who(exchange: Exchange, clock_offset: float, view: RequestView | None
         "id": arrival.id,
         "at": exchange.began + clock_offset,
         "caller": exchange.caller.name,
-        "session": turn.session if turn is not None else None,
-        "turn_kind": turn.kind._value_ if turn is not None else None,
-        "client": turn.client if turn is not None else None,
+        "session": turn.session,
+        "turn_kind": turn.kind._value_,
+        "client": turn.client,
         "dialect": arrival.dialect._value_,
         "model": view.model if view is not None else "",
         "streaming": view is not None and view.is_streaming,
@@ -139,28 +155,26 @@ def _write_who(exchange: Exchange, clock_offset: float, view: RequestView | None
 def _write_course(
     exchange: Exchange,
     settled: Settled,
-    decision: Decision | None,
+    decision: Decision | type[_NoDecision],
     opened: AttemptOpened | None,
     first_at: float | None,
 ) -> _Course:
     began, ended_at, ending, token = exchange.began, settled.at, settled.ending, exchange.last(FirstToken)
-    tier = target = because = score = None
-    if decision is not None:
-        tier, because, score = decision.tier, decision.because, decision.score
-    elif (fact := exchange.last(Replayed) or exchange.last(PassedOn)) is not None:
-        because = fact.because
+    because, name, tier = decision.because, None, decision.tier
     if opened is not None:
-        tier, target = opened.target.tier, opened.target.name
-        if opened.failed and decision is not None:
+        name, tier = opened.target.name, opened.target.tier
+        if opened.failed and isinstance(decision, Decision):
             because = because_served(decision, opened.target, opened.failed)
+    if because is None and (fact := exchange.last(Replayed) or exchange.last(PassedOn)) is not None:
+        because = fact.because
     return {
         "outcome": ending.outcome._value_,
         "status": ending.status,
         "error": ending.error.code if ending.error is not None else None,
-        "tier": tier._value_ if tier is not None else None,
-        "target": target,
+        "tier": tier._value_,
+        "target": name,
         "because": because,
-        "score": score,
+        "score": decision.score,
         "overhead_ms": round(((first_at or ended_at) - began) * 1000, 3),
         "ttft_ms": round((token.at - began) * 1000, 2) if token is not None else None,
         "duration_ms": round((ended_at - began) * 1000, 2),

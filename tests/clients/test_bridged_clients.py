@@ -6,7 +6,7 @@ import json
 import pytest
 
 from router.cli.setup.codex import ask_codex
-from router.edge.codex_models import STORED, choose_entries
+from router.sessions.clients.codex import STORED_MODELS, choose_entries
 from tests.conftest import SIMULATED
 from tests.tools.clients import CODEX_KEY, claude, claude_environment, codex, command_of, installed, make_scratch, run_client
 from tests.tools.http import call
@@ -125,7 +125,7 @@ async def test_codex_starts_with_the_routers_catalogue_and_offers_patches_only_w
     start, upstream, tmp_path, dialect, monkeypatch
 ):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    stored = tmp_path / "tandem" / STORED
+    stored = tmp_path / "tandem" / STORED_MODELS
     stored.parent.mkdir(parents=True)
     own = await asyncio.to_thread(ask_codex, command_of("codex"))
     stored.write_text(json.dumps(choose_entries(own, {"auto": "some-model"})))

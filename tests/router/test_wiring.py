@@ -30,6 +30,7 @@ from router.wiring import Built, build_edge, build_house, build_plan, build_stat
 from tests.conftest import SIMULATED
 from tests.tools.entries import keep_entry
 from tests.tools.running import read_entries
+from tests.tools.sessions import TURN_STATE, codex, look
 from tests.tools.sinks import RecordingSink
 from tests.tools.waiting import until
 
@@ -194,6 +195,21 @@ async def test_a_part_that_fails_to_open_leaves_nothing_open(tmp_path, monkeypat
         thread.join(5)
     assert set(threading.enumerate()) <= before
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith("-wal")] == []
+
+
+async def test_a_turn_goes_on_over_a_restart_that_forgot_its_session(tmp_path):
+    view = codex()
+    arrival = Arrival("req_1", Dialect.RESPONSES, Operation.CREATE, {**view.headers, "x-tandem-tier": "deep"}, view.raw)
+    before = build_house(load(SIMULATED, tmp_path))
+    token = (await serve(before.house, arrival))[TURN_STATE]
+    await before.close()
+    (tmp_path / "test.db").unlink()
+
+    after = build_house(load(SIMULATED, tmp_path))
+    found = await look(after.house.state.memory, codex(token))
+    await after.close()
+
+    assert (found.position.tier, found.position.is_running) == (Tier.DEEP, True)
 
 
 async def test_a_house_without_a_ledger_touches_no_file_and_still_knows_its_last_decisions(tmp_path):

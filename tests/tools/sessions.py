@@ -8,12 +8,13 @@ from router.contract.facts import AttemptEnded, Ending, FirstByte, Settled
 from router.contract.request import Overrides
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Outcome, Tier
+from router.sessions.clients.codex import CODEX
 from router.sessions.memory import SessionMemory
-from router.sessions.turn_state import TURN_STATE
 from router.sessions.turns import read_turn
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.values import make_target, make_view
 
+TURN_STATE = CODEX.turn_state_header
 TARGETS = {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)}
 
 

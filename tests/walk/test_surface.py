@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from router.config.load import default_text
-from router.edge.codex_models import STORED
+from router.sessions.clients.codex import STORED_MODELS
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.running import one_dialect, two_targets
@@ -186,8 +186,8 @@ async def test_model_names_of_a_config_are_added_to_the_shipped_ones(simulated, 
 @pytest.mark.parametrize(("setting", "window", "limit"), [("fast", 128_000, 115_200), ("deep", 400_000, None)])
 async def test_the_lists_name_the_window_of_auto_that_the_config_chose(start, setting, window, limit, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    (tmp_path / "tandem" / STORED).parent.mkdir(parents=True)
-    (tmp_path / "tandem" / STORED).write_text('{"auto": {}, "fast": {}, "deep": {}}')
+    (tmp_path / "tandem" / STORED_MODELS).parent.mkdir(parents=True)
+    (tmp_path / "tandem" / STORED_MODELS).write_text('{"auto": {}, "fast": {}, "deep": {}}')
     tandem = await start(f"window_of_auto: {setting}\n{SIMULATED}")
 
     codex = (await call(tandem.port, "/v1/models?client_version=1")).json["models"][0]

@@ -22,9 +22,10 @@ from router.connect.store import Store
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.dialects.table import SPECS
-from router.edge.catalogue import TITLES, Catalogue
-from router.edge.codex_models import StoredModels, choose_entries, write_entry
+from router.edge.catalogue import TITLES, Catalogue, StoredEntries
 from router.sense.models import ModelNames
+from router.sessions.clients.client import ListedModel
+from router.sessions.clients.codex import STORED_MODELS, choose_entries, write_models
 
 _ASK_SECONDS = 2.0
 _UNFIT = re.compile(r"[\x00-\x20\x7f\"'\\\\$`{}<>]")
@@ -49,7 +50,7 @@ def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject
     is_ours = listed is None or set(own) <= set(listed)
     windows = {name: catalogue.window(name) for name in TITLES if catalogue.lists(name)} if listed is None else listed
     behind = _models_behind(loaded) if is_ours else dict.fromkeys(TITLES, "")
-    known = choose_entries(codex, behind) or StoredModels()()
+    known = choose_entries(codex, behind) or StoredEntries(STORED_MODELS)()
     status = [*own_command(), "statusline", "--url", address]
     return {
         "url": address,
@@ -128,17 +129,14 @@ def _copilot_facts(model: str, own: LoadedConfig | None) -> Facts:
 
 def _write_catalogue(known: Mapping[str, JsonObject], windows: Mapping[str, int], own: Catalogue | None) -> str:
     """Codex's catalogue, with the windows of the router that it will ask; without `own`, that router has another config."""
-    told = {str(entry["slug"]): entry for entry in own.codex_entries(known)} if own is not None else {}
-    entries = [
-        {
-            **told.get(name, write_entry(known[name], *TITLES[name], name, window=windows[name], takes_patches=True)),
-            "context_window": windows[name],
-            "max_context_window": windows[name],
-            "priority": place + 1,
-        }
-        for place, name in enumerate(name for name in TITLES if name in windows and name in known)
+    ours = {model.name: model for model in own.tiers()} if own is not None else {}
+    models = [
+        ours.get(name, ListedModel(name, *TITLES[name], windows[name]))._replace(window_tokens=windows[name])
+        for name in TITLES
+        if name in windows
     ]
-    return json.dumps({"models": entries}, indent=1) + "\n" if entries else ""
+    written = write_models(known, models)
+    return json.dumps(written, indent=1) + "\n" if written["models"] else ""
 
 
 def open_store() -> Store:

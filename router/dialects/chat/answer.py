@@ -1,15 +1,17 @@
-"""What a Chat Completions answer says of itself: how its stream ended, and what it used."""
+"""Answers of Chat Completions: how a stream ended, what an answer used, and errors as OpenAI's clients read them."""
 
 import re
 
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
+from router.dialects.composer import data_frame
 from router.dialects.fields import as_count, as_list, as_object
 from router.dialects.sse import Frame, StreamEnd
 from router.dialects.timings import read_timings
 
 TELLING = re.compile(rb'"(?:finish_reason|usage|error)"\s*:\s*[^n\s]|\[DONE\]')
 """What every frame holds that `read_end` looks for. Each token's frame has these fields too, but they are null."""
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:
@@ -61,3 +63,19 @@ def read_usage(value: Json) -> Usage | None:
     if completion := value.get("completion_tokens_details"):
         reasoning = as_count(as_object(completion).get("reasoning_tokens"))
     return Usage(as_count(value.get("prompt_tokens")), as_count(value.get("completion_tokens")), cached, written, reasoning)
+
+
+def write_refusal(status: int, message: str, code: str, param: str | None, request_id: str) -> JsonObject:
+    """The body of an error answer."""
+    kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "server_error")
+    return {"error": {"message": message, "type": kind, "param": param, "code": code, "request_id": request_id}}
+
+
+def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:
+    """The last event of a stream that failed."""
+    return data_frame(write_refusal(status, message, code, None, request_id))
+
+
+def word_too_long(message: str) -> str:
+    """A refusal for length: clients go by its code, so its words stay as they are."""
+    return message

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.chat.refusal import write_failure
+from router.dialects.chat.answer import write_failure
 from router.dialects.composer import Answer, Finish, cut_free_form, data_frame, free_form, is_blank
 
 

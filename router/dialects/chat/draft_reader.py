@@ -7,7 +7,7 @@ import orjson
 from router.contract.errors import BadRequest, Misfit
 from router.contract.request import Json, JsonObject
 from router.dialects.chat.old_calls import asks_for_old_calls
-from router.dialects.chat.request import LIMIT_FIELDS
+from router.dialects.chat.request import LIMIT_FIELDS, THOUGHTS
 from router.dialects.composer import CUSTOM_FIELD
 from router.dialects.translate import expect
 from router.dialects.translate.draft import (
@@ -34,8 +34,7 @@ _READ = frozenset(
     """.split()
 ).union(LIMIT_FIELDS)
 _READ_OF_REASONING = frozenset({"effort"})
-_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
-_READ_OF_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "cache_control", *_THOUGHTS})
+_READ_OF_MESSAGE = frozenset({"role", "content", "refusal", "tool_calls", "function_call", "cache_control", *THOUGHTS})
 _READ_OF_RESULT = frozenset({"role", "content", "tool_call_id", "name", "cache_control"})
 _READ_OF_PART = frozenset({"type", "text", "refusal", "image_url", "file", "cache_control"})
 _READ_OF_CALL = frozenset({"id", "type", "index", "function", "custom", "cache_control"})
@@ -124,7 +123,7 @@ def _read_answer(draft: Draft, message: JsonObject, where: str) -> None:
         parts = (*parts, Text(refusal))
     if parts:
         draft.lines.append(DraftText("assistant", parts))
-    if any(message.get(name) for name in _THOUGHTS):
+    if any(message.get(name) for name in THOUGHTS):
         draft.drop("reasoning of earlier answers")
     calls = expect.sequence(message, "tool_calls", where)
     for call, place in expect.entries(calls, f"{where}.tool_calls"):
@@ -230,14 +229,20 @@ def _read_old_choice(draft: Draft, choice: Json) -> None:
         draft.choose(expect.one_of(str(choice), ("auto", "none"), "function_call"))
 
 
-def _read_choice(draft: Draft, choice: Json) -> None:
-    if choice is None:
-        return
+def read_word_of_choice(draft: Draft, choice: Json) -> JsonObject | None:
+    """Take a choice of tools that is one word. One that is an object is given back."""
+    if isinstance(choice, dict):
+        return choice
     if isinstance(choice, str):
         draft.choose("any" if choice == "required" else choice)
-        return
-    if not isinstance(choice, dict):
+    elif choice is not None:
         raise expect.unexpected("tool_choice", choice, "a string or an object")
+    return None
+
+
+def _read_choice(draft: Draft, given: Json) -> None:
+    if (choice := read_word_of_choice(draft, given)) is None:
+        return
     match expect.text(choice, "type", "tool_choice"):
         case "function" | "custom" as kind:
             chosen = expect.needed_mapping(choice, kind, "tool_choice")

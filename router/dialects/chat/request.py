@@ -1,5 +1,7 @@
 """Requests of Chat Completions."""
 
+from collections.abc import Callable, Iterator
+
 from router.contract.errors import BadRequest
 from router.contract.request import Conversation, History, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
@@ -12,6 +14,7 @@ from router.dialects.fields import (
     as_list,
     as_object,
     as_text,
+    fingerprint,
     objects,
     read_tools,
     texts_of,
@@ -24,6 +27,9 @@ _SEARCH = "web_search_options"
 _SHAPING = frozenset({"response_format", "reasoning_effort", "reasoning"})
 _NEEDING = _SHAPING | {"tools", "functions", _SEARCH}
 """Fields by which a request needs more of a target than text."""
+THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
+_HIDDEN = frozenset(THOUGHTS)
+"""Reasoning that some hosts write into the assistant's messages, and read again: chat's hidden state."""
 _SYSTEM = ("system", "developer")
 _TOOL = ("tool", "function")
 _NO_MESSAGE = Message("")
@@ -118,3 +124,18 @@ def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
     place = 1 if messages and as_object(messages[0]).get("role") in _SYSTEM else 0
     role = as_object(messages[0]).get("role") if place else "system"
     changes["messages"] = [*messages[:place], {"role": role, "content": text}, *messages[place:]]
+
+
+def opaque_keys(message: JsonObject) -> Iterator[str]:
+    """The keys of the hidden state in one message."""
+    if message.get("role") == "assistant" and not _HIDDEN.isdisjoint(message):
+        yield from (fingerprint(str(message[name])) for name in THOUGHTS if message.get(name))
+
+
+def without_opaque(messages: list[Json], goes: Callable[[str], bool]) -> list[Json]:
+    """The messages without the state whose key says so."""
+    return [_without_thoughts(item) if any(map(goes, opaque_keys(as_object(item)))) else item for item in messages]
+
+
+def _without_thoughts(message: Json) -> Json:
+    return {name: value for name, value in as_object(message).items() if name not in THOUGHTS}

@@ -1,14 +1,20 @@
 """Chat Completions as one object."""
 
 from router.contract.words import Dialect, Operation
-from router.dialects.chat.answer import TELLING, read_answer, read_end
+from router.dialects.chat.answer import TELLING, read_answer, read_end, word_too_long, write_failure, write_refusal
 from router.dialects.chat.draft_reader import read_draft
 from router.dialects.chat.draft_writer import write_draft
 from router.dialects.chat.old_calls import compose_chat
-from router.dialects.chat.opaque import opaque_keys, without_opaque
 from router.dialects.chat.parse import ChatParser
-from router.dialects.chat.refusal import word_too_long, write_failure, write_refusal
-from router.dialects.chat.request import LIMIT_FIELDS, add_instructions, read, recognise, write_example
+from router.dialects.chat.request import (
+    LIMIT_FIELDS,
+    add_instructions,
+    opaque_keys,
+    read,
+    recognise,
+    without_opaque,
+    write_example,
+)
 from router.dialects.spec import DialectSpec, Translation
 
 CHAT = DialectSpec(

@@ -2,8 +2,8 @@
 
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
+from router.dialects.chat.answer import write_failure
 from router.dialects.chat.compose import chat_usage
-from router.dialects.chat.refusal import write_failure
 from router.dialects.composer import Answer, Finish, data_frame
 
 

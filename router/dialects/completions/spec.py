@@ -1,8 +1,7 @@
 """The old text endpoint as one object. What it shares with chat is chat's."""
 
 from router.contract.words import Dialect, Operation
-from router.dialects.chat.answer import TELLING, read_answer, read_end
-from router.dialects.chat.refusal import word_too_long, write_failure, write_refusal
+from router.dialects.chat.answer import TELLING, read_answer, read_end, word_too_long, write_failure, write_refusal
 from router.dialects.completions.compose import CompletionsComposer
 from router.dialects.completions.request import (
     LIMIT_FIELDS,

@@ -1,10 +1,12 @@
-"""What a Responses answer says of itself: how its stream ended, and what it used."""
+"""Answers of the Responses API: how a stream ended, what an answer used, and the last event of a stream that failed."""
 
 import re
 
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
+from router.dialects.composer import named_frame
 from router.dialects.fields import as_count, as_object
+from router.dialects.responses.said_back import say_back
 from router.dialects.sse import Frame, StreamEnd
 from router.dialects.timings import read_timings
 
@@ -14,6 +16,18 @@ TELLING = re.compile(
 """What every frame holds that `read_end` looks for. Some hosts name an event on its own line alone, some in its data alone."""
 _TERMINAL = frozenset({"response.completed", "response.incomplete"})
 _FAILED = frozenset({"response.failed", "error"})
+_EMPTY_RESPONSE: JsonObject = {
+    "object": "response",
+    "created_at": 0,
+    "completed_at": None,
+    "status": "failed",
+    "model": "",
+    "output": [],
+    "incomplete_details": None,
+    **say_back({}),
+    "usage": None,
+}
+"""What typed clients look for in a response, also in one of which nothing is known but that it failed."""
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:
@@ -50,3 +64,10 @@ def read_usage(value: Json) -> Usage | None:
         cache_write_tokens=as_count(details.get("cache_write_tokens")),
         reasoning_tokens=as_count(as_object(usage.get("output_tokens_details")).get("reasoning_tokens")),
     )
+
+
+def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:
+    """The last event of a stream that failed."""
+    error: JsonObject = {"code": code, "message": message}
+    response: JsonObject = {**_EMPTY_RESPONSE, "id": f"resp_{request_id.removeprefix('req_')}", "error": error}
+    return named_frame("response.failed", {"type": "response.failed", "sequence_number": 0, "response": response})

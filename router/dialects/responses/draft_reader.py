@@ -8,7 +8,7 @@ import orjson
 from router.contract.digits import as_written
 from router.contract.errors import BadRequest, ItemForgotten, ResponseForgotten
 from router.contract.request import Json, JsonObject
-from router.dialects.chat.draft_reader import read_common, read_plain_form, read_schema
+from router.dialects.chat.draft_reader import read_common, read_plain_form, read_schema, read_word_of_choice
 from router.dialects.client_tools import CALL_ITEMS, RESPONSES_TOOLS, read_shell_output
 from router.dialects.composer import CUSTOM_FIELD
 from router.dialects.responses.request import LIMIT_FIELDS
@@ -262,14 +262,9 @@ def _tool_name(draft: Draft, given: JsonObject, where: str) -> str:
     return draft.name_tool(expect.needed_text(given, "name", where), expect.text(given, "namespace", where) or None)
 
 
-def _read_choice(draft: Draft, choice: Json) -> None:
-    if choice is None:
+def _read_choice(draft: Draft, given: Json) -> None:
+    if (choice := read_word_of_choice(draft, given)) is None:
         return
-    if isinstance(choice, str):
-        draft.choose("any" if choice == "required" else choice)
-        return
-    if not isinstance(choice, dict):
-        raise expect.unexpected("tool_choice", choice, "a string or an object")
     match expect.text(choice, "type", "tool_choice"):
         case "function" | "custom":
             draft.choose("one", _tool_name(draft, choice, "tool_choice"))

@@ -1,14 +1,13 @@
 """The Responses API as one object."""
 
 from router.contract.words import Dialect, Operation
-from router.dialects.chat.refusal import word_too_long, write_refusal
-from router.dialects.responses.answer import TELLING, read_answer, read_end
+from router.dialects.chat.answer import word_too_long, write_refusal
+from router.dialects.responses.answer import TELLING, read_answer, read_end, write_failure
 from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.responses.draft_reader import read_draft
 from router.dialects.responses.draft_writer import write_draft
 from router.dialects.responses.opaque import opaque_keys, without_opaque, without_wrapped
 from router.dialects.responses.parse import ResponsesParser
-from router.dialects.responses.refusal import write_failure
 from router.dialects.responses.request import LIMIT_FIELDS, add_instructions, read, recognise, write_example
 from router.dialects.spec import DialectSpec, Translation
 

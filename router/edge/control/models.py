@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from router.dialects.messages.versions import VERSION
-from router.edge.catalogue import Catalogue
-from router.edge.codex_models import StoredModels
+from router.edge.catalogue import Catalogue, OwnLists
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
 from router.plan import Plan
@@ -16,13 +15,13 @@ class Models:
     """Lists the models of the current plan."""
 
     def __init__(self, house: House) -> None:
-        self._current, self._stored = CurrentCatalogue(house), StoredModels()
+        self._current, self._own_lists = CurrentCatalogue(house), OwnLists()
         self.pages = (Page("/v1/models", self._list), Page("/v1/models/{name:path}", self._find))
 
     async def _list(self, asked: Asked) -> Answer:
         catalogue, query = self._current(), asked.query
-        if "client_version" in query:
-            return as_json(catalogue.codex(self._stored()), headers={"etag": 'W/"tandem"'})
+        if (own := self._own_lists.find(query, catalogue)) is not None:
+            return as_json(own, headers={"etag": 'W/"tandem"'})
         limit = query.get("limit", "")
         if limit or VERSION in asked.headers:
             entries = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 5 else _DEFAULT_ENTRIES

@@ -15,12 +15,12 @@ from router.dialects.overrides import PREFIX
 from router.dialects.sse import split_frames
 from router.edge.websocket.interrupted import Said
 from router.edge.websocket.messages import decision_frame, error_frame, queued_frame, refusal_frame, with_metadata
+from router.sessions.clients import TURN_STATE_HEADERS
 
 _EVENT = re.compile(rb"(?:event: [^\n]*\n)?data: ([^\n]*)").fullmatch
 _ONE_EVENT = re.compile(rb"(?:event: [^\r\n]*\n)?data: (\{[^\r\n]*)\n\n").fullmatch
 _IS_FAILED = (b'{"type":"response.failed"', b'{"type": "response.failed"')
 _TELLS_FAILURE = (b'{"type":"error"', b'{"type": "error"', *_IS_FAILED)
-_CARRIED_STATE = "x-codex-turn-state"
 _IS_CREATED = (b'{"type":"response.created"', b'{"type": "response.created"')
 _BAD_GATEWAY = 502
 
@@ -87,7 +87,7 @@ class FrameSink(Struct, eq=False):
             frames.append(decision_frame(headers, self.lane))
         else:
             self._facts = {name: value for name, value in headers if name.startswith(PREFIX)}
-        if carried := {name: value for name, value in headers if name == _CARRIED_STATE}:
+        if carried := {name: value for name, value in headers if name in TURN_STATE_HEADERS}:
             frames.append(self._in_lane(orjson.dumps({"type": "response.metadata", "headers": carried})))
         if frames:
             self._socket.send(frames)

@@ -17,7 +17,8 @@ from router.cli import main
 from router.cli.address import is_listening
 from router.connect.recipe import known_clients
 from router.connect.store import Store
-from router.edge.codex_models import StoredModels
+from router.edge.catalogue import StoredEntries
+from router.sessions.clients.codex import STORED_MODELS
 from tests.conftest import SIMULATED
 
 VARIABLES = ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "LLM_USER_PATH", "ZDOTDIR", "OPENAI_API_KEY")
@@ -79,11 +80,11 @@ def test_codex_keeps_its_own_prompt_and_the_router_serves_it_too(home, capsys, m
 
     catalogue = json.loads((home / ".codex" / "tandem-models.json").read_text())
     assert {len(model["base_instructions"]) for model in catalogue["models"]} == {6_000}
-    assert {entry["base_instructions"] for entry in StoredModels()().values()} == {"Codex's own " * 500}
+    assert {entry["base_instructions"] for entry in StoredEntries(STORED_MODELS)().values()} == {"Codex's own " * 500}
     main(["connect", "codex", "--yes"])
     assert "is already connected" in capsys.readouterr().err
     main(["connect", "codex", "--undo", "--yes"])
-    assert StoredModels()() == {}
+    assert StoredEntries(STORED_MODELS)() == {}
 
 
 def test_a_codex_that_prints_no_models_gets_no_catalogue(home, capsys):

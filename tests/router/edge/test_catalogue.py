@@ -1,15 +1,17 @@
 """The list of models in its three shapes."""
 
+import json
+import os
+from pathlib import Path
+
 import pytest
 
 from router.contract.errors import UnknownModel
 from router.contract.words import Dialect, Feature, Tier
-from router.edge.catalogue import Catalogue
+from router.edge.catalogue import Catalogue, OwnLists, StoredEntries
 from router.sense.models import ModelNames
 from tests.tools.values import make_target
 
-ENTRY = {"base_instructions": "Codex's own", "apply_patch_tool_type": "freeform"}
-KNOWN = dict.fromkeys(("auto", "fast", "deep"), ENTRY)
 TARGETS = {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)}
 
 
@@ -56,41 +58,27 @@ def test_a_page_after_the_last_is_empty_and_one_after_an_unknown_name_is_the_fir
     assert catalogue.anthropic(5, "nope")["first_id"] == "auto"
 
 
-def test_codex_sees_the_three_tiers_with_what_it_needs(catalogue):
-    by_slug = {entry["slug"]: entry for entry in catalogue.codex(KNOWN)["models"]}
-
-    assert set(by_slug) == {"auto", "fast", "deep"}
-    assert by_slug["auto"]["context_window"] == 400_000
-    assert {entry["base_instructions"] for entry in by_slug.values()} == {"Codex's own"}
-
-
-def test_codex_is_told_of_no_name_whose_prompt_it_would_lose(catalogue):
-    assert catalogue.codex({}) == {"models": []}
-    assert [entry["slug"] for entry in catalogue.codex({"deep": KNOWN["deep"]})["models"]] == ["deep"]
-
-
 @pytest.mark.parametrize(
-    ("speaks", "accepts", "kind"),
+    ("speaks", "accepts", "takes"),
     [
-        (Dialect.RESPONSES, {Feature.CUSTOM_TOOLS}, "freeform"),
-        (Dialect.RESPONSES, {Feature.TOOLS}, None),
-        (Dialect.CHAT, {Feature.TOOLS}, "freeform"),
-        (Dialect.CHAT, set(), None),
+        (Dialect.RESPONSES, {Feature.CUSTOM_TOOLS}, True),
+        (Dialect.RESPONSES, {Feature.TOOLS}, False),
+        (Dialect.CHAT, {Feature.TOOLS}, True),
+        (Dialect.CHAT, set(), False),
     ],
 )
-def test_codex_is_offered_its_patch_tool_where_every_target_can_call_it(speaks, accepts, kind):
+def test_a_name_takes_free_form_tools_where_every_target_can_call_one(speaks, accepts, takes):
     odd = make_target(speaks=frozenset({speaks}), accepts=frozenset(accepts))
     targets = {**TARGETS, "spark": odd}
-    by_slug = {entry["slug"]: entry for entry in Catalogue(ModelNames({}, tuple(targets)), targets).codex(KNOWN)["models"]}
+    listed = Catalogue(ModelNames({}, tuple(targets)), targets).tiers()
 
-    assert (by_slug["fast"]["apply_patch_tool_type"], by_slug["auto"]["apply_patch_tool_type"]) == (kind, kind)
-    assert by_slug["deep"]["apply_patch_tool_type"] == "freeform"
+    assert {model.name: model.takes_free_form for model in listed} == {"auto": takes, "fast": takes, "deep": True}
 
 
-def test_codex_is_shown_no_tier_whose_name_was_taken_away():
+def test_a_tier_whose_name_was_taken_away_is_not_among_the_tiers():
     catalogue = Catalogue(ModelNames({"fast": None}, tuple(TARGETS)), TARGETS)
 
-    assert [entry["slug"] for entry in catalogue.codex(KNOWN)["models"]] == ["auto", "deep"]
+    assert [model.name for model in catalogue.tiers()] == ["auto", "deep"]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +101,7 @@ def test_every_list_names_the_window_of_auto_that_the_config_chose():
 
     assert catalogue.openai()["data"][0]["context_window"] == 128_000
     assert catalogue.anthropic(1)["data"][0]["max_input_tokens"] == 128_000
-    assert catalogue.codex(KNOWN)["models"][0]["context_window"] == 128_000
+    assert catalogue.tiers()[0].window_tokens == 128_000
 
 
 def test_with_deep_alone_its_window_counts_in_any_case():
@@ -122,18 +110,31 @@ def test_with_deep_alone_its_window_counts_in_any_case():
     assert Catalogue(ModelNames({}, ("sage",)), alone, Tier.FAST).window("auto") == 400_000
 
 
-@pytest.mark.parametrize(("window", "limit"), [(128_000, 115_200), (32_000, 22_000), (8_000, 5_500)])
-def test_codex_is_told_to_compact_while_fast_can_still_take_the_next_turn(window, limit):
-    targets = {"spark": make_target(window_tokens=window), "sage": TARGETS["sage"]}
-    names = ModelNames({}, tuple(targets))
+@pytest.mark.parametrize("tier", list(Tier))
+def test_auto_compacts_early_where_its_window_is_the_fast_tiers(tier):
+    listed = Catalogue(ModelNames({}, tuple(TARGETS)), TARGETS, tier).tiers()
 
-    by_fast, by_deep = (
-        {
-            entry["slug"]: entry.get("auto_compact_token_limit")
-            for entry in Catalogue(names, targets, tier).codex(KNOWN)["models"]
-        }
-        for tier in Tier
-    )
+    assert {model.name for model in listed if model.compacts_early} == ({"auto"} if tier is Tier.FAST else set())
 
-    assert by_fast == {"auto": limit, "fast": None, "deep": None}
-    assert by_deep == dict.fromkeys(("auto", "fast", "deep"))
+
+def test_a_clients_own_list_is_found_by_the_parameter_that_only_it_sends(catalogue, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    lists = OwnLists()
+
+    assert lists.find({"client_version": "0.166.0"}, catalogue) == {"models": []}
+    assert lists.find({"limit": "5"}, catalogue) is None
+
+
+def test_what_was_stored_is_read_again_when_it_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path, stored = tmp_path / "tandem" / "models.json", StoredEntries(Path("models.json"))
+    assert stored() == {}
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"auto": {"slug": "a"}}))
+    assert stored() == {"auto": {"slug": "a"}}
+    path.write_text(json.dumps({"auto": {"slug": "b"}}))
+    os.utime(path, ns=(1, 1))
+    assert stored() == {"auto": {"slug": "b"}}
+    path.write_text("{")
+    os.utime(path, ns=(2, 2))
+    assert stored() == {}

@@ -1,10 +1,12 @@
 """Requests of Chat Completions."""
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.request import ToolCall
 from router.contract.words import Feature
 from router.dialects.chat.request import add_instructions, read_message
+from router.dialects.opaque import all_keys, without_foreign
 from tests.tools.values import make_view
 
 USER = {"role": "user", "content": "x"}
@@ -71,3 +73,10 @@ def test_instructions_are_added_to_messages_that_were_already_changed():
     add_instructions({"messages": [USER]}, "T", changes)
 
     assert changes["messages"] == [{"role": "system", "content": "T"}, USER, USER]
+
+
+def test_a_chat_hosts_thoughts_are_taken_out_of_their_message():
+    view = make_view({"messages": [USER, {"role": "assistant", "content": "a", "reasoning_content": "hm"}, USER]})
+    (key,) = all_keys(view)
+
+    assert without_foreign(replace(view, origins={key: "sage"}), "spark") == [USER, {"role": "assistant", "content": "a"}, USER]

@@ -3,8 +3,8 @@
 import pytest
 
 from router.contract.words import Tier
-from router.edge.codex_models import STORED
 from router.edge.control.models import CurrentCatalogue
+from router.sessions.clients.codex import STORED_MODELS
 from tests.tools.edge import FakePlan, FakeRoad
 from tests.tools.http import call
 from tests.tools.values import make_target
@@ -13,8 +13,8 @@ from tests.tools.values import make_target
 async def test_models_come_in_three_shapes(port, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert (await call(port, "/models?client_version=0.166.0")).json == {"models": []}
-    (tmp_path / "tandem" / STORED).parent.mkdir(parents=True)
-    (tmp_path / "tandem" / STORED).write_text('{"auto": {}, "fast": {}, "deep": {}}')
+    (tmp_path / "tandem" / STORED_MODELS).parent.mkdir(parents=True)
+    (tmp_path / "tandem" / STORED_MODELS).write_text('{"auto": {}, "fast": {}, "deep": {}}')
     openai = await call(port, "/v1/models")
     codex = await call(port, "/models?client_version=0.166.0")
     anthropic = await call(port, "/v1/models?limit=2", headers={"anthropic-version": "2023-06-01"})

@@ -1,0 +1,132 @@
+"""All that is Codex's own: its marks and texts, the metadata of its turns, the token that it carries, its list of models.
+
+Codex takes the system prompt, the tools and the efforts of a model from its catalogue. So ours are copies of the installed
+Codex's own entries, which `tandem connect codex` stores in the state folder. Without them there is no catalogue: a prompt of
+ours in place of Codex's own would make it worse than it was.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from router.contract.request import Json, JsonObject, RequestView
+from router.contract.room import reserve_tokens
+from router.contract.words import TurnKind
+from router.dialects.fields import as_object, as_text
+from router.sessions.clients.client import Client, ListedModel, ModelList, Stated, parse_object
+
+STORED_MODELS = Path("connect", "codex", "models.json")
+"""Where `tandem connect` keeps the installed Codex's entries, below the state folder."""
+_METADATA = "x-codex-turn-metadata"
+_KINDS = {"prewarm": TurnKind.PREWARM, "compaction": TurnKind.COMPACTION, "memory": TurnKind.SIDE}
+_SOURCES = {"subagent": TurnKind.SUBAGENT, "thread_title": TurnKind.SIDE}
+_LEVELS: list[Json] = [
+    {"effort": effort, "description": words}
+    for effort, words in (("low", "Quick"), ("medium", "Balanced"), ("high", "Thorough"))
+]
+_PUBLIC: JsonObject = {"use_responses_lite": False, "tool_mode": None, "availability_nux": None, "upgrade": None}
+"""Codex packs tools for OpenAI's own servers in an internal form. The public one is understood by every target."""
+_UNKNOWN: JsonObject = {
+    "default_reasoning_level": "medium",
+    "supported_reasoning_levels": _LEVELS,
+    "additional_speed_tiers": [],
+    "service_tiers": [],
+}
+"""What is promised of a model that Codex does not know: no more than most have."""
+
+
+def read_stated(view: RequestView) -> Stated:
+    """Read the turn's metadata: a header over HTTP, a string inside `client_metadata` on every transport."""
+    text = view.headers.get(_METADATA) or as_text(as_object(view.body.get("client_metadata")).get(_METADATA))
+    if not text:
+        return Stated()
+    metadata = parse_object(text)
+    kind = _KINDS.get(as_text(metadata.get("request_kind"))) or _SOURCES.get(as_text(metadata.get("thread_source")))
+    return Stated(kind, as_text(metadata.get("thread_id")), as_text(metadata.get("turn_id")))
+
+
+def choose_entries(models: Sequence[JsonObject], behind: Mapping[str, str]) -> dict[str, JsonObject]:
+    """The entry of Codex's catalogue that is nearest to each name of ours. `behind` has the model behind each name."""
+    usable = [model for model in models if model.get("base_instructions") and model.get("visibility") == "list"]
+    if not usable:
+        return {}
+    # The ones without OpenAI's internal forms have a prompt that fits tools in the public form.
+    plain = next((model for model in usable if not model.get("tool_mode") and not model.get("use_responses_lite")), usable[0])
+    chosen: dict[str, JsonObject] = {}
+    for name, model in behind.items():
+        known = next((entry for entry in usable if _is_same(model, str(entry.get("slug")))), None)
+        chosen[name] = {**plain, **_PUBLIC, **_UNKNOWN} if known is None else {**known, **_PUBLIC}
+    return chosen
+
+
+def _is_same(model: str, slug: str) -> bool:
+    """Whether a target's model is one that Codex knows, also with a provider before it or a date after it."""
+    return re.fullmatch(rf"(?:.*/)?{re.escape(slug)}(?:-\d{{4}}.*)?", model) is not None
+
+
+def write_models(known: Mapping[str, JsonObject], models: Sequence[ListedModel]) -> JsonObject:
+    """The list that Codex reads: without it, it drops `apply_patch`, guesses the window and sends no effort.
+
+    `known` are the entries that were chosen for our names. A name without one is left out.
+    """
+    shown = [model for model in models if model.name in known]
+    return {"models": [_write_entry(known[model.name], model, priority) for priority, model in enumerate(shown, 1)]}
+
+
+def _write_entry(known: JsonObject, model: ListedModel, priority: int) -> JsonObject:
+    """All that Codex says of the model, with our name and window."""
+    window = model.window_tokens
+    entry = {
+        **known,
+        "slug": model.name,
+        "display_name": model.title,
+        "description": model.description,
+        "visibility": "list",
+        "supported_in_api": True,
+        "apply_patch_tool_type": known.get("apply_patch_tool_type") if model.takes_free_form else None,
+        "context_window": window,
+        "max_context_window": window,
+        "priority": priority,
+    }
+    # At nine tenths, or earlier in a small window: room for the answer is left, and a quarter of that for what is typed next.
+    limit = min(window * 9 // 10, window - reserve_tokens(window) * 5 // 4)
+    return {**entry, "auto_compact_token_limit": limit} if model.compacts_early else entry
+
+
+CODEX = Client(
+    "codex",
+    agents=("codex",),
+    session_headers=("thread-id", "session-id"),
+    telling_headers=(_METADATA,),
+    telling_fields=("client_metadata",),
+    read_stated=read_stated,
+    turn_state_header="x-codex-turn-state",
+    models=ModelList("client_version", STORED_MODELS, write_models),
+    words_begin_after=("## My request for Codex:",),
+    canned=frozenset(("<image>", "</image>")),
+    default_efforts=("medium",),
+    tags=(
+        "environment_context",
+        "additional_context",
+        "user_instructions",
+        "user_shell_command",
+        "user_action",
+        "codex_internal_context",
+        "goal_context",
+        "hook_prompt",
+        "recommended_plugins",
+        "token_budget",
+        "model_switch",
+        "turn_aborted",
+    ),
+    starts=(
+        "# AGENTS.md instructions for",
+        "<skill>\n<name>",
+        "Warning: The maximum number of unified exec processes",
+        "Warning: apply_patch was requested via",
+        "<image name=[Image #",
+    ),
+    summaries=("Another language model started to solve this problem",),
+    compactions=("You are performing a CONTEXT CHECKPOINT COMPACTION",),
+    header_marks=(("x-openai-subagent", TurnKind.SUBAGENT),),
+)
