@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.contract.caller import SessionKey
 from router.contract.signals import SessionPosition, Turn
 from router.contract.words import Tier
 
@@ -122,7 +123,7 @@ class SessionState(Struct, frozen=True):
 class SessionSnapshot(Struct, frozen=True):
     """A session as one request finds it. What the request changes is changed in the session as it then is."""
 
-    key: str
+    key: SessionKey
     state: SessionState
     position: SessionPosition
     origins: Mapping[str, str]

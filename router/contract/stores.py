@@ -15,15 +15,29 @@ from router.contract.entry import Entry
 from router.contract.request import Json, JsonObject, Transcript
 
 
-class SessionStore(Protocol):
-    """Keeps what must survive a restart of a session's memory: small records, by a key that says nothing of the session."""
+class Versioned(NamedTuple):
+    """A record, and a number that changes with it; None and 0 where there is no record."""
 
-    async def load(self, key: str) -> bytes | None:
+    state: bytes | None = None
+    version: int = 0
+
+
+class SessionStore(Protocol):
+    """Keeps what must survive a restart of a session's memory: small records, by a key that says nothing of the session.
+
+    Both calls may take long, and may be answered in another order than they were made. A store of one process answers at once,
+    and writes soon.
+    """
+
+    async def load(self, key: str) -> Versioned:
         """The newest record, written or still waiting to be."""
         ...
 
-    def save(self, key: str, at: float, state: bytes) -> None:
-        """Take a record, to be written soon. Of several for one key only the last need be."""
+    async def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
+        """Replace a record that still has this version; its version is one higher then. Where it has another, change nothing.
+
+        Who gets False loads the record, does its change again on that, and tries once more.
+        """
         ...
 
     async def close(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
+from router.contract.caller import SessionKey
 from router.contract.entry import Attempt, Pace
 from router.contract.errors import CallerKey, TandemError, UpstreamAuth
 from router.contract.exchange import Exchange, cancel_error
@@ -93,11 +94,11 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
     return _SERVED if error is None else _ending(relay, error) or ended
 
 
-def _session_of(exchange: Exchange) -> str:
+def _session_of(exchange: Exchange) -> SessionKey | None:
     """The session, for a request that shows its conversation: what is asked on the side would only get in its way."""
     decided = exchange.last(Decided)
     if decided is None or decided.decision.turn.kind not in _OF_THE_CONVERSATION:
-        return ""
+        return None
     return decided.session.key
 
 

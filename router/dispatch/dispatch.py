@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from router.contract.caller import SessionKey
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
@@ -25,7 +26,6 @@ from router.dispatch.loading import watch_loading
 from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
 from router.dispatch.passing import pass_on
 from router.dispatch.preconnect import Preconnector, no_rival
-from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.waiting import WaitingSink, await_turn
 from router.dispatch.room import find_room
 from router.dispatch.rules import (
@@ -187,7 +187,7 @@ class Dispatcher:
     def _note_missed(self, decided: Decided, live: LiveStatistics) -> None:
         """Remember where a request would have gone, had there been room: its session is owed that."""
         view, decision, now = decided.view, decided.decision, self._clock()
-        who, tokens = ShareKey(view.caller.name, decision.turn.session), decision.prompt_tokens
+        who, tokens = SessionKey(view.caller, decision.turn.session), decision.prompt_tokens
         chosen = first_step(decision).target
         full = {
             name: queue

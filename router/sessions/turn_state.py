@@ -51,7 +51,7 @@ def carried_headers(session: SessionSnapshot, view: RequestView, decision: Decis
     for served in Tier:
         tier = session.position.tier if is_aside(session, view) else higher_of(decision.tier, served)
         if tier is not None:
-            found[served] = ((TURN_STATE, mint(session.key, mark_turn(turn), tier)),)
+            found[served] = ((TURN_STATE, mint(str(session.key), mark_turn(turn), tier)),)
     return found
 
 

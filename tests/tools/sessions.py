@@ -46,11 +46,11 @@ def answer(memory: SessionMemory, snapshot, view, turn, tier: Tier, target):
     return exchange
 
 
-def finish(exchange, target, tokens: int) -> None:
-    """Its answer is complete."""
+def finish(exchange, target, tokens: int, outcome: Outcome = Outcome.SERVED) -> None:
+    """Its answer is complete, or ended otherwise."""
     usage = Usage(tokens, 0)
     exchange.note(AttemptEnded(1.0, target, Attempt(target.name, 200, None, 1.0), None, usage, None))
-    exchange.note(Settled(1.0, Ending(Outcome.SERVED, 200)))
+    exchange.note(Settled(1.0, Ending(outcome, 200)))
 
 
 async def step(memory: SessionMemory, view, tier: Tier = Tier.FAST, tokens: int = 1_000):

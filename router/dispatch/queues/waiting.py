@@ -7,6 +7,7 @@ comment, another target may still be tried, and a failure is an event of the str
 import asyncio
 from collections.abc import Callable
 
+from router.contract.caller import SessionKey
 from router.contract.decision import Decision
 from router.contract.errors import Superseded, TandemError, TiersBusy
 from router.contract.exchange import CancelReason, Exchange, saying_why
@@ -20,7 +21,6 @@ from router.dialects.queued import decision_comment, waiting_comment
 from router.dialects.refusals import failure_event
 from router.dispatch.context import DispatchContext
 from router.dispatch.passed_headers import STREAM_HEADERS
-from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.waiter import Expected, Permit, Waiter
 from router.dispatch.room import is_side_request
@@ -110,7 +110,7 @@ async def await_turn(
     """
     exchange, clock = context.exchange, context.clock
     decision = context.decision
-    who = ShareKey(exchange.caller.name, decision.turn.session)
+    who = SessionKey(exchange.caller, decision.turn.session)
     waiter = queue.enter(who, decision.prompt_tokens, clock, is_side_request=is_side_request(decision, view))
     if waiter.permit is not None:
         return waiter.permit

@@ -4,13 +4,13 @@ import math
 
 import pytest
 
+from router.contract.caller import LOCAL, SessionKey
 from router.contract.errors import Superseded, TiersBusy, Unavailable, UpstreamRefused
 from router.contract.exchange import CancelReason
 from router.contract.facts import Dequeued, Queued
 from router.contract.target import Quota
 from router.contract.words import Dialect, Outcome
 from router.dispatch.context import DispatchContext
-from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.quota import WINDOW_SECONDS
 from router.dispatch.queues.waiting import WaitingSink, await_turn
@@ -32,7 +32,7 @@ class Waiting:
         self.exchange, self.caller = make_exchange(seconds=seconds), RecordingSink()
         self.context = DispatchContext(self.exchange, make_decision(), self.caller, 1 << 20, seconds_passed)
         self.queue = TargetQueue("spark", self.target.quota)
-        self.first = self.queue.enter(ShareKey("local", "other"), 100, seconds_passed)
+        self.first = self.queue.enter(SessionKey(LOCAL, "other"), 100, seconds_passed)
         self.turn = later(await_turn(self.context, view, self.target, self.queue, lambda _: worth))
 
     def facts(self):
@@ -46,7 +46,7 @@ async def test_a_turn_comes_when_there_is_room_and_the_wait_is_noted():
     permit = await waiting.turn
 
     queued, dequeued = waiting.exchange.last(Queued), waiting.exchange.last(Dequeued)
-    assert permit.who == ShareKey("local", "session")
+    assert permit.who == SessionKey(LOCAL, "session")
     assert (queued.position, queued.length, queued.expected_seconds) == (1, 1, WINDOW_SECONDS)
     assert (dequeued.seconds, dequeued.has_turn) == (pytest.approx(WINDOW_SECONDS, abs=0.01), True)
     assert waiting.context.first_call_at == 0.0
