@@ -4,7 +4,7 @@ A store is used by its own event loop's thread alone. Writing never fails a requ
 `tests/contract/test_stores.py` holds every store against these words.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import orjson
@@ -25,15 +25,15 @@ class Versioned(NamedTuple):
 class SessionStore(Protocol):
     """Keeps what must survive a restart of a session's memory: small records, by a key that says nothing of the session.
 
-    Both calls may take long, and may be answered in another order than they were made. A store of one process answers at once,
-    and writes soon.
+    Calls may take long, and may be answered in another order than they were made. A store that one process owns knows versions
+    without asking anybody: it answers `swap` at once, and writes soon.
     """
 
     async def load(self, key: str) -> Versioned:
         """The newest record, written or still waiting to be."""
         ...
 
-    async def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
+    def swap(self, key: str, version: int, at: float, state: bytes) -> bool | Awaitable[bool]:
         """Replace a record that still has this version; its version is one higher then. Where it has another, change nothing.
 
         Who gets False loads the record, does its change again on that, and tries once more.

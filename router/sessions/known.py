@@ -10,7 +10,7 @@ import msgspec
 
 from router.contract.caller import SessionKey
 from router.contract.request import RequestView
-from router.contract.session import SessionState, read_state
+from router.contract.session import SessionState, read_state, write_state
 from router.contract.signals import Turn
 from router.contract.stores import SessionStore
 from router.sessions.marks import mark_at
@@ -19,6 +19,7 @@ from router.sessions.records import Records
 _MAX_SESSIONS, _MAX_BEGINNINGS = 4_096, 1_024
 _MAX_ALIKE = 8
 """How many sessions, or message threads, that begin alike are told apart: of threads the newest."""
+_SLOTS = range(_MAX_ALIKE)
 _MAX_SECONDS = 7 * 86_400.0
 _NEW = SessionState()
 _Found = tuple[SessionKey, SessionState, SessionState | None]
@@ -29,9 +30,8 @@ class KnownSessions:
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
-        self.sessions: Records[SessionKey, SessionState] = Records(
-            store, _NEW, _MAX_SESSIONS, _digest, read_state, SessionState.write
-        )
+        self.sessions: Records[SessionKey, SessionState] = Records(store, _NEW, _MAX_SESSIONS, _digest, read_state, write_state)
+        self._held = self.sessions.held
         self._threads: Records[str, tuple[str, ...]] = Records(
             store, (), _MAX_BEGINNINGS, str, _read_names, msgspec.json.encode
         )
@@ -50,9 +50,9 @@ class KnownSessions:
         """
         oldest: _Found | None = None
         renamed: _Found | None = None
-        for number in range(_MAX_ALIKE):
+        for number in _SLOTS:
             key = SessionKey(view.caller, turn.session, number)
-            held = self.sessions.held.get(key)
+            held = self._held.get(key)
             state = await self.sessions.load(key) if held is None else held.value
             if state is None or now - state.at >= _MAX_SECONDS:
                 return renamed or (key, _NEW, state)

@@ -32,6 +32,7 @@ _OF_THE_CONVERSATION = (*REMEMBERED, TurnKind.COMPACTION)
 _DEFAULT_CACHE_MINUTES = 5.0
 _NO_POSITION, _AUTO = SessionPosition(), Alias(AUTO)
 _NO_OVERRIDES = Overrides()
+_SERVED = Outcome.SERVED
 
 
 class SessionMemory:
@@ -52,7 +53,7 @@ class SessionMemory:
             turn = replace(turn, session=lost)
         key, state, replaces = await self._known.find(view, turn, messages, now, name)
         if turn.kind not in _OF_THE_CONVERSATION:
-            found = SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, replaces, session=lost)
+            found = SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, replaces, lost)
             return apply_wishes(found, view, turn, alias)
         tier = state.tier
         is_running = tier is not None and goes_on_with(state, turn)
@@ -61,19 +62,19 @@ class SessionMemory:
             if carried is not None:
                 tier, is_running = carried, True
         # A conversation that became shorter is another prefix: nothing of it is warm.
-        is_shorter = messages < state.messages
+        before = state.messages
         position = SessionPosition(
             tier,
             is_running,
             is_running and state.has_escalated,
-            {} if is_shorter else {target: tokens for target, (tokens, until) in state.warm.items() if until > now},
+            {} if messages < before else {target: tokens for target, (tokens, until) in state.warm.items() if until > now},
             is_running and state.was_asked_for,
             state.effort,
             state.ask,
             state.is_planned,
         )
-        origins = _name_origins(view, state) if messages > state.messages else state.origins
-        found = SessionSnapshot(key, state, position, origins, messages, replaces, session=lost)
+        origins = _name_origins(view, state) if messages > before else state.origins
+        found = SessionSnapshot(key, state, position, origins, messages, replaces, lost)
         if not name and not state.name and state.wish is None and view.overrides == _NO_OVERRIDES:
             return found  # nobody ever asked for anything
         return apply_wishes(found, view, turn, alias)
@@ -92,9 +93,9 @@ class SessionMemory:
         decided = exchange.last(Decided)
         if decided is None:
             return
-        session, view, now = decided.session, decided.view, self._clock()
-        if view.continued is not None and decided.decision.turn.kind in REMEMBERED:
-            self._known.note_thread(view, decided.decision.turn, now)
+        session, now = decided.session, self._clock()
+        if decided.view.continued is not None and decided.decision.turn.kind in REMEMBERED:
+            self._known.note_thread(decided.view, decided.decision.turn, now)
         step = partial(_answer, decided, begun.target, now)
         self._sessions.update(session.key, step, session.state, session.replaces)
 
@@ -113,11 +114,11 @@ class SessionMemory:
         decided, ended = exchange.last(Decided), exchange.last(AttemptEnded)
         if decided is None:
             return
-        session, decision, now = decided.session, decided.decision, self._clock()
-        if settled.ending.outcome is Outcome.SERVED and ended is not None and decision.turn.kind in _OF_THE_CONVERSATION:
+        session, now = decided.session, self._clock()
+        if settled.ending.outcome is _SERVED and ended is not None and decided.decision.turn.kind in _OF_THE_CONVERSATION:
             usage, target = ended.usage, ended.target
             price = target.price
-            tokens = usage.input_tokens + usage.output_tokens if usage else decision.prompt_tokens
+            tokens = usage.input_tokens + usage.output_tokens if usage else decided.decision.prompt_tokens
             until = now + (price.cache_minutes if price else _DEFAULT_CACHE_MINUTES) * 60
             is_shorter = session.messages < session.state.messages
             step = methodcaller("with_warm", target.name, tokens, until, is_shorter=is_shorter, at=now)
@@ -153,11 +154,11 @@ class SessionMemory:
 def _answer(decided: Decided, target: Target, now: float, state: SessionState) -> SessionState:
     """The session after a target began to answer one of its requests."""
     view, session, decision = decided.view, decided.session, decided.decision
-    turn, overrides = decision.turn, view.overrides
-    if overrides.for_session or session.heeds_line or session.name is not None or session.is_edited:
+    turn = decision.turn
+    if session.has_wishes:
         state = remember_wish(state, session, view, turn, now)
     if turn.kind in REMEMBERED:
-        if overrides.tier is None or not is_aside(session, view):
+        if view.overrides.tier is None or not is_aside(session, view):
             state = move(state, session, decision, target.tier, view.effort)
         last = mark_reached(view, turn, session) if turn.is_guessed or view.continued is not None else None
         return state.with_answer(target.name, session.messages, session.origins, last, at=now)

@@ -6,26 +6,24 @@ is loaded and the steps are taken again on it.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from router.contract.stores import SessionStore
+from router.contract.stores import SessionStore, Versioned
 from router.loop.tasks import spawn_started
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 Step = Callable[[Value], Value]
-_SOON_SECONDS = 0.05
-"""Of several changes within this time the last is stored: no request waits for it."""
 
 
 class Held(Generic[Value]):
     """One record: as it is now, the version that it was loaded or stored with, and the steps taken since then."""
 
-    __slots__ = ("at", "steps", "value", "version")
+    __slots__ = ("at", "is_storing", "steps", "value", "version")
 
     def __init__(self, value: Value, version: int = 0) -> None:
-        self.value, self.version, self.at = value, version, 0.0
+        self.value, self.version, self.at, self.is_storing = value, version, 0.0, False
         self.steps: list[Step[Value]] = []
 
 
@@ -44,15 +42,11 @@ class Records(Generic[Key, Value]):
         name_of: Callable[[Key], str],
         read: Callable[[bytes], Value | None],
         write: Callable[[Value], bytes],
-        soon_seconds: float = _SOON_SECONDS,
     ) -> None:
-        self._store, self._new, self._max_held, self._soon_seconds = store, new, max_held, soon_seconds
-        self._name_of, self._read, self._write = name_of, read, write
+        self._store, self._new, self._max_held = store, new, max_held
+        self._name_of, self._read, self._write, self._swap = name_of, read, write, store.swap
         self.held: OrderedDict[Key, Held[Value]] = OrderedDict()
-        self._due: dict[Held[Value], Key] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        """Set until all that is due is stored."""
-        self._task: asyncio.Task[None] | None = None
+        self._storing: set[asyncio.Task[None]] = set()
 
     async def load(self, key: Key) -> Value | None:
         """The record that is at hand, or else in the store; None where there is none."""
@@ -70,57 +64,79 @@ class Records(Generic[Key, Value]):
     def update(self, key: Key, step: Step[Value], start: Value, replaces: Value | None = None) -> None:
         """Take a step on the record as it is now. One not at hand, or one that this one replaces, is at `start`."""
         held = self.held.get(key)
-        if held is None:
-            held = self._hold(key, Held(start))
-        elif replaces is not None and held.value is replaces:
-            held.value = start
-            held.steps.append(lambda _: start)
-        before = held.value
+        if held is None or (before := held.value) is replaces:
+            self._begin(key, step, start, held)
+            return
         after = step(before)
         if after is not before:
             held.value = after
             held.steps.append(step)
 
     def store(self, key: Key, at: float) -> None:
-        """Store what was changed, soon. The time says when a record may be forgotten."""
+        """Store what was changed; no request waits for it. The time says when a record may be forgotten."""
         held = self.held.get(key)
-        if held is not None and held.steps:
+        if held is None or not held.steps:
+            return
+        self.held.move_to_end(key)
+        if held.is_storing:
             held.at = at
-            self.held.move_to_end(key)
-            self._due[held] = key
-            if self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(self._soon_seconds, self._begin_storing)
+            return
+        name = self._name_of(key)
+        is_stored = self._swap(name, held.version, at, self._write(held.value))
+        if is_stored is True:
+            held.version += 1
+            held.steps.clear()
+            return
+        held.at = at
+        task = spawn_started(self._store_steps(name, held, is_stored), name="store a record")
+        if task is not None:
+            self._storing.add(task)
+            task.add_done_callback(self._storing.discard)
 
     async def close(self) -> None:
-        """Store what is left."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._task is not None:
-            await asyncio.wait({self._task})
-        await self._store_due()
+        """Store what is left, and what was being stored by a task that was cancelled."""
+        await self._wait()
+        for key, held in list(self.held.items()):
+            if held.at:
+                self.store(key, held.at)
+        await self._wait()
 
-    def _begin_storing(self) -> None:
-        self._task = spawn_started(self._store_due(), name="store records")
+    async def _wait(self) -> None:
+        if self._storing:
+            await asyncio.wait(self._storing)
 
-    async def _store_due(self) -> None:
-        while self._due:
-            held, key = next(iter(self._due.items()))
-            await self._store_steps(self._name_of(key), held)
-            del self._due[held]
-        self._timer = None
+    async def _store_steps(self, name: str, held: Held[Value], is_stored: bool | Awaitable[bool]) -> None:
+        """Go on until no step is left: the first answer of the store is still to come, or was no."""
+        held.is_storing, taken = True, len(held.steps)
+        try:
+            while taken:
+                if is_stored if isinstance(is_stored, bool) else await is_stored:
+                    held.version += 1
+                    del held.steps[:taken]
+                else:
+                    self._take_again(held, await self._store.load(name))
+                if taken := len(held.steps):
+                    is_stored = self._swap(name, held.version, held.at, self._write(held.value))
+        finally:
+            held.is_storing = False
 
-    async def _store_steps(self, name: str, held: Held[Value]) -> None:
-        while held.steps:
-            taken = len(held.steps)
-            if await self._store.swap(name, held.version, held.at, self._write(held.value)):
-                held.version += 1
-                del held.steps[:taken]
-            else:
-                stored = await self._store.load(name)
-                value = None if stored.state is None else self._read(stored.state)
-                held.value, held.version = self._new if value is None else value, stored.version
-                for step in held.steps:
-                    held.value = step(held.value)
+    def _take_again(self, held: Held[Value], stored: Versioned) -> None:
+        """Take the steps that are not stored on a newer version."""
+        value = None if stored.state is None else self._read(stored.state)
+        held.value, held.version = self._new if value is None else value, stored.version
+        for step in held.steps:
+            held.value = step(held.value)
+
+    def _begin(self, key: Key, step: Step[Value], start: Value, held: Held[Value] | None) -> None:
+        after = step(start)
+        if after is start:
+            return
+        if held is None:
+            held = self._hold(key, Held(start))
+        else:
+            held.steps.append(lambda _: start)
+        held.value = after
+        held.steps.append(step)
 
     def _hold(self, key: Key, held: Held[Value]) -> Held[Value]:
         self.held[key] = held

@@ -31,7 +31,7 @@ from tests.tools.kept import (
     remove_database,
 )
 from tests.tools.sessions import TARGETS, chat, finish, look, under_way
-from tests.tools.slow_sessions import SlowSessions, save
+from tests.tools.slow_sessions import SlowSessions, save, swap
 
 HALF_A_PAIR = "\ud800"
 """Text that cannot be written as UTF-8."""
@@ -272,28 +272,28 @@ async def test_a_record_is_replaced_only_by_who_knows_its_version(versioned_sess
     store = versioned_sessions()
     nothing = await store.load("key")
     assert nothing == Versioned(None, 0)
-    assert await store.swap("key", 0, 1.0, b"one")
+    assert await swap(store, "key", 0, 1.0, b"one")
 
     first = await store.load("key")
-    found = [await store.swap("key", version, 1.0, b"stale") for version in (0, first.version + 1)]
-    assert await store.swap("key", first.version, 1.0, b"two")
+    found = [await swap(store, "key", version, 1.0, b"stale") for version in (0, first.version + 1)]
+    assert await swap(store, "key", first.version, 1.0, b"two")
 
     assert found == [False, False]
     assert await store.load("key") == Versioned(b"two", first.version + 1)
-    assert not await store.swap("key", first.version, 1.0, b"again")
+    assert not await swap(store, "key", first.version, 1.0, b"again")
 
 
 async def test_a_version_that_was_forgotten_is_never_given_to_another_state(versioned_sessions):
     store = versioned_sessions()
     await store.load("key")
-    assert await store.swap("key", 0, 1.0, b"one")
+    assert await swap(store, "key", 0, 1.0, b"one")
     before = await store.load("key")
     for number in range(9_000):
         await store.load(f"other {number}")
     await save(store, "key", 1.0, b"two")
 
     for version in range(before.version + 1):
-        assert not await store.swap("key", version, 1.0, b"stale")
+        assert not await swap(store, "key", version, 1.0, b"stale")
     assert (await store.load("key")).state == b"two"
 
 
@@ -303,7 +303,7 @@ async def test_of_many_changes_at_once_none_is_lost(versioned_sessions):
     async def add(number: int) -> None:
         while True:
             found = await store.load("key")
-            if await store.swap("key", found.version, 1.0, bytes([*(found.state or b""), number])):
+            if await swap(store, "key", found.version, 1.0, bytes([*(found.state or b""), number])):
                 return
 
     await asyncio.gather(*map(add, range(50)))

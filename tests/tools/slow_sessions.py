@@ -35,5 +35,11 @@ class SlowSessions:
 
 async def save(store, key: str, at: float, state: bytes) -> None:
     """Replace a record, whatever it is."""
-    while not await store.swap(key, (await store.load(key)).version, at, state):
+    while not await swap(store, key, (await store.load(key)).version, at, state):
         pass
+
+
+async def swap(store, *given) -> bool:
+    """What a store answers, at once or later."""
+    answer = store.swap(*given)
+    return answer if isinstance(answer, bool) else await answer

@@ -12,7 +12,7 @@ class NoSessions:
         """Nothing."""
         return _NOTHING
 
-    async def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
+    def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
         """Nothing is kept, so nothing is newer."""
         return True
 

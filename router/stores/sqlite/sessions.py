@@ -26,6 +26,7 @@ class SqliteSessions:
         writer.watch(self._reader)
         self._retention = Retention(writer.path.name, "sessions", _KEPT_SECONDS, warns=False)  # the entries of the same file do
         writer.attach(self, self._forget_old)
+        self._put = writer.put
         self._versions: dict[str, int] = {}
         self._newest_version = 0
 
@@ -45,12 +46,12 @@ class SqliteSessions:
                 del self._versions[next(iter(self._versions))]
         return Versioned(None if row is None else bytes(row[0]), version)
 
-    async def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
+    def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
         """Queue a session's state, unless it was changed since it had this version."""
         if self._versions.get(key) != version:
             return False
         self._versions[key] = version + 1
-        self._writer.put(_SAVE, key, (key, at, state), len(state))
+        self._put(_SAVE, key, (key, at, state), len(state))
         return True
 
     async def close(self) -> None:

@@ -7,14 +7,13 @@ import pytest
 from router.contract.stores import Versioned
 from router.sessions.records import Records
 from tests.tools.slow_sessions import SlowSessions, save
-from tests.tools.waiting import until
 
 
 def numbers(store, max_held: int = 8) -> "Records[str, tuple[int, ...]]":
     def read(stored: bytes) -> tuple[int, ...] | None:
         return None if stored == b"junk" else tuple(stored)
 
-    return Records(store, (), max_held, str, read, bytes, soon_seconds=0.0)
+    return Records(store, (), max_held, str, read, bytes)
 
 
 def add(records, key: str, number: int) -> None:
@@ -76,7 +75,7 @@ async def test_steps_that_are_taken_while_the_record_is_being_stored_are_stored_
     assert store.records["a"] == Versioned(bytes([1, 2]), 2)
 
 
-async def test_several_changes_within_a_moment_are_stored_once():
+async def test_changes_that_come_while_the_record_is_being_stored_are_stored_together():
     store = SlowSessions()
     records = numbers(store)
     for number in range(5):
@@ -84,15 +83,30 @@ async def test_several_changes_within_a_moment_are_stored_once():
 
     await records.close()
 
-    assert store.records["a"] == Versioned(bytes(range(5)), 1)
+    assert store.records["a"] == Versioned(bytes(range(5)), 2)
+
+
+async def test_a_store_that_answers_at_once_has_the_record_at_once():
+    class Quick(SlowSessions):
+        def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
+            self.records[key] = Versioned(state, version + 1)
+            return True
+
+    store = Quick()
+    records = numbers(store)
+    await records.load("a")
+    for number in range(3):
+        add(records, "a", number)
+
+    assert store.records["a"] == Versioned(bytes(range(3)), 3)
 
 
 async def test_what_was_being_stored_when_its_task_was_cancelled_is_stored_at_the_close():
     store = HeldStore()
     records = numbers(store)
     add(records, "a", 1)
-    await until(lambda: records._task)
-    records._task.cancel()
+    (task,) = records._storing
+    task.cancel()
 
     store.go.set()
     await records.close()
