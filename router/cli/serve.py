@@ -107,7 +107,7 @@ def _say_taken(problem: str, url: str) -> str:
     if is_tandem(url, _ASK_SECONDS):
         return (
             f"a Tandem router is already running at {url}\n"
-            f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001"
+            f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001 --ledger off"
         )
     return problem.replace("--port", f"{command_name()} serve --port")
 

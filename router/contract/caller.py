@@ -1,4 +1,4 @@
-"""Who sends a request."""
+"""Who sends a request, and in which session."""
 
 from msgspec import Struct
 
@@ -11,3 +11,16 @@ class Caller(Struct, frozen=True):
 
 LOCAL = Caller("local")
 """Whoever reaches a router that listens on loopback and asks for no key."""
+
+
+class SessionKey(Struct, frozen=True, cache_hash=True):
+    """One session of one caller: what is kept or shared by session goes by this, so that no caller meets another's."""
+
+    caller: Caller
+    session: str
+    number: int = 0
+    """Which one, of several guessed sessions that began with the same words."""
+
+    def __str__(self) -> str:
+        text = f"{self.caller.name}\0{self.session}"
+        return f"{text}\0{self.number}" if self.number else text

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
+from router.contract.caller import SessionKey
 from router.contract.errors import CallerKey, TandemError
 from router.contract.request import RequestView
 from router.contract.secret import UPSTREAM_KEY, Secret, looks_like_key, read_callers_key
@@ -85,7 +86,7 @@ class UpstreamRequest(Struct, frozen=True):
 class PreparedRequest(Protocol):
     """What is the same for many requests, ready to be sent: the address is looked up, and the head is written."""
 
-    def open(self, body: bytes, sink: Sink, headers: Headers = (), session: str = "") -> UpstreamCall:
+    def open(self, body: bytes, sink: Sink, headers: Headers = (), session: SessionKey | None = None) -> UpstreamCall:
         """Start a call with this body and, after the headers that are prepared, these.
 
         Only where requests go over WebSockets is the session asked for: each has one of its own.
@@ -147,8 +148,8 @@ class OutgoingRequest(Struct, frozen=True):
     dialect: Dialect
     body: bytes
     prompt_tokens: int
-    session: str = ""
-    """The session that it belongs to, where its target keeps one open. Empty for what a client asks on the side."""
+    session: SessionKey | None = None
+    """The session that it belongs to, where its target keeps one open. None for what a client asks on the side."""
     asks_usage: bool = False
     """Whether `body` asks for usage that the caller did not ask for: it is taken out of the answer."""
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.contract.caller import SessionKey
 from router.contract.signals import SessionPosition, Turn
 from router.contract.words import Tier
 
@@ -70,29 +71,6 @@ class SessionState(Struct, frozen=True):
             wish = replace(wish, at=index - 1)
         return replace(self, name=name, name_at=index, wish=wish)
 
-    def with_turn(
-        self,
-        turn: str,
-        tier: Tier,
-        *,
-        has_escalated: bool,
-        was_asked_for: bool,
-        effort: str | None,
-        ask: float | None,
-        is_planned: bool,
-    ) -> "SessionState":
-        """A turn of the person, or its next call, goes to a tier."""
-        return replace(
-            self,
-            turn=turn,
-            tier=tier,
-            has_escalated=has_escalated,
-            was_asked_for=was_asked_for,
-            effort=self.effort or effort,
-            ask=ask,
-            is_planned=is_planned,
-        )
-
     def with_answer(
         self, target: str, messages: int, origins: Mapping[str, str], last: str | None, *, at: float
     ) -> "SessionState":
@@ -114,15 +92,11 @@ class SessionState(Struct, frozen=True):
         """Who made what, as it turned out."""
         return replace(self, at=at, origins=_newest({**self.origins, **origins}))
 
-    def write(self) -> bytes:
-        """The state for a store."""
-        return msgspec.json.encode(self)
-
 
 class SessionSnapshot(Struct, frozen=True):
     """A session as one request finds it. What the request changes is changed in the session as it then is."""
 
-    key: str
+    key: SessionKey
     state: SessionState
     position: SessionPosition
     origins: Mapping[str, str]
@@ -131,10 +105,14 @@ class SessionSnapshot(Struct, frozen=True):
     """How long the request's conversation is."""
     replaces: SessionState | None = None
     """Another session that began alike, and whose slot this one takes."""
+    session: str = ""
+    """The session's name where the request could not tell it: a lost thread that was sent again whole."""
     override: Tier | None = None
     """The tier that was asked for, for the whole session, where no newer wish counts."""
     is_edited: bool = False
     """Whether the line that set the session's tier was edited away."""
+    has_wishes: bool = False
+    """Whether anybody asked for anything in the session: then it is to be remembered."""
     heeds_line: bool = False
     """Whether a first line that asks for a tier counts: something newer may have been asked for."""
     heeds_name: bool = True
@@ -143,11 +121,11 @@ class SessionSnapshot(Struct, frozen=True):
     """The index of the person's newest message, where somebody asked for something."""
     name: tuple[str, int] | None = None
     """The model's exact name and the index from which it counts, where that is to be remembered."""
-    session: str = ""
-    """The session's name where the request could not tell it: a lost thread that was sent again whole."""
 
     def annotate(self, turn: Turn) -> Turn:
         """The turn with what is known of its session."""
+        if not self.has_wishes and not self.session:
+            return replace(turn, position=self.position)
         return replace(
             turn,
             session=self.session or turn.session,
@@ -160,6 +138,10 @@ class SessionSnapshot(Struct, frozen=True):
 
 def _newest(origins: Mapping[str, str]) -> Mapping[str, str]:
     return origins if len(origins) <= _MAX_ORIGINS else dict(list(origins.items())[-_MAX_ORIGINS:])
+
+
+write_state = msgspec.json.Encoder().encode
+"""A state for a store."""
 
 
 def read_state(stored: bytes) -> SessionState | None:

@@ -4,7 +4,7 @@ A store is used by its own event loop's thread alone. Writing never fails a requ
 `tests/contract/test_stores.py` holds every store against these words.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Awaitable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
@@ -23,15 +23,29 @@ class StoreUnusable(Exception):
     """What we keep cannot be read or written there. The message says why."""
 
 
-class SessionStore(Protocol):
-    """Keeps what must survive a restart of a session's memory: small records, by a key that says nothing of the session."""
+class Versioned(NamedTuple):
+    """A record, and a number that changes with it; None and 0 where there is no record."""
 
-    async def load(self, key: str) -> bytes | None:
+    state: bytes | None = None
+    version: int = 0
+
+
+class SessionStore(Protocol):
+    """Keeps what must survive a restart of a session's memory: small records, by a key that says nothing of the session.
+
+    Calls may take long, and may be answered in another order than they were made. A store that one process owns knows versions
+    without asking anybody: it answers `swap` at once, and writes soon.
+    """
+
+    async def load(self, key: str) -> Versioned:
         """The newest record, written or still waiting to be."""
         ...
 
-    def save(self, key: str, at: float, state: bytes) -> None:
-        """Take a record, to be written soon. Of several for one key only the last need be."""
+    def swap(self, key: str, version: int, at: float, state: bytes) -> bool | Awaitable[bool]:
+        """Replace a record that still has this version; its version is one higher then. Where it has another, change nothing.
+
+        Who gets False loads the record, does its change again on that, and tries once more.
+        """
         ...
 
     async def close(self) -> None:

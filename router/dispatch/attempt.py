@@ -4,6 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
+from router.contract.caller import SessionKey
 from router.contract.entry import Attempt, Pace
 from router.contract.errors import CallerKey, TandemError, UpstreamAuth
 from router.contract.exchange import Exchange, cancel_error
@@ -87,9 +88,9 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
     return _SERVED if error is None else _ending(relay, error) or ended
 
 
-def _session_of(decided: Decided) -> str:
+def _session_of(decided: Decided) -> SessionKey | None:
     """The session, for a request that shows its conversation: what is asked on the side would only get in its way."""
-    return decided.session.key if decided.decision.turn.kind in _OF_THE_CONVERSATION else ""
+    return decided.session.key if decided.decision.turn.kind in _OF_THE_CONVERSATION else None
 
 
 def _translated(answer: AnswerTranslator, relay: Relay, dialect: Dialect) -> Sink:

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from router.contract.caller import SessionKey
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
@@ -24,7 +25,6 @@ from router.dispatch.loading import watch_loading
 from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
 from router.dispatch.passing import pass_on
 from router.dispatch.preconnect import Preconnector
-from router.dispatch.queues.fair import ShareKey
 from router.dispatch.rules import (
     Form,
     GiveUp,
@@ -167,7 +167,7 @@ class Dispatcher:
     def _note_missed(self, context: DispatchContext, target: str) -> None:
         """Remember where a request would have gone, had there been room: its session is owed that."""
         view, decision, now = context.decided.view, context.decision, self._clock()
-        who, tokens = ShareKey(view.caller.name, decision.turn.session), decision.prompt_tokens
+        who, tokens = SessionKey(view.caller, decision.turn.session), decision.prompt_tokens
         queue = context.live.queues.queue_of(self._reachable[target].target, view)
         if queue.expect(who, tokens, now).seconds:
             queue.miss(who, tokens, now)

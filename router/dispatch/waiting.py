@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
+from router.contract.caller import SessionKey
 from router.contract.decision import Decision
 from router.contract.errors import Superseded, TandemError, TiersBusy
 from router.contract.exchange import CancelReason, Exchange, saying_why
@@ -22,7 +23,6 @@ from router.dialects.refusals import failure_event
 from router.dialects.table import SPECS
 from router.dispatch.context import DispatchContext
 from router.dispatch.passed_headers import STREAM_HEADERS
-from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queue import SIDE_WAIT_SECONDS, TargetQueue
 from router.dispatch.queues.waiter import Expected, Permit, Waiter
 from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS
@@ -141,7 +141,7 @@ async def await_turn(
     Raises `TiersBusy` where that takes longer than the request may wait, or than is worth it: at once, if that can be seen.
     """
     exchange, clock, decision = context.exchange, context.clock, context.decision
-    who = ShareKey(exchange.caller.name, decision.turn.session)
+    who = SessionKey(exchange.caller, decision.turn.session)
     waiter = queue.enter(who, decision.prompt_tokens, clock, is_side_request=is_side_request(decision, view))
     if waiter.permit is not None:
         return waiter.permit

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from router.contract.caller import Caller
+from router.contract.caller import SessionKey
 from router.contract.signals import TokenCount
 from router.sense.tokens import HIGH, LOW
 
@@ -12,21 +12,21 @@ _SLACK = 0.005
 
 
 class Calibration:
-    """The last exact count of each session, beside the estimate of the same prompt. The longest unused is forgotten."""
+    """The last exact count of each session, next to the estimate of the same prompt. The longest unused is forgotten."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[Caller, str], tuple[int, int]] = OrderedDict()
+        self._known: OrderedDict[SessionKey, tuple[int, int]] = OrderedDict()
 
-    def note(self, caller: Caller, session: str, estimated: int, exact: int) -> None:
+    def note(self, session: SessionKey, estimated: int, exact: int) -> None:
         """Remember what a prompt really was."""
-        self._known[caller, session] = (estimated, exact)
-        self._known.move_to_end((caller, session))
+        self._known[session] = (estimated, exact)
+        self._known.move_to_end(session)
         if len(self._known) > _MAX_SESSIONS:
             self._known.popitem(last=False)
 
-    def narrow(self, caller: Caller, session: str, count: TokenCount) -> TokenCount:
+    def narrow(self, session: SessionKey, count: TokenCount) -> TokenCount:
         """The estimate with a narrower band, if the session was counted before and has only grown since."""
-        known = self._known.get((caller, session))
+        known = self._known.get(session)
         if known is None or count.tokens < known[0] * (1 - _SLACK):
             return count
         estimated, exact = known

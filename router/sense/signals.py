@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from router.contract.caller import SessionKey
 from router.contract.features import Features
 from router.contract.request import RequestView
 from router.contract.room import RESERVE_TOKENS
@@ -26,7 +27,7 @@ def read_signals(
     """Measure what policies may look at. Costs the same for a page and for a book."""
     prompt = estimate_prompt(view)
     if prompt.tokens > _CALIBRATED_TOKENS:
-        prompt = calibration.narrow(view.caller, turn.session, prompt)
+        prompt = calibration.narrow(SessionKey(view.caller, turn.session), prompt)
     text = turn.person_text
     if turn.kind is TurnKind.SUBAGENT and not turn.only_reads:
         text = turn.ask_text
@@ -60,5 +61,5 @@ async def count_exactly(view: RequestView, signals: Signals, counter: TokenCount
     exact = await counter.count(view)
     if exact is None:
         return signals
-    calibration.note(view.caller, signals.turn.session, estimate_prompt(view).tokens, exact.tokens)
+    calibration.note(SessionKey(view.caller, signals.turn.session), estimate_prompt(view).tokens, exact.tokens)
     return replace(signals, prompt=exact)

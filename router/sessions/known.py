@@ -1,37 +1,42 @@
 """The sessions that are remembered, and which of them a request belongs to.
 
-In the process, bounded by count and age; what must survive a restart is handed to a store.
+In the process, bounded by count and age; what must survive a restart goes to a store.
 """
 
-from collections import OrderedDict
 from functools import lru_cache
 from hashlib import blake2b
 
+import msgspec
+
+from router.contract.caller import SessionKey
 from router.contract.request import RequestView
-from router.contract.session import SessionSnapshot, SessionState, read_state
+from router.contract.session import SessionState, read_state, write_state
 from router.contract.signals import Turn
 from router.contract.stores import SessionStore
 from router.sessions.marks import mark_at
-from router.sessions.threads import ThreadBeginnings
+from router.sessions.records import Records
 
-_MAX_SESSIONS = 4_096
-_ALIKE = range(1, 9)
-"""So many sessions that begin alike are told apart."""
-_LONGEST_SECONDS = 7 * 86_400.0
+_MAX_SESSIONS, _MAX_BEGINNINGS = 4_096, 1_024
+_MAX_ALIKE = 8
+"""How many sessions, or message threads, that begin alike are told apart: of threads the newest."""
+_SLOTS = range(_MAX_ALIKE)
+_MAX_SECONDS = 7 * 86_400.0
 _NEW = SessionState()
+_Found = tuple[SessionKey, SessionState, SessionState | None]
 
 
 class KnownSessions:
-    """Sessions by caller and id. The longest unused is forgotten first."""
+    """Sessions by caller and id, and message threads by how they began: a lost one is sent again whole, without its name."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
-        self._known: OrderedDict[str, SessionState] = OrderedDict()
-        self._threads = ThreadBeginnings(store)
+        self.sessions: Records[SessionKey, SessionState] = Records(store, _NEW, _MAX_SESSIONS, _digest, read_state, write_state)
+        self._held = self.sessions.held
+        self._threads: Records[str, tuple[str, ...]] = Records(
+            store, (), _MAX_BEGINNINGS, str, _read_names, msgspec.json.encode
+        )
 
-    async def find(
-        self, view: RequestView, turn: Turn, messages: int, now: float, name: str
-    ) -> tuple[str, SessionState, SessionState | None]:
+    async def find(self, view: RequestView, turn: Turn, messages: int, now: float, name: str) -> _Found:
         """The session that a request belongs to: its key, its state, and the session whose slot it takes, if any.
 
         1. A session that the client names: its key and what is known of it.
@@ -40,83 +45,58 @@ class KnownSessions:
            under another name.
         3. A branch, whose conversation begins alike and goes on otherwise: the next free slot, and a new state.
         4. With no slot free: the slot unused for longest, a new state, and the session that gives way.
+
+        A session that was not used for a week gives way as well.
         """
-        base = key = oldest_key = f"{view.caller.name}\0{turn.session}"
-        oldest: SessionState | None = None
-        renamed: tuple[str, SessionState] | None = None
-        for number in _ALIKE:
-            state = self._known.get(key)
-            if state is None or now - state.at >= _LONGEST_SECONDS:
-                state = await self._load(key, now)
+        oldest: _Found | None = None
+        renamed: _Found | None = None
+        for number in _SLOTS:
+            key = SessionKey(view.caller, turn.session, number)
+            held = self._held.get(key)
+            state = await self.sessions.load(key) if held is None else held.value
+            if state is None or now - state.at >= _MAX_SECONDS:
+                return renamed or (key, _NEW, state)
             if not turn.is_guessed:
-                return key, state or _NEW, None
-            if state is None:
-                return (*renamed, None) if renamed else (key, _NEW, None)
+                return key, state, None
             if messages >= state.messages and mark_at(view, turn, state.messages) == state.last:
                 if state.name == name:
                     return key, state, None
                 if messages > state.messages:
-                    renamed = renamed or (key, state)
-            if oldest is None or state.at < oldest.at:
-                oldest_key, oldest = key, state
-            key = f"{base}\0{number}"
-        return (*renamed, None) if renamed else (oldest_key, _NEW, oldest)
+                    renamed = renamed or (key, state, None)
+            if oldest is None or oldest[2] is None or state.at < oldest[2].at:
+                oldest = key, _NEW, state
+        assert oldest is not None
+        return renamed or oldest
 
     async def find_lost_thread(self, view: RequestView, turn: Turn, messages: int, now: float) -> str:
-        """The thread that a request creates anew, where its client sends one again whole that was held here no longer.
+        """The thread that a request creates again, where its client sends one whole that is no longer held here.
 
         It has the beginning of that one, and extends what is remembered of it. Empty for a thread that is really new.
         """
         if messages < 2 or not _begins_thread(view, turn):
             return ""
-        for name in await self._threads.find(_beginning(view, turn)):
-            key = f"{view.caller.name}\0{name}"
-            state = self._known.get(key) or await self._load(key, now)
-            if state and 0 < state.messages <= messages and mark_at(view, turn, state.messages) == state.last:
+        for name in await self._threads.load(_beginning(view, turn)) or ():
+            state = await self.sessions.load(SessionKey(view.caller, name))
+            if (
+                state is not None
+                and now - state.at < _MAX_SECONDS
+                and 0 < state.messages <= messages
+                and mark_at(view, turn, state.messages) == state.last
+            ):
                 return name
         return ""
 
     def note_thread(self, view: RequestView, turn: Turn, now: float) -> None:
         """Remember a thread by its beginning, if this request began one."""
         if _begins_thread(view, turn):
-            self._threads.add(_beginning(view, turn), turn.session, now)
-
-    async def _load(self, key: str, now: float) -> SessionState | None:
-        """A session that is not at hand. One that is too old is none."""
-        stored = await self._store.load(_digest(key))
-        state = self._known.get(key)  # another request of the session may have come by meanwhile
-        if state is None and stored and (state := read_state(stored)) is not None:
-            self.put(key, state)
-        if state is not None and now - state.at >= _LONGEST_SECONDS:
-            del self._known[key]
-            return None
-        return state
-
-    def at_hand(self, session: SessionSnapshot) -> SessionState | None:
-        """The session as it is now, if anything is known of it: another may still have the slot that it takes."""
-        state = self._known.get(session.key)
-        return None if state is session.replaces else state
-
-    def current(self, session: SessionSnapshot) -> SessionState:
-        """The session as it is now: another of its requests may have changed it since this one looked."""
-        state = self._known.get(session.key)
-        return session.state if state is None or state is session.replaces else state
-
-    def put(self, key: str, state: SessionState) -> None:
-        """Remember a session as it is now."""
-        known = self._known
-        known[key] = state
-        known.move_to_end(key)
-        if len(known) > _MAX_SESSIONS:
-            known.popitem(last=False)
-
-    def keep(self, key: str, state: SessionState) -> None:
-        """Remember a session as it is now, beyond this process too."""
-        self.put(key, state)
-        self._store.save(_digest(key), state.at, state.write())
+            key, name = _beginning(view, turn), turn.session
+            self._threads.update(key, lambda names: (name, *(other for other in names if other != name))[:_MAX_ALIKE], ())
+            self._threads.store(key, now)
 
     async def close(self) -> None:
         """Write what is left."""
+        await self.sessions.close()
+        await self._threads.close()
         await self._store.close()
 
 
@@ -127,9 +107,17 @@ def _begins_thread(view: RequestView, turn: Turn) -> bool:
 
 def _beginning(view: RequestView, turn: Turn) -> str:
     first = mark_at(view, turn, min(1, len(view.conversation.items)))
-    return _digest(f"{view.caller.name}\0thread\0{first}")
+    return _digest(SessionKey(view.caller, f"thread\0{first}"))
+
+
+def _read_names(stored: bytes) -> tuple[str, ...] | None:
+    try:
+        return msgspec.json.decode(stored, type=tuple[str, ...])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 @lru_cache(maxsize=1024)
-def _digest(key: str) -> str:
-    return blake2b(key.encode("utf-8", "replace"), digest_size=16).hexdigest()
+def _digest(key: SessionKey) -> str:
+    """The name of a record in a store, which says nothing of the session."""
+    return blake2b(str(key).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -18,12 +18,13 @@ _call_id, _result_id = attrgetter("id"), attrgetter("call_id")
 
 def mark_turn(turn: Turn) -> str:
     """A turn is known by what was asked: every call of its tool loop repeats that."""
-    return mark_text(turn.turn_id or turn.person_text or "")
+    asked = turn.turn_id or turn.person_text or ""
+    return _mark(asked) if len(asked) <= _KNOWN_WHOLE else _mark(_ends(asked))
 
 
 def mark_text(asked: str) -> str:
     """The mark of what was asked."""
-    return _mark(asked if len(asked) <= _KNOWN_WHOLE else _ends(asked))
+    return _mark(_ends(asked))
 
 
 @lru_cache(maxsize=256)
@@ -34,9 +35,8 @@ def _mark(text: str) -> str:
 
 def mark_reached(view: RequestView, turn: Turn, session: SessionSnapshot) -> str:
     """What the conversation came to with this request. One that was sent before has the mark by which it was found."""
-    state = session.state
-    was_sent = state.last and state.messages == session.messages
-    return state.last if was_sent else mark_at(view, turn, session.messages)
+    last, messages = session.state.last, session.messages
+    return last if last and session.state.messages == messages else mark_at(view, turn, messages)
 
 
 def mark_at(view: RequestView, turn: Turn, count: int) -> str:

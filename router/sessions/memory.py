@@ -5,6 +5,8 @@ No text is kept: fingerprints, tiers, counts and times. Which session a request 
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
+from operator import methodcaller
 
 from msgspec.structs import replace
 
@@ -14,6 +16,7 @@ from router.contract.request import Overrides, RequestView
 from router.contract.session import NOBODY, SessionSnapshot, SessionState, Wish
 from router.contract.signals import Alias, SessionPosition, Turn
 from router.contract.stores import SessionStore
+from router.contract.target import Target
 from router.contract.words import Outcome, TurnKind
 from router.dialects.opaque import keys_of, refused_by
 from router.sessions.known import KnownSessions
@@ -29,13 +32,15 @@ _OF_THE_CONVERSATION = (*REMEMBERED, TurnKind.COMPACTION)
 _DEFAULT_CACHE_MINUTES = 5.0
 _NO_POSITION, _AUTO = SessionPosition(), Alias(AUTO)
 _NO_OVERRIDES = Overrides()
+_SERVED = Outcome.SERVED
 
 
 class SessionMemory:
     """Reads what is known of a request's session, and writes what it observes of requests."""
 
     def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time, tokens: TurnTokens | None = None) -> None:
-        self._sessions, self._clock, self.tokens = KnownSessions(store), clock, tokens or TurnTokens()
+        self._known, self._clock, self.tokens = KnownSessions(store), clock, tokens or TurnTokens()
+        self._sessions = self._known.sessions
 
     # Reading: changes nothing but what is at hand.
 
@@ -46,32 +51,32 @@ class SessionMemory:
         now, messages = self._clock(), len(view.conversation.items)
         name = "" if alias.name == AUTO else kept_name(exact_name(alias))
         lost = ""
-        if view.continued is not None and (lost := await self._sessions.find_lost_thread(view, turn, messages, now)):
+        if view.continued is not None and (lost := await self._known.find_lost_thread(view, turn, messages, now)):
             turn = replace(turn, session=lost)
-        key, state, replaces = await self._sessions.find(view, turn, messages, now, name)
+        key, state, replaces = await self._known.find(view, turn, messages, now, name)
         if turn.kind not in _OF_THE_CONVERSATION:
-            found = SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, replaces, session=lost)
+            found = SessionSnapshot(key, state, _NO_POSITION, state.origins, messages, replaces, lost)
             return apply_wishes(found, view, turn, alias)
         tier = state.tier
         is_running = tier is not None and goes_on_with(state, turn)
         if not is_running and turn.goes_on:
-            carried = self.tokens.read(view, turn, key)
+            carried = self.tokens.read(view, turn, str(key))
             if carried is not None:
                 tier, is_running = carried, True
         # A conversation that became shorter is another prefix: nothing of it is warm.
-        is_shorter = messages < state.messages
+        before = state.messages
         position = SessionPosition(
             tier,
             is_running,
             is_running and state.has_escalated,
-            {} if is_shorter else {target: tokens for target, (tokens, until) in state.warm.items() if until > now},
+            {} if messages < before else {target: tokens for target, (tokens, until) in state.warm.items() if until > now},
             is_running and state.was_asked_for,
             state.effort,
             state.ask,
             state.is_planned,
         )
-        origins = _name_origins(view, state) if messages > state.messages else state.origins
-        found = SessionSnapshot(key, state, position, origins, messages, replaces, session=lost)
+        origins = _name_origins(view, state) if messages > before else state.origins
+        found = SessionSnapshot(key, state, position, origins, messages, replaces, lost)
         if not name and not state.name and state.wish is None and view.overrides == _NO_OVERRIDES:
             return found  # nobody ever asked for anything
         return apply_wishes(found, view, turn, alias)
@@ -87,52 +92,40 @@ class SessionMemory:
         Not when it ends: a client goes on at the last event, which may come before that, and what a cut answer said comes
         back too.
         """
-        decided, target = exchange.last(Decided), begun.target
+        decided = exchange.last(Decided)
         if decided is None:
             return
-        view, session, decision = decided.view, decided.session, decided.decision
-        turn, overrides = decision.turn, view.overrides
-        before, now = self._sessions.current(session), self._clock()
-        state = before
-        if overrides.for_session or session.heeds_line or session.name is not None or session.is_edited:
-            state = remember_wish(state, session, view, turn, now)
-        if turn.kind in REMEMBERED:
-            if overrides.tier is None or not is_aside(session, view):
-                state = move(state, session, decision, target.tier, view.effort)
-            last = mark_reached(view, turn, session) if turn.is_guessed or view.continued is not None else None
-            if view.continued is not None:
-                self._sessions.note_thread(view, turn, now)
-            state = state.with_answer(target.name, session.messages, session.origins, last, at=now)
-        elif turn.kind is TurnKind.COMPACTION:
-            state = leave_ask(state, turn)
-        if state is not before:
-            self._sessions.put(session.key, state)
+        session, now = decided.session, self._clock()
+        if decided.view.continued is not None and decided.decision.turn.kind in REMEMBERED:
+            self._known.note_thread(decided.view, decided.decision.turn, now)
+        step = partial(_answer, decided, begun.target, now)
+        self._sessions.update(session.key, step, session.state, session.replaces)
 
     def _note_refused(self, exchange: Exchange, fact: StateRefused) -> None:
         """A target refused these pieces and then served without them: it does not get them again."""
         decided = exchange.last(Decided)
         if decided is None:
             return
-        session = decided.session
+        session, now = decided.session, self._clock()
         refused = {key: NOBODY if key in session.origins else refused_by(fact.target.name) for key in fact.keys}
-        self._sessions.put(session.key, self._sessions.current(session).with_origins(refused, at=self._clock()))
+        step = methodcaller("with_origins", refused, at=now)
+        self._sessions.update(session.key, step, session.state, session.replaces)
 
     def _note_end(self, exchange: Exchange, settled: Settled) -> None:
         """A target that answered in full has the conversation warm now. The store gets the session once for each request."""
         decided, ended = exchange.last(Decided), exchange.last(AttemptEnded)
         if decided is None:
             return
-        session, decision = decided.session, decided.decision
-        known = self._sessions.at_hand(session)
-        if settled.ending.outcome is Outcome.SERVED and ended is not None and decision.turn.kind in _OF_THE_CONVERSATION:
-            usage, target, now = ended.usage, ended.target, self._clock()
-            price, before = target.price, session.state
-            tokens = usage.input_tokens + usage.output_tokens if usage else decision.prompt_tokens
+        session, now = decided.session, self._clock()
+        if settled.ending.outcome is _SERVED and ended is not None and decided.decision.turn.kind in _OF_THE_CONVERSATION:
+            usage, target = ended.usage, ended.target
+            price = target.price
+            tokens = usage.input_tokens + usage.output_tokens if usage else decided.decision.prompt_tokens
             until = now + (price.cache_minutes if price else _DEFAULT_CACHE_MINUTES) * 60
-            is_shorter = session.messages < before.messages
-            known = (known or before).with_warm(target.name, tokens, until, is_shorter=is_shorter, at=now)
-        if known is not None:
-            self._sessions.keep(session.key, known)
+            is_shorter = session.messages < session.state.messages
+            step = methodcaller("with_warm", target.name, tokens, until, is_shorter=is_shorter, at=now)
+            self._sessions.update(session.key, step, session.state, session.replaces)
+        self._sessions.store(session.key, now)
 
     async def set_tier(self, view: RequestView, alias: Alias) -> str:
         """Handle a message that is only a `tier:` line: remember it and confirm. Later requests leave that exchange out.
@@ -141,21 +134,37 @@ class SessionMemory:
         """
         turn, line = read_turn(view), view.overrides.line
         assert line is not None
-        session = await self.recall(view, turn, alias)
-        before = state = self._sessions.current(session)
+        session, now = await self.recall(view, turn, alias), self._clock()
         index = line.index - 1  # so that the next message, which gets this one's index, is newer
-        if session.name is not None and (before.messages or not turn.is_guessed):
-            name, at = session.name
-            state = state.with_name(name, min(at, index))
-        if not turn.is_guessed:
-            state = state.with_wish(Wish(line.tier, index, line.mark), at=self._clock())
-        if state is not before:
-            self._sessions.keep(session.key, state)
+        wish = None if turn.is_guessed else Wish(line.tier, index, line.mark)
+
+        def step(state: SessionState) -> SessionState:
+            if session.name is not None and (state.messages or wish is not None):
+                name, at = session.name
+                state = state.with_name(name, min(at, index))
+            return state if wish is None else state.with_wish(wish, at=now)
+
+        self._sessions.update(session.key, step, session.state, session.replaces)
+        self._sessions.store(session.key, now)
         return say_tier(line.tier)
 
     async def close(self) -> None:
         """Write what is left."""
-        await self._sessions.close()
+        await self._known.close()
+
+
+def _answer(decided: Decided, target: Target, now: float, state: SessionState) -> SessionState:
+    """The session after a target began to answer one of its requests."""
+    view, session, decision = decided.view, decided.session, decided.decision
+    turn = decision.turn
+    if session.has_wishes:
+        state = remember_wish(state, session, view, turn, now)
+    if turn.kind in REMEMBERED:
+        if view.overrides.tier is None or not is_aside(session, view):
+            state = move(state, session, decision, target.tier, view.effort)
+        last = mark_reached(view, turn, session) if turn.is_guessed or view.continued is not None else None
+        return state.with_answer(target.name, session.messages, session.origins, last, at=now)
+    return leave_ask(state, turn) if turn.kind is TurnKind.COMPACTION else state
 
 
 def _name_origins(view: RequestView, known: SessionState) -> Mapping[str, str]:

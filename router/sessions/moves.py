@@ -50,12 +50,13 @@ def move(state: SessionState, session: SessionSnapshot, decision: Decision, serv
     # Another request of the same turn may have moved it up since this one looked.
     was_raised = state is not session.state and state.turn == mark and state.has_escalated
     looks = decision.opinions.looks
-    return state.with_turn(
-        mark,
-        Tier.DEEP if was_raised else tier,
+    return replace(
+        state,
+        turn=mark,
+        tier=Tier.DEEP if was_raised else tier,
         has_escalated=rose or was_raised or position.has_escalated,
         was_asked_for=decision.was_asked_for or position.was_asked_for,
-        effort=effort,
+        effort=state.effort or effort,
         ask=state.ask if looks is None else looks.log_odds if looks.goes_on is None else looks.goes_on,
         is_planned=state.is_planned if looks is None else looks.wants_plan,
     )

@@ -66,7 +66,7 @@ class TurnTokens:
         for served in Tier:
             tier = session.position.tier if is_aside(session, view) else higher_of(decision.tier, served)
             if tier is not None:
-                token = f"{_PREFIX}.{tier}.{self._sign(session.key, mark_turn(turn), tier)}"
+                token = f"{_PREFIX}.{tier}.{self._sign(str(session.key), mark_turn(turn), tier)}"
                 found[served] = ((header, token),)
         return found
 

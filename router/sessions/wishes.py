@@ -107,6 +107,7 @@ def apply_wishes(found: SessionSnapshot, view: RequestView, turn: Turn, alias: A
         found,
         override=wish.tier if wish is not None and channel is Channel.SESSION else None,
         is_edited=is_edited,
+        has_wishes=True,
         heeds_line=channel is Channel.LINE,
         heeds_name=channel is Channel.NAME or channel is None,
         newest=newest,

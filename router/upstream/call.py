@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from router.contract.caller import SessionKey
 from router.contract.errors import (
     UpstreamCut,
     UpstreamError,
@@ -52,7 +53,7 @@ class PreparedCall:
         self.waits_for_first_byte = request.waits_for_first_byte
         self._head = head + b"content-length: "
 
-    def open(self, body: bytes, sink: Sink, headers: Headers = (), session: str = "") -> "Call":
+    def open(self, body: bytes, sink: Sink, headers: Headers = (), session: SessionKey | None = None) -> "Call":
         """Start a call, over a warm connection if there is one."""
         more = write_fields(headers) if headers else b""
         call = Call(self, b"%b%d\r\n%b\r\n" % (self._head, len(body), more), body, sink)

@@ -1,5 +1,6 @@
 """What every store must do, whatever it keeps things in: nobody edits this to let a newcomer in."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,11 @@ from typing import Any
 import pytest
 
 from router.contract.caller import LOCAL
+from router.contract.facts import StateRefused
+from router.contract.stores import Versioned
+from router.contract.words import Tier
+from router.sessions.memory import SessionMemory
+from router.sessions.turns import read_turn
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
@@ -24,6 +30,8 @@ from tests.tools.kept import (
     open_sessions,
     remove_database,
 )
+from tests.tools.sessions import TARGETS, chat, finish, look, under_way
+from tests.tools.slow_sessions import SlowSessions, save, swap
 
 HALF_A_PAIR = "\ud800"
 """Text that cannot be written as UTF-8."""
@@ -47,6 +55,8 @@ SESSIONS = [
     Kind("none", lambda path, failures: NoSessions(), survives=False),
     Kind("sqlite", open_sessions),
 ]
+SLOW = Kind("slow", lambda path, failures: SlowSessions(), survives=False)
+"""For what a store that several processes share must do."""
 RESPONSES = [
     Kind("memory", lambda path, failures: MemoryResponses(), survives=False),
     Kind("sqlite", open_responses),
@@ -93,6 +103,7 @@ entries, sessions, responses = opening(ENTRIES), opening(SESSIONS), opening(RESP
 lasting_entries, lasting_sessions, lasting_responses = (
     opening([kind for kind in kinds if kind.survives]) for kinds in (ENTRIES, SESSIONS, RESPONSES)
 )
+versioned_sessions = opening([SESSIONS[1], SLOW])
 
 
 # Entries.
@@ -201,60 +212,123 @@ async def test_of_several_records_the_newest_is_loaded_written_or_not(lasting_se
     store = lasting_sessions()
     now = time.time()
     for number in range(20):
-        store.save("key", now, b"%d" % number)
-        assert await store.load("key") == b"%d" % number
-    store.save("other", now, b"other")
+        await save(store, "key", now, b"%d" % number)
+        assert (await store.load("key")).state == b"%d" % number
+    await save(store, "other", now, b"other")
 
-    assert [await store.load(key) for key in ("key", "other", "none")] == [b"19", b"other", None]
+    assert [(await store.load(key)).state for key in ("key", "other", "none")] == [b"19", b"other", None]
 
 
 async def test_records_outlive_their_store_and_the_newest_wins(lasting_sessions):
     now = time.time()
     for number in range(3):
         store = lasting_sessions()
-        store.save("key", now, b"older")
-        store.save("key", now, b"%d" % number)
+        await save(store, "key", now, b"older")
+        await save(store, "key", now, b"%d" % number)
         await store.close()
 
-    assert await lasting_sessions().load("key") == b"2"
+    assert (await lasting_sessions().load("key")).state == b"2"
 
 
 @pytest.mark.parametrize("state", [b"", b"\0\xff", b"x" * 3_000_000], ids=["empty", "bytes", "large"])
 async def test_any_record_comes_back_as_it_was(lasting_sessions, state):
     store = lasting_sessions()
-    store.save("naïve 漢字", time.time(), state)
+    await save(store, "naïve 漢字", time.time(), state)
     await store.close()
 
-    assert await lasting_sessions().load("naïve 漢字") == state
+    assert (await lasting_sessions().load("naïve 漢字")).state == state
 
 
 async def test_a_record_that_cannot_be_written_costs_no_other(sessions):
     store = sessions()
     now = time.time()
     for key in ("a", HALF_A_PAIR, "b"):
-        store.save(key, now, b"state")
+        await save(store, key, now, b"state")
     await store.load(HALF_A_PAIR)
     await store.close()
 
     if sessions.kind.survives:
         again = sessions()
-        assert [await again.load(key) for key in ("a", HALF_A_PAIR, "b")] == [b"state", None, b"state"]
+        assert [(await again.load(key)).state for key in ("a", HALF_A_PAIR, "b")] == [b"state", None, b"state"]
         assert sessions.failures == [("UnicodeEncodeError", 1)]
 
 
 async def test_saving_never_raises_with_a_broken_file_or_after_the_close(sessions):
     store = sessions()
     sessions.break_file()
-    store.save("key", time.time(), b"state")
-    assert await store.load("none") is None
+    await save(store, "key", time.time(), b"state")
+    assert (await store.load("none")).state is None
     await store.close()
 
-    store.save("other", time.time(), b"state")
-    assert await store.load("none") is None
+    await save(store, "other", time.time(), b"state")
+    assert (await store.load("none")).state is None
     await store.close()
 
     if sessions.kind.survives:
         assert sessions.failures[-1][1] == 2
+
+
+async def test_a_record_is_replaced_only_by_who_knows_its_version(versioned_sessions):
+    store = versioned_sessions()
+    nothing = await store.load("key")
+    assert nothing == Versioned(None, 0)
+    assert await swap(store, "key", 0, 1.0, b"one")
+
+    first = await store.load("key")
+    found = [await swap(store, "key", version, 1.0, b"stale") for version in (0, first.version + 1)]
+    assert await swap(store, "key", first.version, 1.0, b"two")
+
+    assert found == [False, False]
+    assert await store.load("key") == Versioned(b"two", first.version + 1)
+    assert not await swap(store, "key", first.version, 1.0, b"again")
+
+
+async def test_a_version_that_was_forgotten_is_never_given_to_another_state(versioned_sessions):
+    store = versioned_sessions()
+    await store.load("key")
+    assert await swap(store, "key", 0, 1.0, b"one")
+    before = await store.load("key")
+    for number in range(9_000):
+        await store.load(f"other {number}")
+    await save(store, "key", 1.0, b"two")
+
+    for version in range(before.version + 1):
+        assert not await swap(store, "key", version, 1.0, b"stale")
+    assert (await store.load("key")).state == b"two"
+
+
+async def test_of_many_changes_at_once_none_is_lost(versioned_sessions):
+    store = versioned_sessions()
+
+    async def add(number: int) -> None:
+        while True:
+            found = await store.load("key")
+            if await swap(store, "key", found.version, 1.0, bytes([*(found.state or b""), number])):
+                return
+
+    await asyncio.gather(*map(add, range(50)))
+
+    assert sorted((await store.load("key")).state) == list(range(50))
+
+
+async def test_two_memories_on_one_store_lose_nothing_of_what_either_was_told(versioned_sessions):
+    store = versioned_sessions()
+    view = chat("begin", prompt_cache_key="s")
+    memories = [SessionMemory(store), SessionMemory(store)]
+
+    async def refuse(number: int) -> None:
+        memory = memories[number % 2]
+        exchange = under_way(memory, await look(memory, view), view, read_turn(view), Tier.FAST)
+        exchange.note(StateRefused(TARGETS["spark"], (f"piece {number}",)))
+        finish(exchange, TARGETS["spark" if number % 2 else "sage"], 9)
+
+    await asyncio.gather(*map(refuse, range(40)))
+    for memory in memories:
+        await memory._known.sessions.close()
+
+    state = (await look(SessionMemory(store), view)).state
+    assert sorted(state.origins) == sorted(f"piece {number}" for number in range(40))
+    assert sorted(state.warm) == ["sage", "spark"]
 
 
 # Responses.

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from router.contract.caller import LOCAL
+from router.contract.caller import LOCAL, SessionKey
 from router.contract.decision import Decision, Weighing
 from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Arrival, Deadline, Exchange
@@ -64,7 +64,7 @@ def make_decision(tier: Tier = Tier.FAST, targets=("spark",), spill=(), **more) 
 
 
 def make_snapshot(state: SessionState | None = None, **more) -> SessionSnapshot:
-    values = {"key": "local\0session", "position": SessionPosition(), "origins": {}, "messages": 1}
+    values = {"key": SessionKey(LOCAL, "session"), "position": SessionPosition(), "origins": {}, "messages": 1}
     return SessionSnapshot(state=state or SessionState(), **{**values, **more})
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat
-from tests.tools.running import two_targets
+from tests.tools.running import running, two_targets
 from tests.tools.upstream import (
     CHAT_ANSWER,
     answer_json,
@@ -58,10 +58,9 @@ async def test_every_admitted_request_has_one_entry_and_its_decision_is_found_by
     assert (await call(simulated.port, "/tandem/decisions/req_nobody")).status == 404
 
 
-async def test_a_decision_is_found_in_the_file_by_a_router_that_did_not_make_it(start):
-    first = await start(SIMULATED)
-    reply = await call(first.port, "/v1/chat/completions", chat())
-    await first.entries()
+async def test_a_decision_is_found_in_the_file_by_a_router_that_did_not_make_it(start, tmp_path):
+    async with running(SIMULATED, tmp_path) as first:
+        reply = await call(first.port, "/v1/chat/completions", chat())
     second = await start(SIMULATED)
 
     found = await call(second.port, f"/tandem/decisions/{reply.headers['x-tandem-request-id']}")

@@ -10,22 +10,17 @@ Amounts are parts of a minute's quota: 1 is all of it.
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
+
+from router.contract.caller import Caller, SessionKey
 
 _NEARLY = 1e-9
-
-
-class ShareKey(NamedTuple):
-    """Whose share it is."""
-
-    caller: str
-    session: str
 
 
 class Asking(Protocol):
     """A request that asks for a part of a minute. Numbers go by arrival."""
 
-    who: ShareKey
+    who: SessionKey
     amount: float
     number: int
 
@@ -38,7 +33,7 @@ class Miss:
 
     __slots__ = ("amount", "at", "is_owed", "who")
 
-    def __init__(self, who: ShareKey, amount: float, at: float) -> None:
+    def __init__(self, who: SessionKey, amount: float, at: float) -> None:
         self.who, self.amount, self.at, self.is_owed = who, amount, at, True
 
 
@@ -86,10 +81,10 @@ class Shares:
     __slots__ = ("_callers", "_entitlements", "_of", "_owed", "_window_seconds")
 
     def __init__(self, window_seconds: float) -> None:
-        self._of: dict[ShareKey, _Share] = {}
-        self._callers: dict[str, _Taken] = {}
+        self._of: dict[SessionKey, _Share] = {}
+        self._callers: dict[Caller, _Taken] = {}
         self._window_seconds = window_seconds
-        self._entitlements: dict[ShareKey, float] | None = None
+        self._entitlements: dict[SessionKey, float] | None = None
         self._owed: float | None = None
         """Kept until something changes: everybody who waits is asked about, and the answer is in the sum of all."""
 
@@ -98,20 +93,20 @@ class Shares:
         """How many requests of the last minute had to wait or went elsewhere."""
         return sum(len(share.misses) for share in self._of.values())
 
-    def taken(self, who: ShareKey) -> tuple[float, float]:
+    def taken(self, who: SessionKey) -> tuple[float, float]:
         """By the caller, and by the session: whoever has taken less goes first."""
         caller, share = self._callers.get(who.caller), self._of.get(who)
         return caller.amount if caller is not None else 0.0, share.amount if share is not None else 0.0
 
-    def take(self, who: ShareKey, amount: float) -> None:
+    def take(self, who: SessionKey, amount: float) -> None:
         """A request was let through."""
         self._count(who, amount, 1)
 
-    def give_back(self, who: ShareKey, amount: float) -> None:
+    def give_back(self, who: SessionKey, amount: float) -> None:
         """A request is a minute old, or was never sent."""
         self._forget_if_idle(who, self._count(who, -amount, -1))
 
-    def miss(self, who: ShareKey, amount: float, now: float) -> Miss:
+    def miss(self, who: SessionKey, amount: float, now: float) -> Miss:
         """A request has to wait, or went elsewhere."""
         share, miss = self._share(who), Miss(who, amount, now)
         share.missed += amount
@@ -131,7 +126,7 @@ class Shares:
             while share.misses and now >= share.misses[0].at + self._window_seconds:
                 self._drop(share.misses[0])
 
-    def may_take(self, who: ShareKey, amount: float, free: float) -> bool:
+    def may_take(self, who: SessionKey, amount: float, free: float) -> bool:
         """Whether a session may take this of what is left: its own share, or what nobody is owed.
 
         One request is within every share: else one that is larger than a share would wait for ever.
@@ -148,8 +143,8 @@ class Shares:
 
     def line_up(self, asking: Iterable[_A]) -> list[_A]:
         """In the order in which they are served if nobody else comes: least taken first, and who was served has taken."""
-        callers: defaultdict[str, list[tuple[float, int, _A]]] = defaultdict(list)
-        more: defaultdict[ShareKey, float] = defaultdict(float)
+        callers: defaultdict[Caller, list[tuple[float, int, _A]]] = defaultdict(list)
+        more: defaultdict[SessionKey, float] = defaultdict(float)
         for ask in asking:
             callers[ask.who.caller].append((self.taken(ask.who)[1] + more[ask.who], ask.number, ask))
             more[ask.who] += ask.amount
@@ -166,29 +161,29 @@ class Shares:
         """When the next miss is no longer owed."""
         return min((share.misses[0].at + self._window_seconds for share in self._of.values() if share.misses), default=None)
 
-    def share_of(self, who: ShareKey) -> float:
+    def share_of(self, who: SessionKey) -> float:
         """How much of a minute a session may take now, whatever the others do."""
         return self._entitled().get(who, 1.0)
 
     def _change(self) -> None:
         self._entitlements = self._owed = None
 
-    def _entitled(self) -> dict[ShareKey, float]:
+    def _entitled(self) -> dict[SessionKey, float]:
         if self._entitlements is not None:
             return self._entitlements
-        callers: dict[str, list[ShareKey]] = {}
+        callers: dict[Caller, list[SessionKey]] = {}
         for who in self._of:
             callers.setdefault(who.caller, []).append(who)
         asked = {caller: math.fsum(self._of[who].asked for who in sessions) for caller, sessions in callers.items()}
         max_part = equal_part(list(asked.values()), 1.0)
-        found: dict[ShareKey, float] = {}
+        found: dict[SessionKey, float] = {}
         for caller, sessions in callers.items():
             part = equal_part([self._of[who].asked for who in sessions], min(max_part, asked[caller]))
             found.update(dict.fromkeys(sessions, part))
         self._entitlements = found
         return found
 
-    def _count(self, who: ShareKey, amount: float, requests: int) -> _Share:
+    def _count(self, who: SessionKey, amount: float, requests: int) -> _Share:
         share, caller = self._share(who), self._callers.setdefault(who.caller, _Taken())
         share.add(amount, requests)
         caller.add(amount, requests)
@@ -197,7 +192,7 @@ class Shares:
             del self._callers[who.caller]
         return share
 
-    def _share(self, who: ShareKey) -> _Share:
+    def _share(self, who: SessionKey) -> _Share:
         share = self._of.get(who)
         if share is None:
             share = self._of[who] = _Share()
@@ -211,7 +206,7 @@ class Shares:
         self._change()
         self._forget_if_idle(miss.who, share)
 
-    def _forget_if_idle(self, who: ShareKey, share: _Share) -> None:
+    def _forget_if_idle(self, who: SessionKey, share: _Share) -> None:
         if not share.requests and not share.misses:
             del self._of[who]
 

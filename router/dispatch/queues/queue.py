@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
+from router.contract.caller import SessionKey
 from router.contract.errors import UpstreamRefused
 from router.contract.facts import AttemptEnded
 from router.contract.request import JsonObject
 from router.contract.target import Quota
-from router.dispatch.queues.fair import ShareKey, Shares
+from router.dispatch.queues.fair import Shares
 from router.dispatch.queues.quota import WINDOW_SECONDS, Grant, Meter
 from router.dispatch.queues.waiter import Ask, Expected, Permit, Waiter
 from router.telemetry import events
@@ -69,7 +70,7 @@ class TargetQueue:
             "missed": self._shares.misses,
         }
 
-    def expect(self, who: ShareKey, prompt_tokens: int, now: float) -> Expected:
+    def expect(self, who: SessionKey, prompt_tokens: int, now: float) -> Expected:
         """How long a request would wait that came now."""
         ask = self._ask(who, prompt_tokens)
         return self._expect(ask, [*self._waiting, ask], now)
@@ -81,7 +82,9 @@ class TargetQueue:
             self._look_at_all(now)
         return waiter.expected
 
-    def enter(self, who: ShareKey, prompt_tokens: int, clock: Callable[[], float], *, is_side_request: bool = False) -> Waiter:
+    def enter(
+        self, who: SessionKey, prompt_tokens: int, clock: Callable[[], float], *, is_side_request: bool = False
+    ) -> Waiter:
         """Ask for a permit. Where there is room, and nobody goes first, the waiter has it at once."""
         self._clock, now = clock, clock()
         let_in = asyncio.get_running_loop().create_future()
@@ -97,7 +100,7 @@ class TargetQueue:
             self._tell_formed(now)
         return waiter
 
-    def enter_at_once(self, who: ShareKey, prompt_tokens: int, clock: Callable[[], float]) -> Permit | None:
+    def enter_at_once(self, who: SessionKey, prompt_tokens: int, clock: Callable[[], float]) -> Permit | None:
         """A permit if there is room now, for what nobody would wait for."""
         if self.expect(who, prompt_tokens, clock()).seconds:
             return None
@@ -117,7 +120,7 @@ class TargetQueue:
             self._shares.forgive(waiter.miss)
         self._set_timer(self._clock(), is_soon=True)  # many may leave in one moment
 
-    def miss(self, who: ShareKey, prompt_tokens: int, now: float) -> None:
+    def miss(self, who: SessionKey, prompt_tokens: int, now: float) -> None:
         """A request went elsewhere because of the quota."""
         self._shares.miss(who, self._ask(who, prompt_tokens).amount, now)
 
@@ -154,7 +157,7 @@ class TargetQueue:
         self._forget(grant)
         self._let_in(now)
 
-    def _ask(self, who: ShareKey, prompt_tokens: int, *, is_side_request: bool = False) -> Ask:
+    def _ask(self, who: SessionKey, prompt_tokens: int, *, is_side_request: bool = False) -> Ask:
         tokens = self.meter.expect_tokens(prompt_tokens)
         return Ask(who, tokens, self.meter.part_of(tokens), self._numbers, is_side_request=is_side_request)
 
@@ -231,7 +234,7 @@ class TargetQueue:
             line.sort(key=lambda ask: ask.is_side_request and ask.who in turns)
         return line
 
-    def _may_take(self, who: ShareKey, amount: float, free: float) -> bool:
+    def _may_take(self, who: SessionKey, amount: float, free: float) -> bool:
         return not self.meter.counts_minutes or self._shares.may_take(who, amount, free)
 
     def _set_timer(self, now: float, *, is_soon: bool = False) -> None:
@@ -272,7 +275,7 @@ class TargetQueue:
         """The same for all that wait, in one go. Once they are due, only those go first who are due earlier."""
         self._expire(now)
         self._looked_at, in_turn = now, self._waits_in_turn(now)
-        own: defaultdict[ShareKey, float] = defaultdict(float)
+        own: defaultdict[SessionKey, float] = defaultdict(float)
         line, tokens = self._line_up(self._waiting, now), 0
         for position, waiter in enumerate(line):
             own[waiter.who] += waiter.amount
@@ -298,7 +301,7 @@ class TargetQueue:
                 return share, f"keeps the rest of its {wait.limit} for others"
         return wait.seconds, f"is at its {wait.limit}"
 
-    def _wait_for_share(self, who: ShareKey, amount: float, now: float) -> float:
+    def _wait_for_share(self, who: SessionKey, amount: float, now: float) -> float:
         """Until enough of what a session has taken is a minute old."""
         excess = self._shares.taken(who)[1] + amount - self._shares.share_of(who)
         for grant, permit in self._permits.items():

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from router.contract.caller import Caller, SessionKey
 from router.contract.request import JsonObject, RequestView
 from router.contract.secret import read_callers_key
 from router.contract.signals import Signals
 from router.contract.target import Quota, Target, TargetStatus
-from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queue import TargetQueue
 
 _MAX_QUEUES = 1_000
 """Keys of callers. Queues in which nothing was sent for a minute are forgotten first."""
-_NO_QUOTA, _ANYBODY = Quota(), ShareKey("", "")
+_NO_QUOTA, _ANYBODY = Quota(), SessionKey(Caller(""), "")
 
 
 class Queues:
@@ -36,7 +36,7 @@ class Queues:
 
     def apply(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """The same signals, with the wait that this request would have in each queue."""
-        who, tokens = ShareKey(view.caller.name, signals.turn.session), signals.prompt.tokens
+        who, tokens = SessionKey(view.caller, signals.turn.session), signals.prompt.tokens
         statuses = {
             name: self._with_queue(status, self.queue_of(status.target, view), who, tokens, now)
             if status.target.quota
@@ -65,7 +65,7 @@ class Queues:
         return sum(queue.length for (target, _), queue in self._queues.items() if target == name)
 
     @staticmethod
-    def _with_queue(status: TargetStatus, queue: TargetQueue, who: ShareKey, tokens: int, now: float) -> TargetStatus:
+    def _with_queue(status: TargetStatus, queue: TargetQueue, who: SessionKey, tokens: int, now: float) -> TargetStatus:
         target = status.target
         if status.closed_seconds:
             return status

@@ -6,8 +6,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from router.contract.caller import SessionKey
 from router.contract.facts import AttemptEnded
-from router.dispatch.queues.fair import Miss, ShareKey
+from router.dispatch.queues.fair import Miss
 from router.dispatch.queues.quota import Grant
 
 
@@ -28,7 +29,7 @@ class Permit:
 
     __slots__ = ("_grant", "_queue", "amount", "ended_at", "is_side_request", "who")
 
-    def __init__(self, queue: Metered, grant: Grant, who: ShareKey, amount: float, *, is_side_request: bool = False) -> None:
+    def __init__(self, queue: Metered, grant: Grant, who: SessionKey, amount: float, *, is_side_request: bool = False) -> None:
         self._queue, self._grant, self.who, self.amount, self.is_side_request = queue, grant, who, amount, is_side_request
         self.ended_at: float | None = None
 
@@ -58,7 +59,7 @@ class Ask:
 
     __slots__ = ("amount", "due", "is_side_request", "number", "tokens", "who")
 
-    def __init__(self, who: ShareKey, tokens: int, amount: float, number: int, *, is_side_request: bool = False) -> None:
+    def __init__(self, who: SessionKey, tokens: int, amount: float, number: int, *, is_side_request: bool = False) -> None:
         self.who, self.tokens, self.amount, self.number, self.is_side_request = who, tokens, amount, number, is_side_request
         self.due = math.inf
         """When it was to have its turn, as it looked when it came."""

@@ -1,15 +1,20 @@
 """No store of sessions: they live as long as the process."""
 
+from router.contract.stores import Versioned
+
+_NOTHING = Versioned()
+
 
 class NoSessions:
     """Keeps nothing: for a router without a ledger, and for dry runs."""
 
-    async def load(self, key: str) -> bytes | None:
+    async def load(self, key: str) -> Versioned:
         """Nothing."""
-        return None
+        return _NOTHING
 
-    def save(self, key: str, at: float, state: bytes) -> None:
-        """Nothing is kept."""
+    def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
+        """Nothing is kept, so nothing is newer."""
+        return True
 
     async def close(self) -> None:
         """There is nothing to write."""

@@ -2,6 +2,7 @@
 
 import sqlite3
 
+from router.contract.stores import Versioned
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.writer import SqliteWriter
@@ -9,35 +10,52 @@ from router.stores.sqlite.writer import SqliteWriter
 _KEPT_SECONDS = 30 * 86_400.0
 _LOCK_SECONDS = 0.02
 """How long the loop may wait for a file that somebody has locked whole."""
+_MAX_VERSIONS, _STRIDE = 8_192, 1 << 32
 _SAVE = "INSERT OR REPLACE INTO sessions (key, at, state) VALUES (?, ?, ?)"
 
 
 class SqliteSessions:
-    """The last state of each session. Of several changes within a batch only the last is written."""
+    """The last state of each session. Of several changes within a batch only the last is written.
+
+    Versions are counted in memory: this process alone writes to the file (`lock.py`). One that is no longer known counts as
+    changed, and the next load gives it a number that nobody had before.
+    """
 
     def __init__(self, writer: SqliteWriter) -> None:
         self._writer, self._reader = writer, RowReader(writer.path, lock_seconds=_LOCK_SECONDS)
         writer.watch(self._reader)
         self._retention = Retention(writer.path.name, "sessions", _KEPT_SECONDS, warns=False)  # the entries of the same file do
         writer.attach(self, self._forget_old)
+        self._put = writer.put
+        self._versions: dict[str, int] = {}
+        self._newest_version = 0
 
-    async def load(self, key: str) -> bytes | None:
+    async def load(self, key: str) -> Versioned:
         """What waits to be written, which is newer than the file; else one keyed read.
 
         The read stays on the loop: it takes 10 µs, and a busy loop would make a thread wait for milliseconds.
         """
         waiting = self._writer.find_waiting(key)
-        if waiting is not None:
-            return bytes(waiting[2])
-        row = self._reader.find_row("SELECT state FROM sessions WHERE key = ?", key)
-        return bytes(row[0]) if row is not None else None
+        row = waiting[2:] if waiting is not None else self._reader.find_row("SELECT state FROM sessions WHERE key = ?", key)
+        version = self._versions.get(key)
+        if version is None:
+            if row is not None:
+                self._newest_version += _STRIDE
+            version = self._versions[key] = 0 if row is None else self._newest_version
+            if len(self._versions) > _MAX_VERSIONS:
+                del self._versions[next(iter(self._versions))]
+        return Versioned(None if row is None else bytes(row[0]), version)
 
-    def save(self, key: str, at: float, state: bytes) -> None:
-        """Queue a session's state."""
-        self._writer.put(_SAVE, key, (key, at, state), len(state))
+    def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
+        """Queue a session's state, unless it was changed since it had this version."""
+        if self._versions.get(key) != version:
+            return False
+        self._versions[key] = version + 1
+        self._put(_SAVE, key, (key, at, state), len(state))
+        return True
 
     async def close(self) -> None:
-        """Write what is queued. Whoever writes must be the last to close: only then is nothing left in the side files."""
+        """Write what is queued. The writer must be the last to close: only then is nothing left in the side files."""
         self._reader.close()
         await self._writer.detach(self)
 

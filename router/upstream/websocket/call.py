@@ -4,6 +4,7 @@ import asyncio
 
 from msgspec import Struct, field
 
+from router.contract.caller import SessionKey
 from router.contract.errors import UpstreamCut, UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from router.contract.relay import Headers, PreparedRequest, Sink, UpstreamCall, UpstreamRequest
 from router.loop.tasks import spawn
@@ -38,9 +39,9 @@ class PreparedSocketCall:
     def __init__(self, pool: SocketPool, request: UpstreamRequest, http: PreparedRequest) -> None:
         self._pool, self.request, self.http = pool, request, http
 
-    def open(self, body: bytes, sink: Sink, headers: Headers = (), session: str = "") -> UpstreamCall:
+    def open(self, body: bytes, sink: Sink, headers: Headers = (), session: SessionKey | None = None) -> UpstreamCall:
         """Start a call, over the session's socket if it may have one that is free."""
-        if not session or not self._pool.claim(key := self._pool.key_of(self.request, headers, session)):
+        if session is None or not self._pool.claim(key := self._pool.key_of(self.request, headers, session)):
             return self.http.open(body, sink, headers)
         call = SocketCall(self, self._pool, key, body, sink, headers)
         sink.feed_from(call)

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, OrderedDict
 from contextlib import suppress
 
+from router.contract.caller import SessionKey
 from router.contract.relay import Headers, Tls, UpstreamRequest
 from router.loop.off_loop import OffLoop
 from router.loop.tasks import spawn
@@ -30,7 +31,7 @@ _ABOUT_ONE_REQUEST = (400, 401, 403, 408, 413, 414, 429, 431)
 _MOST_LOST = 3
 """So many fresh sockets in a row that were lost without an answer say that a target takes none. One may be a session's own."""
 
-SocketKey = tuple[str, str, Tls | None, Headers, str]
+SocketKey = tuple[str, str, Tls | None, Headers, SessionKey | None]
 """What two requests must share to go over one socket: target, address, TLS, headers with the key, and session."""
 
 
@@ -47,7 +48,7 @@ class SocketPool:
         self._too_large: dict[tuple[str, str], int] = {}
         self._is_looking = False
 
-    def key_of(self, request: UpstreamRequest, headers: Headers, session: str) -> SocketKey:
+    def key_of(self, request: UpstreamRequest, headers: Headers, session: SessionKey | None) -> SocketKey:
         """The key of a session's socket."""
         steady = filter(_is_steady, (*request.headers, *headers))
         return request.target, request.url, request.tls, tuple(steady), session
@@ -65,7 +66,7 @@ class SocketPool:
 
     def take(self, key: SocketKey) -> UpstreamSocket | None:
         """The idle socket of a session, or one that was opened ahead for any; None if none is good."""
-        for kept in (key, (*key[:4], "")):
+        for kept in (key, (*key[:4], None)):
             socket = self._idle.pop(kept, None)
             if socket is not None and socket.is_usable and not self._is_too_old(socket):
                 return socket
@@ -75,7 +76,7 @@ class SocketPool:
 
     async def connect(self, key: SocketKey, headers: Headers, within_seconds: float) -> UpstreamSocket:
         """A new socket, or one that is being opened ahead. Raises `CannotConnect`, after which the target is left alone."""
-        if (ahead := self._ahead.get(spare := (*key[:4], ""))) is not None and key != spare:
+        if (ahead := self._ahead.get(spare := (*key[:4], None))) is not None and key != spare:
             await asyncio.wait({ahead})
             if (socket := self.take(key)) is not None:
                 return socket
@@ -134,7 +135,7 @@ class SocketPool:
 
     def connect_ahead(self, request: UpstreamRequest) -> None:
         """Open a socket for whichever session comes first, unless the target has an idle one."""
-        key = self.key_of(request, (), "")
+        key = self.key_of(request, (), None)
         if not any(idle[:2] == key[:2] for idle in self._idle) and self.claim(key):
             seconds = request.timeouts.connect_seconds
             self._ahead[key] = spawn(self._connect_ahead(key, seconds), name=f"connect ahead {request.target}")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from router.contract.caller import LOCAL, SessionKey
 from router.contract.entry import Attempt
 from router.contract.errors import (
     CallerKey,
@@ -494,10 +495,10 @@ async def test_a_count_that_the_targets_dialect_has_no_call_for_is_answered_here
 
 @jumping_clock
 @pytest.mark.parametrize(("keeps", "kind", "session"), [
-    (True, TurnKind.ASK, "local\0session"),
-    (True, TurnKind.TOOL_LOOP, "local\0session"),
-    (True, TurnKind.SIDE, ""),
-    (False, TurnKind.ASK, ""),
+    (True, TurnKind.ASK, SessionKey(LOCAL, "session")),
+    (True, TurnKind.TOOL_LOOP, SessionKey(LOCAL, "session")),
+    (True, TurnKind.SIDE, None),
+    (False, TurnKind.ASK, None),
 ])  # fmt: skip
 async def test_a_target_that_keeps_sessions_is_told_the_one_of_a_conversation(keeps, kind, session):
     trial = Trial(decision=make_decision(turn=Turn(kind, "session", "unknown", "hello")))

@@ -7,6 +7,7 @@ import math
 import pytest
 from msgspec.structs import replace
 
+from router.contract.caller import LOCAL, SessionKey
 from router.contract.errors import Superseded, TiersBusy, Unavailable, UpstreamRefused
 from router.contract.exchange import CancelReason
 from router.contract.facts import Dequeued, Queued
@@ -16,7 +17,6 @@ from router.contract.sinks import Waiting as Waits
 from router.contract.target import Quota
 from router.contract.words import Dialect, Operation, Outcome, TurnKind
 from router.dispatch.live.statistics import LiveStatistics
-from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.quota import WINDOW_SECONDS
 from router.dispatch.waiting import WaitingSink, await_slot, await_turn, is_side_request
@@ -40,7 +40,7 @@ class Waiting:
         self.context = make_context(self.exchange, self.caller, seconds_passed, make_decided(worth_waiting_seconds=worth))
         self.sink = WaitingSink(self.caller, self.exchange, self.context.decision, view)
         self.queue = TargetQueue("spark", self.target.quota)
-        self.first = self.queue.enter(ShareKey("local", "other"), 100, seconds_passed)
+        self.first = self.queue.enter(SessionKey(LOCAL, "other"), 100, seconds_passed)
         self.turn = later(await_turn(self.context, view, self.target, self.queue, self.sink))
 
     def facts(self):
@@ -54,7 +54,7 @@ async def test_a_turn_comes_when_there_is_room_and_the_wait_is_noted():
     permit = await waiting.turn
 
     queued, dequeued = waiting.exchange.last(Queued), waiting.exchange.last(Dequeued)
-    assert permit.who == ShareKey("local", "session")
+    assert permit.who == SessionKey(LOCAL, "session")
     assert (queued.position, queued.length, queued.expected_seconds) == (1, 1, WINDOW_SECONDS)
     assert (dequeued.seconds, dequeued.has_turn) == (pytest.approx(WINDOW_SECONDS, abs=0.01), True)
     assert waiting.exchange.first_call_at() == queued.at == 0.0

@@ -1,6 +1,7 @@
 import inspect
 import json.decoder
 
+from router.contract.caller import Caller, SessionKey
 from router.contract.signals import TokenCount
 from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
@@ -14,18 +15,18 @@ def estimate(tokens: int) -> TokenCount:
 
 def test_a_prompt_counted_before_is_known_to_half_a_percent():
     calibration = Calibration()
-    calibration.note("me", "s", 110_000, 123_066)
+    calibration.note(SessionKey(Caller("me"), "s"), 110_000, 123_066)
 
-    again = calibration.narrow("me", "s", estimate(110_000))
+    again = calibration.narrow(SessionKey(Caller("me"), "s"), estimate(110_000))
 
     assert (again.tokens, again.low > 122_000, again.high < 124_000) == (123_066, True, True)
 
 
 def test_what_a_session_grew_by_is_estimated_and_widens_the_band():
     calibration = Calibration()
-    calibration.note("me", "s", 100_000, 110_000)
+    calibration.note(SessionKey(Caller("me"), "s"), 100_000, 110_000)
 
-    grown = calibration.narrow("me", "s", estimate(120_000))
+    grown = calibration.narrow(SessionKey(Caller("me"), "s"), estimate(120_000))
 
     assert grown.tokens == 130_000
     assert grown.high - grown.low > 10_000
@@ -34,11 +35,11 @@ def test_what_a_session_grew_by_is_estimated_and_widens_the_band():
 
 def test_a_session_that_shrank_or_is_anothers_is_estimated_afresh():
     calibration = Calibration()
-    calibration.note("me", "s", 100_000, 110_000)
+    calibration.note(SessionKey(Caller("me"), "s"), 100_000, 110_000)
 
-    assert calibration.narrow("me", "s", estimate(50_000)) == estimate(50_000)
-    assert calibration.narrow("you", "s", estimate(100_000)) == estimate(100_000)
-    assert calibration.narrow("me", "t", estimate(100_000)) == estimate(100_000)
+    assert calibration.narrow(SessionKey(Caller("me"), "s"), estimate(50_000)) == estimate(50_000)
+    assert calibration.narrow(SessionKey(Caller("you"), "s"), estimate(100_000)) == estimate(100_000)
+    assert calibration.narrow(SessionKey(Caller("me"), "t"), estimate(100_000)) == estimate(100_000)
 
 
 async def test_a_session_near_a_limit_is_counted_once_and_not_at_every_call(simulated, monkeypatch):

@@ -1,5 +1,6 @@
 import pytest
 
+from router.contract.caller import SessionKey
 from router.contract.signals import Alias, FinishedTurn, SessionHistory, SessionPosition, Turn
 from router.contract.words import Tier, TurnKind
 from router.sense.calibration import Calibration
@@ -63,5 +64,5 @@ async def test_an_exact_count_takes_the_estimates_place_and_teaches_the_session(
     signals = await count_exactly(view, make_signals(tokens=100), Counter(counted), calibration)
 
     assert signals.prompt.tokens == expected
-    narrowed = calibration.narrow(view.caller, signals.turn.session, estimated)
+    narrowed = calibration.narrow(SessionKey(view.caller, signals.turn.session), estimated)
     assert narrowed.tokens == (counted or estimated.tokens)

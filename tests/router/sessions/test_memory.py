@@ -12,10 +12,8 @@ from router.sense.models import ModelNames
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.stores.memory.sessions import NoSessions
-from router.stores.sqlite.migrate import LEDGER
-from router.stores.sqlite.sessions import SqliteSessions
-from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.sessions import FOR_SESSION, TARGETS, Clock, answer, chat, finish, look, step, under_way
+from tests.tools.slow_sessions import SlowSessions
 from tests.tools.values import make_view
 
 
@@ -28,6 +26,18 @@ async def test_what_is_warm_cools_when_its_minutes_are_over():
     assert (await look(memory, view)).position.warm == {"sage": 50_000}
     clock.now += 301
     assert (await look(memory, view)).position.warm == {}
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.SERVED])
+async def test_an_answer_that_was_not_served_in_full_leaves_nothing_warm(outcome):
+    memory = SessionMemory(NoSessions())
+    view = chat("hello", prompt_cache_key="s")
+    exchange = answer(memory, await look(memory, view), view, read_turn(view), Tier.DEEP, TARGETS["sage"])
+
+    finish(exchange, TARGETS["sage"], 50_000, outcome)
+
+    found = await look(memory, view)
+    assert (found.state.target, found.position.warm) == ("sage", {})
 
 
 @pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.PREWARM, TurnKind.COMPACTION])
@@ -212,17 +222,17 @@ async def test_a_name_that_changes_in_a_shortened_history_is_newer_than_what_is_
         assert (found.override, found.heeds_name) == (None, True)
 
 
-async def test_a_line_alone_is_remembered_for_a_named_session_and_survives_a_restart(tmp_path):
-    store = SqliteSessions(SqliteWriter(tmp_path / "tandem.db", LEDGER, on_failure=print))
+async def test_a_line_alone_is_remembered_for_a_named_session_and_survives_a_restart():
+    store = SlowSessions()
     view = chat("hello", "hi", "tier: deep", prompt_cache_key="s")
-
     line = InBand(Tier.DEEP, 2, is_alone=True, mark="m")
+    memory = SessionMemory(store)
 
-    said = await SessionMemory(store).set_tier(replace(view, overrides=Overrides(line=line)), Alias("auto"))
+    said = await memory.set_tier(replace(view, overrides=Overrides(line=line)), Alias("auto"))
+    await memory.close()
 
     assert said == "This session is set to deep."
     assert (await look(SessionMemory(store), chat("hello", "hi", "do it", prompt_cache_key="s"))).override is Tier.DEEP
-    await store.close()
 
 
 def side_view():

@@ -48,6 +48,14 @@ async def test_a_call_that_overlaps_the_one_that_moved_its_turn_up_does_not_move
     assert (position.tier, position.has_escalated) == (Tier.DEEP, True)
 
 
+async def test_the_first_effort_of_a_session_stays():
+    memory = SessionMemory(NoSessions())
+    for effort in ("medium", "high"):
+        await step(memory, chat("hello", prompt_cache_key="s", reasoning_effort=effort))
+
+    assert (await look(memory, chat("hello", prompt_cache_key="s"))).position.effort == "medium"
+
+
 SUMMARY = "This session is being continued from a previous conversation that ran out of context."
 
 

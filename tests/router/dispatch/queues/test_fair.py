@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from router.dispatch.queues.fair import ShareKey, Shares, equal_part
+from router.contract.caller import LOCAL, Caller, SessionKey
+from router.dispatch.queues.fair import Shares, equal_part
 
-A, B, C = (ShareKey("local", name) for name in "abc")
-REMOTE = ShareKey("remote", "a")
+A, B, C = (SessionKey(LOCAL, name) for name in "abc")
+REMOTE = SessionKey(Caller("remote"), "a")
 PART = 1 / 12
 """Of a quota of twelve requests a minute."""
 
@@ -120,7 +121,7 @@ def test_of_what_is_less_than_a_request_nobody_keeps_anything():
 
 
 def test_a_caller_with_many_sessions_gets_no_more_than_one_with_one():
-    sessions = [ShareKey("local", f"s{number}") for number in range(5)]
+    sessions = [SessionKey(LOCAL, f"s{number}") for number in range(5)]
     shares = shares_of(*((who, 1) for who in sessions), (REMOTE, 5))
     for who in (*sessions, REMOTE):
         for _ in range(5):

@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from router.contract.caller import LOCAL, Caller, SessionKey
 from router.contract.entry import Attempt
 from router.contract.errors import UpstreamRefused
 from router.contract.facts import AttemptEnded
 from router.contract.target import Quota
 from router.contract.usage import Usage
-from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queue import SIDE_WAIT_SECONDS, TargetQueue
 from router.dispatch.queues.quota import WINDOW_SECONDS
 from tests.tools.loop_clock import JumpingLoop, jumping_clock, seconds_passed
 from tests.tools.values import make_target
 
-A, B, C = (ShareKey("local", name) for name in "abc")
+A, B, C = (SessionKey(LOCAL, name) for name in "abc")
 SPARK = make_target()
 
 
@@ -231,7 +231,7 @@ class Counting(TargetQueue):
 
 async def crowd(**quota):
     queue = Counting("spark", Quota(**quota))
-    waiters = [enter(queue, ShareKey("local", f"{number}")) for number in range(300)]
+    waiters = [enter(queue, SessionKey(LOCAL, f"{number}")) for number in range(300)]
     queue.times = 0
     return queue, waiters
 
@@ -301,7 +301,7 @@ async def test_its_picture_has_every_meter_and_who_waits():
 
 
 STEP = some.one_of(
-    some.tuples(some.just("enter"), some.sampled_from([A, B, C, ShareKey("other", "a")]), some.integers(1, 700)),
+    some.tuples(some.just("enter"), some.sampled_from([A, B, C, SessionKey(Caller("other"), "a")]), some.integers(1, 700)),
     some.tuples(some.just("end"), some.integers(0, 9), some.just(0)),
     some.tuples(some.just("leave"), some.integers(0, 9), some.booleans()),
     some.tuples(some.just("sleep"), some.floats(0.1, 30), some.just(0)),

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
+from router.contract.caller import LOCAL, SessionKey
 from router.contract.target import Quota
 from router.contract.words import Tier
-from router.dispatch.queues.fair import ShareKey
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.queues import Queues
 from router.dispatch.queues.quota import WINDOW_SECONDS
@@ -22,7 +22,7 @@ def signals_of(spark=SPARK, wait=0.0):
 
 
 def take(queues, target=SPARK, view=VIEW):
-    return queues.queue_of(target, view).enter(ShareKey("local", "s"), 100, seconds_passed)
+    return queues.queue_of(target, view).enter(SessionKey(LOCAL, "s"), 100, seconds_passed)
 
 
 def test_nothing_is_asked_where_no_target_has_a_quota():
@@ -153,8 +153,8 @@ async def test_who_looks_on_sees_the_wait_in_a_queue_of_ours():
     queues, target = Queues(), make_target(quota=Quota(in_flight=1))
     assert queues.show(stand(target), 0.0).wait_seconds == 0.0
     queue = queues.queue_of(target, ask())
-    queue.enter(ShareKey("local", "a"), 100, seconds_passed)
-    queue.enter(ShareKey("local", "a"), 100, seconds_passed)
+    queue.enter(SessionKey(LOCAL, "a"), 100, seconds_passed)
+    queue.enter(SessionKey(LOCAL, "a"), 100, seconds_passed)
 
     assert queues.waiting_for("spark") == 1
     assert queues.show(stand(target), 1.0).wait_seconds == pytest.approx(4.0)  # a new session goes before the second call

@@ -1,10 +1,10 @@
 import asyncio
 
-from router.dispatch.queues.fair import ShareKey
+from router.contract.caller import LOCAL, SessionKey
 from router.dispatch.queues.quota import Grant
 from router.dispatch.queues.waiter import Ask, Permit, Waiter
 
-WHO = ShareKey("local", "s")
+WHO = SessionKey(LOCAL, "s")
 
 
 class Noting:

@@ -1,5 +1,6 @@
 """One process writes to a file. Another is told who it is, and a process that died holds nobody up."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -120,3 +121,20 @@ def test_a_file_that_cannot_be_opened_is_not_held(tmp_path):
         SqliteWriter(path, LEDGER, on_failure=print)
 
     assert find_owner(path) is None
+
+
+def test_a_lock_on_a_file_that_its_last_owner_deleted_meanwhile_is_taken_again(tmp_path, monkeypatch):
+    path, flock, calls = tmp_path / "a.db", fcntl.flock, []
+
+    def delete_first(handle: int, kind: int) -> None:
+        if not calls:
+            (tmp_path / "a.db.lock").unlink()
+        calls.append(kind)
+        flock(handle, kind)
+
+    monkeypatch.setattr(fcntl, "flock", delete_first)
+    lock = FileLock(path)
+
+    with pytest.raises(StoreInUse):
+        FileLock(path)
+    lock.release()

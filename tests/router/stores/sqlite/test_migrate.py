@@ -20,6 +20,7 @@ from router.stores.sqlite.files import StoreUnwritable, create_private
 from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, forget_copies, prepare, read_columns
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
+from tests.tools.slow_sessions import save
 
 # As the first Tandem made it, with few of its columns; the second came later, under the same version.
 OLD = """
@@ -96,7 +97,7 @@ async def test_a_store_opens_an_old_ledger_and_says_that_it_was_migrated(tmp_pat
     sessions = SqliteSessions(writer)
 
     assert writer.migrated.copy.name == "tandem.db.before-2"
-    assert await sessions.load("key") == b"\x01"
+    assert (await sessions.load("key")).state == b"\x01"
     await sessions.close()
 
 
@@ -296,7 +297,7 @@ def test_copies_are_forgotten_once_they_are_older_than_what_is_kept(tmp_path):
 async def test_after_the_stores_have_closed_the_file_alone_holds_every_row(tmp_path):
     writer = SqliteWriter(tmp_path / "a.db", LEDGER, on_failure=print)
     entries, sessions = SqliteEntries(writer, keep_days=1, explain=lambda _: {}), SqliteSessions(writer)
-    sessions.save("k", time.time(), b"{}")
+    await save(sessions, "k", time.time(), b"{}")
     await sessions.load("other")
     await entries.find_decision("req_none", LOCAL)
 

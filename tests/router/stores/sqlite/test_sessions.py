@@ -11,6 +11,7 @@ from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import explain_shortly, make_entry, open_sessions
 from tests.tools.running import read_entries
+from tests.tools.slow_sessions import save
 from tests.tools.waiting import until
 
 DAY = 86_400.0
@@ -26,11 +27,11 @@ async def test_entries_and_sessions_share_one_thread_and_close_in_either_order(t
     writer = SqliteWriter(path, LEDGER, on_failure=lambda *seen: failures.append(seen))
     entries, sessions = SqliteEntries(writer, keep_days=30, explain=explain_shortly), SqliteSessions(writer)
     entries.append(make_entry())
-    sessions.save("a", time.time(), b"1")
+    await save(sessions, "a", time.time(), b"1")
 
     assert [thread.name for thread in threading.enumerate()].count("write a.db") == 1
     await entries.close()
-    sessions.save("b", time.time(), b"2")
+    await save(sessions, "b", time.time(), b"2")
     await sessions.close()
 
     assert (len(read_entries(path)), read_keys(path), failures) == (1, ["a", "b"], [])
@@ -42,10 +43,10 @@ async def test_a_record_that_waits_is_answered_while_the_file_cannot_be_written(
     sessions = open_sessions(tmp_path / "a.db", failures)
     with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        sessions.save("a", time.time(), b"1")
+        await save(sessions, "a", time.time(), b"1")
 
-        assert await sessions.load("a") == b"1"
-        assert await sessions.load("b") is None
+        assert (await sessions.load("a")).state == b"1"
+        assert (await sessions.load("b")).state is None
         other.execute("ROLLBACK")
 
     await sessions.close()
@@ -54,7 +55,7 @@ async def test_a_record_that_waits_is_answered_while_the_file_cannot_be_written(
 
 async def test_after_thirty_days_a_session_is_forgotten(tmp_path):
     first = open_sessions(tmp_path / "a.db", [])
-    first.save("new", time.time(), b"1")
+    await save(first, "new", time.time(), b"1")
     await first.close()
     with closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
         database.execute("INSERT INTO sessions VALUES ('old', ?, x'01')", (time.time() - 31 * DAY,))

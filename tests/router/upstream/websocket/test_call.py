@@ -122,7 +122,7 @@ class FakeHttp:
         self.is_paused = False
 
 
-def start(pool: FakePool, body: bytes = BODY, session: str = "s-1"):
+def start(pool: FakePool, body: bytes = BODY, session: str | None = "s-1"):
     http, sink = FakeHttp(), RecordingSink()
     call = PreparedSocketCall(pool, make_request(), http).open(body, sink, (("a", "b"),), session)
     return call, sink, http
@@ -149,7 +149,7 @@ async def test_a_request_without_a_session_and_one_whose_session_is_busy_go_over
     pool = FakePool()
     pool.claimed.add("s-1")
 
-    for session in ("", "s-1"):
+    for session in (None, "s-1"):
         _, sink, http = start(pool, session=session)
         assert http.opened == [(BODY, sink, (("a", "b"),))]
 
