@@ -44,7 +44,7 @@ async def test_it_is_a_short_request_without_anything_of_the_callers():
 
     (body,), (request,) = reachable.adapter.bodies, reachable.adapter.opened
     assert body == {"model": "spark-model", "messages": [{"role": "user", "content": "quick or long?"}], "max_tokens": 64}
-    assert (request.view.headers, request.session, request.view.is_streaming) == ({}, "", False)
+    assert (request.view.headers, request.session, request.view.is_streaming) == ({}, None, False)
 
 
 async def test_a_hosts_own_name_for_the_limit_and_the_configs_word_for_effort_are_used():
