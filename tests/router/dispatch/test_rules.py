@@ -193,6 +193,20 @@ def test_a_429_among_the_attempts_is_told_with_the_shortest_wait():
     assert "spark (429), flash (503)" in error.message
 
 
+@pytest.mark.parametrize("other", [401, 404, 498, 500, 503, 529])
+def test_without_a_429_among_the_attempts_nobody_is_told_that_targets_are_busy(other):
+    error = final_error([tried(SPARK, refused(SPARK, other)), tried(FLASH, refused(FLASH, 500))])
+
+    assert not isinstance(error, TiersBusy)
+
+
+@pytest.mark.parametrize("status", [401, 499, 500, 503])
+def test_a_target_alone_is_asked_once_more_from_a_500_on(status):
+    found = step(tried(SPARK, refused(SPARK, status)), candidates=(SPARK,))
+
+    assert isinstance(found, Try) is (status >= 500)
+
+
 def test_a_429_without_a_wait_asks_for_a_second():
     assert final_error([tried(SPARK, refused(SPARK, 429))]).retry_after_seconds == 1.0
 

@@ -177,7 +177,7 @@ async def test_heavy_messages_are_read_in_a_thread_and_light_ones_on_the_loop():
 
 async def test_messages_that_are_refused_count_by_what_they_unpack_to():
     reader, packed = Reader(packs=True, understands=False, max_body_bytes=20 << 20), Packer()
-    reader.take(b"".join(packed(b" " * (19 << 20)) for _ in range(40)))
+    reader.take(b"".join(packed(b" " * (19 << 20)) for _ in range(6)))
     await reader.settle()
 
     assert reader.close_code == 1008
