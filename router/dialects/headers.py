@@ -81,7 +81,7 @@ def answer_headers(
         because = because_served(decision, target, opened.failed)
     headers = (
         (REQUEST_ID, request_id),
-        ("x-tandem-tier", str(target.tier)),
+        ("x-tandem-tier", target.tier._value_),
         ("x-tandem-target", target.name),
         (BECAUSE, header_text(because)),
         ("x-tandem-score", f"{decision.score:.3f}"),

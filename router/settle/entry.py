@@ -34,6 +34,7 @@ _MAX_TEXT_BYTES = 1 << 20
 _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 """What a person types, at the beginning of a turn."""
 
+_WAITS = frozenset({Queued, QuestionEnded})
 _encode = msgspec.json.Encoder().encode
 
 
@@ -108,7 +109,7 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     last, answer, kinds = exchange.last, settled.answer, list(map(type, exchange.journal))
     decided, opened, ended = last(Decided), last(AttemptOpened), last(AttemptEnded)
     # Usually there is one attempt, and it is at hand.
-    if ended is None or opened is None or kinds.count(AttemptEnded) > 1 or Queued in kinds or QuestionEnded in kinds:
+    if ended is None or opened is None or kinds.count(AttemptEnded) > 1 or not _WAITS.isdisjoint(kinds):
         attempts, first_at, waits = _read_calls(exchange)
     else:
         attempts, first_at, waits = [ended.attempt], opened.at, ()

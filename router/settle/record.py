@@ -59,7 +59,7 @@ class Recorder:
             self._record_all(ended)
 
     def _record_all(self, ended: list[tuple[Exchange, Settled, float]]) -> None:
-        """Each step for all of them."""
+        """Write all of them, then hand them over one by one."""
         written: list[tuple[Exchange, Entry]] = []
         for exchange, settled, at in ended:
             try:
@@ -71,7 +71,6 @@ class Recorder:
                 self._entries.append(entry)
             except Exception as error:  # noqa: BLE001  nor may the store's: the log still has it
                 exchange.observers.report(exchange, error)
-        for exchange, entry in written:
             exchange.note(Recorded(entry))
 
     # As the store that it writes to.

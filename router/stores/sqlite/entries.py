@@ -38,17 +38,16 @@ class SqliteEntries:
 
     def append(self, entry: Entry) -> None:
         """Queue an entry, as the row that it will be."""
-        decision, prompt, answer = entry.decision, entry.prompt_text, entry.answer_text
-        size = _ROW_BYTES
+        decision, size, append = entry.decision, _ROW_BYTES, self._writer.append
         if decision is not None:
             self._recent.add(entry)
             size += len(decision)
-        if prompt is not None or answer is not None:
-            size += len(prompt or "") + len(answer or "")
-        self._writer.append(Row(_INSERT, row_of(entry), size))
-        if entry.places is not None and self._keeps_places:
+        if entry.answer_text is not None or entry.prompt_text is not None:
+            size += len(entry.prompt_text or "") + len(entry.answer_text or "")
+        append(Row(_INSERT, row_of(entry), size))
+        if (places := entry.places) is not None and self._keeps_places:
             line = entry.line
-            self._writer.append(Row(_INSERT_PLACES, (line.id, line.at, line.caller, entry.places), len(entry.places)))
+            append(Row(_INSERT_PLACES, (line.id, line.at, line.caller, places), len(places)))
 
     async def find_decision(self, request_id: str, caller: Caller) -> Mapping[str, Json] | None:
         """The explanation of a request: from memory if it is recent, else one keyed read."""
