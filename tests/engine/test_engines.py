@@ -9,6 +9,7 @@ import pytest
 from router.wiring import Built
 from tests.tools.engine_twin import EngineTwin
 from tests.tools.http import Reply, call, request_bytes
+from tests.tools.running import running
 from tests.tools.waiting import until
 
 pytestmark = pytest.mark.timeout(180)
@@ -83,13 +84,12 @@ async def pace(tandem) -> float:
     return (await targets(tandem))["small"]["tokens_per_second"]
 
 
-async def test_what_was_learned_is_known_after_a_restart(engine, start):
+async def test_what_was_learned_is_known_after_a_restart(engine, start, tmp_path):
     small = await engine()
-    first = await start(config(small, small))
-    for _ in range(4):
-        await call(first.port, "/v1/chat/completions", chat(stream=True, max_tokens=300))
-    learned = await pace(first)
-    await first.entries(4)
+    async with running(config(small, small), tmp_path) as first:
+        for _ in range(4):
+            await call(first.port, "/v1/chat/completions", chat(stream=True, max_tokens=300))
+        learned = await pace(first)
 
     second = await start(config(small, small))
     Built(second.house, second.loaded.ledger_path).learn()  # as `serve` does, during its first requests
