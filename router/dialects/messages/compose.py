@@ -5,7 +5,7 @@ import orjson
 from router.contract.digits import parse_exactly
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.composer import Answer, Finish, is_blank, named_frame, parse_cut, plain_id
+from router.dialects.composer import Answer, Composer, Finish, is_blank, named_frame, parse_cut, plain_id
 from router.dialects.messages.refusal import write_failure
 
 _STOPS = {
@@ -30,7 +30,7 @@ def messages_usage(usage: Usage | None) -> JsonObject:
     }
 
 
-class MessagesComposer:
+class MessagesComposer(Composer):
     """At most one block is open at a time."""
 
     def __init__(self, answer: Answer) -> None:
@@ -123,9 +123,6 @@ class MessagesComposer:
         stop: JsonObject = {"stop_reason": self._stop, "stop_sequence": None}
         frames += self._event("message_delta", {"delta": stop, "usage": messages_usage(usage)})
         return frames + self._event("message_stop", {})
-
-    def beat(self) -> bytes:
-        return b""
 
     def fail(self, status: int, code: str, message: str) -> bytes:
         return write_failure(status, message, code, f"req_{self._answer.id}")
