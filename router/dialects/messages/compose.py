@@ -6,7 +6,7 @@ from router.contract.digits import parse_exactly
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.composer import Answer, Composer, Finish, is_blank, named_frame, parse_cut, plain_id
-from router.dialects.messages.refusal import write_failure
+from router.dialects.messages.answer import write_failure
 
 _STOPS = {
     Finish.STOP: "end_turn",
@@ -73,7 +73,7 @@ class MessagesComposer(Composer):
         kind, self._kind, block = self._kind, "", self._blocks[-1]
         written = "".join(self._pieces)
         if kind == "tool_use":
-            block["input"] = _parse_input(written, is_cut=is_cut)
+            block["input"] = parse_input(written, is_cut=is_cut)
         else:
             block[_DELTAS[kind][1]] = written
         return self._event("content_block_stop", {"index": len(self._blocks) - 1})
@@ -131,7 +131,7 @@ class MessagesComposer(Composer):
         return self._message([dict(block) for block in self._blocks])
 
 
-def _parse_input(arguments: str, *, is_cut: bool) -> Json:
+def parse_input(arguments: str, *, is_cut: bool = False) -> Json:
     """The input of a call, which must be an object here. Any other value is passed on under a name of ours, not lost.
 
     Of one that was cut, as much as had come: the reason why the answer stopped says that it is not whole.
