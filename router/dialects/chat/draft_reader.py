@@ -42,7 +42,6 @@ _READ_OF_FUNCTION = frozenset({"name", "description", "parameters", "strict", "c
 
 
 def read_draft(body: JsonObject) -> Draft:
-    """Read a request that may go to another dialect."""
     draft = Draft()
     draft.end_mark = draft.read_mark(body)
     if body.get("n") not in (None, 1):

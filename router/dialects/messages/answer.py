@@ -59,7 +59,6 @@ def later_usage(first: Usage | None, last: Usage | None) -> Usage | None:
 
 
 def read_answer(body: JsonObject) -> Usage | None:
-    """The usage of a whole answer; raises ValueError when it is not a valid answer of this dialect."""
     if "input_tokens" in body:
         return Usage(input_tokens=as_count(body.get("input_tokens")), output_tokens=0)
     if not isinstance(body.get("content"), list):
@@ -93,7 +92,6 @@ def write_refusal(status: int, message: str, code: str, param: str | None, reque
 
 
 def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:
-    """The last event of a stream that failed."""
     return named_frame("error", write_refusal(status, message, code, None, request_id))
 
 

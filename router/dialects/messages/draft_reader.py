@@ -43,7 +43,6 @@ _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
 
 
 def read_draft(body: JsonObject) -> Draft:
-    """Read a request that may go to another dialect."""
     draft = Draft(wants_envelopes=True, marks_itself=True)
     draft.end_mark = draft.read_mark(body)
     for tool, where in expect.entries(expect.sequence(body, "tools"), "tools"):

@@ -36,7 +36,6 @@ _EFFORTS = {"minimal": "low", "xhigh": "max", "ultra": "max"}
 
 
 def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
-    """The body for a target that speaks messages."""
     draft.check_pairs()
     for name, value in (
         ("verbosity", draft.verbosity),

@@ -123,7 +123,6 @@ def recognise(body: JsonObject) -> bool:
 
 
 def write_example(words: str) -> JsonObject:
-    """A small request."""
     return {"model": "auto", "messages": [{"role": "user", "content": words}], _LIMIT: 1024}
 
 
@@ -135,7 +134,6 @@ def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
 
 
 def opaque_keys(message: JsonObject) -> Iterator[str]:
-    """The keys of the hidden state in one message."""
     if message.get("role") == "assistant" and isinstance(content := message.get("content"), list):
         yield from (_block_key(block) for block in map(as_object, content) if as_text(block.get("type")) in _THINKING)
 

@@ -122,12 +122,10 @@ def _read_result(item: JsonObject) -> ToolResult:
 
 
 def recognise(body: JsonObject) -> bool:
-    """Whether a body is of this dialect, by its fields."""
     return "input" in body or body.get("type") == "response.create"
 
 
 def write_example(words: str) -> JsonObject:
-    """A small request."""
     return {"model": "auto", "input": words}
 
 
@@ -138,7 +136,6 @@ def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
 
 
 def opaque_keys(item: JsonObject) -> Iterator[str]:
-    """The keys of the hidden state in one item."""
     if as_text(item.get("type")) in OPAQUE_ITEMS:
         yield fingerprint(as_text(item.get("encrypted_content")) or as_text(item.get("id")))
 

@@ -4,9 +4,10 @@ import pytest
 
 from router.contract.errors import ThreadForgotten, ThreadMismatch, ThreadUnsupported
 from router.contract.words import Dialect
-from router.dialects.answers import TELLING, read_stream_end
+from router.dialects.answers import TELLING
 from router.dialects.messages.answer import word_too_long, write_failure, write_refusal
 from router.dialects.sse import Tail
+from router.dialects.table import SPECS
 
 START = (
     b'event: message_start\ndata: {"type":"message_start","message":{"usage":'
@@ -23,7 +24,7 @@ def usage_of(*pieces):
     tail = Tail(TELLING[Dialect.MESSAGES])
     for piece in pieces:
         tail.add(piece)
-    return read_stream_end(Dialect.MESSAGES, tail.frames()).usage
+    return SPECS[Dialect.MESSAGES].read_end(tail.frames()).usage
 
 
 def test_messages_usage_joins_the_first_frame_and_the_last():
