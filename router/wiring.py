@@ -39,9 +39,9 @@ from router.registry import ADAPTERS, POLICIES
 from router.responses.keep import ResponseKeeper
 from router.responses.repeats import Repeats
 from router.second_opinion import Adviser
-from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames, models_behind
+from router.sense.tokens import Calibration
 from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
