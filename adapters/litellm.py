@@ -7,7 +7,15 @@ from typing import Annotated, Any, ClassVar
 import orjson
 from pydantic import Field
 
-from adapters.litellm_answers import DONE, ChunkWriter, answer_headers, stream_usage, write_as_stream, write_whole
+from adapters.litellm_answers import (
+    DONE,
+    ChunkWriter,
+    answer_headers,
+    skip_idle_lines,
+    stream_usage,
+    write_as_stream,
+    write_whole,
+)
 from adapters.litellm_library import begin_loading, load_library, show_variables, withhold_credentials
 from adapters.litellm_request import as_whole, can_stream, has_thinking_budget, read_fields, takes_marks, without_lost_thinking
 from router.contract.errors import (
@@ -162,8 +170,6 @@ class _LitellmCall:
         )
 
     async def _push_stream(self, stream: Any) -> None:
-        from adapters.litellm_stream import skip_idle_lines  # only who has such a target loads it
-
         writer, usage = ChunkWriter(), None
         skip_idle_lines(stream)
         self._touch(is_answered=True)

@@ -1,7 +1,7 @@
 """litellm's objects → Chat Completions bytes: what the dialect holds is kept, what only litellm knows is left out."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import orjson
@@ -15,6 +15,7 @@ _MESSAGE = tuple("role content refusal function_call annotations audio reasoning
 _USAGE = ("prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details")
 _PASSED_HEADERS = re.compile(r"x-ratelimit-|anthropic-ratelimit-|x-request-id$|request-id$|retry-after")
 _FOREIGN = "llm_provider-"
+_SAYS_NOTHING = ("event:", ":", "id:", "retry:")
 
 
 class ChunkWriter:
@@ -127,3 +128,34 @@ def pick_headers(headers: Mapping[str, Any]) -> Headers:
     """Of a provider's headers, those that mean something to a caller: limits, waits and ids."""
     named = {name.lower().removeprefix(_FOREIGN): str(value) for name, value in headers.items()}
     return tuple((name, value) for name, value in named.items() if _PASSED_HEADERS.match(name))
+
+
+def skip_idle_lines(stream: Any) -> None:
+    """Keep the blank lines and the names of events from litellm.
+
+    It makes a chunk of each such line, with all of its objects, to find that it is empty: two of three in an event stream. A
+    provider whose stream is read in another way stays as it is.
+    """
+    reader = getattr(stream, "completion_stream", None)
+    lines = getattr(reader, "streaming_response", None)
+    if hasattr(lines, "__aiter__") and hasattr(lines, "aclose"):
+        reader.streaming_response = _Telling(lines)  # type: ignore[union-attr]  # it has lines
+
+
+class _Telling:
+    """The lines of a stream that hold data. Closing it closes the stream, as litellm does."""
+
+    def __init__(self, lines: Any) -> None:
+        self._lines = lines
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        while True:
+            line = await self._lines.__anext__()
+            if not isinstance(line, str) or (line and not line.startswith(_SAYS_NOTHING)):
+                return line
+
+    async def aclose(self) -> None:
+        await self._lines.aclose()

@@ -19,8 +19,8 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.loop.speedups import Speedups
 from router.responses.repeats import Repeats
 from router.second_opinion import Adviser
-from router.sense.calibration import Calibration
 from router.sense.models import ModelNames
+from router.sense.tokens import Calibration
 from router.sessions.memory import SessionMemory
 
 

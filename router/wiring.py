@@ -16,7 +16,7 @@ from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
 from router.contract.economics import Economics, TurnSize
 from router.contract.entry import FinishedWork
-from router.contract.exchange import Exchange, Observer
+from router.contract.exchange import Exchange, Observer, Observers
 from router.contract.limits import Limits
 from router.contract.relay import Upstream, Warmable
 from router.contract.stores import EntryReader, EntryStore, ResponseStore, StoreUnusable
@@ -39,9 +39,9 @@ from router.registry import ADAPTERS, POLICIES
 from router.responses.keep import ResponseKeeper
 from router.responses.repeats import Repeats
 from router.second_opinion import Adviser
-from router.sense.calibration import Calibration
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames, models_behind
+from router.sense.tokens import Calibration
 from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
@@ -58,8 +58,7 @@ from router.stores.sqlite.responses import SqliteResponses
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
-from router.telemetry.log import RequestLog
-from router.telemetry.observers import ObserverTable
+from router.telemetry.log import RequestLog, report_defect
 from router.upstream.pool import Pool
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ def build_state(
         upstream=upstream,
         speedups=speedups,
         histories=Histories(remembers=not speedups.is_plain),
-        observers=ObserverTable(observers),
+        observers=Observers(observers, report_defect),
         running=running,
         repeats=repeats,
     )

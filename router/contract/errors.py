@@ -60,6 +60,11 @@ class TandemError(Exception):
     is_retryable = False
     """Whether another target may be tried, while nothing has been sent to the caller."""
 
+    def __init_subclass__(cls, *, status: int | None = None, code: str | None = None) -> None:
+        cls.status = cls.status if status is None else status
+        if code is not None:
+            cls.code = code  # only classes with a code of their own are listed in the reference
+
     def __init__(self, message: str, *, param: str | None = None, retry_after_seconds: float | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -79,219 +84,143 @@ class TandemError(Exception):
         return self
 
 
-class RequestError(TandemError):
+class RequestError(TandemError, status=400, code="invalid_request"):
     """The request is invalid; the caller can correct it."""
-
-    status = 400
-    code = "invalid_request"
 
 
 class BadRequest(RequestError):
     """The body or a header is not valid for this route."""
 
 
-class NotAllowed(BadRequest):
+class NotAllowed(BadRequest, code="not_allowed"):
     """A field that would redirect the call, or override something that only the operator may set."""
 
-    code = "not_allowed"
 
-
-class UnknownOverride(BadRequest):
+class UnknownOverride(BadRequest, code="unknown_override"):
     """An unknown `x-tandem-*` header, or an unknown value of one."""
 
-    code = "unknown_override"
 
-
-class TooDeep(BadRequest):
+class TooDeep(BadRequest, code="too_deep"):
     """The JSON is nested too deeply."""
 
-    code = "too_deep"
 
-
-class ResponseForgotten(BadRequest):
+class ResponseForgotten(BadRequest, code="previous_response_not_found"):
     """`previous_response_id` names a response that is not kept for this caller. Send the whole conversation instead."""
 
-    code = "previous_response_not_found"
 
-
-class InvalidStreamId(BadRequest):
+class InvalidStreamId(BadRequest, code="invalid_stream_id"):
     """`stream_id` is not a name."""
 
-    code = "invalid_stream_id"
 
-
-class TooManyLanes(BadRequest):
+class TooManyLanes(BadRequest, code="websocket_stream_limit_reached"):
     """A WebSocket has reached its limit of named lanes. Reuse one of them."""
 
-    code = "websocket_stream_limit_reached"
 
-
-class SocketTooOld(BadRequest):
+class SocketTooOld(BadRequest, code="websocket_connection_limit_reached"):
     """A WebSocket is closed after an hour. Open a new one and send the whole conversation there."""
 
-    code = "websocket_connection_limit_reached"
 
-
-class Interrupted(BadRequest):
+class Interrupted(BadRequest, code="interrupted"):
     """A newer message on the same WebSocket replaced this request before it produced output."""
 
-    code = "interrupted"
 
-
-class ThreadUnsupported(BadRequest):
+class ThreadUnsupported(BadRequest, code="thread_unsupported_request"):
     """`thread` asks for something that message threads do not support. Send the whole conversation without `thread`."""
 
-    code = "thread_unsupported_request"
 
-
-class ThreadMismatch(BadRequest):
+class ThreadMismatch(BadRequest, code="thread_fingerprint_mismatch"):
     """A request that continues a message thread changes what the thread was created with: `system` or `tools`."""
 
-    code = "thread_fingerprint_mismatch"
 
-
-class Misfit(BadRequest):
+class Misfit(BadRequest, code="misfit"):
     """No target of the requested tier, or of any tier, can serve this request."""
 
-    code = "misfit"
 
-
-class TooLong(Misfit):
+class TooLong(Misfit, code="context_length_exceeded"):
     """The prompt is too long for every target it may go to. Clients compact on this error, so its wording is fixed."""
 
-    code = "context_length_exceeded"
 
-
-class CallerKey(RequestError):
+class CallerKey(RequestError, status=401, code="caller_key"):
     """The target needs the caller's own key, and the request has none or the target rejected it."""
 
-    status = 401
-    code = "caller_key"
 
-
-class Forbidden(RequestError):
+class Forbidden(RequestError, status=403, code="forbidden"):
     """The `Host` header is not a loopback name, or the request comes from another web page."""
 
-    status = 403
-    code = "forbidden"
 
-
-class NotFound(RequestError):
+class NotFound(RequestError, status=404, code="not_found"):
     """No such route or record."""
 
-    status = 404
-    code = "not_found"
 
-
-class UnknownModel(NotFound):
+class UnknownModel(NotFound, code="model_not_found"):
     """The model name is not in `models`, and is not the name of a target."""
 
-    code = "model_not_found"
 
-
-class ItemForgotten(NotFound):
+class ItemForgotten(NotFound, code="item_not_found"):
     """An `item_reference` names an item that is not kept for this caller. Send the item itself instead."""
 
-    code = "item_not_found"
 
-
-class ThreadForgotten(NotFound):
+class ThreadForgotten(NotFound, code="thread_not_found"):
     """`thread.previous_message_id` names a message that is not kept for this caller. Start a new thread with everything."""
 
-    code = "thread_not_found"
 
-
-class WrongMethod(RequestError):
+class WrongMethod(RequestError, status=405, code="method_not_allowed"):
     """The route exists, but not for this method. The `allow` header lists the methods it accepts."""
-
-    status = 405
-    code = "method_not_allowed"
 
     def __init__(self, message: str, *, allowed: str) -> None:
         super().__init__(message)
         self.allowed = allowed
 
 
-class BodyTimeout(RequestError):
+class BodyTimeout(RequestError, status=408, code="body_timeout"):
     """The body did not arrive in time."""
 
-    status = 408
-    code = "body_timeout"
 
-
-class IdempotencyMismatch(RequestError):
+class IdempotencyMismatch(RequestError, status=409, code="idempotency_mismatch"):
     """The `Idempotency-Key` was already used for a different request (body, route, session or overrides). Use a new key."""
 
-    status = 409
-    code = "idempotency_mismatch"
 
-
-class BodyTooLarge(RequestError):
+class BodyTooLarge(RequestError, status=413, code="body_too_large"):
     """The body is over `limits.max_body_bytes`."""
 
-    status = 413
-    code = "body_too_large"
 
-
-class WrongMediaType(RequestError):
+class WrongMediaType(RequestError, status=415, code="unsupported_media_type"):
     """The body is not JSON in UTF-8, or is compressed."""
 
-    status = 415
-    code = "unsupported_media_type"
 
-
-class UpgradeRequired(RequestError):
+class UpgradeRequired(RequestError, status=426, code="upgrade_required"):
     """No WebSocket available: too many are open, or the handshake is invalid. Clients fall back to HTTP."""
 
-    status = 426
-    code = "upgrade_required"
 
-
-class HeadersTooLarge(RequestError):
+class HeadersTooLarge(RequestError, status=431, code="headers_too_large"):
     """The request has more headers, or larger ones, than `limits` allows."""
 
-    status = 431
-    code = "headers_too_large"
 
-
-class Superseded(RequestError):
+class Superseded(RequestError, status=499, code="superseded"):
     """A newer request with the same `x-tandem-supersede` cancelled this one."""
 
-    status = 499
-    code = "superseded"
 
-
-class Unavailable(TandemError):
+class Unavailable(TandemError, status=503, code="unavailable"):
     """Temporary: the router is overloaded or shutting down. Try again."""
 
-    status = 503
-    code = "unavailable"
     is_retryable = True
 
 
-class TiersBusy(Unavailable):
+class TiersBusy(Unavailable, status=429, code="tiers_busy"):
     """Temporary: every target that could serve this request is busy."""
 
-    status = 429
-    code = "tiers_busy"
 
-
-class InProgress(Unavailable):
+class InProgress(Unavailable, status=409, code="in_progress"):
     """Temporary: a request with the same `Idempotency-Key` was still in progress when this one reached its deadline."""
-
-    status = 409
-    code = "in_progress"
 
 
 class InternalFault(TandemError):
     """A bug in Tandem, reported without details."""
 
 
-class UpstreamError(TandemError):
+class UpstreamError(TandemError, status=502, code="upstream_error"):
     """A target failed, and no other could take over."""
 
-    status = 502
-    code = "upstream_error"
     is_retryable = True
     was_tried_again = False
     """Whether more than one attempt was made, so that the caller need not retry."""
@@ -301,33 +230,24 @@ class UpstreamError(TandemError):
         self.target = target
 
 
-class UpstreamUnreachable(UpstreamError):
+class UpstreamUnreachable(UpstreamError, code="upstream_unreachable"):
     """The connection to the target failed, or was lost before any answer."""
-
-    code = "upstream_unreachable"
 
 
 class UpstreamLost(UpstreamUnreachable):
     """The target closed the connection after it received the request and before it answered: it may have worked on it."""
 
 
-class UpstreamTimeout(UpstreamError):
+class UpstreamTimeout(UpstreamError, status=504, code="upstream_timeout"):
     """The target was connected, but sent nothing for too long."""
 
-    status = 504
-    code = "upstream_timeout"
 
-
-class UpstreamQueued(UpstreamTimeout):
+class UpstreamQueued(UpstreamTimeout, code="upstream_queued"):
     """The target did not begin within the time that the request may wait, and another was asked."""
 
-    code = "upstream_queued"
 
-
-class UpstreamRefused(UpstreamError):
+class UpstreamRefused(UpstreamError, code="upstream_refused"):
     """The target answered with an error status. Its body is kept, so that it can be passed on unchanged."""
-
-    code = "upstream_refused"
 
     def __init__(
         self,
@@ -350,11 +270,8 @@ class UpstreamRefused(UpstreamError):
         return 400 <= self.status < 500 and not self.is_retryable
 
 
-class UpstreamLoading(UpstreamError):
+class UpstreamLoading(UpstreamError, status=503, code="upstream_loading"):
     """The target is still loading its model. Other targets serve until it is ready."""
-
-    status = 503
-    code = "upstream_loading"
 
     def __init__(self, target: str, words: str, *, retry_after_seconds: float | None = None) -> None:
         retry_after_seconds = 2.0 if retry_after_seconds is None else retry_after_seconds  # polled by then
@@ -373,26 +290,19 @@ class UpstreamBarred(UpstreamError):
         self.words = words
 
 
-class UpstreamAuth(UpstreamBarred):
+class UpstreamAuth(UpstreamBarred, code="upstream_auth"):
     """The target rejected its API key, has no credit left, or does not serve this region. Only the operator can correct it."""
 
-    code = "upstream_auth"
 
-
-class UpstreamModel(UpstreamBarred):
+class UpstreamModel(UpstreamBarred, code="upstream_model"):
     """The target does not know the configured model, or has retired it."""
 
     fault = AccountFault.MODEL
-    code = "upstream_model"
 
 
-class UpstreamMalformed(UpstreamError):
+class UpstreamMalformed(UpstreamError, code="upstream_malformed"):
     """The target answered with a success status, but not with an answer: a web page, an empty body, or other JSON."""
 
-    code = "upstream_malformed"
 
-
-class UpstreamCut(UpstreamError):
+class UpstreamCut(UpstreamError, code="upstream_cut"):
     """The answer ended without its terminal event."""
-
-    code = "upstream_cut"

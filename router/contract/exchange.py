@@ -1,7 +1,8 @@
 """One request from its arrival to its last fact: who owns it, how long it may take, and why it was cut off."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import repeat
 from typing import Any, Protocol, TypeVar, TypeVarTuple
@@ -95,17 +96,16 @@ class Observer(Protocol):
         ...
 
 
-class Observers(Protocol):
-    """All observers, in the order that wiring gives."""
+class Observers:
+    """All observers, by the kind of fact. Those of one kind are called in the order in which they were given."""
 
-    @property
-    def handlers(self) -> Mapping[type[Fact], tuple[Handler, ...]]:
-        """Theirs, by the kind of fact: every kind is there, if only for nobody."""
-        ...
-
-    def report(self, exchange: "Exchange", error: Exception) -> None:
-        """One of them failed: its defect costs neither the others nor the caller anything."""
-        ...
+    def __init__(self, observers: Iterable[Observer], report: Callable[["Exchange", Exception], None]) -> None:
+        self.handlers: defaultdict[type[Fact], list[Handler]] = defaultdict(list)
+        for observer in observers:
+            for kind, handler in observer.handlers().items():
+                self.handlers[kind].append(handler)
+        self.report = report
+        """Called when one of them failed: its defect costs neither the others nor the caller anything."""
 
 
 class HasBody(Protocol):

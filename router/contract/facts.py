@@ -24,13 +24,17 @@ from router.contract.usage import Usage
 from router.contract.words import Outcome
 
 
-class Read(Struct, frozen=True):
+class Fact(Struct, frozen=True):
+    """Something that happened to a request."""
+
+
+class Read(Fact, frozen=True):
     """The body was read."""
 
     view: RequestView
 
 
-class Decided(Struct, frozen=True):
+class Decided(Fact, frozen=True):
     """A tier was chosen."""
 
     view: RequestView
@@ -46,25 +50,25 @@ class Decided(Struct, frozen=True):
     """The target that the request would have gone to if no quota were used up; empty where it goes there."""
 
 
-class AnsweredHere(Struct, frozen=True):
+class AnsweredHere(Fact, frozen=True):
     """No tier is to be chosen: the router answers by itself, as it does for a tier line alone."""
 
     turn: Turn
 
 
-class Replayed(Struct, frozen=True):
+class Replayed(Fact, frozen=True):
     """An earlier request with the same `Idempotency-Key` was served: its answer goes out again. `because` says which."""
 
     because: str
 
 
-class PassedOn(Struct, frozen=True):
+class PassedOn(Fact, frozen=True):
     """The request is for a route that is not decided: it goes to the target that the config names. `because` says so."""
 
     because: str
 
 
-class Queued(Struct, frozen=True):
+class Queued(Fact, frozen=True):
     """A target has no room, by its quota or because its last slot is left to a session's turn: the request waits."""
 
     at: float
@@ -75,7 +79,7 @@ class Queued(Struct, frozen=True):
     expected_seconds: float
 
 
-class Dequeued(Struct, frozen=True):
+class Dequeued(Fact, frozen=True):
     """The wait is over: it has its turn, or gave up waiting here."""
 
     at: float
@@ -84,7 +88,7 @@ class Dequeued(Struct, frozen=True):
     has_turn: bool
 
 
-class AttemptOpened(Struct, frozen=True):
+class AttemptOpened(Fact, frozen=True):
     """A target is about to be called."""
 
     at: float
@@ -95,41 +99,41 @@ class AttemptOpened(Struct, frozen=True):
     """What the request loses on its way to this target: fields that it refuses, or that its dialect has no word for."""
 
 
-class LimitsTold(Struct, frozen=True):
+class LimitsTold(Fact, frozen=True):
     """An answer's head said how much is left of its target's rate limits. Most targets never say."""
 
     target: Target
     windows: tuple[LimitWindow, ...]
 
 
-class FirstByte(Struct, frozen=True):
+class FirstByte(Fact, frozen=True):
     """The first bytes of an answer have gone to the caller: from now on no other target can be tried."""
 
     target: Target
 
 
-class FirstToken(Struct, frozen=True):
+class FirstToken(Fact, frozen=True):
     """The first token of a stream has gone to the caller."""
 
     at: float
     target: Target
 
 
-class ResponseCompleted(Struct, frozen=True):
+class ResponseCompleted(Fact, frozen=True):
     """A Responses answer that its caller may continue from is complete. Noted before its last bytes leave."""
 
     target: Target
     response: JsonObject
 
 
-class StateRefused(Struct, frozen=True):
+class StateRefused(Fact, frozen=True):
     """A target refused these pieces of hidden state, and served the request without them."""
 
     target: Target
     keys: tuple[str, ...]
 
 
-class AttemptEnded(Struct, frozen=True):
+class AttemptEnded(Fact, frozen=True):
     """A call is over, one way or another."""
 
     at: float
@@ -155,7 +159,7 @@ class Ending(Struct, frozen=True):
     error: TandemError | None = None
 
 
-class Settled(Struct, frozen=True):
+class Settled(Fact, frozen=True):
     """The request is over. `answer` is what the caller was sent, if the config has texts kept; else None."""
 
     at: float
@@ -163,28 +167,7 @@ class Settled(Struct, frozen=True):
     answer: bytes | None = None
 
 
-class Recorded(Struct, frozen=True):
+class Recorded(Fact, frozen=True):
     """The request's entry is written."""
 
     entry: Entry
-
-
-Fact = (
-    Read
-    | Decided
-    | AnsweredHere
-    | Replayed
-    | PassedOn
-    | Queued
-    | Dequeued
-    | AttemptOpened
-    | LimitsTold
-    | FirstByte
-    | FirstToken
-    | ResponseCompleted
-    | StateRefused
-    | AttemptEnded
-    | QuestionEnded
-    | Settled
-    | Recorded
-)

@@ -89,10 +89,6 @@ class Conversation(Sequence[Message]):
         self.history: History | None = None
         """Where what is known of it is kept; None for a short request."""
 
-    def item(self, index: int) -> Json:
-        """A message as it came."""
-        return self.items[index]
-
     def __len__(self) -> int:
         return len(self.items)
 

@@ -9,10 +9,9 @@ from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.contract.words import Dialect
 from router.dialects.chat.answer import has_several_choices
-from router.dialects.composer import Answer, Composer
 from router.dialects.fields import as_object
 from router.dialects.hosts import says_too_long
-from router.dialects.sse import ChoicesTail, Frame, StreamEnd, Tail
+from router.dialects.sse import ChoicesTail, Frame, Tail
 from router.dialects.table import SPECS
 
 FIRST_TOKEN_MARKS: Mapping[Dialect, bytes] = {name: spec.first_token_mark for name, spec in SPECS.items()}
@@ -30,11 +29,6 @@ def follow_stream(dialect: Dialect, request: JsonObject) -> Tail:
     if _MAY_MEAN_SEVERAL.isdisjoint(request) or not has_several_choices(request):
         return Tail(TELLING[dialect])
     return ChoicesTail(TELLING[dialect])
-
-
-def read_stream_end(dialect: Dialect, frames: list[Frame]) -> StreamEnd:
-    """How a stream ended, from its telling frames."""
-    return SPECS[dialect].read_end(frames)
 
 
 _STATUSES: Mapping[str, int] = {
@@ -97,8 +91,3 @@ def read_whole_answer(dialect: Dialect, raw: bytes) -> Usage | None:
     if not isinstance(body, dict) or body.get("error"):
         raise ValueError("not an answer")
     return SPECS[dialect].read_answer(body)
-
-
-def compose(dialect: Dialect, answer: Answer) -> Composer:
-    """The composer of a dialect."""
-    return SPECS[dialect].composer(answer)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import orjson
 from pydantic_core import from_json
@@ -70,37 +70,52 @@ class ComposedCall(NamedTuple):
     arguments: str
 
 
-class Composer(Protocol):
-    """One answer under way. Each method takes the next thing and returns the frames to send for it.
+class Composer:
+    """One answer under way. Each method takes the next thing and returns the frames to send for it; here, none.
 
     `open` comes first, `close` last. Between them text, reasoning and calls come in any order, but one after another: what
     was open is closed when the next begins. `whole` gives the answer in one piece, after `close`.
     """
 
-    def open(self) -> bytes: ...
-    def text(self, delta: str) -> bytes: ...
-    def refusal(self, delta: str) -> bytes: ...
-    def reasoning(self, delta: str) -> bytes: ...
+    def open(self) -> bytes:
+        return b""
+
+    def text(self, delta: str) -> bytes:
+        return b""
+
+    def refusal(self, delta: str) -> bytes:
+        return b""
+
+    def reasoning(self, delta: str) -> bytes:
+        return b""
+
     def envelope(self, envelope: str) -> bytes:
         """What the target wants back of the reasoning that just ended, in a form that only we open."""
-        ...
+        return b""
 
-    def begin_call(self, call_id: str, name: str) -> bytes: ...
-    def arguments(self, delta: str) -> bytes: ...
+    def begin_call(self, call_id: str, name: str) -> bytes:
+        return b""
+
+    def arguments(self, delta: str) -> bytes:
+        return b""
+
     def end_call(self, *, is_cut: bool = False) -> bytes:
-        """The call is over. Cut means that its arguments are not: the answer reached its limit, or was stopped."""
-        ...
+        """End the call. Cut means that its arguments are not whole: the answer reached its limit, or was stopped."""
+        return b""
 
-    def close(self, finish: Finish, usage: Usage | None) -> bytes: ...
+    def close(self, finish: Finish, usage: Usage | None) -> bytes:
+        return b""
+
     def beat(self) -> bytes:
-        """A sign of life between two events, where clients of this dialect hear no comment."""
-        ...
+        """A sign of life between two events, where clients of this dialect do not accept a comment as one."""
+        return b""
 
     def fail(self, status: int, code: str, message: str) -> bytes:
-        """Instead of `close`: the answer ends here, and not well."""
-        ...
+        """Instead of `close`: the answer ends here, with an error."""
+        return b""
 
-    def whole(self) -> JsonObject: ...
+    def whole(self) -> JsonObject:
+        return {}
 
 
 def write_call(composer: Composer, call: ComposedCall) -> bytes:

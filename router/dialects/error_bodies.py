@@ -10,12 +10,15 @@ _WORDS = ("message", "error", "detail", "errors")
 """Where hosts put the words for a person: as a text, as an object with a message, or as a list of either."""
 
 
+def find_told(body: bytes) -> Json:
+    """What the body of a refusal holds as its error, of any type: an object, a text, or all of the body."""
+    told = _first(_parse(body))
+    return told.get("error") or told if isinstance(told, dict) else told
+
+
 def read_error(body: bytes) -> tuple[JsonObject, str]:
     """The error object and its words. A body that is not JSON, or is too large to parse, is all words."""
-    try:
-        told: Json = orjson.loads(body) if len(body) <= _MAX_BYTES else _decode(body)
-    except orjson.JSONDecodeError:
-        told = _decode(body)
+    told = _parse(body) if len(body) <= _MAX_BYTES else _decode(body)
     if isinstance(told, str):
         return {}, told
     error = find_error(told)
@@ -40,6 +43,14 @@ def words_in(error: JsonObject) -> str:
 
 def _first(told: Json) -> Json:
     return told[0] if isinstance(told, list) and told else told
+
+
+def _parse(body: bytes) -> Json:
+    try:
+        told: Json = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return _decode(body)
+    return told
 
 
 def _decode(body: bytes) -> str:

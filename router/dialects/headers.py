@@ -1,4 +1,4 @@
-"""Our own response headers, the same for every dialect."""
+"""Our own response headers, the same for every dialect, and what a stream says of a wait and of its decision in comments."""
 
 from functools import lru_cache
 
@@ -8,7 +8,9 @@ from router.contract.decision import Decision
 from router.contract.facts import AttemptOpened
 from router.contract.relay import Headers
 from router.contract.request import JsonObject
+from router.contract.sinks import AnswerFact, Waiting
 from router.contract.target import Target
+from router.dialects.overrides import PREFIX
 
 REQUEST_ID = "x-tandem-request-id"
 BECAUSE = "x-tandem-because"
@@ -102,3 +104,20 @@ def answer_headers(
 
 def _ascii_json(value: JsonObject) -> str:
     return orjson.dumps(value).decode().encode("ascii", "backslashreplace").decode("ascii")
+
+
+def describe_wait(fact: Waiting) -> str:
+    """Which target is waited for, and how long yet."""
+    return f"waiting for {fact.target}, position {fact.position} of {fact.length}, about {max(1, round(fact.seconds))} s"
+
+
+def name_decision(headers: Headers) -> dict[str, str]:
+    """Who serves, and why: our own headers, by names of JSON."""
+    return {name.removeprefix(PREFIX).replace("-", "_"): value for name, value in headers if name.startswith(PREFIX)}
+
+
+def write_comment(fact: AnswerFact) -> bytes:
+    """A fact in a stream over HTTP."""
+    if isinstance(fact, Waiting):
+        return f": {describe_wait(fact)}\n\n".encode()
+    return b": tandem.decision %b\n\n" % orjson.dumps(name_decision(fact.headers))

@@ -1,9 +1,7 @@
 """What an answer says, whatever its dialect: its texts and its calls."""
 
-from router.contract.request import JsonObject
-from router.contract.usage import Usage
 from router.contract.words import Dialect
-from router.dialects.composer import Finish
+from router.dialects.composer import Composer
 from router.dialects.table import SPECS
 from router.dialects.translate.translator import AnswerTranslator
 
@@ -26,15 +24,12 @@ def hear(dialect: Dialect, answer: bytes) -> "Heard | None":
     return heard
 
 
-class Heard:
+class Heard(Composer):
     """Takes an answer's texts and the ids of its calls, and writes nothing."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.calls: list[str] = []
-
-    def open(self) -> bytes:
-        return b""
 
     def text(self, delta: str) -> bytes:
         self.texts.append(delta)
@@ -43,30 +38,6 @@ class Heard:
     def refusal(self, delta: str) -> bytes:
         return self.text(delta)
 
-    def reasoning(self, delta: str) -> bytes:
-        return b""
-
-    def envelope(self, envelope: str) -> bytes:
-        return b""
-
     def begin_call(self, call_id: str, name: str) -> bytes:
         self.calls.append(call_id)
         return b""
-
-    def arguments(self, delta: str) -> bytes:
-        return b""
-
-    def end_call(self, *, is_cut: bool = False) -> bytes:
-        return b""
-
-    def close(self, finish: Finish, usage: Usage | None) -> bytes:
-        return b""
-
-    def beat(self) -> bytes:
-        return b""
-
-    def fail(self, status: int, code: str, message: str) -> bytes:
-        return b""
-
-    def whole(self) -> JsonObject:
-        return {}

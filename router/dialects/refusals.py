@@ -17,8 +17,9 @@ from router.contract.errors import (
     WrongMethod,
 )
 from router.contract.relay import Headers, Sink
-from router.contract.request import Json, JsonObject
+from router.contract.request import JsonObject
 from router.contract.words import Dialect
+from router.dialects.error_bodies import find_told
 from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
 from router.dialects.translate.parser import read_failure
@@ -83,18 +84,9 @@ def failure_event(error: TandemError, dialect: Dialect, request_id: str) -> byte
     """The last event of a stream that failed after its first byte. Where a target blames the request, in its own words."""
     words, code = failure_words(error, request_id), error.code
     if isinstance(error, UpstreamRefused) and passes_unchanged(error):
-        failure = read_failure(_error_in(error.body))
+        failure = read_failure(find_told(error.body))
         words, code = in_callers_words(dialect, failure.message, failure.code), failure.code
     return SPECS[dialect].write_failure(error.status, words, code, request_id)
-
-
-def _error_in(body: bytes) -> Json:
-    """The error in the body of a refusal, which may be no JSON."""
-    try:
-        told: Json = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return body.decode("utf-8", "replace")
-    return told.get("error", told) if isinstance(told, dict) else told
 
 
 def failure_words(error: TandemError, request_id: str) -> str:

@@ -13,9 +13,10 @@ from router.contract.relay import Flow, Sink
 from router.contract.request import RequestView
 from router.contract.sinks import Collected
 from router.contract.usage import Timings, Usage
-from router.dialects.answers import FIRST_TOKEN_MARKS, read_stream_end
+from router.dialects.answers import FIRST_TOKEN_MARKS
 from router.dialects.refusals import failure_event
 from router.dialects.sse import StreamEnd, Tail
+from router.dialects.table import SPECS
 from router.dialects.translate.translator import AnswerTranslator
 from router.dialects.unasked import USAGE_MARK, is_usage_alone, usage_may_begin, without_usage
 from router.dispatch.context import DispatchContext
@@ -152,7 +153,7 @@ class StreamedAnswer(Struct, eq=False):
 
     def _read_end(self, tail: Tail) -> StreamEnd:
         """How the stream ended. A translated one says less of usage than its target did, if its caller did not ask."""
-        end, translator = read_stream_end(self.view.dialect, tail.frames()), self._translator
+        end, translator = SPECS[self.view.dialect].read_end(tail.frames()), self._translator
         self.usage, self.timings = end.usage, end.timings
         if translator is not None:
             self.usage, self.timings = translator.usage or end.usage, translator.timings

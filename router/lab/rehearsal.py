@@ -12,14 +12,14 @@ import orjson
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
-from router.contract.exchange import Arrival, Deadline, Exchange
+from router.contract.exchange import Arrival, Deadline, Exchange, Observers
 from router.contract.facts import AttemptEnded, Decided, Ending, FirstByte, Settled
 from router.contract.features import MARKS
 from router.contract.request import Json, JsonObject
 from router.contract.words import DEFAULT_DIALECT, Operation, Outcome, Tier
 from router.house import House
 from router.lab.requests import write_headers, write_lead
-from router.telemetry.observers import ObserverTable
+from router.telemetry.log import report_defect
 
 _LIKELY = 0.5
 _QUESTION = list(MARKS).index("ends_with_question")
@@ -68,7 +68,7 @@ class _Conversation:
     def __init__(self, house: House, client: str) -> None:
         self._house = house
         self._headers = write_headers(client, "dry-run")
-        self._observers = ObserverTable((house.state.memory,))
+        self._observers = Observers((house.state.memory,), report_defect)
         lead, self._tools = write_lead(client)
         self._messages: list[Json] = [{"role": "system", "content": lead}]
         self._made = 0

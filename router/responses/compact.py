@@ -15,7 +15,7 @@ from router.contract.request import Json, JsonObject, RequestView
 from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text, texts_of
 from router.dialects.requests import read_anew
-from router.dialects.responses.opaque import CALLS
+from router.dialects.responses.request import CALLS
 from router.dialects.table import SPECS
 from router.dialects.translate.envelope import SUMMARY_MARK, unwrap_summary, wrap_summary
 from router.dialects.translate.expect import unexpected

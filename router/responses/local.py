@@ -16,7 +16,6 @@ from router.contract.sinks import AnswerSink, send_whole
 from router.contract.stores import ResponseStore
 from router.contract.usage import Usage
 from router.contract.words import Operation, Outcome
-from router.dialects.answers import compose
 from router.dialects.composer import Answer, Finish
 from router.dialects.fields import as_object
 from router.dialects.headers import id_headers
@@ -106,7 +105,7 @@ async def _say(
         sends_usage=asks_usage or not view.is_streaming,
         asked=view.as_sent,
     )
-    composer = compose(view.dialect, known)
+    composer = SPECS[view.dialect].composer(known)
     text = composer.text(words) if words else b""
     frames = composer.open() + text + composer.close(Finish.STOP, _NOTHING_USED)
     whole = composer.whole()

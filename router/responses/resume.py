@@ -15,7 +15,7 @@ from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import read_anew
 from router.dialects.responses.compose import is_our_id
-from router.dialects.responses.opaque import CALLS, OPAQUE_ITEMS, without_link
+from router.dialects.responses.request import CALLS, OPAQUE_ITEMS, without_link
 from router.dialects.table import SPECS
 from router.responses.compact import COMPACTION_MARK, ask_for_summary, open_summaries, write_body
 from router.responses.items import derive_id, input_items

@@ -16,7 +16,7 @@ from router.contract.request import Continuation, Json, JsonObject, RequestView,
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
 from router.dialects.fields import as_list, as_object, as_text
-from router.dialects.messages.opaque import without_opaque
+from router.dialects.messages.request import without_opaque
 from router.dialects.requests import read_anew
 from router.dialects.splice import replace_fields
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from router.contract.request import RequestView
 from router.contract.signals import TokenCount
 from router.sense.counting_process import PROGRAM, CountingProcess
-from router.sense.texts import texts_of
-from router.sense.tokens import TOKENS_PER_IMAGE, estimate_prompt
+from router.sense.tokens import TOKENS_PER_IMAGE, estimate_prompt, texts_of
 
 _VOCABULARY = "fb374d419588a4632f3f557e76b4b70aebbca790"
 _VOCABULARY_SHA256_HEAD = "446a9538cb6c348e"

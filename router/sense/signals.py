@@ -11,9 +11,8 @@ from router.contract.room import RESERVE_TOKENS
 from router.contract.signals import Alias, Signals, TokenCounter, Turn
 from router.contract.target import TargetStatus
 from router.contract.words import TurnKind
-from router.sense.calibration import Calibration
 from router.sense.features import read_features
-from router.sense.tokens import estimate_prompt
+from router.sense.tokens import Calibration, estimate_prompt
 
 _CALIBRATED_TOKENS = 4_000
 """From here on a session's earlier counts narrow the estimate."""

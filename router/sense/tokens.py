@@ -1,4 +1,4 @@
-r"""How many tokens a prompt has: an estimate in microseconds, whatever its size.
+r"""How many tokens a prompt has: an estimate in microseconds, whatever its size, and what exact counts taught about it.
 
 The estimate reads sixteen windows of the raw body, counts letters, digits, signs and bytes of other scripts in them, and
 weighs each count. The weights were fitted to `o200k_base` on Python, C, JavaScript, TypeScript, prose, JSON, logs, real
@@ -6,13 +6,23 @@ prompts, German, French, Portuguese, Russian, Japanese, Chinese, base64 and hex,
 """
 
 import re
+from collections import OrderedDict
+from collections.abc import Iterator
 from itertools import compress, repeat
 from operator import floordiv, mul
 
-from router.contract.request import RequestView
+from router.contract.caller import SessionKey
+from router.contract.request import Json, RequestView
 from router.contract.signals import TokenCount
-from router.sense.texts import texts_of
 
+_READ_FIELDS = ("messages", "input", "prompt", "system", "instructions", "tools")
+_MEDIA_FIELDS = frozenset({"data", "file_data", "image_url", "url"})
+_LONGEST_URL = 4_096
+_BARE_FIELDS = frozenset({"role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "status", "cache_control"})
+"""Fields that frame a message and are not read as text; a model counts about four tokens for the frame."""
+_MAX_SESSIONS = 2_048
+_SLACK = 0.005
+"""Framing and sampling: the same prompt, estimated twice at slightly different places."""
 _WINDOWS = 16
 _WINDOW_BYTES = 128
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
@@ -85,3 +95,50 @@ def estimate_prompt(view: RequestView) -> TokenCount:
     if view.image_count:
         tokens += view.image_count * TOKENS_PER_IMAGE
     return TokenCount(tokens, low=int(tokens * LOW), high=int(tokens * HIGH) + 1)
+
+
+def texts_of(view: RequestView) -> Iterator[str]:
+    """Messages, calls with their arguments, results, the system prompt and the tools, in no particular order."""
+    waiting: list[Json] = [view.body[name] for name in _READ_FIELDS if name in view.body]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, dict):
+            for name, inner in value.items():
+                if name in _BARE_FIELDS:
+                    continue
+                if name in _MEDIA_FIELDS and isinstance(inner, str) and len(inner) > _LONGEST_URL:
+                    continue
+                yield name
+                waiting.append(inner)
+
+
+class Calibration:
+    """The last exact count of each session, next to the estimate of the same prompt. The longest unused is forgotten."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[SessionKey, tuple[int, int]] = OrderedDict()
+
+    def note(self, session: SessionKey, estimated: int, exact: int) -> None:
+        """Remember what a prompt really was."""
+        self._known[session] = (estimated, exact)
+        self._known.move_to_end(session)
+        if len(self._known) > _MAX_SESSIONS:
+            self._known.popitem(last=False)
+
+    def narrow(self, session: SessionKey, count: TokenCount) -> TokenCount:
+        """The estimate with a narrower band, if the session was counted before and has only grown since."""
+        known = self._known.get(session)
+        if known is None or count.tokens < known[0] * (1 - _SLACK):
+            return count
+        estimated, exact = known
+        new = max(0, count.tokens - estimated)
+        slack = exact * _SLACK
+        return TokenCount(
+            tokens=round(exact + new),
+            low=round(exact + new * LOW - slack),
+            high=round(exact + new * HIGH + slack),
+        )

@@ -56,6 +56,7 @@ _writer = _LineWriter()
 _at = b""
 """The timestamp of lines that are written together; empty while each line has its own."""
 _is_plain = False
+_has_colour = False
 _has_screen = False
 _refused: Callable[[int, str], None] | None = None
 _EXPECTED = ("upgrade_required",)
@@ -70,9 +71,9 @@ def set_up_logging(
     A screen shows requests itself. `note` gets all other lines, and `refused` the status and message of a request that was
     rejected before admission.
     """
-    global _is_plain, _has_screen, _writer, _refused
-    _is_plain, _has_screen, _writer, _refused = not as_json, note is not None, _LineWriter(), refused
-    colour = not as_json and has_colour(sys.stderr)
+    global _is_plain, _has_colour, _has_screen, _writer, _refused
+    _is_plain, _has_colour, _has_screen = not as_json, not as_json and has_colour(sys.stderr), note is not None
+    _writer, _refused = _LineWriter(), refused
     processors: list[Any] = [structlog.processors.add_log_level]
     if as_json:
         processors += [structlog.processors.TimeStamper(fmt="iso", utc=True), _to_json]
@@ -83,7 +84,6 @@ def set_up_logging(
         logger_factory=_LineWriter if note is None else lambda *_: _NoteTaker(note),
         cache_logger_on_first_use=False,
     )
-    entry_line.configure(colour=colour)
 
 
 def _to_json(_: Any, __: str, event: MutableMapping[str, Any]) -> bytes:
@@ -137,7 +137,7 @@ def request_settled(line: Line) -> None:
     if _has_screen:
         return
     if _is_plain:
-        _log.info("request.settled", line=entry_line(line))
+        _log.info("request.settled", line=entry_line(line, has_colour=_has_colour))
         return
     # The one event that every request pays for is written in one go, without structlog's processors: 2 µs instead of 12.
     _writer.msg(_SETTLED % (_at or _write_time(), _encode(line)[1:]))

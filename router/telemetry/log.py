@@ -17,6 +17,11 @@ class RequestLog:
         return {Recorded: _log_request}
 
 
+def report_defect(exchange: Exchange, error: Exception) -> None:
+    """Log the defect of an observer, by its kind and place."""
+    events.fault_caught(request_id=exchange.id, kind=type(error).__name__, where=events.place_of(error))
+
+
 def _log_request(exchange: Exchange, recorded: Recorded) -> None:
     line, decided = recorded.entry.line, exchange.last(Decided)
     if decided is not None and decided.decision.opinions.skipped:

@@ -13,7 +13,7 @@ from pathlib import Path
 from router.config.load import check_config
 from router.contract.entry import Attempt
 from router.contract.errors import TandemError
-from router.contract.exchange import Arrival, Deadline, Exchange
+from router.contract.exchange import Arrival, Deadline, Exchange, Observers
 from router.contract.facts import AttemptEnded, Decided, Ending, FirstByte, Settled
 from router.contract.target import TargetStatus
 from router.contract.words import Dialect, Operation, Outcome
@@ -22,7 +22,7 @@ from router.house import House
 from router.lab.replay import NoCounter
 from router.sessions.memory import SessionMemory
 from router.stores.memory.sessions import NoSessions
-from router.telemetry.observers import ObserverTable
+from router.telemetry.log import report_defect
 from router.wiring import build_house, known_names
 from tests.conftest import SIMULATED
 from tests.tools.reasons import Shown
@@ -111,7 +111,7 @@ class Afternoons:
         self.clock, self.live = Clock(), Waits()
         self.memory = SessionMemory(NoSessions(), self.clock)
         self.house = House(built.plan, replace(built.state, memory=self.memory, live=self.live, counter=NoCounter()))
-        self.observers = ObserverTable((self.memory,))
+        self.observers = Observers((self.memory,), report_defect)
 
     async def serve(self, arrival: Arrival, spills: bool = False, fails: bool = False) -> tuple[Decided, str | None]:
         """Decide a request, and note that it was served: as decided, by the other tier, or by nobody. The tier that served."""

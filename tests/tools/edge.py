@@ -4,13 +4,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any
 
 from hypothesis import strategies as some
 
 from router.contract.caller import Caller
-from router.contract.exchange import Arrival, Deadline, Exchange, Handler
-from router.contract.facts import Fact
+from router.contract.exchange import Arrival, Deadline, Exchange, Observers
 from router.contract.limits import Limits
 from router.contract.request import JsonObject
 from router.contract.stores import StoredResponse
@@ -147,14 +146,6 @@ class FakeState:
         self.speedups = Speedups()
 
 
-class _Nobody:
-    def __init__(self) -> None:
-        self.handlers: dict[type[Fact], tuple[Handler, ...]] = dict.fromkeys(get_args(Fact), ())
-
-    def report(self, exchange: Exchange, error: Exception) -> None:
-        raise error
-
-
 class FakeRoad:
     """Serves each exchange by `script`, and keeps what came."""
 
@@ -166,7 +157,7 @@ class FakeRoad:
         self.explained: list[Arrival] = []
 
     def begin(self, arrival: Arrival) -> Exchange:
-        exchange = Exchange(arrival, 0.0, Deadline(float("inf")), _Nobody())
+        exchange = Exchange(arrival, 0.0, Deadline(float("inf")), Observers((), print))
         self.begun.append(exchange)
         return exchange
 

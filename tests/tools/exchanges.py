@@ -1,12 +1,12 @@
 """Exchanges and decisions for tests that need no server."""
 
-from typing import get_args
+from collections import defaultdict
 
 from router.contract.caller import LOCAL, SessionKey
 from router.contract.decision import Decision, Weighing
 from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Arrival, Deadline, Exchange
-from router.contract.facts import Decided, Fact
+from router.contract.facts import Decided
 from router.contract.opinions import Opinions
 from router.contract.session import SessionSnapshot, SessionState
 from router.contract.signals import Alias, SessionPosition, Signals, TokenCount, Turn
@@ -23,10 +23,10 @@ class Told:
 
     def __init__(self, *observers) -> None:
         self.facts = []
-        self.handlers = {kind: (lambda _, fact: self.facts.append(fact),) for kind in get_args(Fact)}
+        self.handlers = defaultdict(lambda: [lambda _, fact: self.facts.append(fact)])
         for observer in observers:
             for kind, handler in observer.handlers().items():
-                self.handlers[kind] = (*self.handlers[kind], handler)
+                self.handlers[kind].append(handler)
 
     def report(self, exchange, error) -> None:
         raise error

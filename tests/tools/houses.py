@@ -14,8 +14,8 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
 from router.plan import Plan, State
 from router.responses.keep import ResponseKeeper
-from router.sense.calibration import Calibration
 from router.sense.models import ModelNames
+from router.sense.tokens import Calibration
 from router.sessions.memory import SessionMemory
 from router.settle.kept import explain_row
 from router.settle.record import Recorder

@@ -23,7 +23,7 @@ from router.contract.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from router.contract.exchange import Arrival
+from router.contract.exchange import Arrival, Observers
 from router.contract.facts import FirstToken
 from router.contract.relay import Endpoint, Upstream, UpstreamCall, UpstreamRequest
 from router.contract.sinks import Collected
@@ -36,7 +36,7 @@ from router.dialects.table import SPECS
 from router.dispatch.outgoing import Reachable, prepare
 from router.house import House
 from router.loop.tasks import spawn
-from router.telemetry.observers import ObserverTable
+from router.telemetry.log import report_defect
 from router.upstream.address import Proxy, read_address
 from router.wiring import known_names
 
@@ -191,7 +191,7 @@ def judge_model(reached: Reached, model: str) -> Reached:
 async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> Reached:
     """Send a target a short prompt, the way every request is sent, and time its first token."""
     arrival, sink = _write_question(plan), Collected(_MAX_BYTES)
-    quiet = House(house.plan, replace(house.state, observers=ObserverTable(())), house.clock)
+    quiet = House(house.plan, replace(house.state, observers=Observers((), report_defect)), house.clock)
     exchange = quiet.begin(arrival)
     try:
         async with asyncio.timeout(within_seconds):

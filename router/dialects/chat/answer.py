@@ -46,7 +46,6 @@ def has_several_choices(body: JsonObject) -> bool:
 
 
 def read_answer(body: JsonObject) -> Usage | None:
-    """The usage of a whole answer; raises ValueError when it is not a valid answer of this dialect."""
     if not isinstance(body.get("choices"), list):
         raise ValueError("an answer without choices")
     return read_usage(body.get("usage"))
@@ -66,13 +65,11 @@ def read_usage(value: Json) -> Usage | None:
 
 
 def write_refusal(status: int, message: str, code: str, param: str | None, request_id: str) -> JsonObject:
-    """The body of an error answer."""
     kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "server_error")
     return {"error": {"message": message, "type": kind, "param": param, "code": code, "request_id": request_id}}
 
 
 def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:
-    """The last event of a stream that failed."""
     return data_frame(write_refusal(status, message, code, None, request_id))
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.chat.answer import write_failure
-from router.dialects.composer import Answer, Finish, cut_free_form, data_frame, free_form, is_blank
+from router.dialects.composer import Answer, Composer, Finish, cut_free_form, data_frame, free_form, is_blank
 
 
 def chat_usage(usage: Usage) -> JsonObject:
@@ -20,8 +20,11 @@ def chat_usage(usage: Usage) -> JsonObject:
     }
 
 
-class ChatComposer:
-    """Calls are told apart by their index; a free-form call leaves in one piece."""
+class ChatComposer(Composer):
+    """Calls are told apart by their index; a free-form call leaves in one piece.
+
+    Envelopes are left out: no client of this dialect sends anything back that it does not understand.
+    """
 
     finishes: ClassVar[Mapping[Finish, str]] = {
         Finish.STOP: "stop",
@@ -60,9 +63,6 @@ class ChatComposer:
     def reasoning(self, delta: str) -> bytes:
         self._thoughts.append(delta)
         return self._chunk({"reasoning_content": delta})
-
-    def envelope(self, envelope: str) -> bytes:
-        return b""  # no client of this dialect sends anything back that it does not understand
 
     def begin_call(self, call_id: str, name: str) -> bytes:
         self._open, self._pieces = (call_id, name), []
@@ -109,9 +109,6 @@ class ChatComposer:
         if self._answer.sends_usage and usage is not None:
             frames += data_frame({**self._head, "object": "chat.completion.chunk", "choices": [], "usage": chat_usage(usage)})
         return frames + b"data: [DONE]\n\n"
-
-    def beat(self) -> bytes:
-        return b""
 
     def fail(self, status: int, code: str, message: str) -> bytes:
         return write_failure(status, message, code, f"req_{self._answer.id}")

@@ -42,7 +42,6 @@ _READ_OF_FUNCTION = frozenset({"name", "description", "parameters", "strict", "c
 
 
 def read_draft(body: JsonObject) -> Draft:
-    """Read a request that may go to another dialect."""
     draft = Draft()
     draft.end_mark = draft.read_mark(body)
     if body.get("n") not in (None, 1):
@@ -75,12 +74,8 @@ def read_draft(body: JsonObject) -> Draft:
 
 def read_common(draft: Draft, body: JsonObject) -> None:
     """What chat and responses spell alike."""
-    draft.is_streaming = body.get("stream") is True
+    draft.read_sampling(body)
     expect.mapping(body, "stream_options")
-    for name in ("temperature", "top_p"):
-        value = body.get(name)
-        if isinstance(value, (int, float)):
-            setattr(draft, name, value)
     draft.metadata = expect.mapping(body, "metadata") or None
     for name, value in (draft.metadata or {}).items():
         if not isinstance(value, str):

@@ -11,7 +11,6 @@ _MAX_STOPS = 4
 
 
 def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
-    """The body for a target that speaks chat."""
     draft.check_pairs()
     if draft.metadata:
         draft.drop("metadata")  # only stored answers have it, and none is stored

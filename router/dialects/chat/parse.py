@@ -55,13 +55,13 @@ class ChatParser(AnswerParser):
 
     def _read_usage(self, event: JsonObject) -> None:
         """What was used. An engine that was not asked may say it all the same, in its own words."""
-        end = self._end
+        end = self.end
         end.timings = read_timings(event.get("timings")) or end.timings
         end.usage = read_usage(event.get("usage")) or end.usage or (end.timings.usage if end.timings is not None else None)
 
     def _conclude(self, reason: str, choice: JsonObject) -> None:
         if reason not in _FAILURES:
-            self._end.finish = _FINISHES.get(reason, Finish.STOP)
+            self.end.finish = _FINISHES.get(reason, Finish.STOP)
         elif choice.get("error"):
             self.failure = read_failure(choice["error"])
         else:

@@ -114,7 +114,6 @@ def recognise(body: JsonObject) -> bool:
 
 
 def write_example(words: str) -> JsonObject:
-    """A small request."""
     return {"model": "auto", "messages": [{"role": "user", "content": words}]}
 
 
@@ -127,7 +126,6 @@ def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
 
 
 def opaque_keys(message: JsonObject) -> Iterator[str]:
-    """The keys of the hidden state in one message."""
     if message.get("role") == "assistant" and not _HIDDEN.isdisjoint(message):
         yield from (fingerprint(str(message[name])) for name in THOUGHTS if message.get(name))
 

@@ -4,10 +4,10 @@ from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.chat.answer import write_failure
 from router.dialects.chat.compose import chat_usage
-from router.dialects.composer import Answer, Finish, data_frame
+from router.dialects.composer import Answer, Composer, Finish, data_frame
 
 
-class CompletionsComposer:
+class CompletionsComposer(Composer):
     """Text, and nothing else."""
 
     def __init__(self, answer: Answer) -> None:
@@ -26,30 +26,9 @@ class CompletionsComposer:
     def _choice(self, text: str, finish: str | None) -> Json:
         return [{"index": 0, "text": text, "logprobs": None, "finish_reason": finish}]
 
-    def open(self) -> bytes:
-        return b""
-
     def text(self, delta: str) -> bytes:
         self._texts.append(delta)
         return data_frame({**self._head, "choices": self._choice(delta, None)})
-
-    def refusal(self, delta: str) -> bytes:
-        return b""
-
-    def reasoning(self, delta: str) -> bytes:
-        return b""
-
-    def envelope(self, envelope: str) -> bytes:
-        return b""
-
-    def begin_call(self, call_id: str, name: str) -> bytes:
-        return b""
-
-    def arguments(self, delta: str) -> bytes:
-        return b""
-
-    def end_call(self, *, is_cut: bool = False) -> bytes:
-        return b""
 
     def close(self, finish: Finish, usage: Usage | None) -> bytes:
         self._finish, self._usage = "length" if finish is Finish.LENGTH else "stop", usage
@@ -57,9 +36,6 @@ class CompletionsComposer:
         if self._sends_usage and usage is not None:
             frames += data_frame({**self._head, "choices": [], "usage": chat_usage(usage)})
         return frames + b"data: [DONE]\n\n"
-
-    def beat(self) -> bytes:
-        return b""
 
     def fail(self, status: int, code: str, message: str) -> bytes:
         return write_failure(status, message, code, self._request_id)

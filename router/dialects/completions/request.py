@@ -25,12 +25,10 @@ def _read_prompt(item: Json) -> Message:
 
 
 def recognise(body: JsonObject) -> bool:
-    """Whether a body is of this dialect, by its fields."""
     return "prompt" in body and "messages" not in body
 
 
 def write_example(words: str) -> JsonObject:
-    """A small request."""
     return {"model": "auto", "prompt": words}
 
 

@@ -1,16 +1,32 @@
-"""What an Anthropic Messages answer says of itself: how its stream ended, and what it used."""
+"""Answers of Anthropic Messages: how a stream ended, what an answer used, and errors as its clients read them."""
 
 import re
 
 from msgspec.structs import replace
 
+from router.contract.errors import ThreadForgotten, ThreadMismatch, ThreadUnsupported
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
+from router.dialects.composer import named_frame
 from router.dialects.fields import as_count, as_object
 from router.dialects.sse import Frame, StreamEnd
 
 TELLING = re.compile(rb'"(?:message_(?:start|delta|stop)|error)"|event:\s*(?:message_(?:start|delta|stop)|error)')
 """What every frame holds that `read_end` looks for. Some hosts name an event on its own line alone, some in its data alone."""
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_DETAILED = frozenset({ThreadForgotten.code, ThreadMismatch.code, ThreadUnsupported.code})
+"""Codes that this dialect's clients look for in `details`, and act on."""
+_TOO_LONG = "prompt is too long"
+_COUNT = re.compile(r"\d[\d,]{2,14}")
+_MAXIMUM = re.compile(r"(?:maximum|limit|context size|n_ctx)\D{0,60}?(\d[\d,]{2,14})|> (\d[\d,]{2,14})")
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:
@@ -43,7 +59,6 @@ def later_usage(first: Usage | None, last: Usage | None) -> Usage | None:
 
 
 def read_answer(body: JsonObject) -> Usage | None:
-    """The usage of a whole answer; raises ValueError when it is not a valid answer of this dialect."""
     if "input_tokens" in body:
         return Usage(input_tokens=as_count(body.get("input_tokens")), output_tokens=0)
     if not isinstance(body.get("content"), list):
@@ -65,3 +80,36 @@ def read_usage(value: Json) -> Usage | None:
         cache_write_tokens=written,
         reasoning_tokens=as_count(as_object(usage.get("output_tokens_details")).get("thinking_tokens")),
     )
+
+
+def write_refusal(status: int, message: str, code: str, param: str | None, request_id: str) -> JsonObject:
+    """The body of an error answer. This dialect has no place for the parameter."""
+    kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
+    error: JsonObject = {"type": kind, "message": message, "code": code}
+    if code in _DETAILED:
+        error["details"] = {"error_code": code}
+    return {"type": "error", "error": error, "request_id": request_id}
+
+
+def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:
+    return named_frame("error", write_refusal(status, message, code, None, request_id))
+
+
+def word_too_long(message: str) -> str:
+    """A refusal for length, in the form on which clients compact: they go by how its words begin."""
+    return message if message.startswith(_TOO_LONG) else f"{_TOO_LONG}: {_numbers(message)}. {message}"
+
+
+def _numbers(message: str) -> str:
+    """The two counts that a refusal for length names, in the form that clients read."""
+    found = _MAXIMUM.search(message)
+    if found is not None:
+        maximum = _number(found[1] or found[2])
+        asked = max(map(_number, _COUNT.findall(message)))
+        if asked > maximum:
+            return f"{asked} tokens > {maximum} maximum"
+    return "the target's window is smaller"
+
+
+def _number(digits: str) -> int:
+    return int(digits.replace(",", ""))

@@ -5,8 +5,8 @@ import orjson
 from router.contract.digits import parse_exactly
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
-from router.dialects.composer import Answer, Finish, is_blank, named_frame, parse_cut, plain_id
-from router.dialects.messages.refusal import write_failure
+from router.dialects.composer import Answer, Composer, Finish, is_blank, named_frame, parse_cut, plain_id
+from router.dialects.messages.answer import write_failure
 
 _STOPS = {
     Finish.STOP: "end_turn",
@@ -30,7 +30,7 @@ def messages_usage(usage: Usage | None) -> JsonObject:
     }
 
 
-class MessagesComposer:
+class MessagesComposer(Composer):
     """At most one block is open at a time."""
 
     def __init__(self, answer: Answer) -> None:
@@ -73,7 +73,7 @@ class MessagesComposer:
         kind, self._kind, block = self._kind, "", self._blocks[-1]
         written = "".join(self._pieces)
         if kind == "tool_use":
-            block["input"] = _parse_input(written, is_cut=is_cut)
+            block["input"] = parse_input(written, is_cut=is_cut)
         else:
             block[_DELTAS[kind][1]] = written
         return self._event("content_block_stop", {"index": len(self._blocks) - 1})
@@ -124,9 +124,6 @@ class MessagesComposer:
         frames += self._event("message_delta", {"delta": stop, "usage": messages_usage(usage)})
         return frames + self._event("message_stop", {})
 
-    def beat(self) -> bytes:
-        return b""
-
     def fail(self, status: int, code: str, message: str) -> bytes:
         return write_failure(status, message, code, f"req_{self._answer.id}")
 
@@ -134,7 +131,7 @@ class MessagesComposer:
         return self._message([dict(block) for block in self._blocks])
 
 
-def _parse_input(arguments: str, *, is_cut: bool) -> Json:
+def parse_input(arguments: str, *, is_cut: bool = False) -> Json:
     """The input of a call, which must be an object here. Any other value is passed on under a name of ours, not lost.
 
     Of one that was cut, as much as had come: the reason why the answer stopped says that it is not whole.

@@ -43,7 +43,6 @@ _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
 
 
 def read_draft(body: JsonObject) -> Draft:
-    """Read a request that may go to another dialect."""
     draft = Draft(wants_envelopes=True, marks_itself=True)
     draft.end_mark = draft.read_mark(body)
     for tool, where in expect.entries(expect.sequence(body, "tools"), "tools"):
@@ -59,11 +58,7 @@ def read_draft(body: JsonObject) -> Draft:
             draft.parallel = False
     draft.max_tokens = expect.first_whole(body, LIMIT_FIELDS)
     draft.stop = expect.words(expect.sequence(body, "stop_sequences"), "stop_sequences")
-    draft.is_streaming = body.get("stream") is True
-    for name in ("temperature", "top_p"):
-        value = body.get(name)
-        if isinstance(value, (int, float)):
-            setattr(draft, name, value)
+    draft.read_sampling(body)
     _read_thinking(draft, body)
     metadata = expect.mapping(body, "metadata")
     draft.user = expect.text(metadata, "user_id", "metadata") or None
@@ -200,21 +195,20 @@ def _drop_citations(draft: Draft, block: JsonObject, where: str) -> None:
 def _read_document(draft: Draft, parts: list[Part], block: JsonObject, where: str) -> None:
     source, place = expect.needed_mapping(block, "source", where), f"{where}.source"
     title, context = expect.text(block, "title", where), expect.text(block, "context", where)
+    about = "\n".join(filter(None, (f"{title}:" if title else "", context)))
     _drop_citations(draft, block, where)
     match expect.needed_text(source, "type", place):
         case "text":
-            about = f"{title}:" if title else ""
-            words = (about, context, expect.text(source, "data", place))
-            _add_text(parts, "\n".join(text for text in words if text))
+            _add_text(parts, "\n".join(filter(None, (about, expect.text(source, "data", place)))))
         case "content":
-            _add_text(parts, "\n".join(text for text in (f"{title}:" if title else "", context) if text))
+            _add_text(parts, about)
             parts.extend(_read_content(draft, expect.content(source, "content", place)))
         case "base64":
             _add_text(parts, context)
             draft.add_file(parts, place, File(title or "document.pdf", data=_address(source, place)))
         case _:
             # A file by its address has no place for a title elsewhere.
-            _add_text(parts, "\n".join(text for text in (f"{title}:" if title else "", context) if text))
+            _add_text(parts, about)
             draft.add_file(parts, place, File(url=expect.text(source, "url", place) or None))
 
 

@@ -1,13 +1,11 @@
 """Draft → Anthropic Messages: roles take turns, and results come first in the user's."""
 
-import orjson
-
-from router.contract.digits import parse_exactly
 from router.contract.errors import Misfit
 from router.contract.request import Json, JsonObject
 from router.contract.words import Feature
 from router.dialects.composer import plain_id
 from router.dialects.fields import as_list, as_object
+from router.dialects.messages.compose import parse_input
 from router.dialects.messages.request import LIMIT_FIELDS
 from router.dialects.translate.context import WriteContext, marked, optional
 from router.dialects.translate.draft import (
@@ -38,7 +36,6 @@ _EFFORTS = {"minimal": "low", "xhigh": "max", "ultra": "max"}
 
 
 def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
-    """The body for a target that speaks messages."""
     draft.check_pairs()
     for name, value in (
         ("verbosity", draft.verbosity),
@@ -165,7 +162,7 @@ def _write_line(draft: Draft, line: Line, context: WriteContext) -> tuple[str, l
         case DraftText(role, parts):
             return role, [block for part in parts if (block := _write_part(draft, part))]
         case DraftCall(call_id, name, arguments):
-            call: JsonObject = {"type": "tool_use", "id": plain_id(call_id), "name": name, "input": _parse(arguments)}
+            call: JsonObject = {"type": "tool_use", "id": plain_id(call_id), "name": name, "input": parse_input(arguments)}
             return "assistant", [marked(call, line.mark)]
         case DraftResult(call_id, parts, is_error):
             content: list[Json] = [block for part in parts if (block := _write_block(draft, part))]
@@ -205,14 +202,6 @@ def _write_source(url: str) -> JsonObject:
     if inside is None:
         return {"type": "url", "url": url}
     return {"type": "base64", "media_type": inside[0], "data": inside[1]}
-
-
-def _parse(arguments: str) -> Json:
-    try:
-        value = parse_exactly(arguments.encode())
-    except orjson.JSONDecodeError:
-        return {"unparsed": arguments}
-    return value if isinstance(value, dict) else {"value": value}
 
 
 def _write_tool(tool: Tool) -> JsonObject:

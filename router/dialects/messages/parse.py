@@ -37,10 +37,10 @@ class MessagesParser(AnswerParser):
             case "content_block_stop":
                 return self._stop()
             case "message_start":
-                self._end.usage = first_usage(event)
+                self.end.usage = first_usage(event)
             case "message_delta":
                 self._reason = as_text(as_object(event.get("delta")).get("stop_reason")) or self._reason
-                self._end.usage = later_usage(self._end.usage, read_usage(as_object(event.get("usage"))))
+                self.end.usage = later_usage(self.end.usage, read_usage(as_object(event.get("usage"))))
             case "message_stop":
                 # Only now: a reason alone is no end of a stream, which is cut without its last event, as on the straight path.
                 self._finish_with(self._reason)
@@ -100,7 +100,7 @@ class MessagesParser(AnswerParser):
         return b""
 
     def _finish_with(self, reason: str) -> None:
-        self._end.finish = _FINISHES.get(reason, Finish.STOP)
+        self.end.finish = _FINISHES.get(reason, Finish.STOP)
 
     def parse_whole(self, body: JsonObject) -> None:
         if not isinstance(body.get("content"), list):
@@ -109,9 +109,9 @@ class MessagesParser(AnswerParser):
             self._begin(index, as_object(value))
             self._stop()
         self._finish_with(as_text(body.get("stop_reason")))
-        self._end.usage = read_usage(body.get("usage"))
+        self.end.usage = read_usage(body.get("usage"))
         content = as_list(body.get("content"))
-        if self._end.finish is Finish.LENGTH and content and as_object(content[-1]).get("type") == "tool_use":
+        if self.end.finish is Finish.LENGTH and content and as_object(content[-1]).get("type") == "tool_use":
             # Its input was closed by the host: that it is not whole is known from the place alone.
             self._sequencer.cut(len(content) - 1)
         self.finish()

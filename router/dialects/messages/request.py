@@ -1,4 +1,6 @@
-"""Requests of Anthropic Messages."""
+"""Requests of Anthropic Messages, their hidden state (thinking blocks with signatures), and what newer versions refuse."""
+
+from collections.abc import Callable, Iterator
 
 from router.contract.errors import BadRequest
 from router.contract.request import Conversation, History, Json, JsonObject, Message, ToolCall, ToolResult
@@ -13,17 +15,24 @@ from router.dialects.fields import (
     as_object,
     as_text,
     find_hosted,
+    fingerprint,
     objects,
     read_list,
     texts_of,
 )
 from router.dialects.histories import learn
+from router.dialects.translate.envelope import is_wrapped
 
 _LIMIT = "max_tokens"
 LIMIT_FIELDS = (_LIMIT,)
 _TEXT_PARTS = frozenset({"text"})
 _CALLERS_TOOLS = (None, "custom")
 _CALLERS_PREFIXES = ("bash_", "text_editor_", "memory_")
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+VERSION = "anthropic-version"
+_STRICTER = "2026-10-21"
+"""The version of the API from which on some fields and blocks are refused, whoever serves: the caller's own host would."""
+_GONE_FIELDS = ("temperature", "top_p", "top_k")
 _NEEDING = frozenset({"tools", "output_config", "thinking"})
 """Fields by which a request needs more of a target than text."""
 
@@ -114,7 +123,6 @@ def recognise(body: JsonObject) -> bool:
 
 
 def write_example(words: str) -> JsonObject:
-    """A small request."""
     return {"model": "auto", "messages": [{"role": "user", "content": words}], _LIMIT: 1024}
 
 
@@ -123,3 +131,79 @@ def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
     system = body.get("system")
     blocks: list[Json] = [{"type": "text", "text": system}] if isinstance(system, str) else list(as_list(system))
     changes["system"] = [*blocks, {"type": "text", "text": text}]
+
+
+def opaque_keys(message: JsonObject) -> Iterator[str]:
+    if message.get("role") == "assistant" and isinstance(content := message.get("content"), list):
+        yield from (_block_key(block) for block in map(as_object, content) if as_text(block.get("type")) in _THINKING)
+
+
+def _block_key(block: JsonObject) -> str:
+    return fingerprint(as_text(block.get("signature")) or as_text(block.get("data")) or as_text(block.get("thinking")))
+
+
+def without_opaque(messages: list[Json], goes: Callable[[str], bool]) -> list[Json]:
+    """The messages without the blocks whose key says so, and without those that held nothing else."""
+
+    def stays(block: JsonObject) -> bool:
+        return as_text(block.get("type")) not in _THINKING or not goes(_block_key(block))
+
+    kept = (_with_blocks(item, stays) if as_object(item).get("role") == "assistant" else item for item in messages)
+    return [item for item in kept if item is not None]
+
+
+def without_wrapped(messages: list[Json]) -> list[Json]:
+    """The messages without thinking that a bridge wrapped, and without those that held nothing else."""
+    kept = (_with_blocks(item, lambda block: not is_wrapped(as_text(block.get("signature")))) for item in messages)
+    return [item for item in kept if item is not None]
+
+
+def _with_blocks(message: Json, stays: Callable[[JsonObject], bool]) -> Json:
+    """A message with some of its blocks; None when none is left, since an empty one is refused."""
+    content = as_object(message).get("content")
+    if not isinstance(content, list):
+        return message
+    kept = [block for block in content if stays(as_object(block))]
+    if len(kept) == len(content):
+        return message
+    return {**as_object(message), "content": kept} if kept else None
+
+
+def refuse_dated(body: JsonObject, raw: bytes, version: str) -> None:
+    """Refuse what the API version that the caller names no longer has. `raw` is the body's bytes.
+
+    Versions are dates. What is no date (a cloud's own name for a version) is for the target to judge.
+    """
+    if version < _STRICTER or not version[:1].isdigit():
+        return
+    for name in _GONE_FIELDS:
+        if body.get(name) is not None:
+            raise _refusal(name, version)
+    if b"document" in raw or b"citations" in raw:
+        for index, message in enumerate(map(as_object, as_list(body.get("messages")))):
+            _refuse_blocks(message, f"messages[{index}].content", version)
+
+
+def _refuse_blocks(message: JsonObject, where: str, version: str) -> None:
+    """No document directly in the assistant's messages, and no citations in texts of the user's."""
+    for index, block in enumerate(map(as_object, as_list(message.get("content")))):
+        place = f"{where}[{index}]"
+        if message.get("role") == "assistant":
+            if block.get("type") == "document":
+                raise _refusal(place, version, 'a block of type "document" is ')
+            continue
+        _refuse_citations(block, place, version)
+        if block.get("type") == "search_result":
+            for inner, part in enumerate(as_list(block.get("content"))):
+                _refuse_citations(part, f"{place}.content[{inner}]", version)
+
+
+def _refuse_citations(block: Json, where: str, version: str) -> None:
+    text = as_object(block)
+    if text.get("type") == "text" and text.get("citations"):
+        raise _refusal(f"{where}.citations", version)
+
+
+def _refusal(where: str, version: str, what: str = "") -> BadRequest:
+    words = f"{where}: {what}not permitted in {VERSION} {version[:40]}. Leave it out, or send an older version"
+    return BadRequest(words, param=where)

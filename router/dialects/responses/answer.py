@@ -45,7 +45,6 @@ def read_end(frames: list[Frame]) -> StreamEnd:
 
 
 def read_answer(body: JsonObject) -> Usage | None:
-    """The usage of a whole answer; raises ValueError when it is not a valid answer of this dialect."""
     if not isinstance(body.get("output"), list) and body.get("object") != "response":
         raise ValueError("an answer without output")
     return read_usage(body.get("usage"))
@@ -67,7 +66,6 @@ def read_usage(value: Json) -> Usage | None:
 
 
 def write_failure(status: int, message: str, code: str, request_id: str) -> bytes:
-    """The last event of a stream that failed."""
     error: JsonObject = {"code": code, "message": message}
     response: JsonObject = {**_EMPTY_RESPONSE, "id": f"resp_{request_id.removeprefix('req_')}", "error": error}
     return named_frame("response.failed", {"type": "response.failed", "sequence_number": 0, "response": response})

@@ -6,7 +6,7 @@ import time
 from router.contract.request import Json, JsonObject
 from router.contract.usage import Usage
 from router.dialects.client_tools import CallItem
-from router.dialects.composer import Answer, Finish, Shape, cut_free_form, free_form, is_blank, named_frame
+from router.dialects.composer import Answer, Composer, Finish, Shape, cut_free_form, free_form, is_blank, named_frame
 from router.dialects.fields import as_list
 from router.dialects.responses.said_back import say_back
 from router.dialects.translate.envelope import OUR_REASONING
@@ -30,7 +30,7 @@ def responses_usage(usage: Usage) -> JsonObject:
     }
 
 
-class ResponsesComposer:
+class ResponsesComposer(Composer):
     """One item is open at a time: a message, reasoning, or a call."""
 
     def __init__(self, answer: Answer) -> None:

@@ -53,7 +53,6 @@ _PLAIN_OUTPUTS = ("function_call_output", "custom_tool_call_output")
 
 
 def read_draft(body: JsonObject) -> Draft:
-    """Read a request that may go to another dialect."""
     _check_kept(body)
     draft = Draft()
     instructions = expect.text(body, "instructions")

@@ -26,7 +26,6 @@ _LEAST_OUTPUT = 16
 
 
 def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
-    """The body for a target that speaks responses."""
     draft.check_pairs()
     if draft.stop:
         draft.drop("stop sequences")

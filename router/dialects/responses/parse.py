@@ -110,12 +110,12 @@ class ResponsesParser(AnswerParser):
         return frames
 
     def _conclude(self, response: JsonObject) -> None:
-        self._end.usage = read_usage(response.get("usage"))
+        self.end.usage = read_usage(response.get("usage"))
         reason = as_object(response.get("incomplete_details")).get("reason")
         if response.get("status") == "incomplete" or reason:
-            self._end.finish = Finish.FILTER if reason == "content_filter" else Finish.LENGTH
+            self.end.finish = Finish.FILTER if reason == "content_filter" else Finish.LENGTH
         else:
-            self._end.finish = Finish.TOOLS if self._sequencer.has_calls else Finish.STOP
+            self.end.finish = Finish.TOOLS if self._sequencer.has_calls else Finish.STOP
 
     def parse_whole(self, body: JsonObject) -> None:
         if not isinstance(body.get("output"), list):

@@ -1,14 +1,12 @@
 """The Responses API as one object."""
 
 from router.contract.words import Dialect, Operation
-from router.dialects.chat.answer import word_too_long, write_refusal
-from router.dialects.responses.answer import TELLING, read_answer, read_end, write_failure
+from router.dialects.chat import answer as chat_answer
+from router.dialects.responses import answer, request
 from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.responses.draft_reader import read_draft
 from router.dialects.responses.draft_writer import write_draft
-from router.dialects.responses.opaque import opaque_keys, without_opaque, without_wrapped
 from router.dialects.responses.parse import ResponsesParser
-from router.dialects.responses.request import LIMIT_FIELDS, add_instructions, read, recognise, write_example
 from router.dialects.spec import DialectSpec, Translation
 
 RESPONSES = DialectSpec(
@@ -27,24 +25,24 @@ RESPONSES = DialectSpec(
     has_socket=True,
     own_header=None,
     refuse_dated=None,
-    recognise=recognise,
-    write_example=write_example,
+    recognise=request.recognise,
+    write_example=request.write_example,
     stream_fields={"stream": True},
-    read=read,
-    add_instructions=add_instructions,
-    limit_fields=LIMIT_FIELDS,
+    read=request.read,
+    add_instructions=request.add_instructions,
+    limit_fields=request.LIMIT_FIELDS,
     reasoning_fields=("reasoning",),
     effort_holder="reasoning",
-    opaque_keys=opaque_keys,
-    without_opaque=without_opaque,
-    without_wrapped=without_wrapped,
-    telling=TELLING,
-    read_end=read_end,
-    read_answer=read_answer,
+    opaque_keys=request.opaque_keys,
+    without_opaque=request.without_opaque,
+    without_wrapped=request.without_wrapped,
+    telling=answer.TELLING,
+    read_end=answer.read_end,
+    read_answer=answer.read_answer,
     first_token_mark=b".delta",
     composer=ResponsesComposer,
-    write_refusal=write_refusal,
-    write_failure=write_failure,
-    word_too_long=word_too_long,
+    write_refusal=chat_answer.write_refusal,
+    write_failure=answer.write_failure,
+    word_too_long=chat_answer.word_too_long,
     translation=Translation(read_draft, write_draft, ResponsesParser),
 )

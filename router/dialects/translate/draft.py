@@ -159,6 +159,14 @@ class Draft:
         self.marks_itself = True
         return mark
 
+    def read_sampling(self, body: JsonObject) -> None:
+        """What all dialects spell alike."""
+        self.is_streaming = body.get("stream") is True
+        for name in ("temperature", "top_p"):
+            value = body.get(name)
+            if isinstance(value, (int, float)):
+                setattr(self, name, value)
+
     def drop_unread(self, body: JsonObject, read: frozenset[str]) -> None:
         """Note every field of a body that the other dialect has no word for. An empty object may switch something on."""
         self.drop(*(name[:60] for name, value in body.items() if name not in read and value not in (None, [], "")))

@@ -5,11 +5,13 @@ the target as something else, and be answered.
 """
 
 from collections.abc import Collection, Iterator
+from typing import Any, TypeVar
 
 from router.contract.digits import Digits
 from router.contract.errors import BadRequest
 from router.contract.request import Json, JsonObject
 
+_T = TypeVar("_T")
 _NAMES: dict[type, str] = {
     str: "a string",
     bool: "true or false",
@@ -37,14 +39,19 @@ def at(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
+def _typed(holder: JsonObject, name: str, where: str, otherwise: _T) -> _T:
+    """A field of the same type as what it is taken for when it is absent."""
+    value: Any = holder.get(name)
+    if value is None:
+        return otherwise
+    if not isinstance(value, type(otherwise)):
+        raise unexpected(at(where, name), value, _NAMES[type(otherwise)])
+    return value
+
+
 def text(holder: JsonObject, name: str, where: str = "") -> str:
     """A string that may be absent."""
-    value = holder.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise unexpected(at(where, name), value, "a string")
-    return value
+    return _typed(holder, name, where, "")
 
 
 def needed_text(holder: JsonObject, name: str, where: str = "") -> str:
@@ -82,12 +89,7 @@ def first_whole(holder: JsonObject, names: Collection[str]) -> int | None:
 
 def mapping(holder: JsonObject, name: str, where: str = "") -> JsonObject:
     """An object that may be absent."""
-    value = holder.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise unexpected(at(where, name), value, "an object")
-    return value
+    return _typed(holder, name, where, {})
 
 
 def needed_mapping(holder: JsonObject, name: str, where: str = "") -> JsonObject:
@@ -99,12 +101,7 @@ def needed_mapping(holder: JsonObject, name: str, where: str = "") -> JsonObject
 
 def sequence(holder: JsonObject, name: str, where: str = "") -> list[Json]:
     """A list that may be absent."""
-    value = holder.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise unexpected(at(where, name), value, "a list")
-    return value
+    return _typed(holder, name, where, [])
 
 
 def entries(values: list[Json], where: str) -> Iterator[tuple[JsonObject, str]]:

@@ -44,21 +44,11 @@ class AnswerParser(ABC):
     def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
         self._composer, self._target, self._answer_id = composer, target, answer_id
         self._sequencer = CallSequencer(composer)
-        self._end = End()
+        self.end = End()
         self.is_complete = False
         self.has_last_event = False
         """Whether the event has come that no other follows, in a dialect that has one: the line may close later than that."""
         self.failure: Failure | None = None
-
-    @property
-    def usage(self) -> Usage | None:
-        """What the target says it used, as far as it has said so."""
-        return self._end.usage
-
-    @property
-    def timings(self) -> Timings | None:
-        """What its engine says of the answer's tokens and speed."""
-        return self._end.timings
 
     @abstractmethod
     def parse(self, event: JsonObject) -> bytes:
@@ -70,17 +60,17 @@ class AnswerParser(ABC):
 
     def finish(self) -> bytes:
         """The stream is over: what was held back until then, and the end, if the target came to one."""
-        if self._end.finish is None or self.failure is not None:
+        if self.end.finish is None or self.failure is not None:
             return b""
         self.is_complete = True
-        is_cut = self._end.finish in (Finish.LENGTH, Finish.FILTER)
+        is_cut = self.end.finish in (Finish.LENGTH, Finish.FILTER)
         frames = self._held_back() + self._sequencer.end_all(is_cut=is_cut)
-        return frames + self._composer.close(self._end.finish, self._end.usage)
+        return frames + self._composer.close(self.end.finish, self.end.usage)
 
     @property
     def has_finish(self) -> bool:
         """Whether the target has said how its answer ended, even if its last event is missing."""
-        return self._end.finish is not None and self.failure is None
+        return self.end.finish is not None and self.failure is None
 
     def _held_back(self) -> bytes:
         return b""

@@ -4,11 +4,11 @@ import orjson
 
 from router.contract.digits import as_written, parse_exactly
 from router.contract.errors import TandemError, TooLong
-from router.contract.request import Json, JsonObject
 from router.contract.usage import Timings, Usage
 from router.contract.words import Dialect
 from router.dialects.accounts import account_code
 from router.dialects.composer import Composer
+from router.dialects.error_bodies import find_told
 from router.dialects.fields import as_object, as_text
 from router.dialects.refusals import failure_words, foreign_refusal, in_callers_words
 from router.dialects.translate.frames import FrameSplitter
@@ -33,12 +33,12 @@ class AnswerTranslator:
     @property
     def usage(self) -> Usage | None:
         """What the target says it used, whether or not the caller asked."""
-        return self._parser.usage
+        return self._parser.end.usage
 
     @property
     def timings(self) -> Timings | None:
         """What its engine says of the answer's tokens and speed."""
-        return self._parser.timings
+        return self._parser.end.timings
 
     def feed(self, data: bytes) -> bytes:
         """Translate what has come. What ends in the middle of a frame waits for the rest of it."""
@@ -134,16 +134,7 @@ class AnswerTranslator:
 
     def refusal(self, status: int, raw: bytes) -> bytes:
         """A target's error in the caller's dialect, with the target's own words, code and parameter."""
-        try:
-            body: Json = orjson.loads(raw)
-        except orjson.JSONDecodeError:
-            body = raw[:2_000].decode("utf-8", "replace")
-        if isinstance(body, list) and body:
-            body = body[0]
-        error: JsonObject = {}
-        if isinstance(body, dict):
-            body = body.get("error") or body
-            error = as_object(body)
-        failure, param = read_failure(body), as_text(error.get("param"))
-        code = account_code(error) or failure.code
+        told = find_told(raw)
+        failure, error = read_failure(told), as_object(told)
+        code, param = account_code(error) or failure.code, as_text(error.get("param"))
         return foreign_refusal(self._caller, status, failure.message, code, param, self._request_id)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from router.dialects.messages.versions import VERSION
+from router.dialects.messages.request import VERSION
 from router.edge.catalogue import Catalogue, OwnLists
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House

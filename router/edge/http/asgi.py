@@ -13,7 +13,7 @@ from router.contract.limits import Limits
 from router.contract.relay import Flow, Headers
 from router.contract.sinks import AnswerFact
 from router.contract.words import Operation, PassedRoute
-from router.dialects.queued import write_comment
+from router.dialects.headers import write_comment
 from router.edge.admission import Admission, Head, Slot
 from router.edge.http.head import read_scope
 from router.edge.http.refuse import send_refusal

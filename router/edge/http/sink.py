@@ -9,7 +9,7 @@ from msgspec import Struct
 from router.contract.errors import TandemError
 from router.contract.relay import Flow, Headers
 from router.contract.sinks import AnswerFact
-from router.dialects.queued import write_comment
+from router.dialects.headers import write_comment
 from router.loop.together import Outbox
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}" for status in HTTPStatus}

@@ -13,8 +13,8 @@ from router.contract.relay import Headers
 from router.contract.request import Json, JsonObject
 from router.contract.sinks import Waiting
 from router.dialects.fields import as_object, as_text
+from router.dialects.headers import describe_wait, name_decision
 from router.dialects.json_body import refuse_crowded
-from router.dialects.queued import describe_wait, name_decision
 from router.dialects.refusals import failure_words, refusal_headers
 
 BUSY = "x-tandem-busy"

@@ -46,7 +46,6 @@ def test_it_is_a_sequence_with_an_end():
 
     assert len(conversation) == 2
     assert [message.texts for message in conversation] == [("a",), ("b",)]
-    assert conversation.item(0) == "a"
     for beyond in (2, -3):
         with pytest.raises(IndexError):
             conversation[beyond]

@@ -3,10 +3,11 @@
 import pytest
 
 from router.contract.words import Dialect
-from router.dialects.answers import FIRST_TOKEN_MARKS, compose, read_stream_end, read_whole_answer
+from router.dialects.answers import FIRST_TOKEN_MARKS, read_whole_answer
 from router.dialects.chat.compose import ChatComposer
 from router.dialects.composer import Answer
 from router.dialects.sse import split_frames
+from router.dialects.table import SPECS
 
 
 @pytest.mark.parametrize("raw", [b"[]", b"null", b'{"error": {"message": "no"}, "choices": []}', b"{"])
@@ -28,10 +29,10 @@ def test_an_answer_of_one_dialect_is_not_one_of_another():
 def test_an_end_in_one_dialect_is_none_in_another():
     frames = split_frames(b'event: message_stop\ndata: {"type": "message_stop"}\n\n')
 
-    assert read_stream_end(Dialect.MESSAGES, frames).is_complete
-    assert not read_stream_end(Dialect.CHAT, frames).is_complete
+    assert SPECS[Dialect.MESSAGES].read_end(frames).is_complete
+    assert not SPECS[Dialect.CHAT].read_end(frames).is_complete
 
 
 def test_every_dialect_has_a_mark_and_a_composer():
     assert set(FIRST_TOKEN_MARKS) == set(Dialect)
-    assert isinstance(compose(Dialect.CHAT, Answer("x", "m", 1)), ChatComposer)
+    assert isinstance(SPECS[Dialect.CHAT].composer(Answer("x", "m", 1)), ChatComposer)

@@ -6,16 +6,17 @@ from hypothesis import strategies as some
 
 from router.contract.usage import Usage
 from router.contract.words import Dialect
-from router.dialects.answers import TELLING, compose, follow_stream, read_stream_end
+from router.dialects.answers import TELLING, follow_stream
 from router.dialects.composer import Answer, ComposedCall, Finish, write_call
 from router.dialects.sse import Tail, split_frames
+from router.dialects.table import SPECS
 from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
 
 USAGE = Usage(11, 5)
 
 
 def whole_stream(dialect: Dialect) -> bytes:
-    composer = compose(dialect, Answer("x", "m", 1))
+    composer = SPECS[dialect].composer(Answer("x", "m", 1))
     pieces = [composer.open(), *(composer.text(word) for word in ("a ", "b\n\n", "c"))]
     if dialect is not Dialect.COMPLETIONS:
         pieces.append(write_call(composer, ComposedCall("call_1", "ls", '{"path":"."}')))
@@ -35,7 +36,7 @@ def feed(data: bytes, cuts: list[int], dialect: Dialect = Dialect.CHAT) -> Tail:
 def test_the_end_of_a_stream_is_read_the_same_however_it_was_sliced(dialect, cuts):
     data = whole_stream(dialect)
 
-    end = read_stream_end(dialect, feed(data, [cut for cut in cuts if cut < len(data)], dialect).frames())
+    end = SPECS[dialect].read_end(feed(data, [cut for cut in cuts if cut < len(data)], dialect).frames())
 
     assert end.is_complete
     assert not end.has_failed
@@ -49,7 +50,7 @@ def test_a_stream_cut_before_its_end_is_never_complete(dialect, share):
     # Chat's finish reason is an end of its own, so the cut lies before that frame.
     limit = data.rfind(b'"finish_reason":"') if dialect in (Dialect.CHAT, Dialect.COMPLETIONS) else last
 
-    end = read_stream_end(dialect, feed(data[: int(limit * share)], [], dialect).frames())
+    end = SPECS[dialect].read_end(feed(data[: int(limit * share)], [], dialect).frames())
 
     assert not end.is_complete
 
@@ -66,14 +67,14 @@ def test_one_byte_at_a_time_knows_where_frames_end(count):
 def test_words_of_a_model_cannot_fake_the_end_of_its_stream():
     said = chat_frame("data: [DONE]\n\n event: response.completed")
 
-    assert not read_stream_end(Dialect.CHAT, feed(said, []).frames()).is_complete
+    assert not SPECS[Dialect.CHAT].read_end(feed(said, []).frames()).is_complete
 
 
 def test_an_error_event_is_a_failure_in_every_dialect():
-    assert read_stream_end(Dialect.CHAT, split_frames(b'data: {"error":{"message":"x"}}\n\n')).has_failed
-    assert read_stream_end(Dialect.MESSAGES, split_frames(b'event: error\ndata: {"type":"error"}\n\n')).has_failed
+    assert SPECS[Dialect.CHAT].read_end(split_frames(b'data: {"error":{"message":"x"}}\n\n')).has_failed
+    assert SPECS[Dialect.MESSAGES].read_end(split_frames(b'event: error\ndata: {"type":"error"}\n\n')).has_failed
     failed = b'event: response.failed\ndata: {"type":"response.failed","response":{}}\n\n'
-    assert read_stream_end(Dialect.RESPONSES, split_frames(failed)).has_failed
+    assert SPECS[Dialect.RESPONSES].read_end(split_frames(failed)).has_failed
 
 
 def test_a_last_frame_of_megabytes_is_still_read():
@@ -82,7 +83,7 @@ def test_a_last_frame_of_megabytes_is_still_read():
 
     tail = feed(frame, list(range(0, len(frame), 65_536)), Dialect.RESPONSES)
 
-    assert read_stream_end(Dialect.RESPONSES, tail.frames()).is_complete
+    assert SPECS[Dialect.RESPONSES].read_end(tail.frames()).is_complete
 
 
 def test_only_the_ends_of_a_long_stream_are_kept():
@@ -93,13 +94,13 @@ def test_only_the_ends_of_a_long_stream_are_kept():
     tail.add(DONE)
 
     assert len(tail.frames()) < 10
-    assert read_stream_end(Dialect.CHAT, tail.frames()).usage.output_tokens == 3
+    assert SPECS[Dialect.CHAT].read_end(tail.frames()).usage.output_tokens == 3
 
 
 def test_line_ends_of_every_kind_make_frames():
     for end in (b"\n", b"\r\n", b"\r"):
         data = b"event: message_stop" + end + b'data: {"type":"message_stop"}' + end + end
-        assert read_stream_end(Dialect.MESSAGES, feed(data, [], Dialect.MESSAGES).frames()).is_complete
+        assert SPECS[Dialect.MESSAGES].read_end(feed(data, [], Dialect.MESSAGES).frames()).is_complete
 
 
 PINGS = [b": ping\n\n"] * 30
@@ -115,7 +116,7 @@ def verdict(dialect: Dialect, pieces: list[bytes]):
     tail = Tail(TELLING[dialect])
     for piece in pieces:
         tail.add(piece)
-    return read_stream_end(dialect, tail.frames())
+    return SPECS[dialect].read_end(tail.frames())
 
 
 @given(
@@ -133,9 +134,9 @@ def test_the_verdict_on_a_stream_is_that_on_all_of_its_frames(dialect, cuts, fai
         frames.insert(place, b': "error": "usage": 1\n\n')
     data = b"".join(frames)
 
-    end = read_stream_end(dialect, feed(data, [cut for cut in cuts if cut < len(data)], dialect).frames())
+    end = SPECS[dialect].read_end(feed(data, [cut for cut in cuts if cut < len(data)], dialect).frames())
 
-    assert end == read_stream_end(dialect, split_frames(data))
+    assert end == SPECS[dialect].read_end(split_frames(data))
     assert end.has_failed == bool(failures)
 
 
@@ -182,7 +183,7 @@ def verdict_on_several(dialect: Dialect, pieces: list[bytes]):
     tail = follow_stream(dialect, SEVERAL[dialect])
     for piece in pieces:
         tail.add(piece)
-    return read_stream_end(dialect, tail.frames())
+    return SPECS[dialect].read_end(tail.frames())
 
 
 @pytest.mark.parametrize("dialect", SEVERAL)

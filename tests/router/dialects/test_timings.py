@@ -6,9 +6,9 @@ import pytest
 
 from router.contract.usage import Usage
 from router.contract.words import Dialect
-from router.dialects.answers import read_stream_end
 from router.dialects.composer import data_frame
 from router.dialects.sse import split_frames
+from router.dialects.table import SPECS
 from router.dialects.timings import read_timings
 from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, answer_to, chunk
 
@@ -63,7 +63,7 @@ def test_without_a_time_there_is_no_speed(milliseconds):
     ],
 )
 def test_they_are_found_at_the_end_of_a_stream_of_every_dialect_that_has_them(dialect, last):
-    end = read_stream_end(dialect, split_frames(b"data: " + json.dumps(last).encode() + b"\n\n"))
+    end = SPECS[dialect].read_end(split_frames(b"data: " + json.dumps(last).encode() + b"\n\n"))
 
     assert end.is_complete
     assert end.timings.usage.output_tokens == 300

@@ -3,10 +3,9 @@ import pytest
 from router.contract.caller import SessionKey
 from router.contract.signals import Alias, FinishedTurn, SessionHistory, SessionPosition, Turn
 from router.contract.words import Tier, TurnKind
-from router.sense.calibration import Calibration
 from router.sense.features import read_features
 from router.sense.signals import count_exactly, read_signals
-from router.sense.tokens import estimate_prompt
+from router.sense.tokens import Calibration, estimate_prompt
 from tests.tools.houses import Counter
 from tests.tools.values import ask, make_signals
 

@@ -3,11 +3,17 @@
 import base64
 import inspect
 import json
+import json.decoder
 import random
 
 import pytest
 
-from router.sense.tokens import HIGH, LOW, estimate_prompt, estimate_tokens
+from router.contract.caller import Caller, SessionKey
+from router.contract.signals import TokenCount
+from router.contract.words import Dialect
+from router.sense.exact import ExactCounter
+from router.sense.tokens import HIGH, LOW, Calibration, estimate_prompt, estimate_tokens, texts_of
+from tests.tools.http import call, chat
 from tests.tools.values import make_view
 
 PROSE = (
@@ -86,3 +92,124 @@ def test_an_image_does_not_hide_a_large_tool_result():
     ]
 
     assert estimate_prompt(make_view({"messages": messages})).tokens > 50_000
+
+
+URL = "data:image/png;base64," + "A" * 5_000
+
+
+def texts(body: dict, dialect: Dialect = Dialect.CHAT) -> set[str]:
+    return set(texts_of(make_view(body, dialect)))
+
+
+def test_messages_calls_results_and_tools_are_read_with_the_names_of_their_fields():
+    call = {"id": "c", "type": "function", "function": {"name": "write", "arguments": '{"a": 1}'}}
+    body = {
+        "messages": [
+            {"role": "user", "content": "please"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "written"},
+        ],
+        "tools": [{"type": "function", "function": {"name": "write", "description": "to a file"}}],
+    }
+
+    found = texts(body)
+
+    assert {"please", '{"a": 1}', "write", "written", "to a file", "arguments", "description"} <= found
+    assert not {"user", "assistant", "tool", "c", "function call"} & found
+
+
+@pytest.mark.parametrize(
+    ("body", "dialect", "text"),
+    [
+        ({"input": "the input", "instructions": "x"}, Dialect.RESPONSES, "the input"),
+        ({"input": "x", "instructions": "the instructions"}, Dialect.RESPONSES, "the instructions"),
+        ({"prompt": "the prompt"}, Dialect.COMPLETIONS, "the prompt"),
+        (
+            {
+                "max_tokens": 1,
+                "messages": [{"role": "user", "content": "x"}],
+                "system": [{"type": "text", "text": "the system"}],
+            },
+            Dialect.MESSAGES,
+            "the system",
+        ),
+    ],
+)
+def test_each_dialects_own_fields_are_read(body, dialect, text):
+    assert text in texts(body, dialect)
+
+
+def test_an_image_is_left_out_and_a_plain_address_is_read():
+    def with_url(url: str) -> set[str]:
+        return texts({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]})
+
+    assert URL not in with_url(URL)
+    assert "http://host/a.png" in with_url("http://host/a.png")
+
+
+def test_long_text_under_another_name_is_read_whole():
+    text = "word " * 2_000
+
+    assert text in texts({"messages": [{"role": "user", "content": [{"type": "text", "text": text}]}]})
+
+
+def test_what_no_model_reads_is_left_out():
+    assert texts({"messages": [{"role": "user", "content": "x"}], "user": "me", "metadata": {"a": "b"}}) == {"content", "x"}
+
+
+def test_a_list_in_a_list_that_is_nested_deeply_ends():
+    value: object = "deep inside"
+    for _ in range(200):
+        value = [value]
+
+    assert "deep inside" in texts({"messages": [{"role": "user", "content": [{"type": "text", "text": value}]}]})
+
+
+def estimate(tokens: int) -> TokenCount:
+    return TokenCount(tokens, int(tokens * LOW), int(tokens * HIGH))
+
+
+def test_a_prompt_counted_before_is_known_to_half_a_percent():
+    calibration = Calibration()
+    calibration.note(SessionKey(Caller("me"), "s"), 110_000, 123_066)
+
+    again = calibration.narrow(SessionKey(Caller("me"), "s"), estimate(110_000))
+
+    assert (again.tokens, again.low > 122_000, again.high < 124_000) == (123_066, True, True)
+
+
+def test_what_a_session_grew_by_is_estimated_and_widens_the_band():
+    calibration = Calibration()
+    calibration.note(SessionKey(Caller("me"), "s"), 100_000, 110_000)
+
+    grown = calibration.narrow(SessionKey(Caller("me"), "s"), estimate(120_000))
+
+    assert grown.tokens == 130_000
+    assert grown.high - grown.low > 10_000
+    assert grown.high - grown.low < estimate(120_000).high - estimate(120_000).low
+
+
+def test_a_session_that_shrank_or_is_anothers_is_estimated_afresh():
+    calibration = Calibration()
+    calibration.note(SessionKey(Caller("me"), "s"), 100_000, 110_000)
+
+    assert calibration.narrow(SessionKey(Caller("me"), "s"), estimate(50_000)) == estimate(50_000)
+    assert calibration.narrow(SessionKey(Caller("you"), "s"), estimate(100_000)) == estimate(100_000)
+    assert calibration.narrow(SessionKey(Caller("me"), "t"), estimate(100_000)) == estimate(100_000)
+
+
+async def test_a_session_near_a_limit_is_counted_once_and_not_at_every_call(simulated, monkeypatch):
+    counted = []
+    count = ExactCounter.count
+
+    async def counting(self, view):
+        counted.append(view.id)
+        return await count(self, view)
+
+    monkeypatch.setattr(ExactCounter, "count", counting)
+    source = inspect.getsource(json.decoder)
+    body = chat(source * (410_000 // len(source))) | {"model": "fast"}
+    replies = [await call(simulated.port, "/tandem/explain", body) for _ in range(4)]
+
+    assert len(counted) == 1
+    assert {reply.json["prompt_tokens"] for reply in replies[1:]} == {replies[0].json["prompt_tokens"]}

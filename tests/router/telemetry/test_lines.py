@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.words import Outcome, Tier
-from router.telemetry.lines import EntryLine
+from router.telemetry.lines import entry_line
 from tests.router.telemetry.test_events import SETTLED
 
 SERVED = replace(SETTLED, tier=Tier.FAST, target="spark", tokens_estimated=False)
@@ -12,9 +12,7 @@ REFUSED = replace(SETTLED, tier=None, status=404, error="model_not_found")
 
 
 def line_of(entry, *, colour: bool = False) -> str:
-    line = EntryLine()
-    line.configure(colour=colour)
-    return line(entry)
+    return entry_line(entry, has_colour=colour)
 
 
 def test_a_request_that_was_served_is_told_with_tier_target_reason_and_figures():

@@ -1,11 +1,13 @@
 """Requests of Anthropic Messages."""
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
 from router.contract.request import ToolCall
 from router.contract.words import Dialect, Feature, Operation
-from router.dialects.messages.request import add_instructions, read_message, recognise
+from router.dialects.messages.request import add_instructions, opaque_keys, read_message, recognise, without_wrapped
+from router.dialects.opaque import all_keys, without_foreign
 from tests.tools.values import make_view
 
 USER = {"role": "user", "content": "x"}
@@ -100,3 +102,74 @@ def test_only_a_request_that_continues_a_thread_may_come_without_a_message():
             read(messages=[], thread=thread)
     with pytest.raises(BadRequest, match="messages"):
         read(messages=None, thread={"type": "continue"})
+
+
+def test_foreign_thinking_goes_and_a_message_of_nothing_else_with_it():
+    thinking = {"type": "thinking", "thinking": "t", "signature": "theirs"}
+    only = {"role": "assistant", "content": [thinking]}
+    mixed = {"role": "assistant", "content": [thinking, {"type": "text", "text": "a"}]}
+    view = make_view({"max_tokens": 9, "messages": [USER, only, USER, mixed, USER]}, Dialect.MESSAGES)
+    (key, _) = all_keys(view)
+
+    kept = without_foreign(replace(view, origins={key: "sage"}), "spark")
+
+    assert kept == [USER, USER, {"role": "assistant", "content": [{"type": "text", "text": "a"}]}, USER]
+
+
+def test_a_block_is_known_by_its_signature_its_data_or_its_words_and_only_in_an_assistants_message():
+    blocks = [
+        {"type": "thinking", "thinking": "t", "signature": "s"},
+        {"type": "redacted_thinking", "data": "d"},
+        {"type": "thinking", "thinking": "t"},
+    ]
+
+    assert len(set(opaque_keys({"role": "assistant", "content": blocks}))) == 3
+    assert list(opaque_keys({"role": "user", "content": blocks})) == []
+    assert list(opaque_keys({"role": "assistant", "content": "x"})) == []
+
+
+def test_messages_without_wrapped_thinking_are_the_same_messages():
+    message = {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "theirs"}]}
+
+    assert without_wrapped([USER, message]) == [USER, message]
+
+
+NEW = {"anthropic-version": "2026-10-21"}
+DOCUMENT = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "words"}}
+CITED = {"type": "text", "text": "so", "citations": [{"type": "char_location", "cited_text": "x"}]}
+FOUND = {"type": "search_result", "source": "a", "title": "b", "content": [{"type": "text", "text": "c"}, CITED]}
+
+
+def ask(*messages: dict, headers: dict = NEW, operation: Operation = Operation.CREATE) -> object:
+    return make_view({"messages": list(messages), "max_tokens": 9}, Dialect.MESSAGES, headers, operation=operation)
+
+
+@pytest.mark.parametrize(
+    ("role", "block", "place"),
+    [
+        ("assistant", DOCUMENT, "messages[1].content[0]"),
+        ("user", CITED, "messages[1].content[0].citations"),
+        ("user", FOUND, "messages[1].content[0].content[1].citations"),
+    ],
+)
+@pytest.mark.parametrize("operation", [Operation.CREATE, Operation.COUNT_TOKENS])
+def test_blocks_are_refused_with_their_place_where_the_version_no_longer_has_them(role, block, place, operation):
+    message = {"role": role, "content": [block]}
+    before = {"role": "user", "content": "hi"}
+
+    ask(before, message, headers={"anthropic-version": "2023-06-01"})
+    ask(before, message, headers={"anthropic-version": "vertex-2023-10-16"})
+    with pytest.raises(BadRequest, match="not permitted in anthropic-version 2026-10-21") as caught:
+        ask(before, message, operation=operation)
+
+    assert caught.value.param == place
+    assert caught.value.message.startswith(f"{place}: ")
+
+
+def test_documents_of_the_user_and_citations_of_the_assistant_stay_as_they_were():
+    enabled = {**DOCUMENT, "citations": {"enabled": True}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [DOCUMENT]}
+
+    ask({"role": "user", "content": [enabled, result]}, {"role": "assistant", "content": [CITED]})
+    ask({"role": "user", "content": [{**CITED, "citations": []}, {**CITED, "citations": None}]})
+    ask({"role": "user", "content": "what is a document with citations?"})

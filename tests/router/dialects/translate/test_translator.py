@@ -16,9 +16,10 @@ from pydantic import TypeAdapter
 
 from router.contract.usage import Usage
 from router.contract.words import Dialect
-from router.dialects.answers import compose, read_stream_end, read_whole_answer
+from router.dialects.answers import read_whole_answer
 from router.dialects.composer import Answer, ComposedCall, Finish, write_call
 from router.dialects.sse import split_frames
+from router.dialects.table import SPECS
 from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
 from tests.tools.bridging import CALLERS_OF_CHAT, CHAT, MESSAGES, RESPONSES, answer_to, chunk, heard
@@ -62,7 +63,7 @@ def tell(composer, finish: Finish = Finish.STOP, calls: int = 2) -> bytes:
 
 def answer_of(target: Dialect, finish: Finish = Finish.STOP, calls: int = 2) -> tuple[bytes, bytes]:
     """An answer as a target of this dialect gives it: streamed, and whole."""
-    composer = compose(target, Answer("t", "m", 1))
+    composer = SPECS[target].composer(Answer("t", "m", 1))
     return tell(composer, finish, calls), orjson.dumps(composer.whole())
 
 
@@ -119,7 +120,7 @@ def test_a_stream_carries_text_reasoning_calls_and_usage_in_events_that_the_sdk_
     for event in events:
         EVENTS[caller].validate_python(event)
     assert gathered(caller, events) == ("Hello wörld\n\n!", "let me see", CALLS)
-    end = read_stream_end(caller, split_frames(out))
+    end = SPECS[caller].read_end(split_frames(out))
     assert end.is_complete
     assert (end.usage.input_tokens, end.usage.output_tokens, end.usage.cached_tokens) == (100, 20, 40)
 
@@ -215,7 +216,7 @@ def test_a_stream_that_stops_short_gets_no_end(caller, target):
 
     out = answer.feed(data[: data.rindex(last[target])].rpartition(b"\n\n")[0] + b"\n\n") + answer.finish()
 
-    assert not read_stream_end(caller, split_frames(out)).is_complete
+    assert not SPECS[caller].read_end(split_frames(out)).is_complete
 
 
 @pytest.mark.parametrize(("caller", "target"), PAIRS)
@@ -227,11 +228,11 @@ def test_an_error_in_the_middle_of_a_stream_is_the_callers_own_kind_of_error(cal
         Dialect.MESSAGES: {"type": "error", "error": error},
     }[target]
     answer = translated(caller, target).answer
-    opening = compose(target, Answer("t", "m", 1)).open()
+    opening = SPECS[target].composer(Answer("t", "m", 1)).open()
 
     out = answer.feed(opening + b"data: " + json.dumps(event).encode() + b"\n\ndata: [DONE]\n\n") + answer.finish()
 
-    end = read_stream_end(caller, split_frames(out))
+    end = SPECS[caller].read_end(split_frames(out))
     assert end.has_failed
     assert not end.is_complete
     assert b"server_is_overloaded" in out
@@ -289,7 +290,7 @@ def test_a_free_form_tool_and_a_grouped_one_come_back_as_the_caller_knows_them()
         {"type": "namespace", "name": "mcp", "tools": [{"type": "function", "name": "find", "parameters": {"type": "object"}}]},
     ]
     crossed = translated(Dialect.RESPONSES, Dialect.CHAT, {"tools": tools})
-    target = compose(Dialect.CHAT, Answer("t", "m", 1))
+    target = SPECS[Dialect.CHAT].composer(Answer("t", "m", 1))
     data = target.open()
     data += write_call(target, ComposedCall("call_1", "apply_patch", json.dumps({"input": "*** Begin Patch"})))
     data += write_call(target, ComposedCall("call_2", "mcp__find", "{}")) + target.close(Finish.TOOLS, USAGE)
@@ -383,7 +384,7 @@ def test_a_frame_without_end_fails_the_answer():
     for _ in range(17):
         out += answer.feed(b"x" * (1 << 20))
 
-    assert read_stream_end(RESPONSES, split_frames(out)).has_failed
+    assert SPECS[RESPONSES].read_end(split_frames(out)).has_failed
 
 
 def test_many_events_in_one_piece_take_time_in_proportion():

@@ -1,14 +1,13 @@
 """Telling observers: each what it asked for, in the order given, and a defect in one costs nobody else anything."""
 
 import asyncio
-from typing import get_args
 
 import pytest
 
-from router.contract.exchange import Arrival, Deadline, Exchange
-from router.contract.facts import Ending, Fact, FirstByte, FirstToken, Settled
+from router.contract.exchange import Arrival, Deadline, Exchange, Observers
+from router.contract.facts import Ending, FirstByte, FirstToken, Settled
 from router.contract.words import Dialect, Operation, Outcome
-from router.telemetry.observers import ObserverTable
+from router.telemetry.log import report_defect
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import make_target
 
@@ -42,7 +41,7 @@ class Leaving(Listening):
 
 def tell(*observers, facts=(BYTE, TOKEN, SETTLED)) -> None:
     arrival = Arrival("req_test", Dialect.CHAT, Operation.CREATE, {}, b"")
-    exchange = Exchange(arrival, 0.0, Deadline(1.0), ObserverTable(observers))
+    exchange = Exchange(arrival, 0.0, Deadline(1.0), Observers(observers, report_defect))
     for fact in facts:
         exchange.note(fact)
 
@@ -87,13 +86,6 @@ def test_what_nobody_asked_for_is_told_to_nobody(listen):
 
     assert told == []
     assert logged() == []
-
-
-def test_every_kind_of_fact_has_its_place_even_where_nobody_asks():
-    table = ObserverTable((Listening("first", [], Settled),))
-
-    assert set(table.handlers) == set(get_args(Fact))
-    assert [kind for kind, handlers in table.handlers.items() if handlers] == [Settled]
 
 
 def test_a_cancellation_passes_through():
