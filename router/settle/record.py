@@ -59,14 +59,12 @@ class Recorder:
             self._record_all(ended)
 
     def _record_all(self, ended: list[tuple[Exchange, Settled, float]]) -> None:
-        """Write all of them, then hand them over one by one."""
-        written: list[tuple[Exchange, Entry]] = []
         for exchange, settled, at in ended:
             try:
-                written.append((exchange, write_entry(exchange, settled, at)))
+                entry = write_entry(exchange, settled, at)
             except Exception as error:  # noqa: BLE001  the defect of one entry must not cost the others
                 exchange.observers.report(exchange, error)
-        for exchange, entry in written:
+                continue
             try:
                 self._entries.append(entry)
             except Exception as error:  # noqa: BLE001  nor may the store's: the log still has it
