@@ -12,7 +12,7 @@ from router.contract.words import Dialect
 from router.dialects.translate.parser import NotAnAnswer
 from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.opening import Opening, begins_well
-from router.dispatch.silence import HEARTBEAT
+from router.dispatch.streaming import HEARTBEAT
 from router.telemetry import events
 
 _STREAM: Headers = (("content-type", "text/event-stream"),)
