@@ -69,7 +69,6 @@ _LEARN_SECONDS = 600.0
 
 
 def known_names() -> Known:
-    """What a config may name."""
     return Known(
         policies={name: policy.Config for name, policy in POLICIES.items()},
         adapters=ADAPTERS,
@@ -123,7 +122,6 @@ class Built:
         live.recall(paces, time.perf_counter(), time.time())
 
     async def close(self) -> None:
-        """Flush and close everything."""
         await self.closing.aclose()
 
 

@@ -41,7 +41,6 @@ class SilenceWatch:
         self._timer = loop.call_later(seconds, self._look)
 
     def stop(self) -> None:
-        """Look no more."""
         self._timer.cancel()
 
     def _look(self) -> None:
@@ -236,7 +235,6 @@ class StreamedAnswer(Struct, eq=False):
         return self.is_over and self._error is self.ended_in_stream
 
     def expire(self) -> None:
-        """The request's deadline has passed."""
         exchange = self.context.exchange
         seconds = exchange.deadline.at - exchange.began
         self.fail(UpstreamTimeout(self._target, f"the request's deadline of {seconds:g} s has passed"))

@@ -82,6 +82,5 @@ class Recorder:
         return await self._entries.find_decision(request_id, caller)
 
     async def close(self) -> None:
-        """Write what is left."""
         self.write()
         await self._entries.close()

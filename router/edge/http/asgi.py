@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from router.contract.errors import BodyTimeout, InternalFault, TandemError
+from router.contract.errors import BodyTimeout, TandemError
 from router.contract.exchange import Arrival, CancelReason, Exchange, Passed
 from router.contract.limits import Limits
 from router.contract.relay import Flow, Headers
@@ -179,8 +179,7 @@ class LateApp:
                 try:
                     self._app = await asyncio.to_thread(self._build)
                 except Exception as error:
-                    report_fault(error, request_id)  # a broken installation, which would else be seen at the start
-                    raise InternalFault("Tandem had an internal error") from error
+                    raise report_fault(error, request_id) from error  # a broken installation, which else the start would show
             return self._app
 
 
