@@ -1,6 +1,6 @@
 """What happened to a request → its ledger entry."""
 
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import msgspec
 from msgspec.structs import replace
@@ -98,11 +98,12 @@ class _NoTurn:
     kind = _NoWord
 
 
-class _NoDecision:
-    """How it went, of a request for which no tier was chosen."""
+class _NoDecision(NamedTuple):
+    """How it went, of a request for which no tier was chosen. `because` says who answered it, if anyone did."""
 
-    because = score = None
-    tier = _NoWord
+    because: str | None
+    score: None = None
+    tier: type[_NoWord] = _NoWord
 
 
 class _NoUsage:
@@ -121,16 +122,15 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     else:
         attempts, first_at, waits = [ended.attempt], opened.at, ()
     if decided is None:
-        view, turn = _read_undecided(exchange)
-        course, kept, places = _write_course(exchange, settled, _NoDecision, opened, first_at), None, None
+        view, turn, answered = _read_undecided(exchange)
+        course, kept, places = _write_course(exchange, settled, answered, opened, first_at), None, None
     else:
         view, decision = decided.view, decided.decision
         turn, course = decision.turn, _write_course(exchange, settled, decision, opened, first_at)
         dropped = opened.dropped if opened is not None else ()
         kept = keep_decision(decision, course["because"], dropped, waits, keeps_text=answer is not None)
         places = _places_of(decision)
-    who = _write_who(exchange, at - settled.at, view, turn)
-    line = Line(**who, **course, **_write_used(ended, attempts, settled.ending))
+    line = Line(**_write_who(exchange, at - settled.at, view, turn), **course, **_write_used(ended, attempts, settled.ending))
     entry = Entry(line, kept, _encode(attempts).decode(), person_text=turn.person_text, places=places)
     if answer is None:
         return entry
@@ -138,10 +138,11 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     return replace(entry, prompt_text=_text(prompt) if prompt is not None else None, answer_text=_text(answer) or None)
 
 
-def _read_undecided(exchange: Exchange) -> tuple[RequestView | type[_NoRequest], Turn | type[_NoTurn]]:
-    """The request and its turn, as far as they were read before it ended without a decision."""
-    read, here = exchange.last(Read), exchange.last(AnsweredHere)
-    return read.view if read is not None else _NoRequest, here.turn if here is not None else _NoTurn
+def _read_undecided(exchange: Exchange) -> tuple[RequestView | type[_NoRequest], Turn | type[_NoTurn], _NoDecision]:
+    """The request and its turn, as far as they were read before it ended without a decision, and who answered it."""
+    read, here, fact = exchange.last(Read), exchange.last(AnsweredHere), exchange.last(Replayed) or exchange.last(PassedOn)
+    view, turn = read.view if read is not None else _NoRequest, here.turn if here is not None else _NoTurn
+    return view, turn, _NoDecision(fact.because if fact is not None else None)
 
 
 def _write_who(
@@ -166,18 +167,18 @@ def _write_who(
 def _write_course(
     exchange: Exchange,
     settled: Settled,
-    decision: Decision | type[_NoDecision],
+    decision: Decision | _NoDecision,
     opened: AttemptOpened | None,
     first_at: float | None,
 ) -> _Course:
     began, ending, token = exchange.began, settled.ending, exchange.last(FirstToken)
-    because, served = decision.because, None
-    if opened is not None:
+    because = decision.because
+    if opened is None:
+        served = None
+    else:
         served = opened.target
         if opened.failed and isinstance(decision, Decision):
             because = because_served(decision, served, opened.failed)
-    if because is None and (fact := exchange.last(Replayed) or exchange.last(PassedOn)) is not None:
-        because = fact.because
     return {
         "outcome": ending.outcome._value_,
         "status": ending.status,

@@ -15,6 +15,7 @@ from router.contract.words import Outcome
 from router.settle.entry import write_entry
 from router.telemetry import events
 
+_SERVED = Outcome.SERVED
 _LATER_SECONDS = 0.005
 _MAX_ENTRIES = 64
 """More would hold up the event loop."""
@@ -39,7 +40,7 @@ class Recorder:
     def _note_end(self, exchange: Exchange, settled: Settled) -> None:
         ended = self._ended
         ended.append((exchange, settled, time.time()))
-        if settled.ending.outcome is not Outcome.SERVED or len(ended) >= self._max_entries:
+        if settled.ending.outcome is not _SERVED or len(ended) >= self._max_entries:
             self.write()
         elif self._timer is None:
             self._timer = get_running_loop().call_later(_LATER_SECONDS, self._write_waiting)
