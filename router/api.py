@@ -93,7 +93,6 @@ class TandemApp:
             await built.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer what an ASGI server hands over."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif self._app is None:

@@ -29,8 +29,7 @@ from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.admission import Admission
-from router.edge.http.asgi import App, AsgiApp
-from router.edge.http.late_app import LateApp
+from router.edge.http.asgi import App, AsgiApp, LateApp
 from router.house import House
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
@@ -69,7 +68,6 @@ _LEARN_SECONDS = 600.0
 
 
 def known_names() -> Known:
-    """What a config may name."""
     return Known(
         policies={name: policy.Config for name, policy in POLICIES.items()},
         adapters=ADAPTERS,
@@ -123,7 +121,6 @@ class Built:
         live.recall(paces, time.perf_counter(), time.time())
 
     async def close(self) -> None:
-        """Flush and close everything."""
         await self.closing.aclose()
 
 

@@ -220,7 +220,7 @@ def estimates_of(weighing: Weighing, p: float, worth: Worth) -> dict[Tier, Estim
         return {} if fast is None else {Tier.FAST: weigh(fast, p, worth)}
     if fast is None or redo is None:
         return {Tier.DEEP: weigh(deep, p, worth)}
-    return {Tier.FAST: weigh_with_redo(fast, redo, p, worth), Tier.DEEP: weigh(deep, p, worth)}
+    return {Tier.FAST: weigh(fast, p, worth, redo), Tier.DEEP: weigh(deep, p, worth)}
 
 
 def flip_of(weighing: Weighing, p: float, worth: Worth) -> Flip:
@@ -232,21 +232,17 @@ def flip_of(weighing: Weighing, p: float, worth: Worth) -> Flip:
     return Flip(flip.score, None) if weighing.has_other_fast else flip
 
 
-def weigh(projection: Projection, p: float, worth: Worth) -> Estimate:
-    """The estimate of a target whose work needs no redo."""
+def weigh(projection: Projection, p: float, worth: Worth, redo: Redo | None = None) -> Estimate:
+    """The estimate of a target: its own work and, with the chance of a wrong first answer of fast, what that costs."""
     target, wait, seconds, slope, usd, usd_slope, has_price, ratio, _ = projection
     seconds += slope * p
     usd += usd_slope * p
-    return Estimate(target, seconds, usd if has_price else None, seconds * worth.usd_per_second + usd, wait, 0.0, ratio)
-
-
-def weigh_with_redo(projection: Projection, redo: Redo, p: float, worth: Worth) -> Estimate:
-    """The estimate of fast: its own work and, with the chance of a wrong first answer, what that costs."""
-    target, wait, seconds, slope, usd, usd_slope, has_price, ratio, _ = projection
-    chance = chance_of_redo(redo, p)
-    again = chance * (redo.seconds + redo.seconds_slope * p)
-    seconds += slope * p + again
-    usd += usd_slope * p + chance * (redo.usd + redo.usd_slope * p)
+    again = 0.0
+    if redo is not None:
+        chance = chance_of_redo(redo, p)
+        again = chance * (redo.seconds + redo.seconds_slope * p)
+        seconds += again
+        usd += chance * (redo.usd + redo.usd_slope * p)
     return Estimate(target, seconds, usd if has_price else None, seconds * worth.usd_per_second + usd, wait, again, ratio)
 
 

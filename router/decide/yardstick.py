@@ -40,7 +40,6 @@ class Assumptions(NamedTuple):
         )
 
     def as_json(self) -> JsonObject:
-        """The same for a program."""
         return {**self._asdict()}
 
 

@@ -31,7 +31,6 @@ class Allowance(Struct, frozen=True):
     standings: Mapping[str, Track]
 
     def standing(self, target: str) -> Track:
-        """That of a target."""
         return self.standings.get(target, Track.UNKNOWN)
 
 

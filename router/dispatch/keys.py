@@ -40,7 +40,6 @@ class KeyGuard:
         return self._in_refusals.sub(_HIDDEN, body) if self._in_refusals is not None else body
 
     def clean_headers(self, headers: Headers) -> Headers:
-        """Headers without the key."""
         return tuple((name, self.clean(value.encode("latin-1", "replace")).decode("latin-1")) for name, value in headers)
 
     def split_end(self, data: bytes) -> int:

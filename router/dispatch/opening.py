@@ -55,7 +55,7 @@ class Opening:
         self._held_bytes = 0
         self._is_over = False
         self._timer = finished.get_loop().call_later(MAX_HELD_SECONDS, self._let_go)
-        finished.add_done_callback(self._drop)
+        finished.add_done_callback(lambda _: self._close())  # nobody waits for this answer any more
 
     def add(self, piece: bytes) -> None:
         """Take a piece. What ends no line ends no event either, so only the others are looked at."""
@@ -94,10 +94,6 @@ class Opening:
         self._is_over = True
         self._held.clear()
         self._timer.cancel()
-
-    def _drop(self, _: "asyncio.Future[TandemError | None]") -> None:
-        """Nobody waits for this answer any more."""
-        self._close()
 
 
 def whole_frames(data: bytes) -> bytes:

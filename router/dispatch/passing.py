@@ -136,7 +136,6 @@ class _PassingSink:
         self._settle(error)
 
     def expire(self, seconds: float) -> None:
-        """The request's deadline has passed."""
         name = self._reachable.target.name
         if not self.finished.done():
             self.fail(UpstreamTimeout(name, f"the request's deadline of {seconds:g} s has passed"))

@@ -24,8 +24,7 @@ from router.dispatch.live.limits import LIMIT_HEADERS, read_windows
 from router.dispatch.opening import Opening, begins_well
 from router.dispatch.passed_headers import passed_headers, stream_headers, without_type
 from router.dispatch.refused import read_refusal
-from router.dispatch.silence import SilenceWatch
-from router.dispatch.streaming import StreamedAnswer
+from router.dispatch.streaming import SilenceWatch, StreamedAnswer
 
 _MAX_ERROR_BYTES = 1 << 20
 _FACTS_AT_FIRST_CALL = 3

@@ -29,6 +29,7 @@ from router.contract.exchange import Deadline
 from router.contract.target import Target
 from router.dialects.hosts import STREAM_OPTIONS, says_too_long
 from router.dispatch.budget import Allowance, Track
+from router.dispatch.live.circuit import blames_request
 
 _NO_TIME_SECONDS = 0.01
 """What is left of a deadline whose timer fired a moment early: nobody answers in that time."""
@@ -149,7 +150,7 @@ def _other_targets(candidates: Sequence[Target], tried: Sequence[Tried]) -> list
 def _move(rest: Sequence[Target], tried: Sequence[Tried], allowance: Allowance) -> Try | Wait | None:
     """To the next target. Without budget: to one that has served, or that nobody has asked; else wait for who has asked."""
     failure = last_failure(tried)
-    is_free = failure is None or _blames_request(failure.error) or isinstance(failure.error, UpstreamLoading | UpstreamQueued)
+    is_free = failure is None or blames_request(failure.error) or isinstance(failure.error, UpstreamLoading | UpstreamQueued)
     for target in rest:
         standing = allowance.standing(target.name)
         if is_free or standing is Track.PROVEN:
@@ -171,10 +172,6 @@ def _once_more(tried: Sequence[Tried], allowance: Allowance) -> Try | None:
     if len(tried) > 1 or not is_passing or error.retry_after_seconds is not None or not allowance.has_budget:
         return None
     return Try(first.target.name, Form.AGAIN, is_paid=True)
-
-
-def _blames_request(error: TandemError) -> bool:
-    return isinstance(error, UpstreamRefused) and error.blames_the_request
 
 
 def last_failure(tried: Sequence[Tried]) -> Tried | None:
@@ -206,9 +203,9 @@ def final_error(tried: Sequence[Tried], not_asked: Sequence[str] = ()) -> Tandem
 def _final_error(tried: Sequence[Tried], not_asked: Sequence[str]) -> TandemError:
     failure, busy = last_failure(tried), [past.error for past in tried if isinstance(past.error, TiersBusy)]
     if failure is None:
-        return min(busy, key=_wait_of) if busy else tried[0].error
+        return min(busy, key=lambda error: error.retry_after_seconds or 0.0) if busy else tried[0].error
     last = failure.error
-    if _blames_request(last):
+    if blames_request(last):
         return last
     told = [f"{past.target.name} ({_why(past)})" for past in tried]
     words = ", ".join([*told, *(f"{name} (failing, not asked again)" for name in not_asked)])
@@ -226,25 +223,20 @@ def _final_error(tried: Sequence[Tried], not_asked: Sequence[str]) -> TandemErro
 
 def failed_in_words(tried: Sequence[Tried], target: str) -> str:
     """Which other targets failed or had no room before this one is called, as the answer's header tells it."""
-    words: dict[str, str] = {}
-    for past in tried:
-        if past.target.name == target:
-            continue
-        if isinstance(past.error, TiersBusy):
-            words[past.target.name] = past.error.message
-        elif isinstance(past.error, BadRequest):
-            words[past.target.name] = f"{past.target.name} cannot serve this ({past.error.code})"
-        elif isinstance(past.error, UpstreamQueued):
-            words[past.target.name] = f"{past.target.name} had not begun after {past.attempt.seconds:.1f} s"
-        elif isinstance(past.error, UpstreamLoading):
-            words[past.target.name] = past.error.message
-        else:
-            words[past.target.name] = f"{past.target.name} failed ({_short(past.error)})"
+    words = {past.target.name: _say_failed(past) for past in tried if past.target.name != target}
     return ", ".join(words.values())
 
 
-def _short(error: TandemError) -> str:
-    return str(error.status) if isinstance(error, UpstreamRefused) else error.code.removeprefix("upstream_")
+def _say_failed(past: Tried) -> str:
+    name, error = past.target.name, past.error
+    if isinstance(error, TiersBusy | UpstreamLoading):
+        return error.message
+    if isinstance(error, BadRequest):
+        return f"{name} cannot serve this ({error.code})"
+    if isinstance(error, UpstreamQueued):
+        return f"{name} had not begun after {past.attempt.seconds:.1f} s"
+    short = str(error.status) if isinstance(error, UpstreamRefused) else error.code.removeprefix("upstream_")
+    return f"{name} failed ({short})"
 
 
 def _why(past: Tried) -> str:
@@ -254,10 +246,6 @@ def _why(past: Tried) -> str:
         return f'loading: "{past.error.words}"'
     status = past.attempt.status
     return str(status) if status and status >= 400 else str(past.attempt.error)
-
-
-def _wait_of(error: TandemError) -> float:
-    return error.retry_after_seconds or 0.0
 
 
 def _has_forgotten(error: TandemError) -> bool:

@@ -1,6 +1,7 @@
 """A streamed answer under way: what the caller has had of it, and how it ends, well or not.
 
-From its first piece on it belongs to one target, and nothing can be tried again. What comes before that is in `relay`.
+From its first piece on it belongs to one target, and nothing can be tried again. What comes before that is in `relay`. While
+it is silent the caller gets heartbeats, and a target that says nothing more is given up.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from router.contract.facts import AttemptOpened, FirstToken
 from router.contract.relay import Flow, Sink
 from router.contract.request import RequestView
 from router.contract.sinks import Collected
+from router.contract.target import Target
 from router.contract.usage import Timings, Usage
 from router.dialects.answers import FIRST_TOKEN_MARKS
 from router.dialects.refusals import failure_event
@@ -22,7 +24,54 @@ from router.dialects.unasked import USAGE_MARK, is_usage_alone, usage_may_begin,
 from router.dispatch.context import DispatchContext
 from router.dispatch.keys import NO_KEY
 from router.dispatch.outgoing import Reachable
-from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS, SilenceWatch
+
+HEARTBEAT = b": heartbeat\n\n"
+"""A comment, which every reader of events skips. It tells proxies and impatient clients that the line is alive."""
+HEARTBEAT_SECONDS = 10.0
+
+
+class SilenceWatch:
+    """Looks at a stream twice in the time of a heartbeat, until it is stopped or has given the stream up."""
+
+    __slots__ = ("_beat_seconds", "_content_at", "_content_bytes", "_look_seconds", "_loop", "_stream", "_target", "_timer")
+
+    def __init__(self, stream: "StreamedAnswer", target: Target, loop: asyncio.AbstractEventLoop, beat_seconds: float) -> None:
+        self._stream, self._target, self._loop, self._beat_seconds = stream, target, loop, beat_seconds
+        self._look_seconds = seconds = min(beat_seconds / 2, target.timeouts.stall_seconds / 4)
+        self._content_bytes, self._content_at = 0, loop.time()
+        self._timer = loop.call_later(seconds, self._look)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        stream = self._stream
+        stream.silent_checks += 1
+        if self._has_stalled(stream, self._loop.time()):
+            return
+        is_silent = stream.silent_checks * self._look_seconds >= self._beat_seconds
+        if is_silent and stream.at_frame_end and not stream.is_paused:
+            stream.silent_checks = 0
+            stream.beat()
+        self._timer = self._loop.call_later(self._look_seconds, self._look)
+
+    def _has_stalled(self, stream: "StreamedAnswer", now: float) -> bool:
+        """End a stream in which nothing but comments came for too long. They show that a host lives, not that it answers.
+
+        Before the first token a host may take the time that it has for its first byte: comments are how it says to wait.
+        """
+        seen = stream.content_bytes
+        if seen != self._content_bytes or stream.is_paused:
+            self._content_bytes, self._content_at = seen, now
+            return False
+        name, timeouts = self._target.name, self._target.timeouts
+        limit = timeouts.stall_seconds
+        if stream.first_token_at is None:
+            limit = max(limit, timeouts.first_byte_seconds)
+        if now - self._content_at < limit - 0.001:
+            return False
+        stream.fail(UpstreamTimeout(name, f'target "{name}" sent no event for {limit:g} s'))
+        return True
 
 
 class StreamedAnswer(Struct, eq=False):
@@ -55,6 +104,7 @@ class StreamedAnswer(Struct, eq=False):
     _held_back: bytes = b""
     """The end of what has come, where the target's key may begin, or usage that is hidden."""
     silent_checks: int = 0
+    """Looks in a row at which nothing had come. A piece sets it to 0, which costs no look at the clock."""
     is_paused: bool = False
 
     __repr__ = object.__repr__  # what it holds, the caller's words among it, is never shown
@@ -113,7 +163,7 @@ class StreamedAnswer(Struct, eq=False):
         return self._tail.content_bytes if self._tail is not None else 0
 
     def beat(self) -> None:
-        """Tell the caller that the line is alive."""
+        """Show the caller that the connection is alive."""
         self._caller.write((self._translator.beat() if self._translator is not None else b"") or HEARTBEAT)
 
     def _note_first_token(self) -> None:
@@ -186,7 +236,6 @@ class StreamedAnswer(Struct, eq=False):
         return self.is_over and self._error is self.ended_in_stream
 
     def expire(self) -> None:
-        """The request's deadline has passed."""
         exchange = self.context.exchange
         seconds = exchange.deadline.at - exchange.began
         self.fail(UpstreamTimeout(self._target, f"the request's deadline of {seconds:g} s has passed"))

@@ -12,7 +12,7 @@ from router.contract.words import Dialect
 from router.dialects.translate.parser import NotAnAnswer
 from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.opening import Opening, begins_well
-from router.dispatch.silence import HEARTBEAT
+from router.dispatch.streaming import HEARTBEAT
 from router.telemetry import events
 
 _STREAM: Headers = (("content-type", "text/event-stream"),)
@@ -64,20 +64,15 @@ class TranslatingSink:
     def write(self, data: bytes) -> None:
         if self._has_failed:
             return
-        if self._has_begun:
-            # What was said is held until its last events, which tell it again: as much as a whole answer, and no more.
-            self._held_bytes += len(data)
-            if self._held_bytes > self._max_bytes:
-                self._give_up(f"an answer of more than {self._max_bytes} bytes")
-            else:
-                self._pass_on(lambda: self._answer.feed(data))
-            return
-        if self._is_stream:
+        if self._is_stream and not self._has_begun:
             self._begin(data)
             return
+        # What a stream said is held until its last events, which repeat it: as much as a whole answer, and no more.
         self._held_bytes += len(data)
         if self._held_bytes > self._max_bytes:
             self._give_up(f"an answer of more than {self._max_bytes} bytes")
+        elif self._has_begun:
+            self._pass_on(lambda: self._answer.feed(data))
         else:
             self._held.append(data)
 

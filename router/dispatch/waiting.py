@@ -25,7 +25,7 @@ from router.dispatch.context import DispatchContext
 from router.dispatch.passed_headers import STREAM_HEADERS
 from router.dispatch.queues.queue import SIDE_WAIT_SECONDS, TargetQueue
 from router.dispatch.queues.waiter import Expected, Permit, Waiter
-from router.dispatch.silence import HEARTBEAT, HEARTBEAT_SECONDS
+from router.dispatch.streaming import HEARTBEAT, HEARTBEAT_SECONDS
 
 _LOOK_SECONDS = 0.5
 """How often a request that waits looks whether it is still worth it."""

@@ -74,7 +74,6 @@ class Admission:
 
     @property
     def limits(self) -> Limits:
-        """The limits of the current plan."""
         return self._house.plan.limits
 
     @property
@@ -114,7 +113,6 @@ class Admission:
         self.in_flight += 1
 
     def release(self) -> None:
-        """Give a slot back."""
         self.in_flight -= 1
 
     def _take_socket(self, limits: Limits) -> None:
@@ -125,7 +123,6 @@ class Admission:
         self._house.plan.dispatcher.connect_ahead()
 
     def release_socket(self) -> None:
-        """A WebSocket is closed."""
         self.sockets -= 1
 
     def check_passed(self, route: PassedRoute, head: Head) -> None:
@@ -160,8 +157,7 @@ class Admission:
             await self._house.serve(exchange, sink)
         except Exception as error:  # noqa: BLE001  the edge: a defect must not leave the caller without an answer
             arrival = exchange.arrival
-            report_fault(error, arrival.id)
-            fault = InternalFault("Tandem had an internal error")
+            fault = report_fault(error, arrival.id)
             if sink.has_started:
                 sink.fail(fault)
             else:
@@ -188,6 +184,7 @@ def check_method(method: str, headers: Mapping[str, str], route: Route) -> None:
     raise WrongMethod(f"{method[:10]} is not allowed here. Use POST", allowed="POST")
 
 
-def report_fault(error: Exception, request_id: str) -> None:
-    """Log a defect by its kind and its place in our code, never by its values."""
+def report_fault(error: Exception, request_id: str) -> InternalFault:
+    """Log a defect by its kind and where in our code it is, never by its values. The caller is told only that there was one."""
     events.fault_caught(request_id=request_id, kind=type(error).__name__, where=events.place_of(error))
+    return InternalFault("Tandem had an internal error")

@@ -58,14 +58,10 @@ class Catalogue:
 
     def openai(self) -> JsonObject:
         """For OpenAI SDKs and most others."""
-        return {"object": "list", "data": [self._openai_entry(name) for name in self._models.listed()]}
+        return {"object": "list", "data": [self.openai_entry(name) for name in self._models.listed()]}
 
     def openai_entry(self, name: str) -> JsonObject:
         """One model; raises `UnknownModel`."""
-        self._models.resolve(name)
-        return self._openai_entry(name)
-
-    def _openai_entry(self, name: str) -> JsonObject:
         return {
             "id": name,
             "object": "model",
@@ -79,7 +75,7 @@ class Catalogue:
         listed = self._models.listed()
         names = listed[listed.index(after) + 1 :] if after in listed else listed
         shown = names[:limit]
-        data: list[Json] = [self._anthropic_entry(name) for name in shown]
+        data: list[Json] = [self.anthropic_entry(name) for name in shown]
         return {
             "data": data,
             "has_more": len(names) > limit,
@@ -89,10 +85,6 @@ class Catalogue:
 
     def anthropic_entry(self, name: str) -> JsonObject:
         """One model; raises `UnknownModel`."""
-        self._models.resolve(name)
-        return self._anthropic_entry(name)
-
-    def _anthropic_entry(self, name: str) -> JsonObject:
         return {
             "type": "model",
             "id": name,

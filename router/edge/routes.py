@@ -152,5 +152,4 @@ def _check_media_type(value: str, encoding: str) -> None:
 
 
 def too_large(limits: Limits) -> BodyTooLarge:
-    """The body is over the limit."""
     return BodyTooLarge(f"the body is over the limit of {limits.max_body_bytes} bytes")

@@ -104,17 +104,17 @@ class MessageAssembler:
 def _index(event: JsonObject) -> int:
     index = event.get("index")
     if not isinstance(index, int):
-        raise ValueError("a block without its place")
+        raise ValueError("a block without its index")
     return index
 
 
-def read_whole_message(raw: bytes) -> JsonObject | None:
-    """The message in an answer that came in one piece."""
+def read_whole(raw: bytes, field: str) -> JsonObject | None:
+    """The message or response in an answer that came in one piece. What it says is a list in this field."""
     try:
-        message = as_object(parse_exactly(raw))
+        answer = as_object(parse_exactly(raw))
     except orjson.JSONDecodeError:
         return None
-    return _named(message) if isinstance(message.get("content"), list) else None
+    return _named(answer) if isinstance(answer.get(field), list) else None
 
 
 def _named(message: JsonObject) -> JsonObject | None:

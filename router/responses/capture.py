@@ -1,17 +1,14 @@
 """Seeing which response or message goes out, so that it can be stored."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import orjson
-
-from router.contract.digits import parse_exactly
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptOpened, ResponseCompleted
 from router.contract.request import JsonObject
 from router.dialects.fields import as_object, as_text
 from router.dialects.sse import Frame, Lasting, Tail
-from router.responses.assemble import MessageAssembler, read_whole_message
+from router.responses.assemble import MessageAssembler, read_whole
 
 _TERMINAL = ("response.completed", "response.incomplete")
 _IS_TERMINAL = re.compile(rb"response\.(?:completed|incomplete)").search
@@ -26,8 +23,8 @@ class Capture:
     open. It sees what the caller sees, in the caller's dialect.
     """
 
-    def __init__(self, exchange: Exchange, read: Callable[[bytes], JsonObject | None]) -> None:
-        self._exchange, self._read = exchange, read
+    def __init__(self, exchange: Exchange, field: str) -> None:
+        self._exchange, self._field = exchange, field
         self._pieces: list[bytes] = []
         self._is_noted = False
 
@@ -35,7 +32,7 @@ class Capture:
         self._pieces.append(data)
 
     def finish(self) -> None:
-        self._note(self._read(b"".join(self._pieces)))
+        self._note(read_whole(b"".join(self._pieces), self._field))
 
     def _note(self, response: JsonObject | None) -> None:
         opened = self._exchange.last(AttemptOpened)
@@ -48,7 +45,7 @@ class ResponseCapture(Capture):
     """The same for a Responses stream, whose last event holds the response."""
 
     def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange, read_whole_response)
+        super().__init__(exchange, "output")
         self._tail = Tail(_TELLING, _LASTING)
         self._is_near_end = False
 
@@ -69,7 +66,7 @@ class MessageCapture(Capture):
     """The same for a Messages stream, no event of which holds the message: it is put together as it passes."""
 
     def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange, read_whole_message)
+        super().__init__(exchange, "content")
         self._assembler = MessageAssembler()
 
     def add(self, data: bytes) -> None:
@@ -83,7 +80,7 @@ def capture(exchange: Exchange, *, is_streaming: bool, is_message: bool) -> Capt
     """Who watches an answer of this kind."""
     if is_streaming:
         return MessageCapture(exchange) if is_message else ResponseCapture(exchange)
-    return Capture(exchange, read_whole_message if is_message else read_whole_response)
+    return Capture(exchange, "content" if is_message else "output")
 
 
 def read_response(frames: Sequence[Frame]) -> JsonObject | None:
@@ -106,12 +103,3 @@ def read_response(frames: Sequence[Frame]) -> JsonObject | None:
     if not streamed or sorted(streamed) != list(range(len(streamed))):
         return None
     return {**response, "output": [streamed[index] for index in sorted(streamed)]}
-
-
-def read_whole_response(raw: bytes) -> JsonObject | None:
-    """The response in an answer that came in one piece."""
-    try:
-        response = as_object(parse_exactly(raw))
-    except orjson.JSONDecodeError:
-        return None
-    return response if as_text(response.get("id")) and isinstance(response.get("output"), list) else None

@@ -1,4 +1,4 @@
-"""Answers that were sent, in memory for a while: bounded by age and bytes, each in a place of its own."""
+"""Answers that were sent, in memory for a while: bounded by age and bytes, each in a slot of its own."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ MAX_ANSWER_BYTES = 1 << 20
 KEEP_SECONDS = 600.0
 _MAX_BYTES = 64 << 20
 _SMALL_BYTES = 2_048
-"""What an answer takes next to its text, as measured: the objects of thirty short strings, its place and its digest."""
+"""What an answer takes next to its text, as measured: the objects of thirty short strings, its slot and its digest."""
 
 
 class KeptAnswer(Struct, frozen=True):
@@ -51,23 +51,22 @@ class KeptAnswers:
         self._timer: asyncio.TimerHandle | None = None
         self.kept_bytes = 0
 
-    def keep(self, place: bytes, answer: KeptAnswer) -> None:
+    def keep(self, slot: bytes, answer: KeptAnswer) -> None:
         """Keep an answer. The oldest make room for it."""
-        self._drop(place)
-        self._kept[place] = self._clock() + self._keep_seconds, answer
+        self._drop(slot)
+        self._kept[slot] = self._clock() + self._keep_seconds, answer
         self.kept_bytes += answer.size
         while self.kept_bytes > self._max_bytes:
             self._drop(next(iter(self._kept)))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._keep_seconds, self._forget_old)
 
-    def find(self, place: bytes) -> KeptAnswer | None:
-        """The answer that is kept in a place."""
-        until, answer = self._kept.get(place, (0.0, None))
+    def find(self, slot: bytes) -> KeptAnswer | None:
+        """The answer that is kept in a slot."""
+        until, answer = self._kept.get(slot, (0.0, None))
         return answer if until > self._clock() else None
 
     def close(self) -> None:
-        """Forget everything."""
         self._kept.clear()
         self.kept_bytes = 0
         self._stop_timer()
@@ -77,14 +76,14 @@ class KeptAnswers:
         self._stop_timer()
         now = self._clock()
         while self._kept:
-            place, (until, _) = next(iter(self._kept.items()))
+            slot, (until, _) = next(iter(self._kept.items()))
             if until > now:
                 self._timer = asyncio.get_running_loop().call_later(until - now, self._forget_old)
                 return
-            self._drop(place)
+            self._drop(slot)
 
-    def _drop(self, place: bytes) -> None:
-        found = self._kept.pop(place, None)
+    def _drop(self, slot: bytes) -> None:
+        found = self._kept.pop(slot, None)
         if found is not None:
             self.kept_bytes -= found[1].size
 

@@ -27,11 +27,11 @@ async def look_up(view: RequestView, store: ResponseStore, off_loop: OffLoop = w
     if REFERENCE_MARK not in view.raw:
         return None
     items = input_items(with_digits(view.raw, view.body))
-    named = {place: as_text(item.get("id")) for place, item in enumerate(map(as_object, items)) if item.get("type") == _KIND}
+    named = {index: as_text(item.get("id")) for index, item in enumerate(map(as_object, items)) if item.get("type") == _KIND}
     if not named:
         return None
     found = await _find(named, store, view.caller, off_loop)
-    pairs = [found[named[place]] if place in named else (item, "") for place, item in enumerate(items)]
+    pairs = [found[named[index]] if index in named else (item, "") for index, item in enumerate(items)]
     return Transcript([item for item, _ in pairs], [origin for _, origin in pairs])
 
 
@@ -45,11 +45,11 @@ async def _find(named: dict[int, str], store: ResponseStore, caller: Caller, off
         held = await off_loop(_items_of, holder) if holder is not None else _Held()
         found |= {name: held[name] for name in missing & held.keys()}
         if missing.isdisjoint(held):
-            place = next(place for place, name in named.items() if name in missing)
+            index = next(index for index, name in named.items() if name in missing)
             raise ItemForgotten(
-                f"Item with id '{named[place][:80]}' not found: it may have expired, been deleted, or been created with"
+                f"Item with id '{named[index][:80]}' not found: it may have expired, been deleted, or been created with"
                 " store: false. Send the item itself",
-                param=f"input[{place}].id",
+                param=f"input[{index}].id",
             )
     return found
 

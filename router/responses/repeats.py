@@ -62,26 +62,26 @@ class Repeats:
         arrival = exchange.arrival
         if arrival.operation is not Operation.CREATE or arrival.responses is not None:  # on a socket it is the handshake's
             return await answer(exchange, caller)
-        place = _place_of(arrival)
+        slot = _slot_of(arrival)
         asked = await exchange.off_loop(_digest, arrival)
-        while (running := self._running.get(place)) is not None:
+        while (running := self._running.get(slot)) is not None:
             _check(running.asked, asked)
             await self._wait_for(running, exchange)
-        if (kept := self.kept.find(place)) is not None:
+        if (kept := self.kept.find(slot)) is not None:
             _check(kept.asked, asked)
             return _say_again(kept, exchange, await exchange.off_loop(read_request, arrival), caller)
-        return await self._serve_first(place, asked, exchange, caller, answer)
+        return await self._serve_first(slot, asked, exchange, caller, answer)
 
-    async def _serve_first(self, place: bytes, asked: bytes, exchange: Exchange, caller: AnswerSink, answer: Answer) -> Ending:
+    async def _serve_first(self, slot: bytes, asked: bytes, exchange: Exchange, caller: AnswerSink, answer: Answer) -> Ending:
         sink = watch(caller, copy := Copy(MAX_ANSWER_BYTES))
-        running = self._running[place] = _InFlight(asked, asyncio.get_running_loop().create_future())
+        running = self._running[slot] = _InFlight(asked, asyncio.get_running_loop().create_future())
         try:
             ending = await answer(exchange, sink)
             if ending.outcome is Outcome.SERVED and not copy.is_too_long:
-                self.kept.keep(place, KeptAnswer(exchange.id, asked, sink.headers, copy.body))
+                self.kept.keep(slot, KeptAnswer(exchange.id, asked, sink.headers, copy.body))
             return ending
         finally:
-            del self._running[place]
+            del self._running[slot]
             running.ended.set_result(None)
 
     async def _wait_for(self, running: _InFlight, exchange: Exchange) -> None:
@@ -92,11 +92,10 @@ class Repeats:
             raise InProgress(words, retry_after_seconds=_COME_BACK_SECONDS)
 
     def close(self) -> None:
-        """Forget all answers."""
         self.kept.close()
 
 
-def _place_of(arrival: Arrival) -> bytes:
+def _slot_of(arrival: Arrival) -> bytes:
     """Where an answer is kept: by the caller, the credential that came with the request, and the key. None can be read back."""
     key = arrival.headers[IDEMPOTENCY_KEY]
     if not (0 < len(key) <= _MAX_KEY and key.isascii() and key.isprintable()):

@@ -94,7 +94,6 @@ class KnownSessions:
             self._threads.store(key, now)
 
     async def close(self) -> None:
-        """Write what is left."""
         await self.sessions.close()
         await self._threads.close()
         await self._store.close()

@@ -149,7 +149,6 @@ class SessionMemory:
         return say_tier(line.tier)
 
     async def close(self) -> None:
-        """Write what is left."""
         await self._known.close()
 
 

@@ -26,7 +26,6 @@ _HEADERS = {client.name: client.turn_state_header for client in CLIENTS if clien
 
 
 def make_key() -> bytes:
-    """A new key."""
     return os.urandom(32)
 
 

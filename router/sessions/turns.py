@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from router.contract.request import Conversation, Message, RequestView
 from router.contract.signals import SessionHistory, Trajectory, Turn
-from router.contract.words import PERSONS_KINDS, Feature, Operation, Tier, TurnKind
+from router.contract.words import PERSONS_KINDS, Feature, Operation, TurnKind
 from router.dialects.fields import as_text
 from router.dialects.table import SPECS
 from router.sessions import clients
@@ -44,7 +44,7 @@ _MAX_GOING_ON_WORDS = 4
 _NO_HISTORY, _NO_TRAJECTORY = SessionHistory(), Trajectory()
 
 
-def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
+def read_turn(view: RequestView) -> Turn:
     """Say whose turn a request is. Reads only the request itself."""
     conversation = view.conversation
     client, by_system = _recognise(view)
@@ -71,7 +71,6 @@ def read_turn(view: RequestView, session_override: Tier | None = None) -> Turn:
         person_text=words if is_persons else None,
         ask_text=_find_ask(conversation, client, kind, words, told),
         is_planning=stated.is_planning or is_planning(conversation),
-        session_override=session_override,
         goes_on=goes_on,
         goes_on_after=_find_interruption(end.message) if goes_on else "",
         compacted_ask=told.find_words(conversation, client)

@@ -46,7 +46,6 @@ _BACKWARDS = slice(None, -1 - _LOOK_BACK_MESSAGES, -1)
 """The indexes of the last messages, the last one first."""
 LAST_TWO = slice(-2, None)
 _SHORT_CHARS = 2_000
-_MAX_OPENING = _SHORT_CHARS
 _MAX_NOTICE = 8_000
 """Where a client's own notice stands: at the ends of a text."""
 _MAX_CHARS = 20_000
@@ -145,8 +144,8 @@ def opening_words(message: Message, client: Client) -> str:
         text = texts[0]
         if len(text) <= _SHORT_CHARS:
             return _strip_short(text, client.name)
-    if texts and max(map(len, texts)) > _MAX_OPENING:
-        cut = tuple([text if text.startswith("<") else text[:_MAX_OPENING] for text in texts])
+    if texts and max(map(len, texts)) > _SHORT_CHARS:
+        cut = tuple([text if text.startswith("<") else text[:_SHORT_CHARS] for text in texts])
         return words_of(replace(message, texts=cut), client)
     return words_of(message, client)
 

@@ -1,6 +1,6 @@
 """What happened to a request → its ledger entry."""
 
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from router.contract.facts import (
 from router.contract.features import pack_places
 from router.contract.request import RequestView
 from router.contract.signals import Turn
+from router.contract.usage import Usage
 from router.contract.words import Outcome, TurnKind
 from router.dialects.headers import because_served
 from router.settle.kept import keep_decision
@@ -84,6 +85,12 @@ class _NoWord:
     _value_ = None
 
 
+class _NoRequest:
+    """What was sent, of a request whose body was not read."""
+
+    model, is_streaming, raw = "", False, None
+
+
 class _NoTurn:
     """Who asked, of a request in which nobody looked for that."""
 
@@ -91,11 +98,12 @@ class _NoTurn:
     kind = _NoWord
 
 
-class _NoDecision:
-    """How it went, of a request for which no tier was chosen."""
+class _NoDecision(NamedTuple):
+    """How it went, of a request for which no tier was chosen. `because` says who answered it, if anyone did."""
 
-    because = score = None
-    tier = _NoWord
+    because: str | None
+    score: None = None
+    tier: type[_NoWord] = _NoWord
 
 
 class _NoUsage:
@@ -113,30 +121,33 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
         attempts, first_at, waits = _read_calls(exchange)
     else:
         attempts, first_at, waits = [ended.attempt], opened.at, ()
-    kept = places = None
     if decided is None:
-        view, turn = _read_undecided(exchange)
-        course = _write_course(exchange, settled, _NoDecision, opened, first_at)
+        view, turn, answered = _read_undecided(exchange)
+        course, kept, places = _write_course(exchange, settled, answered, opened, first_at), None, None
     else:
-        decision, view = decided.decision, decided.view
-        turn, dropped = decision.turn, opened.dropped if opened is not None else ()
-        course = _write_course(exchange, settled, decision, opened, first_at)
+        view, decision = decided.view, decided.decision
+        turn, course = decision.turn, _write_course(exchange, settled, decision, opened, first_at)
+        dropped = opened.dropped if opened is not None else ()
         kept = keep_decision(decision, course["because"], dropped, waits, keeps_text=answer is not None)
         places = _places_of(decision)
-    who, used = _write_who(exchange, at - settled.at, view, turn), _write_used(ended, attempts, settled.ending)
-    entry = Entry(Line(**who, **course, **used), kept, _encode(attempts).decode(), None, None, turn.person_text, places)
+    line = Line(**_write_who(exchange, at - settled.at, view, turn), **course, **_write_used(ended, attempts, settled.ending))
+    entry = Entry(line, kept, _encode(attempts).decode(), person_text=turn.person_text, places=places)
     if answer is None:
         return entry
-    return replace(entry, prompt_text=_text(view.raw) if view is not None else None, answer_text=_text(answer) or None)
+    prompt = view.raw
+    return replace(entry, prompt_text=_text(prompt) if prompt is not None else None, answer_text=_text(answer) or None)
 
 
-def _read_undecided(exchange: Exchange) -> tuple[RequestView | None, Turn | type[_NoTurn]]:
-    """The request and its turn, as far as they were read before it ended without a decision."""
-    read, here = exchange.last(Read), exchange.last(AnsweredHere)
-    return read.view if read is not None else None, here.turn if here is not None else _NoTurn
+def _read_undecided(exchange: Exchange) -> tuple[RequestView | type[_NoRequest], Turn | type[_NoTurn], _NoDecision]:
+    """The request and its turn, as far as they were read before it ended without a decision, and who answered it."""
+    read, here, fact = exchange.last(Read), exchange.last(AnsweredHere), exchange.last(Replayed) or exchange.last(PassedOn)
+    view, turn = read.view if read is not None else _NoRequest, here.turn if here is not None else _NoTurn
+    return view, turn, _NoDecision(fact.because if fact is not None else None)
 
 
-def _write_who(exchange: Exchange, clock_offset: float, view: RequestView | None, turn: Turn | type[_NoTurn]) -> _Who:
+def _write_who(
+    exchange: Exchange, clock_offset: float, view: RequestView | type[_NoRequest], turn: Turn | type[_NoTurn]
+) -> _Who:
     """`clock_offset` is what the monotonic clock lacks to be the time of day."""
     arrival = exchange.arrival
     # `_value_` is a word as plain text: SQLite binds that at once, and looks for a way to adapt any other kind of str.
@@ -148,42 +159,47 @@ def _write_who(exchange: Exchange, clock_offset: float, view: RequestView | None
         "turn_kind": turn.kind._value_,
         "client": turn.client,
         "dialect": arrival.dialect._value_,
-        "model": view.model if view is not None else "",
-        "streaming": view is not None and view.is_streaming,
+        "model": view.model,
+        "streaming": view.is_streaming,
     }
 
 
 def _write_course(
     exchange: Exchange,
     settled: Settled,
-    decision: Decision | type[_NoDecision],
+    decision: Decision | _NoDecision,
     opened: AttemptOpened | None,
     first_at: float | None,
 ) -> _Course:
-    began, ended_at, ending, token = exchange.began, settled.at, settled.ending, exchange.last(FirstToken)
-    because, name, tier = decision.because, None, decision.tier
-    if opened is not None:
-        name, tier = opened.target.name, opened.target.tier
+    began, ending, token = exchange.began, settled.ending, exchange.last(FirstToken)
+    because = decision.because
+    if opened is None:
+        served = None
+    else:
+        served = opened.target
         if opened.failed and isinstance(decision, Decision):
-            because = because_served(decision, opened.target, opened.failed)
-    if because is None and (fact := exchange.last(Replayed) or exchange.last(PassedOn)) is not None:
-        because = fact.because
+            because = because_served(decision, served, opened.failed)
     return {
         "outcome": ending.outcome._value_,
         "status": ending.status,
         "error": ending.error.code if ending.error is not None else None,
-        "tier": tier._value_,
-        "target": name,
+        "tier": (served or decision).tier._value_,
+        "target": served.name if served is not None else None,
         "because": because,
         "score": decision.score,
-        "overhead_ms": round(((first_at or ended_at) - began) * 1000, 3),
+        "overhead_ms": round(((first_at or settled.at) - began) * 1000, 3),
         "ttft_ms": round((token.at - began) * 1000, 2) if token is not None else None,
-        "duration_ms": round((ended_at - began) * 1000, 2),
+        "duration_ms": round((settled.at - began) * 1000, 2),
     }
 
 
 def _write_used(ended: AttemptEnded | None, attempts: list[Attempt], ending: Ending) -> _Used:
-    usage, speed = (ended.usage or _NoUsage, ended.tokens_per_second) if ended is not None else (_NoUsage, None)
+    count = len(attempts)
+    usage: Usage | type[_NoUsage]
+    if ended is None:
+        usage, speed = _NoUsage, None
+    else:
+        usage, speed = ended.usage or _NoUsage, ended.tokens_per_second
     return {
         "tokens_per_second": round(speed, 1) if speed else None,
         "input_tokens": usage.input_tokens,
@@ -191,8 +207,8 @@ def _write_used(ended: AttemptEnded | None, attempts: list[Attempt], ending: End
         "output_tokens": usage.output_tokens,
         "reasoning_tokens": usage.reasoning_tokens,
         "tokens_estimated": usage.is_estimated,
-        "cost_usd": attempts[0].cost_usd if len(attempts) == 1 else _cost_of(attempts, ending),
-        "attempts": len(attempts),
+        "cost_usd": attempts[0].cost_usd if count == 1 else _cost_of(attempts, ending),
+        "attempts": count,
     }
 
 

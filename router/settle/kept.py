@@ -102,7 +102,7 @@ def keep_decision(
     keeps_text: bool,
 ) -> str:
     """The decision as the ledger keeps it. `because` is what the column says."""
-    weighing = weighing_of(decision)
+    weighing = decision.weighing or weighing_of(decision)
     kept = KeptDecision(  # type: ignore[misc]  # mypy cannot know where the facts end
         _VERSION,
         *_facts_of(decision),

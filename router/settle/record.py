@@ -15,6 +15,7 @@ from router.contract.words import Outcome
 from router.settle.entry import write_entry
 from router.telemetry import events
 
+_SERVED = Outcome.SERVED
 _LATER_SECONDS = 0.005
 _MAX_ENTRIES = 64
 """More would hold up the event loop."""
@@ -39,7 +40,7 @@ class Recorder:
     def _note_end(self, exchange: Exchange, settled: Settled) -> None:
         ended = self._ended
         ended.append((exchange, settled, time.time()))
-        if settled.ending.outcome is not Outcome.SERVED or len(ended) >= self._max_entries:
+        if settled.ending.outcome is not _SERVED or len(ended) >= self._max_entries:
             self.write()
         elif self._timer is None:
             self._timer = get_running_loop().call_later(_LATER_SECONDS, self._write_waiting)
@@ -59,14 +60,12 @@ class Recorder:
             self._record_all(ended)
 
     def _record_all(self, ended: list[tuple[Exchange, Settled, float]]) -> None:
-        """Write all of them, then hand them over one by one."""
-        written: list[tuple[Exchange, Entry]] = []
         for exchange, settled, at in ended:
             try:
-                written.append((exchange, write_entry(exchange, settled, at)))
+                entry = write_entry(exchange, settled, at)
             except Exception as error:  # noqa: BLE001  the defect of one entry must not cost the others
                 exchange.observers.report(exchange, error)
-        for exchange, entry in written:
+                continue
             try:
                 self._entries.append(entry)
             except Exception as error:  # noqa: BLE001  nor may the store's: the log still has it
@@ -84,6 +83,5 @@ class Recorder:
         return await self._entries.find_decision(request_id, caller)
 
     async def close(self) -> None:
-        """Write what is left."""
         self.write()
         await self._entries.close()

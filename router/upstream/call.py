@@ -1,7 +1,7 @@
 """One call: from its connection to the last byte, with its timeouts and its one second chance."""
 
 import asyncio
-from typing import Protocol
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -14,29 +14,73 @@ from router.contract.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from router.contract.relay import Headers, Sink, UpstreamRequest
+from router.contract.relay import Headers, Sink, Tls, UpstreamRequest
 from router.loop.tasks import spawn
+from router.loop.together import Outbox
+from router.upstream.address import Address
 from router.upstream.connection import CannotConnect, Connection, Seen
+from router.upstream.dial import Dialer
+
+_MAX_IDLE = 128
+_IDLE_SECONDS = 50.0
+"""Most servers close an idle connection after a minute; going first saves the second try."""
 
 
-class Origin(Protocol):
-    """Where a call gets its connections. What it got belongs to the call until it is given back or dropped."""
+class Origin:
+    """One address: its idle connections, and the way to open more. A call owns what it took until it gives it back."""
+
+    __slots__ = ("_address", "_dialer", "_dialling", "_idle", "_outbox", "_tls")
+
+    def __init__(self, address: Address, tls: Tls | None, dialer: Dialer, outbox: Outbox) -> None:
+        self._address, self._tls, self._dialer, self._outbox = address, tls, dialer, outbox
+        self._idle: list[Connection] = []
+        self._dialling = 0
 
     def take(self) -> Connection | None:
-        """A warm connection, if there is one."""
-        ...
+        """The connection that was idle for the shortest time, if it is still good."""
+        idle = self._idle
+        while idle:
+            connection = idle.pop()
+            if connection.may_serve_after(_IDLE_SECONDS):
+                return connection
+            connection.drop()
+        return None
 
     async def connect(self, within_seconds: float) -> Connection:
-        """A fresh connection. Raises `CannotConnect`."""
-        ...
+        self._dialling += 1
+        try:
+            return await self._dialer.dial(self._address, self._tls, within_seconds)
+        finally:
+            self._dialling -= 1
 
     def send(self, call: "Call", connection: Connection) -> None:
-        """Send a call over the warm connection that it took."""
-        ...
+        """Send a call over a connection that was taken for it, together with those that are sent at the same time."""
+        self._outbox.put(call.send_warm, connection)
 
     def give_back(self, connection: Connection) -> None:
-        """Hand over a connection that has nothing under way and may serve again."""
-        ...
+        """Keep a connection that has nothing under way, unless too many wait already."""
+        if len(self._idle) >= _MAX_IDLE:
+            connection.drop()
+        else:
+            self._idle.append(connection)
+
+    def connect_ahead(self, within_seconds: float, target: str) -> None:
+        """Open a connection in the background, unless one is idle or on its way."""
+        if not self._has_one():
+            spawn(self._connect_ahead(within_seconds), name=f"connect ahead {target}")
+
+    async def _connect_ahead(self, within_seconds: float) -> None:
+        await asyncio.sleep(0)  # a request that is being sent just now may be dialling the same address
+        if not self._has_one():
+            with suppress(CannotConnect):  # the first request will see for itself
+                self.give_back(await self.connect(within_seconds))
+
+    def _has_one(self) -> bool:
+        return bool(self._dialling) or any(idle.may_serve_after(_IDLE_SECONDS) for idle in self._idle)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().drop()
 
 
 class PreparedCall:
@@ -164,7 +208,6 @@ class Call(Struct, eq=False):
             self._fail(UpstreamLost, "closed the connection without an answer")
 
     def malformed(self, reason: str) -> None:
-        """The bytes are not a valid answer."""
         self._fail(UpstreamMalformed, f"sent an invalid answer: {reason}")
 
     # What the sink, or whoever asked, tells the call.
@@ -183,7 +226,6 @@ class Call(Struct, eq=False):
             self._connection.resume()
 
     def cancel(self) -> None:
-        """Hang up now."""
         connection = self._end()
         if connection is not None:
             connection.drop()

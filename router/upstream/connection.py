@@ -146,7 +146,6 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Read on."""
         self._is_paused = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
@@ -177,10 +176,10 @@ class Connection(asyncio.Protocol):
             if sink is not None:
                 sink.write(piece)
         elif status:
-            self._count_framing(data)
+            self._count(data, _MAX_FRAMING_BYTES, "trailers too large")
         if self._status == status:
             if not status:
-                self._count_head(data)
+                self._count(data, _MAX_HEADER_BYTES, "headers too large")
         elif self._owner is owner:
             if self._status == _WHOLE:
                 self._finish(owner)
@@ -200,17 +199,11 @@ class Connection(asyncio.Protocol):
             sink.write(piece)
         self._fail_malformed(reason)
 
-    def _count_head(self, data: bytes) -> None:
-        """Count the bytes of a head that has not ended, and refuse one that does not end."""
+    def _count(self, data: bytes, max_bytes: int, problem: str) -> None:
+        """Count bytes that brought nothing of the body: refuse a head that does not end, and an answer of little else."""
         self._head_bytes += len(data)
-        if self._head_bytes > _MAX_HEADER_BYTES:
-            self._fail_malformed("headers too large")
-
-    def _count_framing(self, data: bytes) -> None:
-        """Count the bytes of an answer that brought nothing of its body, and refuse one that has little else."""
-        self._head_bytes += len(data)
-        if self._head_bytes > _MAX_FRAMING_BYTES:
-            self._fail_malformed("trailers too large")
+        if self._head_bytes > max_bytes:
+            self._fail_malformed(problem)
 
     def eof_received(self) -> bool:
         return False

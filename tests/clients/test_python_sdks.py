@@ -202,7 +202,7 @@ def schema_in(dialect: str, body: dict) -> dict:
 
 @pytest.mark.parametrize("caller", DIALECTS)
 async def test_an_sdk_reads_over_what_it_is_told_while_it_waits_for_a_quota(start, upstream, monkeypatch, caller):
-    monkeypatch.setattr("router.dispatch.queues.waiting.HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr("router.dispatch.waiting.HEARTBEAT_SECONDS", 0.02)
     gate, answer = asyncio.Event(), speak("chat", Speech("It is mended."))
 
     async def held(wire, seen):

@@ -7,7 +7,7 @@ from router.contract.facts import AttemptOpened
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
 from router.dispatch.relay import Relay
-from router.dispatch.silence import HEARTBEAT_SECONDS
+from router.dispatch.streaming import HEARTBEAT_SECONDS
 from tests.tools.exchanges import make_context, make_exchange
 from tests.tools.scripted import reach
 from tests.tools.values import make_target, make_view

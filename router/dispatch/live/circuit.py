@@ -2,7 +2,6 @@
 
 from router.contract.errors import (
     TandemError,
-    UpstreamBarred,
     UpstreamError,
     UpstreamLoading,
     UpstreamQueued,
@@ -13,14 +12,14 @@ from router.dispatch.budget import KEPT_SECONDS, Track
 _OPENS_AT = 5
 _FIRST_REST_SECONDS, _LONGEST_REST_SECONDS = 1.0, 60.0
 _ENOUGH_TO_JUDGE = 3
-"""So many failures in a row speak for themselves, though other calls are still awaited."""
+"""This many failures in a row speak for themselves, though other calls are still awaited."""
 _NEVER = float("-inf")
 
 
 class Circuit:
     """What one target's calls came to. After five failures in a row it rests for 1 s, then 2 s, 4 s, at most a minute.
 
-    So it does after a first one that only the operator can mend: a rejected key will be rejected the next time too.
+    So it does after a first one that only the operator can fix: a rejected key will be rejected the next time too.
     After each rest one request finds out whether it serves again. Any answer ends the rest.
     """
 
@@ -40,7 +39,6 @@ class Circuit:
         return self.rest_seconds > 0
 
     def serve(self, now: float) -> None:
-        """It answered."""
         self.served_at = now
         self.failures = 0
         self.rest_seconds = self.rested_until = 0.0
@@ -70,11 +68,6 @@ class Circuit:
         if not self.failures and self.served_at >= since and now - self.served_at < KEPT_SECONDS:
             return Track.PROVEN
         return Track.AWAITED if in_flight else Track.UNKNOWN
-
-
-def is_lasting_failure(error: TandemError) -> bool:
-    """Whether only the operator can correct it: the account, its key, or the configured model."""
-    return isinstance(error, UpstreamBarred)
 
 
 def is_targets_failure(error: TandemError) -> bool:

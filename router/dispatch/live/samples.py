@@ -74,7 +74,6 @@ class Samples:
             self.settled = typical
 
     def forget(self) -> None:
-        """Begin again."""
         self.values.clear()
         self.minutes.clear()
         self.minute_at, self.settled = _LONG_AGO, self.typical

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from router.contract.entry import Pace
-from router.contract.errors import TandemError, TiersBusy, UpstreamLoading, UpstreamRefused, UpstreamTimeout
+from router.contract.errors import TandemError, TiersBusy, UpstreamBarred, UpstreamLoading, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import Target, TargetStatus
 from router.dispatch.budget import Allowance, RetryBudget
-from router.dispatch.live.circuit import blames_request, is_lasting_failure, is_targets_failure
+from router.dispatch.live.circuit import blames_request, is_targets_failure
 from router.dispatch.live.limits import RateLimits
 from router.dispatch.live.past import LONG_PROMPT_TOKENS, prefill_speed
 from router.dispatch.live.target import LiveTarget
@@ -287,7 +287,7 @@ class LiveStatistics(LiveTargets):
             live.max_at_once, live.max_known_at = max(1, len(live.open)), now
             return
         has_named_time = isinstance(error, UpstreamRefused) and error.status in _NAMES_A_TIME and bool(seconds)
-        live.circuit.fail(now, has_named_time=has_named_time, is_lasting=is_lasting_failure(error))
+        live.circuit.fail(now, has_named_time=has_named_time, is_lasting=isinstance(error, UpstreamBarred))
         self._has_rested = self._has_rested or live.circuit.is_open
         if has_named_time and seconds:
             live.close(now, seconds)

@@ -284,7 +284,6 @@ class LiveTarget:
 
     @property
     def rest_words(self) -> str:
-        """Why it rests."""
         failures = self.circuit.failures
         return f"{self.target.name} rests after {f'{failures} failures in a row' if failures > 1 else 'a failure'}"
 

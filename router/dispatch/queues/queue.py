@@ -49,7 +49,6 @@ class TargetQueue:
 
     @property
     def length(self) -> int:
-        """How many wait."""
         return len(self._waiting)
 
     @property

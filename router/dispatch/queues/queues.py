@@ -51,7 +51,6 @@ class Queues:
         return status if queue is None or status.target.takes_callers_key else self._with_queue(status, queue, _ANYBODY, 0, now)
 
     def queue_of(self, target: Target, view: RequestView) -> TargetQueue:
-        """The queue for a target."""
         key = hash(read_callers_key(view.headers, view.dialect)) if target.takes_callers_key else 0
         queue = self._queues.get((target.name, key))
         if queue is None:
@@ -61,7 +60,6 @@ class Queues:
         return queue
 
     def waiting_for(self, name: str) -> int:
-        """How many requests wait for a target."""
         return sum(queue.length for (target, _), queue in self._queues.items() if target == name)
 
     @staticmethod

@@ -74,7 +74,6 @@ class Meter:
 
     @property
     def in_flight(self) -> int:
-        """Calls that are under way."""
         return len(self._open)
 
     @property

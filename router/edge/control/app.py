@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 
-from router.contract.errors import InternalFault, NotFound, TandemError, WrongMethod
+from router.contract.errors import NotFound, TandemError, WrongMethod
 from router.contract.words import Dialect
 from router.dialects.headers import id_headers
 from router.dialects.refusals import write_refusal
@@ -50,7 +50,6 @@ class NamedAnswers:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
 
         async def send_named(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -109,5 +108,4 @@ def _add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def refuse_fault(request: Request, error: Exception) -> Response:
-        report_fault(error, request.state.request_id)
-        return answer(request, InternalFault("Tandem had an internal error"))
+        return answer(request, report_fault(error, request.state.request_id))

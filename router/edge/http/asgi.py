@@ -14,7 +14,7 @@ from router.contract.relay import Flow, Headers
 from router.contract.sinks import AnswerFact
 from router.contract.words import Operation, PassedRoute
 from router.dialects.headers import write_comment
-from router.edge.admission import Admission, Head, Slot
+from router.edge.admission import Admission, Head, Slot, report_fault
 from router.edge.http.head import read_scope
 from router.edge.http.refuse import send_refusal
 from router.edge.routes import PATHS_WITH_BODY, dialect_of_path, new_request_id, read_passed, too_large, write_passed
@@ -159,6 +159,28 @@ class AsgiApp:
         finally:
             watch.cancel()
         await asyncio.wait([work])  # the answer is out, and its record is not: the next request comes after it
+
+
+class LateApp:
+    """Builds its app once, at the first call, in a thread: requests that need none of it go on meanwhile."""
+
+    def __init__(self, build: Callable[[], App]) -> None:
+        self._build = build
+        self._building = asyncio.Lock()
+        self._app: App | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app or await self._built(scope["state"]["request_id"])
+        await app(scope, receive, send)
+
+    async def _built(self, request_id: str) -> App:
+        async with self._building:
+            if self._app is None:
+                try:
+                    self._app = await asyncio.to_thread(self._build)
+                except Exception as error:
+                    raise report_fault(error, request_id) from error  # a broken installation, which else the start would show
+            return self._app
 
 
 class CallerLeft(Exception):

@@ -8,6 +8,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from router.contract.errors import BadRequest, BodyTimeout, HeadersTooLarge, TandemError
 from router.edge.admission import Admission
+from router.edge.deadline import DeadlineTimer
 from router.edge.http.head import INVALID
 from router.edge.http.refuse import refusal_bytes
 from router.edge.http.request_reader import may_become_socket
@@ -33,7 +34,7 @@ class ControlConnection(HttpToolsProtocol):
         self._admission, self._make_first = admission, make_first
         self.timeout_keep_alive = round(admission.limits.keep_alive_seconds)
         self._head_seconds = first_head_seconds
-        self._waiting: asyncio.TimerHandle | None = None
+        self._waiting, self._unread = DeadlineTimer(self.loop), DeadlineTimer(self.loop)
         self._head_bytes = 0
         self._in_head = self._in_body = False
         self._reads_fields = False
@@ -41,7 +42,6 @@ class ControlConnection(HttpToolsProtocol):
         self._unanswered: list[Any] = []
         """Requests whose answers are not out, the one that is served first."""
         self._pipelined_bytes = 0
-        self._unread: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and watch the clock and the size while a head is incomplete."""
@@ -62,7 +62,7 @@ class ControlConnection(HttpToolsProtocol):
 
     def _hand_back(self, data: bytes) -> None:
         """Let a connection begin again that may ask for a WebSocket now: proxies use one for whatever comes next."""
-        self._stop_waiting()
+        self._waiting.cancel()
         self._unset_keepalive_if_required()
         self.connections.discard(self)
         first = self._make_first()
@@ -77,17 +77,18 @@ class ControlConnection(HttpToolsProtocol):
         if not self._in_head:
             self._head_bytes = 0
             self._head_seconds = limits.header_timeout_seconds
-            self._stop_waiting()
+            self._waiting.cancel()
         elif self.transport.is_closing():
             return
         elif self._head_bytes > limits.max_header_bytes + _MAX_BODY_BYTES_BEHIND_A_HEAD:
             self._reject(HeadersTooLarge(f"the headers are over the limit of {limits.max_header_bytes} bytes"))
-        elif self._waiting is None and not self._is_answering():
-            late = BodyTimeout("the headers did not arrive in time")
-            self._waiting = self.loop.call_later(self._head_seconds, self._reject, late)
+        elif self._waiting.on_deadline is None and not self._is_answering():
+            self._waiting.set(self._head_seconds, self._reject_late_head)
+
+    def _reject_late_head(self) -> None:
+        self._reject(BodyTimeout("the headers did not arrive in time"))
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         self._reads_fields = self._in_body = True
         super().on_message_begin()
 
@@ -143,7 +144,6 @@ class ControlConnection(HttpToolsProtocol):
                 self.transport.abort()
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
         self._in_head = self._in_body = False
         if not self._ignores_input:
             super().on_message_complete()
@@ -151,32 +151,22 @@ class ControlConnection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The caller reads slowly; if it does not read at all it is cut."""
         super().pause_writing()
-        self._unread = self.loop.call_later(self._admission.limits.write_idle_timeout_seconds, self.transport.abort)
+        self._unread.set(self._admission.limits.write_idle_timeout_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The caller caught up."""
-        if self._unread is not None:
-            self._unread.cancel()
-            self._unread = None
+        self._unread.clear()
         super().resume_writing()
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The caller is gone."""
-        self._stop_waiting()
-        if self._unread is not None:
-            self._unread.cancel()
+        self._waiting.cancel()
+        self._unread.cancel()
         for cycle in self._unanswered:
             cycle.disconnected = True
             cycle.message_event.set()
         super().connection_lost(exc)
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are not HTTP, in our words."""
@@ -184,7 +174,7 @@ class ControlConnection(HttpToolsProtocol):
 
     def _reject(self, error: TandemError) -> None:
         """Refuse what is being read, and read no more. A request that was whole before it still gets its answer."""
-        self._stop_waiting()
+        self._waiting.cancel()
         self._ignores_input = True
         if self._is_answering():
             cycle = self.cycle
@@ -200,4 +190,4 @@ class ControlConnection(HttpToolsProtocol):
         self.transport.write(refusal_bytes(error, dialect_of_path(path, names), new_request_id()))
         if self.transport.can_write_eof():
             self.transport.write_eof()  # bytes that arrive at a closed socket would take the refusal back
-        self._waiting = self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+        self._waiting.set(_LINGER_SECONDS, self.transport.close)

@@ -268,7 +268,6 @@ class CreateConnection(asyncio.Protocol):
         successor.data_received(self._reader.take_buffer())
 
     def _upgrade(self) -> None:
-        """Let a WebSocket go on from its handshake."""
         head, admission = self._reader.socket_head, self._admission
         assert head is not None
         try:

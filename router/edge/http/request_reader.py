@@ -46,7 +46,6 @@ class RequestReader:
         self._body_left = 0
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes as they came."""
         left = self._body_left
         if not left:
             self._buffer = self._buffer + data if self._buffer else data

@@ -14,7 +14,7 @@ from websockets.frames import CTRL_OPCODES, Frame, Opcode
 from websockets.typing import ExtensionParameter
 
 LIGHT_BYTES = 1 << 16
-"""So much is unpacked on the loop. What is larger is unpacked in a thread."""
+"""What is larger is unpacked in a thread, and not on the loop."""
 _CHUNK_BYTES = 1 << 20
 _END = b"\x00\x00\xff\xff"
 _WINDOW_BITS = 12
@@ -41,17 +41,17 @@ class Unpacker:
         self._rest = self._decoder.unconsumed_tail
         return text, not self._rest and len(text) < LIGHT_BYTES
 
-    def finish(self, begun: bytes, most: int) -> bytes:
+    def finish(self, begun: bytes, max_bytes: int) -> bytes:
         """The whole message. Raises `TooLarge`, or `zlib.error`."""
         pieces, size = [begun], len(begun)
-        while size <= most:
+        while size <= max_bytes:
             piece = self._decoder.decompress(self._rest, _CHUNK_BYTES)
             pieces.append(piece)
             size += len(piece)
             self._rest = self._decoder.unconsumed_tail
             if not self._rest and len(piece) < _CHUNK_BYTES:
                 break
-        if size > most:
+        if size > max_bytes:
             raise TooLarge
         return b"".join(pieces)
 

@@ -79,7 +79,6 @@ class Incoming(Generic[_M]):
             self._run(protocol)
 
     def close(self) -> None:
-        """Nothing more is read."""
         self._is_closed = True
         self._timer.cancel()
         for held in (self._pieces, self._events, self._fragments):

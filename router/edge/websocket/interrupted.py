@@ -79,7 +79,6 @@ class Said:
 
     @property
     def last_number(self) -> int:
-        """The number of the last event."""
         number = Frame("", self._last).json().get("sequence_number")
         return number if isinstance(number, int) else 0
 

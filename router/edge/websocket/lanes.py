@@ -14,7 +14,7 @@ import orjson
 from msgspec import Struct, field
 
 from router.contract.caller import Caller
-from router.contract.errors import InternalFault, Interrupted, TandemError, TooDeep, TooManyLanes, Unavailable
+from router.contract.errors import Interrupted, TandemError, TooDeep, TooManyLanes, Unavailable
 from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.contract.facts import AttemptOpened, Read
 from router.contract.request import JsonObject
@@ -73,12 +73,10 @@ class Lanes:
 
     @property
     def running(self) -> list[FrameSink]:
-        """The answers under way."""
         return [lane.running.sink for lane in self._lanes.values() if lane.running is not None]
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs and nothing waits."""
         return not self._waiting and not self._running
 
     def read(self, raw: bytes) -> Message:
@@ -88,7 +86,7 @@ class Lanes:
         except TandemError as error:
             return error
         except Exception as error:  # noqa: BLE001  the edge: one odd message must not cost all lanes of its socket
-            return report_and_excuse(error)
+            return report_fault(error, new_request_id())
 
     def receive(self, message: Message) -> bool:
         """Take one message. Whether it was understood, and not refused at once."""
@@ -104,7 +102,7 @@ class Lanes:
             self._socket.send([refusal_frame(error, new_request_id(), lane)])
             return False
         except Exception as error:  # noqa: BLE001  as above
-            self._socket.send([refusal_frame(report_and_excuse(error), new_request_id(), lane)])
+            self._socket.send([refusal_frame(report_fault(error, new_request_id()), new_request_id(), lane)])
             return False
         self._advance()
         return True
@@ -284,9 +282,3 @@ class Lanes:
             lane.latest, lane.latest_by = running.sink.response_id or lane.latest, caller
         elif status not in _RETRY_LATER and previous and previous == lane.latest and caller == lane.latest_by:
             self._responses.evict(previous)
-
-
-def report_and_excuse(error: Exception) -> InternalFault:
-    """Log a defect of ours, and say no more of it than that there was one."""
-    report_fault(error, new_request_id())
-    return InternalFault("Tandem had an internal error")

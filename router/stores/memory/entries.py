@@ -16,7 +16,6 @@ class MemoryEntries:
         self._recent = RecentEntries()
 
     def append(self, entry: Entry) -> None:
-        """Remember the entry's decision."""
         if entry.decision is not None:
             self._recent.add(entry)
 

@@ -28,11 +28,10 @@ class MemoryResponses:
         *,
         max_responses: int = _MAX_RESPONSES,
         max_bytes: int = _MAX_BYTES,
-        max_seconds: float = _MAX_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._behind, self._clock = behind, clock
-        self._max_responses, self._max_bytes, self._max_seconds = max_responses, max_bytes, max_seconds
+        self._max_responses, self._max_bytes = max_responses, max_bytes
         self._kept: OrderedDict[tuple[Caller, str], StoredResponse] = OrderedDict()
         self._kept_bytes = 0
         # Ids outlive their responses: a target may still know one that was deleted here, or that was never this caller's.
@@ -103,7 +102,7 @@ class MemoryResponses:
         return response is not None
 
     def _forget_oldest(self) -> None:
-        oldest = self._clock() - self._max_seconds
+        oldest = self._clock() - _MAX_SECONDS
         while self._kept:
             key, response = next(iter(self._kept.items()))
             is_within = len(self._kept) <= self._max_responses and self._kept_bytes <= self._max_bytes

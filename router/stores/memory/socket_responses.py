@@ -21,14 +21,13 @@ class SocketResponses:
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> None:
         """Take a response. Of too many, those that were used the longest ago are forgotten, but never the newest."""
-        self._drop(response.id)
+        self.evict(response.id)
         self._own[response.id] = response
         self._bytes += len(response.raw)
         while len(self._own) > _MAX_RESPONSES or (self._bytes > _MAX_BYTES and len(self._own) > 1):
-            self._drop(next(iter(self._own)))
+            self.evict(next(iter(self._own)))
 
     def __contains__(self, response_id: str) -> bool:
-        """Whether a response is one of this socket's own."""
         return response_id in self._own
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
@@ -46,27 +45,22 @@ class SocketResponses:
     async def forget(self, response_id: str, caller: Caller) -> bool:
         """Delete it here and everywhere."""
         own = self._own.get(response_id)
-        was_own = own is not None and own.caller == caller and self._drop(response_id)
+        was_own = own is not None and own.caller == caller and self.evict(response_id)
         return await self._shared.forget(response_id, caller) or was_own
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
         """On a socket nobody else is asked for a response that is not here: a client sends its whole history then."""
         return True
 
-    def evict(self, response_id: str) -> None:
-        """Forget one of this socket's own. Where it is stored for all as well, it is still found."""
-        self._drop(response_id)
-
     def clear(self) -> None:
-        """Forget all of this socket's own."""
         self._own.clear()
         self._bytes = 0
 
     async def close(self) -> None:
-        """Forget all of them."""
         self.clear()
 
-    def _drop(self, response_id: str) -> bool:
+    def evict(self, response_id: str) -> bool:
+        """Forget one of this socket's own, if it is one. Where it is stored for all as well, it is still found."""
         dropped = self._own.pop(response_id, None)
         if dropped is not None:
             self._bytes -= len(dropped.raw)

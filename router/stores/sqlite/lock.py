@@ -62,7 +62,6 @@ class FileLock:
         raise StoreInUse(path, owner)
 
     def release(self) -> None:
-        """Give the right back."""
         with contextlib.suppress(OSError):
             if self._holds_file():
                 self._file.unlink()

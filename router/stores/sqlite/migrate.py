@@ -90,14 +90,6 @@ def foresee(path: Path, migrations: Migrations) -> tuple[int, int] | None:
         return None
 
 
-def read_columns(migrations: Migrations, table: str) -> tuple[str, ...]:
-    """The columns of a table as the migrations make it."""
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
-        for script in migrations:
-            database.executescript(script)
-        return _read_columns(database, table)
-
-
 def _read_version(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
@@ -108,12 +100,12 @@ def _check_ours(database: sqlite3.Connection, path: Path, before: int, migration
     A table of ours begins with our columns: later versions add theirs at its end. A file that counts no version holds nothing
     but our tables; to one that does, its owner may have added some.
     """
-    found, ours = _read_tables(database), _tables_of(migrations[: max(before, 1)])
+    found, ours = _read_tables(database), tables_of(migrations[: max(before, 1)])
     found.pop(UPKEEP, None)
     leading = {name: columns[:_LEADING] for name, columns in ours.items()}
     foreign = [name for name, first in leading.items() if name in found and found[name][: len(first)] != first]
     if before == 0:
-        known = _tables_of(migrations)
+        known = tables_of(migrations)
         foreign += [name for name in found if name not in known]
     if foreign:
         raise StoreUnusable(f'{path.name} is not a Tandem database (unexpected table "{foreign[0]}")')
@@ -121,7 +113,8 @@ def _check_ours(database: sqlite3.Connection, path: Path, before: int, migration
         raise StoreUnusable(f"{path.name} is not a Tandem database (expected tables are missing)")
 
 
-def _tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:
+def tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:
+    """The columns of each table as the migrations make it."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         for script in migrations:
             database.executescript(script)
@@ -130,12 +123,9 @@ def _tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:
 
 def _read_tables(database: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
     """The columns of each table, in their order."""
-    names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
-    return {name: _read_columns(database, name) for (name,) in names.fetchall()}
-
-
-def _read_columns(database: sqlite3.Connection, table: str) -> tuple[str, ...]:
-    return tuple(name for (name,) in database.execute("SELECT name FROM pragma_table_info(?)", (table,)))
+    found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
+    columns = "SELECT name FROM pragma_table_info(?)"
+    return {table: tuple(name for (name,) in database.execute(columns, (table,))) for (table,) in found.fetchall()}
 
 
 def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: Migrations) -> Migrated | None:

@@ -14,7 +14,7 @@ from typing import Any
 from router.contract.entry import COLUMNS, FinishedWork, Line, PastCall
 from router.contract.past import CallSums, ExpectedSums, PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
 from router.contract.words import Outcome, Tier, TurnKind
-from router.stores.sqlite import paces, turns, work
+from router.stores.sqlite import turns, work
 from router.stores.sqlite.sound import count_unsound, open_ledger
 
 _LEARNING_SECONDS = 1.0
@@ -181,7 +181,7 @@ class SqliteEntryReader:
 
     def read_past_calls(self) -> list[PastCall]:
         with open_ledger(self.path, _LEARNING_SECONDS, sees_all=True) as database:
-            return paces.read_past_calls(database)
+            return work.read_past_calls(database)
 
     def read_history(self) -> Iterator[PastEntry]:
         with open_ledger(self.path, sees_all=True) as database:

@@ -34,7 +34,6 @@ class RowReader:
             return row
 
     def close(self) -> None:
-        """Let go of the file."""
         with self._lock:
             self._close()
 
@@ -76,7 +75,6 @@ class SqliteReader:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.rows.find_row, statement, *values)
 
     async def close(self) -> None:
-        """Let go of the file."""
         if not self._is_closed:
             self._is_closed = True
             await asyncio.get_running_loop().run_in_executor(self._thread, self.rows.close)

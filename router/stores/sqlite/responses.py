@@ -42,7 +42,6 @@ class SqliteResponses:
         writer.attach(self, self._forget_old)
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> None:
-        """Queue a response."""
         values = (response.id, response.caller.name, response.target, response.at, response.raw)
         self._writer.append(Row(_KEEP, values, len(response.raw)))
         if response.item_ids:
@@ -74,7 +73,6 @@ class SqliteResponses:
         return await self._find_row(_FIND_OTHERS, response_id, caller.name) is not None
 
     async def close(self) -> None:
-        """Write what is queued."""
         await self._reader.close()
         await self._writer.detach(self)
 

@@ -53,7 +53,6 @@ class Retention:
         return min(now, trusted) - self._kept_seconds
 
     def count(self, rows: int) -> None:
-        """Count rows that were deleted."""
         self._deleted += rows
 
     def conclude(self) -> None:

@@ -98,25 +98,23 @@ def has_places(path: Path, turn: RecordedTurn) -> bool:
 
 def read_misjudged(database: sqlite3.Connection) -> dict[str, Tier]:
     """Every mark: by request, the tier that would have been right."""
-    try:
-        rows = database.execute("SELECT request_id, should_be FROM misjudged").fetchall()
-    except sqlite3.OperationalError:
-        return {}  # a ledger that an older Tandem began has no such table yet
+    rows = _read_newer(database, "SELECT request_id, should_be FROM misjudged")
     return {str(name): Tier(tier) for name, tier in rows if tier in tuple(Tier)}
 
 
 def _read_places(database: sqlite3.Connection) -> dict[str, bytes]:
     """Where the words of the newest and the marked turns are in the table of weights, by request."""
-    try:
-        rows = database.execute("SELECT request_id, places FROM places").fetchall()
-    except sqlite3.OperationalError:
-        return {}  # a ledger that an older Tandem began has no such table yet
+    rows = _read_newer(database, "SELECT request_id, places FROM places")
     return {str(name): places for name, places in rows if isinstance(places, bytes)}
 
 
 def count_misjudged(database: sqlite3.Connection, since: float) -> int:
-    """How many turns were marked."""
+    return len(_read_newer(database, "SELECT 1 FROM misjudged WHERE at >= ?", since))
+
+
+def _read_newer(database: sqlite3.Connection, query: str, *values: float) -> list[tuple[Any, ...]]:
+    """Rows of a table that a ledger of an older Tandem does not have yet."""
     try:
-        return int(database.execute("SELECT count(*) FROM misjudged WHERE at >= ?", (since,)).fetchone()[0])
+        return database.execute(query, values).fetchall()
     except sqlite3.OperationalError:
-        return 0  # a ledger that an older Tandem began has no such table yet
+        return []

@@ -1,17 +1,22 @@
-"""Finished turns out of the ledger: who did them, what was expected, and what they took."""
+"""What a router learns from the ledger: who finished turns and what they took, and calls that show how fast targets were."""
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from router.contract.entry import FinishedWork
+import msgspec
+
+from router.contract.entry import Attempt, FinishedWork, PastCall
 from router.contract.words import ASKED_AGAIN, SAID_WRONG, Outcome, Tier, TurnKind
 from router.stores.sqlite.turns import read_misjudged
 
 _MAX_ENTRIES = 4_000
 """The newest: enough to tell how a target works, and read in a few milliseconds."""
+_MAX_PACES = 2_000
+"""The newest: days of one person's use."""
 _LEAST_QUIET_SECONDS = 600.0
 """A session that has been silent for so long has finished its turn."""
 _ESTIMATE = "estimate"
@@ -24,6 +29,11 @@ _QUERY = f"""
     FROM entries WHERE sequence > (SELECT max(sequence) - {_MAX_ENTRIES} FROM entries)
         AND session IS NOT NULL AND score IS NOT NULL AND turn_kind IN (?, ?, ?) ORDER BY sequence
 """  # noqa: S608  fixed names
+_PACES = f"""
+    SELECT at, attempts FROM entries
+    WHERE sequence > (SELECT max(sequence) - {_MAX_PACES} FROM entries) AND instr(attempts, '"pace"') ORDER BY sequence
+"""  # noqa: S608  fixed names
+_decode = msgspec.json.Decoder(list[Attempt]).decode
 
 
 @dataclass(slots=True)
@@ -52,7 +62,6 @@ class _InFlight:
 
 
 def read_finished_work(database: sqlite3.Connection, now: float) -> list[FinishedWork]:
-    """The newest finished turns."""
     database.execute("PRAGMA cache_size = -256")  # kB: every row is read once
     rows = database.execute(_QUERY, (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP))
     return _collect(rows, read_misjudged(database), now)
@@ -85,3 +94,12 @@ def _finish(turn: _InFlight | None, finished: list[FinishedWork]) -> None:
         has_failed = turn.has_moved or turn.is_called_wrong
         work = FinishedWork(turn.target, turn.score, turn.calls, turn.output_tokens, turn.deep_target, has_failed)
         finished.append(work)
+
+
+def read_past_calls(database: sqlite3.Connection) -> list[PastCall]:
+    found: list[PastCall] = []
+    database.execute("PRAGMA cache_size = -256")  # kB: every row is read once
+    for at, attempts in database.execute(_PACES):
+        with contextlib.suppress(msgspec.DecodeError):  # of another version, or not written by us
+            found += (PastCall(at, attempt, attempt.pace) for attempt in _decode(attempts) if attempt.pace is not None)
+    return found

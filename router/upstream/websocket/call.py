@@ -53,10 +53,6 @@ class PreparedSocketCall:
         return call
 
 
-def _not_asked() -> Answer:
-    return Answer(())
-
-
 class SocketCall(Struct, eq=False):
     """Owns one session's socket for one request. Until the first event has come, HTTP may still take over.
 
@@ -74,7 +70,7 @@ class SocketCall(Struct, eq=False):
     _http: UpstreamCall | None = None
     _timer: asyncio.TimerHandle | None = None
     _waiting_since: float = 0.0
-    _answer: Answer = field(default_factory=_not_asked)
+    _answer: Answer = field(default_factory=lambda: Answer(()))
     _sent_bytes: int = 0
     _is_warm: bool = False
     """Whether its socket has served before, so that the target may have closed it just now."""
@@ -208,12 +204,11 @@ class SocketCall(Struct, eq=False):
             self._pool.leave_alone(self._key, "refused every socket as too old")
             self._go_over_http()
             return
+        self._end()
         if self._answer.has_begun or refusal.status >= 500:
-            self._end()
             self._pool.release(self._key)
             socket.close()
         else:
-            self._end()
             self._pool.give_back(self._key, socket)
         if self._answer.has_begun and self._ask is not None and self._ask.is_streaming:
             self._sink.write(as_error_event(text))

@@ -28,8 +28,8 @@ _SPEAKS_SOCKETS = "responses_websockets="
 """With this in `openai-beta` a caller says that it speaks over a socket itself."""
 _ABOUT_ONE_REQUEST = (400, 401, 403, 408, 413, 414, 429, 431)
 """Refusals of a handshake that say nothing of sockets: they are about one caller's key, limits or headers."""
-_MOST_LOST = 3
-"""So many fresh sockets in a row that were lost without an answer say that a target takes none. One may be a session's own."""
+_MAX_LOST = 3
+"""After this many fresh sockets in a row that were lost without an answer, a target takes none. One may be a session's own."""
 
 SocketKey = tuple[str, str, Tls | None, Headers, SessionKey | None]
 """What two requests must share to go over one socket: target, address, TLS, headers with the key, and session."""
@@ -49,7 +49,6 @@ class SocketPool:
         self._is_looking = False
 
     def key_of(self, request: UpstreamRequest, headers: Headers, session: SessionKey | None) -> SocketKey:
-        """The key of a session's socket."""
         steady = filter(_is_steady, (*request.headers, *headers))
         return request.target, request.url, request.tls, tuple(steady), session
 
@@ -102,7 +101,7 @@ class SocketPool:
     def note_lost(self, key: SocketKey, reason: str) -> None:
         """A fresh socket was lost without an answer. After some in a row its target is left alone."""
         self._lost[key[:2]] += 1
-        if self._lost[key[:2]] >= _MOST_LOST:
+        if self._lost[key[:2]] >= _MAX_LOST:
             self.leave_alone(key, reason)
 
     def note_too_large(self, key: SocketKey, size: int) -> None:

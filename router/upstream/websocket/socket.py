@@ -189,7 +189,6 @@ class UpstreamSocket(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Read on."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 

@@ -23,7 +23,6 @@ from router.decide.estimate import (
     project_tiers,
     redo_between,
     weigh,
-    weigh_with_redo,
     worth_waiting,
 )
 from router.decide.ratios import learn_failures
@@ -127,7 +126,7 @@ def test_fast_is_charged_for_a_wrong_first_answer_by_its_chance_and_in_proportio
     fast, deep = quick_and_slow(PRICE)
 
     flip = FLIP_SCORES[ECONOMICS.preference]
-    estimate = weigh_with_redo(fast, redo_of(fast, deep), flip, ECONOMICS)
+    estimate = weigh(fast, flip, ECONOMICS, redo_of(fast, deep))
 
     alone, there = weigh(fast, flip, ECONOMICS), weigh(deep, flip, ECONOMICS)
     chance = 0.05 + 0.20 * flip
@@ -275,7 +274,7 @@ def test_at_the_flip_both_tiers_cost_the_same(fast_speed, deep_speed, p, has_pri
 
     assume(flip.score is not None)
     there = weigh(deep, flip.score, ECONOMICS)
-    assert weigh_with_redo(fast, redo, flip.score, ECONOMICS).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
+    assert weigh(fast, flip.score, ECONOMICS, redo).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
 
 
 quick_speeds, slow_speeds = (
@@ -297,7 +296,7 @@ def test_at_the_wait_that_flips_both_tiers_cost_the_same(fast_speed, deep_speed,
     assume(wait is not None)
     there = weigh(deep, p, ECONOMICS)
     waiting = fast._replace(wait_seconds=wait, seconds=fast.seconds + wait)
-    assert weigh_with_redo(waiting, redo, p, ECONOMICS).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
+    assert weigh(waiting, p, ECONOMICS, redo).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
 
 
 def test_no_wait_flips_what_is_on_deep_already_and_none_where_time_is_worth_nothing():

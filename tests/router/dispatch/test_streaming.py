@@ -1,10 +1,15 @@
-"""A stream under way: what never leaves in it, and how it ends."""
+"""A stream under way: what never leaves in it, heartbeats while it is silent, and how it ends."""
+
+import asyncio
 
 import pytest
 
-from router.contract.errors import UpstreamCut
+from router.contract.errors import UpstreamCut, UpstreamTimeout
+from router.contract.target import Timeouts
 from router.dispatch.relay import Relay
-from tests.tools.relays import FRAME, LAST, Caller, Heading, headed, make_relay
+from router.dispatch.streaming import HEARTBEAT_SECONDS
+from tests.tools.loop_clock import jumping_clock
+from tests.tools.relays import FRAME, LAST, Caller, Heading, begun, headed, make_relay
 
 KEY = "sk-upstream-canary"
 ECHO = f'data: {{"choices":[{{"delta":{{"content":"bad key {KEY}!"}}}}]}}\n\n'.encode()
@@ -93,4 +98,118 @@ async def test_a_line_that_is_cut_from_our_side_has_served_what_had_its_terminal
     relay.write(FRAME + more)
 
     assert relay.conclude() is is_whole
+    relay.close()
+
+
+@jumping_clock
+async def test_a_silent_stream_gets_a_comment_with_every_heartbeat_until_it_ends():
+    caller = Caller()
+    relay = begun(caller)
+
+    await asyncio.sleep(3.5 * HEARTBEAT_SECONDS)
+    beats = caller.beats
+    relay.write(LAST)
+    relay.end()
+    await asyncio.sleep(10 * HEARTBEAT_SECONDS)
+
+    assert await relay.finished is None
+    assert beats == caller.beats == 3
+    assert b"".join(caller.written).replace(b": heartbeat\n\n", b"") == FRAME + LAST
+
+
+@jumping_clock
+async def test_a_stream_that_is_never_silent_for_half_a_heartbeat_gets_no_comment():
+    caller = Caller()
+    relay = begun(caller)
+
+    for _ in range(20):
+        await asyncio.sleep(0.4 * HEARTBEAT_SECONDS)
+        relay.write(FRAME)
+    relay.close()
+
+    assert caller.beats == 0
+
+
+@jumping_clock
+async def test_no_comment_is_written_into_the_middle_of_a_frame():
+    caller = Caller()
+    relay = begun(caller, FRAME + b"data: {")
+
+    await asyncio.sleep(5 * HEARTBEAT_SECONDS)
+    relay.close()
+
+    assert caller.beats == 0
+
+
+@jumping_clock
+async def test_a_caller_that_does_not_read_is_sent_no_comments_until_it_does():
+    caller = Caller()
+    relay = begun(caller)
+    relay.pause()
+    await asyncio.sleep(5 * HEARTBEAT_SECONDS)
+    assert caller.beats == 0
+
+    relay.resume()
+    await asyncio.sleep(HEARTBEAT_SECONDS)
+    relay.close()
+
+    assert caller.beats >= 1
+
+
+@jumping_clock
+async def test_comments_are_no_progress_and_a_stream_of_nothing_else_ends_at_the_stall_limit():
+    caller = Caller()
+    relay = headed(caller, timeouts=Timeouts(5, 60, 40))
+    relay.write(FRAME)
+
+    for _ in range(60):
+        await asyncio.sleep(1)
+        relay.write(b": ping\n\n")
+
+    error = await relay.finished
+    assert isinstance(error, UpstreamTimeout)
+    assert "sent no event for 40 s" in error.message
+    assert b"upstream_timeout" in caller.written[-1]
+    assert 40 <= caller.written.count(b": ping\n\n") <= 50
+
+
+@jumping_clock
+async def test_a_stream_with_an_event_now_and_then_goes_on_for_ever():
+    caller = Caller()
+    relay = headed(caller, timeouts=Timeouts(5, 60, 40))
+
+    for _ in range(20):
+        relay.write(FRAME)
+        for _ in range(35):
+            await asyncio.sleep(1)
+            relay.write(b": ping\n\n")
+
+    assert not relay.finished.done()
+    relay.close()
+
+
+@jumping_clock
+async def test_before_the_first_token_comments_are_waited_for_as_long_as_for_a_first_byte():
+    caller = Caller()
+    relay = headed(caller, timeouts=Timeouts(5, 120, 40))
+    for _ in range(100):
+        relay.write(b": wait\n\n")
+        await asyncio.sleep(1)
+    assert not relay.finished.done()
+
+    await asyncio.sleep(60)
+
+    assert isinstance(await relay.finished, UpstreamTimeout)
+
+
+@jumping_clock
+async def test_a_caller_that_does_not_read_does_not_make_its_target_late():
+    caller = Caller()
+    relay = headed(caller, timeouts=Timeouts(5, 40, 40))
+    relay.write(FRAME)
+    relay.pause()
+
+    await asyncio.sleep(200)
+
+    assert not relay.finished.done()
     relay.close()

@@ -13,7 +13,7 @@ from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
 from router.dispatch.opening import MAX_HELD_SECONDS
 from router.dispatch.relay import Relay
-from router.dispatch.silence import HEARTBEAT_SECONDS
+from router.dispatch.streaming import HEARTBEAT_SECONDS
 from router.dispatch.translating import TranslatingSink
 from tests.tools.loop_clock import jumping_clock
 from tests.tools.relays import make_relay

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.responses.assemble import MessageAssembler, read_whole_message
+from router.responses.assemble import MessageAssembler, read_whole
 
 BLOCKS = [
     {"type": "thinking", "thinking": "hm, so", "signature": "signed"},
@@ -123,6 +123,6 @@ def test_a_stream_without_end_is_not_held():
 def test_a_whole_answer_is_its_own_message():
     message = {"id": "msg_1", "content": BLOCKS}
 
-    assert read_whole_message(json.dumps(message).encode()) == message
+    assert read_whole(json.dumps(message).encode(), "content") == message
     for other in (b"", b"[]", b"{}", b'{"id":"msg_1"}', b'{"content":[]}', b'{"id":"msg_1","content":"x"}'):
-        assert read_whole_message(other) is None
+        assert read_whole(other, "content") is None

@@ -8,7 +8,8 @@ from router.contract.errors import TandemError
 from router.contract.facts import AttemptOpened, ResponseCompleted
 from router.contract.sinks import watch
 from router.dialects.sse import split_frames
-from router.responses.capture import capture, read_response, read_whole_response
+from router.responses.assemble import read_whole
+from router.responses.capture import capture, read_response
 from tests.router.responses.kept import CALL, SAID
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import make_target
@@ -186,4 +187,4 @@ def test_items_from_their_own_events_stand_in_for_an_output_that_was_left_empty(
 
 @pytest.mark.parametrize("raw", [b"no", b"[]", b'{"output": []}', b'{"id": "resp_1"}'])
 def test_a_whole_answer_that_is_no_response_is_none(raw):
-    assert read_whole_response(raw) is None
+    assert read_whole(raw, "output") is None

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from router.contract.relay import Tls
 from router.loop.together import Outbox
 from router.upstream.address import read_address
-from router.upstream.call import PreparedCall
+from router.upstream.call import Origin, PreparedCall
 from router.upstream.connection import CannotConnect
-from router.upstream.pool import Pool, PooledOrigin
+from router.upstream.pool import Pool
 from tests.router.upstream.fakes import make_request, open_connection
 from tests.tools.later import later
 from tests.tools.loop_clock import jumping_clock
@@ -34,7 +34,7 @@ ADDRESS = read_address("http://models.example/v1")
 
 @jumping_clock
 async def test_the_connection_that_was_idle_for_the_shortest_time_is_taken_first():
-    origin = PooledOrigin(ADDRESS, None, FakeDialer(), Outbox())
+    origin = Origin(ADDRESS, None, FakeDialer(), Outbox())
     connections = [open_connection()[0] for _ in range(2)]
     for connection in connections:
         origin.give_back(connection)
@@ -44,7 +44,7 @@ async def test_the_connection_that_was_idle_for_the_shortest_time_is_taken_first
 
 @jumping_clock
 async def test_a_connection_that_was_idle_for_too_long_is_closed_instead():
-    origin = PooledOrigin(ADDRESS, None, FakeDialer(), Outbox())
+    origin = Origin(ADDRESS, None, FakeDialer(), Outbox())
     connection, transport = open_connection()
     origin.give_back(connection)
 
@@ -59,7 +59,7 @@ async def test_a_connection_that_was_idle_for_too_long_is_closed_instead():
 
 @jumping_clock
 async def test_a_connection_that_was_closed_meanwhile_is_neither_kept_nor_taken():
-    origin = PooledOrigin(ADDRESS, None, FakeDialer(), Outbox())
+    origin = Origin(ADDRESS, None, FakeDialer(), Outbox())
     early, early_transport = open_connection()
     late, late_transport = open_connection()
     early_transport.abort()
@@ -73,7 +73,7 @@ async def test_a_connection_that_was_closed_meanwhile_is_neither_kept_nor_taken(
 
 @jumping_clock
 async def test_no_more_than_128_idle_connections_are_kept_for_one_address():
-    origin = PooledOrigin(ADDRESS, None, FakeDialer(), Outbox())
+    origin = Origin(ADDRESS, None, FakeDialer(), Outbox())
     pairs = [open_connection() for _ in range(129)]
 
     for connection, _ in pairs:
@@ -86,7 +86,7 @@ async def test_no_more_than_128_idle_connections_are_kept_for_one_address():
 async def test_a_fresh_connection_is_dialled_with_the_origins_own_tls():
     dialer = FakeDialer()
 
-    await PooledOrigin(ADDRESS, Tls(ca_file="x"), dialer, Outbox()).connect(5)
+    await Origin(ADDRESS, Tls(ca_file="x"), dialer, Outbox()).connect(5)
 
     assert dialer.asked == [(ADDRESS, Tls(ca_file="x"), 5)]
 
@@ -164,7 +164,7 @@ async def test_closing_drops_idle_connections_and_leaves_those_at_work(pool, ups
 @jumping_clock
 async def test_a_connection_is_opened_ahead_where_none_is_idle_or_on_its_way():
     dialer = FakeDialer()
-    origin = PooledOrigin(ADDRESS, None, dialer, Outbox())
+    origin = Origin(ADDRESS, None, dialer, Outbox())
     for _ in range(3):
         origin.connect_ahead(5.0, "spark")
     await asyncio.sleep(0.1)
@@ -181,7 +181,7 @@ async def test_a_connection_is_opened_ahead_where_none_is_idle_or_on_its_way():
 @jumping_clock
 async def test_no_connection_is_opened_ahead_while_a_request_dials():
     dialer = FakeDialer()
-    origin = PooledOrigin(ADDRESS, None, dialer, Outbox())
+    origin = Origin(ADDRESS, None, dialer, Outbox())
     origin.connect_ahead(5.0, "spark")
     waiting = asyncio.get_running_loop().create_future()
 
@@ -204,7 +204,7 @@ async def test_a_failure_to_connect_ahead_is_heard_by_nobody():
         async def dial(self, address, tls, within_seconds):
             raise CannotConnect("no")
 
-    origin = PooledOrigin(ADDRESS, None, Deaf(), Outbox())
+    origin = Origin(ADDRESS, None, Deaf(), Outbox())
     origin.connect_ahead(5.0, "spark")
     await asyncio.sleep(0.1)
 
@@ -213,7 +213,7 @@ async def test_a_failure_to_connect_ahead_is_heard_by_nobody():
 
 @jumping_clock
 async def test_of_the_calls_of_one_turn_the_first_is_sent_at_once_and_the_others_when_it_is_over():
-    origin = PooledOrigin(ADDRESS, None, FakeDialer(), Outbox())
+    origin = Origin(ADDRESS, None, FakeDialer(), Outbox())
     prepared, transports = PreparedCall(origin, make_request(), b"POST /v1/chat HTTP/1.1\r\n"), []
     for _ in range(3):
         connection, transport = open_connection()

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from router.contract.errors import InternalFault
-from router.edge.http.late_app import LateApp
+from router.edge.http.asgi import LateApp
 from router.telemetry import events
 
 

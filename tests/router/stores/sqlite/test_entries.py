@@ -9,7 +9,7 @@ import pytest
 from router.contract.caller import LOCAL
 from router.contract.entry import COLUMNS
 from router.stores.sqlite.entries import SqliteEntries
-from router.stores.sqlite.migrate import LEDGER, read_columns
+from router.stores.sqlite.migrate import LEDGER, tables_of
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import explain_shortly, make_entry, open_entries, remove_database
 from tests.tools.running import read_entries
@@ -81,7 +81,7 @@ async def test_what_a_request_has_not_is_null(store, tmp_path):
 
 
 def test_an_entry_has_a_value_for_every_column():
-    columns = read_columns(LEDGER, "entries")
+    columns = tables_of(LEDGER)["entries"]
 
     assert set(columns) == {"sequence", *COLUMNS, "decision", "attempts", "prompt_text", "answer_text"}
 

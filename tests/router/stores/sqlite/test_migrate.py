@@ -17,7 +17,7 @@ from router.contract.caller import LOCAL
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import StoreUnwritable, create_private
-from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, forget_copies, prepare, read_columns
+from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, forget_copies, prepare, tables_of
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.slow_sessions import save
@@ -271,8 +271,8 @@ INSERT INTO a VALUES (1)
 
 
 def test_columns_are_those_that_all_migrations_make():
-    assert read_columns(TWO, "a") == ("x", "y")
-    assert read_columns(RESPONSES, "transcripts") == ("caller", "id", "target", "at", "content")
+    assert tables_of(TWO)["a"] == ("x", "y")
+    assert tables_of(RESPONSES)["transcripts"] == ("caller", "id", "target", "at", "content")
 
 
 @pytest.mark.parametrize("kind", ["ledger", "responses"])
