@@ -10,6 +10,7 @@ from router.cli.setup.findings import (
     GOOD,
     NOTE,
     Finding,
+    all_faults,
     as_json,
     look_at_clients,
     look_at_keys,
@@ -21,7 +22,6 @@ from router.cli.setup.findings import (
     look_at_windows,
     say_findings,
 )
-from router.cli.setup.host import all_faults
 from router.config.faults import Fault
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import ServerSettings

@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import asdict
 from pathlib import Path
 
-from router.cli.common import print_json, say
+from router.cli import Ended
+from router.cli.common import print_json, rounded
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.lab.complaints import Heard, count_heard, is_heard
@@ -17,14 +18,12 @@ def run(loaded: LoadedConfig, paths: list[Path], *, as_json: bool) -> int:
     try:
         remarks = load_remarks(paths)
     except BadData as error:
-        say(str(error))
-        return 2
+        raise Ended(2, str(error)) from error
     if not remarks:
-        say('these files contain no remarks: a line needs "asked", "says" and the label "bad" or "fine"')
-        return 2
+        raise Ended(2, 'these files contain no remarks: a line needs "asked", "says" and the label "bad" or "fine"')
     heard = _judge(loaded, remarks)
     if as_json:
-        rates = {"catch": _rounded(heard.catch), "false_alarm": _rounded(heard.false_alarm)}
+        rates = {"catch": rounded(heard.catch), "false_alarm": rounded(heard.false_alarm)}
         print_json({**rates, **asdict(heard)})
         return 0
     print(f"catch        {_share(heard.caught, heard.bad)} complaints about the turn before are heard")
@@ -47,7 +46,3 @@ def _judge(loaded: LoadedConfig, remarks: list[Remark]) -> Heard:
 
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.3f}  {part} of {whole}" if whole else f"-      0 of {whole}"
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

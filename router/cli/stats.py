@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import print_json
-from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
+from router.cli.past.looking import add_looking_arguments, find_ledger, look, nothing_found
 from router.cli.tables import write_lines
 from router.contract.past import CallSums, Sums
 from router.contract.words import Tier
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion at the end."""
     sums = look(find_ledger(arguments), lambda ledger: ledger.read_sums(arguments.since))
     if not sums.calls:
-        return say_nothing_found(arguments)
+        raise nothing_found(arguments)
     stats = sum_up(sums, read_assumptions(arguments))
     if arguments.json:
         print_json(_as_json(stats))

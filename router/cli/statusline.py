@@ -9,8 +9,7 @@ import json
 import os
 import sys
 
-from router.cli.address import is_listening, url_of
-from router.cli.routers import find_router
+from router.cli.routers import find_router, is_listening, url_of
 from router.stores.sqlite.one_session import read_session
 
 EXAMPLES = ("statusline", "statusline --url http://127.0.0.1:4000")

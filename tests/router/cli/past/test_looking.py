@@ -1,11 +1,13 @@
 """What the commands that look back share."""
 
 import argparse
+import time
+from datetime import datetime
 
 import pytest
 
 from router.cli import Ended, main
-from router.cli.past.looking import find_ledger, find_recorded_turn
+from router.cli.past.looking import find_ledger, find_recorded_turn, read_since
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.tools.kept import make_entry
@@ -58,14 +60,13 @@ def test_whoever_looks_back_needs_no_key(here, capsys, command):
     assert "quick edit" in capsys.readouterr().out or command in ("sessions", "stats")
 
 
-def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here, capsys):
+def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here):
     record_turns(here, "fix the typo")
     path = find_ledger(argparse.Namespace(config=None))
 
     assert find_recorded_turn(path, None).id == "req_1"
-    with pytest.raises(Ended):
+    with pytest.raises(Ended, match="no request req_9 in"):
         find_recorded_turn(path, "req_9")
-    assert "no request req_9 in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -77,10 +78,26 @@ def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here, cap
     ],
     ids=["answered here", "refused", "no word"],
 )
-def test_of_a_request_without_a_decision_it_is_said_what_became_of_it(here, capsys, row, why):
+def test_of_a_request_without_a_decision_it_is_said_what_became_of_it(here, row, why):
     path = write_ledger(here / "l.db", make_entry("req_7", decision=None, **row))
 
-    with pytest.raises(Ended):
+    with pytest.raises(Ended, match=f"no tier was chosen for req_7: {why}"):
         find_recorded_turn(path, "req_7")
 
-    assert f"no tier was chosen for req_7: {why}" in capsys.readouterr().err
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30m", 1_800), ("2h", 7_200), ("7d", 604_800), ("2w", 1_209_600), (" 2H ", 7_200)]
+)
+def test_a_time_ago_is_understood(text, seconds):
+    assert read_since(text) == pytest.approx(time.time() - seconds, abs=5)
+
+
+def test_a_day_begins_at_midnight_here():
+    assert read_since("2026-11-01") == datetime(2026, 11, 1).timestamp()
+    assert read_since("2026-11-01 13:30") == datetime(2026, 11, 1, 13, 30).timestamp()
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "7", "-7d", "2026-13-01", "d", "1.5h", "99999999d"])
+def test_anything_else_is_refused_with_examples(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="30m, 2h, 7d"):
+        read_since(text)

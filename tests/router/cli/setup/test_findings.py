@@ -1,3 +1,5 @@
+"""What `doctor` checks, and how it reports."""
+
 import asyncio
 import socket
 import sqlite3
@@ -10,14 +12,17 @@ import pytest
 from router.cli.setup import findings
 from router.cli.setup.findings import (
     Finding,
+    all_faults,
     as_json,
+    find_host_fault,
     look_at_clients,
     look_at_keys,
     look_at_ledger,
     look_at_port,
     say_findings,
 )
-from router.config.load import check_config
+from router.config.faults import Fault
+from router.config.load import ConfigError, check_config
 from router.stores.sqlite.migrate import LEDGER
 from router.wiring import known_names
 from tests.conftest import SIMULATED
@@ -158,4 +163,23 @@ def test_a_long_hint_is_broken_between_words_on_a_narrow_terminal(monkeypatch, c
         "fix   port       127.0.0.1:4000 is taken",
         "                 hint: start with another one, as in tandem",
         "                 serve --port 4001",
+    ]
+
+
+def test_only_a_host_that_is_not_loopback_has_a_fault():
+    assert find_host_fault("127.0.0.1") is None
+    assert find_host_fault("0.0.0.0").path == "server.host"
+
+
+@pytest.mark.parametrize("content", [{}, {"server": 3}, {"server": {"host": 3}}, {"server": {"host": "::1"}}])
+def test_a_host_that_nobody_can_judge_adds_no_fault(content):
+    fault = Fault("x", "wrong")
+
+    assert all_faults(ConfigError("test", [fault], content)) == [fault]
+
+
+def test_the_fault_of_a_host_joins_the_others():
+    assert [fault.path for fault in all_faults(ConfigError("test", [Fault("x", "wrong")], {"server": {"host": "::"}}))] == [
+        "x",
+        "server.host",
     ]
