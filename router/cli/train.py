@@ -1,7 +1,6 @@
 """`tandem train`."""
 
 import argparse
-import math
 import os
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -15,6 +14,7 @@ from router.contract.reading import Weights, read_weights
 from router.contract.words import Preference
 from router.lab.complaints import count_heard
 from router.lab.items import BadData, load_items, load_remarks
+from router.lab.marks import sigmoid
 from router.lab.measure import Judged, measure, split_by_set
 from router.lab.train import CannotFit, Row, fingerprint_of, fit, leave_out_fitted, read_rows
 
@@ -159,7 +159,7 @@ def _judge(rows: list[Row], odds: list[float]) -> list[Judged]:
     judged = []
     for row, value in zip(rows, odds, strict=True):
         if row.item.is_clear:
-            score, item = 1 / (1 + math.exp(-max(-40.0, min(40.0, value)))), row.item
+            score, item = sigmoid(value), row.item
             judged.append(Judged(item.set_name, item.repo, item.is_long, score, score < _FAST_BELOW, len(item.prompt)))
     return judged
 

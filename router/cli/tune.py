@@ -17,9 +17,10 @@ from router.config.edit import NewRule, add_rules, set_values
 from router.config.load import LoadedConfig
 from router.contract.decision import ESTIMATE
 from router.contract.personal import BadTable, load_personal, write_personal
+from router.lab.cases import Sample
 from router.lab.marks import Taught
 from router.lab.replay import choose_again, quiet
-from router.lab.tune import RESAMPLINGS, Fit, Sample, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
+from router.lab.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
 from router.screen.figures import plural
 from router.telemetry import events
 from router.wiring import build_house
