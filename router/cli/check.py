@@ -16,7 +16,6 @@ EXAMPLES = ("check", "check --live", "check --config work.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("--live", action="store_true", help="also ask every target for its models (costs no tokens)")
     add_timeout_argument(parser)

@@ -42,7 +42,6 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument(
         "client",
         nargs="?",

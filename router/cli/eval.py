@@ -92,7 +92,6 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns, as JSON lines")
     parser.add_argument(

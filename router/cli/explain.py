@@ -34,7 +34,6 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("text", nargs="*", help="the text that a person would type; - reads it from standard input")
     parser.add_argument(

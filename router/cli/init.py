@@ -37,7 +37,6 @@ _TARGETS = {tier: re.compile(rf"(?<=^  {tier}:\n    targets:\n)(?:      .*\n|\n(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("--output", metavar="FILE", default="config.yaml", help="where to write (default: config.yaml here)")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file (a copy is kept)")
     parser.add_argument("--print", action="store_true", help="print it instead of writing")

@@ -17,15 +17,10 @@ from router.screen.turns import Turn, Turns
 _TITLES = ("time", "client", "turn", "tier", "calls", "first", "took", "in", "out", "cost", "why")
 _LEFT = ("time", "client", "tier", "why")
 
-EXAMPLES = (
-    "log",
-    "log --since 2h -n 50",
-    "log --json",
-)
+EXAMPLES = ("log", "log --since 2h -n 50", "log --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_looking_arguments(parser, counted="turns")
 
 

@@ -26,15 +26,10 @@ from router.wiring import build_house
 _RECORDED, _ALL_DEEP = "as recorded", "everything on deep"
 _MAX_WORDS = 100
 
-EXAMPLES = (
-    "replay",
-    "replay --ledger --show 5",
-    "replay ~/.codex/sessions --against other.yaml",
-)
+EXAMPLES = ("replay", "replay --ledger --show 5", "replay ~/.codex/sessions --against other.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     add_history_arguments(parser)
     parser.add_argument("--against", metavar="FILE", help="another config to compare with the current one")

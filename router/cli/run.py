@@ -40,7 +40,6 @@ _NOT_FOUND, _NOT_STARTED = 127, 126
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument(
         "arguments",
         nargs="*",

@@ -54,15 +54,10 @@ _LOOK_SECONDS = 2.0
 QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
 LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
 
-EXAMPLES = (
-    "serve",
-    "serve --port 4001 --log json",
-    "serve --config work.yaml --ledger off",
-)
+EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --ledger off")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("--host", help="the address to bind (default: server.host; loopback only)")
     parser.add_argument(

@@ -18,7 +18,6 @@ _ANSWER_SECONDS = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("action", choices=("install", "status", "remove"), help="what to do")
     add_config_argument(parser)
 

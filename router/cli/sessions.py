@@ -14,14 +14,10 @@ from router.screen.turns import Turn
 _TITLES = ("client", "first", "last", "turns", "fast", "deep", "moved", "calls", "in", "out", "cost", "took")
 _LEFT = ("client", "first", "last")
 
-EXAMPLES = (
-    "sessions",
-    "sessions --since 7d --markdown",
-)
+EXAMPLES = ("sessions", "sessions --since 7d --markdown")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_looking_arguments(parser, counted="sessions")
 
 

@@ -20,11 +20,7 @@ _NOTE = (
     "\nTo done: including the redos expected on fast. "
 )
 
-EXAMPLES = (
-    "stats",
-    "stats --since 2026-11-01 --markdown",
-    "stats --by caller",
-)
+EXAMPLES = ("stats", "stats --since 2026-11-01 --markdown", "stats --by caller")
 
 
 @dataclass(slots=True)
@@ -77,7 +73,6 @@ class Stats:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_looking_arguments(parser)
     parser.add_argument(
         "--by",

@@ -19,7 +19,6 @@ _MAX_CHARS = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("--config", metavar="FILE", help="the config file, for what is not given here; reading it takes longer")
     parser.add_argument("--url", help="where the router is")
     parser.add_argument(

@@ -32,7 +32,6 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument(
         "data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns, asks or commits to fit, as JSON lines"
     )

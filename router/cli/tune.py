@@ -25,16 +25,10 @@ from router.screen.figures import plural
 from router.telemetry import events
 from router.wiring import build_house
 
-EXAMPLES = (
-    "tune",
-    "tune --apply",
-    "tune --ledger --json",
-    "tune --forget",
-)
+EXAMPLES = ("tune", "tune --apply", "tune --ledger --json", "tune --forget")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     add_history_arguments(parser)
     action = parser.add_mutually_exclusive_group()

@@ -12,14 +12,10 @@ from router.contract.request import JsonObject
 from router.contract.words import Outcome
 from router.settle.kept import explain_row
 
-EXAMPLES = (
-    "why",
-    "why req_01J9 --json",
-)
+EXAMPLES = ("why", "why req_01J9 --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument(
         "request", nargs="?", metavar="REQUEST", help="a request's id (default: the last turn that a person typed)"

@@ -20,16 +20,10 @@ from router.screen.text import clean
 from router.stores.sqlite.past import SqliteEntryReader
 from router.stores.sqlite.turns import has_places, mark_misjudged, unmark_misjudged
 
-EXAMPLES = (
-    "wrong",
-    "wrong fast",
-    "wrong deep req_01J9",
-    'wrong deep --rule "security scan"',
-)
+EXAMPLES = ("wrong", "wrong fast", "wrong deep req_01J9", 'wrong deep --rule "security scan"')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument(
         "what",

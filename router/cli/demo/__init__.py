@@ -42,7 +42,6 @@ _TERMINATED = 143
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("--json", action="store_true", help="print every turn and the sums as JSON, at the end")
     parser.add_argument(
         "--speed",

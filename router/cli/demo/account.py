@@ -69,10 +69,9 @@ class TurnAccount:
 def account_of(words: str, rows: Sequence[Row], *, has_failed: bool = False) -> TurnAccount:
     """The account of one turn, from its rows in order."""
     served = [row for row in rows if row["ttft_ms"] is not None]
-    tiers = [row["tier"] for row in served]
     moved = [row for before, row in pairwise(served) if row["tier"] != before["tier"]]
-    named = tuple(tier for place, tier in enumerate(tiers) if place == 0 or tiers[place - 1] != tier)
-    return TurnAccount(words, (moved or served)[-1 if moved else 0]["because"], named, tuple(rows), has_failed)
+    told = [served[0], *moved]
+    return TurnAccount(words, told[-1]["because"], tuple(row["tier"] for row in told), tuple(rows), has_failed)
 
 
 async def find_rows(ledger: Path, ids: Sequence[str], within_seconds: float = _WRITTEN_SECONDS) -> list[Row]:

@@ -16,6 +16,7 @@ from router.config.presets import LibraryKey, Offer, Presets, Provider
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
 from router.contract.words import Tier
+from router.screen.figures import plural
 from router.upstream.pool import Pool
 from router.wiring import known_names
 
@@ -65,7 +66,7 @@ def _tell(found: Found, *, is_offline: bool) -> str:
         return _tell_local(found)
     where = found.variable
     if found.reached.models:
-        return f"{where}, {len(found.reached.models)} model{'s' if len(found.reached.models) > 1 else ''}"
+        return f"{where}, {plural(len(found.reached.models), 'model')}"
     if is_offline:
         return f"{where}; not asked for its models; using the names that ship with Tandem"
     if found.reached.is_refused:

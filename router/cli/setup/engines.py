@@ -13,6 +13,7 @@ from router.config.targets import TargetPlan
 from router.contract.request import Json, JsonObject
 from router.contract.room import reserve_tokens
 from router.dialects.fields import as_object
+from router.screen.figures import plural
 
 _BY_OWNER = {"llamacpp": "llamacpp", "vllm": "vllm", "library": "ollama", "organization_owner": "lmstudio"}
 """What engines write as `owned_by`, and their names in the presets. Ollama names the owner of a model: most are `library`."""
@@ -117,7 +118,7 @@ def size_of(model: str, listed: tuple[ListedModel, ...]) -> float | None:
 
 def serves_at_once(slots: int) -> str:
     """What a number of slots means."""
-    return f"serves {slots} request{'s' if slots > 1 else ''} at a time"
+    return f"serves {plural(slots, 'request')} at a time"
 
 
 class Remark(NamedTuple):

@@ -17,9 +17,8 @@ from router.cli.common import (
     readable,
     whole_number_between,
 )
-from router.config.load import check_config
 from router.contract.words import Dialect
-from router.wiring import known_names
+from tests.tools.configs import load_text
 
 
 def loaded_with(fast: str, deep: str, folder):
@@ -29,7 +28,7 @@ def loaded_with(fast: str, deep: str, folder):
         return f"{{name: {name}, adapter: {adapters[dialect]}, dialect: {dialect}, base_url: 'http://h/v1', model: m}}"
 
     text = f"tiers: {{fast: {{targets: [{target('a', fast)}]}}, deep: {{targets: [{target('b', deep)}]}}}}"
-    return check_config(text, "test", folder, known_names())
+    return load_text(text, folder)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from contextlib import closing
 import msgspec
 import pytest
 
-from router.config.load import check_config
 from router.contract.decision import SecondOpinion
 from router.contract.exchange import Arrival
 from router.contract.facts import FirstByte
@@ -21,8 +20,9 @@ from router.lab.past import Size
 from router.lab.replay import choose_again, quiet
 from router.lab.report import Report
 from router.stores.sqlite.past import SqliteEntryReader
-from router.wiring import build_house, known_names
+from router.wiring import build_house
 from tests.conftest import SIMULATED
+from tests.tools.configs import load_text
 from tests.tools.entries import keep_entry
 from tests.tools.exchanges import make_exchange
 
@@ -41,7 +41,7 @@ RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
 
 @pytest.fixture
 async def house(tmp_path):
-    built = build_house(check_config(SIMULATED, "test", tmp_path, known_names()), with_ledger=True)
+    built = build_house(load_text(SIMULATED, tmp_path), with_ledger=True)
     yield built.house
     await built.close()
 

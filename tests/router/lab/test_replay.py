@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from router.config.load import check_config
 from router.contract.opinions import Lean
 from router.contract.words import Tier, TurnKind
 from router.decide.yardstick import Assumptions
@@ -16,8 +15,9 @@ from router.lab.past import PastSession, PastTurn, Size
 from router.lab.replay import choose_again, measure, quiet
 from router.lab.report import Report
 from router.lab.tune import Fit, as_sample, tier_under
-from router.wiring import build_house, known_names
+from router.wiring import build_house
 from tests.conftest import SIMULATED
+from tests.tools.configs import load_text
 
 WORDS = (
     "fix the typo",
@@ -34,7 +34,7 @@ async def open_house(tmp_path):
     built = []
 
     def open_it(text: str = SIMULATED, *, with_ledger: bool = False):
-        built.append(build_house(check_config(text, "test", tmp_path, known_names()), with_ledger=with_ledger))
+        built.append(build_house(load_text(text, tmp_path), with_ledger=with_ledger))
         return built[-1].house
 
     yield open_it
@@ -115,7 +115,7 @@ async def test_another_preference_moves_turns_one_way_only(open_house):
 @pytest.mark.parametrize("offset", [-2.5, -1.0, -0.2, 0.2, 1.0, 2.5])
 async def test_tuning_foresees_the_tier_that_the_new_values_give(open_house, tmp_path, offset):
     house = quiet(open_house())
-    weights = check_config(SIMULATED, "test", tmp_path, known_names()).weights_fingerprint
+    weights = load_text(SIMULATED, tmp_path).weights_fingerprint
     decision = f"decision: {{base_rate: 0.3, personal_log_odds: {offset}, fitted_to: '{weights}'}}"
     tuned = quiet(open_house(f"{decision}\n{SIMULATED}"))
     past = [PastTurn(words, prompt_tokens=tokens, was_answered=True) for words in WORDS for tokens in (1_000, 60_000, 127_000)]

@@ -1,7 +1,5 @@
 """What engines say of themselves, in the words of each."""
 
-from pathlib import Path
-
 import pytest
 
 from router.cli.setup.engines import (
@@ -19,10 +17,9 @@ from router.cli.setup.engines import (
     size_of,
     windows_of,
 )
-from router.config.load import check_config
 from router.config.targets import TargetPlan
-from router.wiring import known_names
 from tests.conftest import SIMULATED
+from tests.tools.configs import load_text
 from tests.tools.running import two_targets
 
 
@@ -105,7 +102,7 @@ def test_what_the_engine_says_of_a_size_counts_more_than_the_name():
 def plans_of(fast_extra: str = "", deep_window: int = 400_000) -> tuple[TargetPlan, ...]:
     text = two_targets("http://h/v1", "http://h/v1", fast_extra=fast_extra)
     text = text.replace("window_tokens: 400000", f"window_tokens: {deep_window}")
-    return check_config(text, "test", Path("."), known_names()).targets
+    return load_text(text).targets
 
 
 def test_a_window_larger_than_the_engines_is_wrong_and_the_true_one_is_named():
@@ -154,7 +151,7 @@ def test_where_every_window_is_small_no_target_serves_coding_agents():
 
 def test_windows_that_coding_agents_fit_into_and_simulated_ones_get_no_remark():
     assert find_small_windows(plans_of("window_tokens: 24000,")) is None
-    assert find_small_windows(check_config(SIMULATED, "test", Path("."), known_names()).targets) is None
+    assert find_small_windows(load_text(SIMULATED).targets) is None
 
 
 @pytest.mark.parametrize(("window", "room"), [(2048, 1536), (8192, 6144), (32000, 24000), (200000, 192000)])

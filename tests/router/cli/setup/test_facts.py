@@ -11,14 +11,13 @@ from router.cli import Ended
 from router.cli.routers import is_listening
 from router.cli.setup import facts
 from router.cli.setup.facts import ask_codex, read_facts
-from router.config.load import check_config
 from router.dialects.table import SPECS
-from router.wiring import known_names
 from tests.conftest import SIMULATED
+from tests.tools.configs import load_text
 
 
 def load(tmp_path, more: str = ""):
-    return check_config(f"{more}\n{SIMULATED}", "test", tmp_path, known_names())
+    return load_text(f"{more}\n{SIMULATED}", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ def test_claude_code_is_told_which_of_its_models_are_behind_ours(tmp_path):
 
     def told(fast: str, deep: str) -> str:
         text = config % (target % ("quick", fast), target % ("slow", deep))
-        return read_facts(check_config(text, "test", tmp_path, known_names()), None)["claude_models"]
+        return read_facts(load_text(text, tmp_path), None)["claude_models"]
 
     both = {"claude-opus-5-5": "auto", "claude-opus-5-5[1m]": "deep"}
     assert json.loads(told("claude-haiku-5-5", "claude-opus-5-5")) == {**both, "claude-haiku-5-5": "fast"}
@@ -125,7 +124,7 @@ def test_auto_has_the_name_of_the_model_behind_it_where_the_router_understands_i
     target = f"adapter: openai_http, dialect: responses, base_url: http://127.0.0.1:1/v1, model: {model}"
     config = f"tiers: {{fast: {{targets: [{{name: quick, {target}}}]}}, deep: {{targets: [{{name: slow, {target}}}]}}}}\n"
 
-    told = read_facts(check_config(config, "test", tmp_path, known_names()), None)
+    told = read_facts(load_text(config, tmp_path), None)
 
     assert (told["auto"], told["aider_temperature"]) == (auto, temperature)
     assert (told["copilot_type"], told["copilot_wire"], told["copilot_path"]) == copilot

@@ -22,10 +22,10 @@ from router.cli.setup.findings import (
     say_findings,
 )
 from router.config.faults import Fault
-from router.config.load import ConfigError, check_config
+from router.config.load import ConfigError
 from router.stores.sqlite.migrate import LEDGER
-from router.wiring import known_names
 from tests.conftest import SIMULATED
+from tests.tools.configs import load_text
 from tests.tools.running import two_targets
 
 
@@ -113,7 +113,7 @@ def test_a_key_is_told_by_where_it_comes_from(tmp_path, monkeypatch):
         "http://h/v1", "http://h/v1", fast_extra="api_key: env:A_TEST_KEY,", deep_extra="api_key: env:B_TEST_KEY,"
     )
 
-    found = look_at_keys(check_config(text, "test", tmp_path, known_names()))
+    found = look_at_keys(load_text(text, tmp_path))
 
     assert [finding.text for finding in found] == ["env:A_TEST_KEY, from the environment", "env:B_TEST_KEY, from .env"]
 
@@ -130,7 +130,7 @@ def test_clients_that_do_not_point_here_come_with_the_command_that_makes_them(tm
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
     (tmp_path / "config.toml").write_text('openai_base_url = "http://localhost:4000/v1"')
 
-    found = look_at_clients(check_config(SIMULATED, "test", tmp_path, known_names()))
+    found = look_at_clients(load_text(SIMULATED, tmp_path))
 
     assert [(finding.state, finding.text, finding.hint) for finding in found] == [
         ("note", "Claude Code: not connected", "tandem connect claude-code"),
@@ -139,7 +139,7 @@ def test_clients_that_do_not_point_here_come_with_the_command_that_makes_them(tm
 
 
 def test_where_every_start_has_another_address_no_client_is_looked_at(tmp_path):
-    (found,) = look_at_clients(check_config(f"server: {{port: 0}}\n{SIMULATED}", "test", tmp_path, known_names()))
+    (found,) = look_at_clients(load_text(f"server: {{port: 0}}\n{SIMULATED}", tmp_path))
 
     assert (found.state, found.hint) == ("note", "set server.port for clients")
 

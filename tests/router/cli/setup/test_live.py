@@ -2,18 +2,17 @@
 
 import asyncio
 import socket
-from pathlib import Path
 
 import pytest
 
 from router.cli.setup.engines import Engine
 from router.cli.setup.live import Reached, ask_engine, ask_models, ask_target, gather, judge_model
-from router.config.load import check_config
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
 from router.upstream.address import read_address
 from router.upstream.pool import Pool
 from router.wiring import build_house, known_names
+from tests.tools.configs import load_text
 from tests.tools.model_server import ModelServer
 from tests.tools.running import two_targets
 
@@ -181,7 +180,7 @@ def test_a_model_that_is_listed_or_of_which_nothing_is_known_is_no_problem(model
 
 def answer_of(server: ModelServer, within_seconds: float = 5.0, dialect: str = "chat") -> Reached:
     config = two_targets(server.base_url, server.base_url).replace("dialect: chat", f"dialect: {dialect}")
-    loaded = check_config(config, "test", Path("."), known_names())
+    loaded = load_text(config)
 
     async def main() -> Reached:
         built = build_house(loaded, with_ledger=False)
