@@ -27,5 +27,4 @@ def add_assumption_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_assumptions(arguments: argparse.Namespace) -> Assumptions:
-    """What the options say."""
     return Assumptions(arguments.fails_quick, arguments.fails_long, arguments.failure_seconds)

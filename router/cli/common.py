@@ -26,7 +26,6 @@ def known_names() -> Known:
 
 
 def add_config_argument(parser: argparse.ArgumentParser) -> None:
-    """`--config`."""
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -35,7 +34,6 @@ def add_config_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
-    """`--timeout`."""
     parser.add_argument(
         "--timeout",
         type=number_between(0.1, 600),

@@ -1,6 +1,7 @@
 """`tandem doctor`."""
 
 import argparse
+from dataclasses import asdict
 
 from pydantic import ValidationError
 
@@ -11,7 +12,6 @@ from router.cli.setup.findings import (
     NOTE,
     Finding,
     all_faults,
-    as_json,
     look_at_clients,
     look_at_keys,
     look_at_ledger,
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             *_look_at_targets(arguments, loaded),
         ]
     if arguments.json:
-        print_json(as_json(findings))
+        print_json([asdict(finding) for finding in findings])
     else:
         say_findings(findings)
     return _end(findings)

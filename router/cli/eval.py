@@ -2,19 +2,20 @@
 
 import argparse
 import asyncio
+import contextlib
 import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import orjson
 
-from router.cli import Ended, eval_complaints
+from router.cli import Ended
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
-from router.cli.common import add_config_argument, load_or_end, number_between, print_json, say
+from router.cli.common import add_config_argument, load_or_end, number_between, print_json, rounded, say
 from router.cli.progress import Progress
 from router.cli.rescue import evaluate as evaluate_rescue
 from router.cli.tables import style_here, write_table
@@ -24,7 +25,9 @@ from router.contract.errors import BadRequest, RequestError, TandemError
 from router.contract.request import Json, JsonObject
 from router.contract.words import DEFAULT_DIALECT, Preference, Tier
 from router.decide.yardstick import TOKENS_PER_CALL, TOOL_SECONDS, Assumptions
-from router.lab.items import BadData, Item, arrival_of, load_items
+from router.house import House
+from router.lab.complaints import count_heard, is_heard
+from router.lab.items import BadData, Item, arrival_of, load_items, load_remarks
 from router.lab.measure import Judged, Pace, cost_curve, measure, measure_to_done, reliability, split_by_set
 from router.lab.plots import draw_cost_curve, draw_reliability
 from router.screen.figures import plural
@@ -127,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(2, "--preference and --url cannot be combined: preferences are decided here, not by the router at --url")
     loaded = load_or_end(arguments.config)
     if arguments.complaints:
-        return eval_complaints.run(loaded, arguments.data, as_json=arguments.json)
+        return _evaluate_complaints(loaded, arguments.data, as_json=arguments.json)
     try:
         items = [item for item in load_items(arguments.data) if item.is_clear]
     except BadData as error:
@@ -163,15 +166,24 @@ def _check_auroc(judged: list[Judged], least: float) -> int:
     return 0 if measured and not missed else 1
 
 
-def judge_here(loaded: LoadedConfig, items: list[Item]) -> Verdicts:
-    """Every item by the road's own code, with this config."""
-    built = build_house(loaded, with_ledger=False)
+@contextlib.contextmanager
+def _deciding(loaded: LoadedConfig) -> Iterator[tuple[House, asyncio.Runner]]:
+    """A house that only decides, and what runs each decision.
+
+    One run for each: inside a run, Ctrl-C is heard only where something waits, and a decision hardly does.
+    """
+    house = build_house(loaded, with_ledger=False).house
     try:
         with asyncio.Runner() as runner:
-            # One run for each item: inside a run, Ctrl-C is heard only where something waits, and a decision hardly does.
-            return _collect(items, lambda item: _choose(runner.run(built.house.decide(arrival_of(item))).decision))
+            yield house, runner
     finally:
-        built.house.state.counter.close()
+        house.state.counter.close()
+
+
+def judge_here(loaded: LoadedConfig, items: list[Item]) -> Verdicts:
+    """Every item by the road's own code, with this config."""
+    with _deciding(loaded) as (house, runner):
+        return _collect(items, lambda item: _choose(runner.run(house.decide(arrival_of(item))).decision))
 
 
 def _choose(decision: Decision) -> tuple[float, bool]:
@@ -316,3 +328,29 @@ def _draw(folder: Path, sets: dict[str, list[Judged]], preferences: dict[Prefere
     for name, draw in pictures.items():
         (folder / name).write_text(draw(), encoding="utf-8")
         say(f"wrote {folder / name}")
+
+
+def _evaluate_complaints(loaded: LoadedConfig, paths: list[Path], *, as_json: bool) -> int:
+    """Say how many complaints are heard, and how often something else is taken for one."""
+    try:
+        remarks = load_remarks(paths)
+    except BadData as error:
+        raise Ended(2, str(error)) from error
+    if not remarks:
+        raise Ended(2, 'these files contain no remarks: a line needs "asked", "says" and the label "bad" or "fine"')
+    are_heard = []
+    with _deciding(loaded) as (house, runner), Progress("listening", len(remarks)) as progress:
+        for remark in remarks:
+            are_heard.append(runner.run(is_heard(house, remark)))
+            progress.advance(1)
+    heard = count_heard(remarks, are_heard)
+    if as_json:
+        print_json({"catch": rounded(heard.catch), "false_alarm": rounded(heard.false_alarm), **asdict(heard)})
+        return 0
+    print(f"catch        {_share(heard.caught, heard.bad)} complaints about the turn before are heard")
+    print(f"false alarm  {_share(heard.alarms, heard.fine)} other remarks are taken for a complaint")
+    return 0
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.3f}  {part} of {whole}" if whole else f"-      0 of {whole}"

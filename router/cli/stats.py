@@ -39,7 +39,6 @@ class Group:
     firsts: int = field(default=0)
 
     def add(self, sums: CallSums) -> None:
-        """Count one row in."""
         for name in self.__slots__:
             if (more := getattr(sums, name)) is not None:
                 setattr(self, name, (getattr(self, name) or 0) + more)

@@ -90,7 +90,6 @@ def check_targets(
 
 
 def read_blocks(config: Config) -> list[TargetBlock]:
-    """The blocks of all targets."""
     return [
         TargetBlock(tier, index, settings, block.instructions)
         for tier, block in ((Tier.FAST, config.tiers.fast), (Tier.DEEP, config.tiers.deep))

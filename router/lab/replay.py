@@ -51,7 +51,6 @@ class NoCounter:
         return None
 
     async def count_or_estimate(self, view: RequestView) -> TokenCount:
-        """The estimate."""
         return estimate_prompt(view)
 
     def close(self) -> None:
@@ -67,7 +66,6 @@ class Remembered:
     Config: ClassVar[type[PolicyConfig]] = PolicyConfig
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """The same opinions."""
         return self.opinions
 
 

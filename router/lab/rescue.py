@@ -43,7 +43,6 @@ class RecordedTurn:
 
     @property
     def calls(self) -> int:
-        """How many calls were made."""
         return len(self.trajectories)
 
 

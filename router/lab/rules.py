@@ -50,12 +50,10 @@ class FoundRule:
 
     @property
     def total_seen(self) -> int:
-        """In both parts."""
         return self.seen + self.held_out_seen
 
     @property
     def total_right(self) -> int:
-        """In both parts."""
         return self.right + self.held_out_right
 
     def holds_for(self, words: str) -> bool:

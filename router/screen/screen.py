@@ -102,7 +102,6 @@ class Screen:
                 self._loop.call_soon_threadsafe(self.wake)
 
     def wake(self) -> None:
-        """Draw soon."""
         self._schedule(_SOON_SECONDS)
 
     def start_over(self) -> None:

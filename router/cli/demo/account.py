@@ -53,7 +53,6 @@ class TurnAccount:
         return bool(self.rows[-1]["outcome"] == Outcome.ABANDONED)
 
     def as_json(self) -> JsonObject:
-        """The turn for a program."""
         return {
             "words": self.words,
             "tiers": list(self.tiers),
@@ -105,7 +104,6 @@ class Sums:
         return self.took_seconds + self.redo_seconds
 
     def as_json(self) -> JsonObject:
-        """The sums for a program."""
         return {
             "requests": self.requests,
             "took_seconds": round(self.took_seconds, 3),

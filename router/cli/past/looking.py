@@ -103,7 +103,6 @@ def nothing_found(arguments: argparse.Namespace) -> Ended:
 
 
 def add_since_argument(parser: argparse.ArgumentParser) -> None:
-    """`--since`."""
     parser.add_argument(
         "--since", type=read_since, default=0.0, metavar="WHEN", help="30m, 2h, 7d, or a day as in 2026-11-01 (default: all)"
     )

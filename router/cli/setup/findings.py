@@ -6,7 +6,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 
@@ -21,7 +21,6 @@ from router.config.load import ConfigError, LoadedConfig
 from router.config.targets import TargetPlan
 from router.connect.pointing import Pointing, where_it_points
 from router.connect.recipe import installed_clients
-from router.contract.request import Json
 from router.edge.server import CannotListen, bind, check_host
 from router.screen.figures import duration
 from router.sense.exact import find_vocabulary
@@ -64,11 +63,6 @@ def _wrap(text: str) -> list[str]:
     """As many lines as the terminal needs, broken between words. A command or a path stays whole, for pasting."""
     room = max(columns_here() - _INDENT, _LEAST_COLUMNS)
     return wrap(text, room, break_long_words=False, break_on_hyphens=False)
-
-
-def as_json(findings: list[Finding]) -> list[Json]:
-    """The same for a program."""
-    return [dict(asdict(finding)) for finding in findings]
 
 
 def look_at_keys(loaded: LoadedConfig) -> list[Finding]:

@@ -92,7 +92,6 @@ class Reached:
 
 
 async def ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, within_seconds: float) -> Reached:
-    """Ask an endpoint for its models."""
     request = adapter.list_models(endpoint, Timeouts(within_seconds, within_seconds, within_seconds))
     if request is None:
         return Reached()

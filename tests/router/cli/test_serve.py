@@ -21,14 +21,6 @@ from tests.tools.http import request_bytes
 from tests.tools.running import read_entries
 
 
-def test_a_port_that_cannot_be_is_refused(here, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["serve", "--port", "80000"])
-
-    assert caught.value.code == 2
-    assert "65535" in capsys.readouterr().err
-
-
 def start_server(folder, *more: str, config: str = SIMULATED) -> subprocess.Popen:
     (folder / "config.yaml").write_text(config)
     command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", *more]

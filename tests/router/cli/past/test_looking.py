@@ -26,13 +26,29 @@ def test_no_ledger_in_the_config_is_said_with_a_hint(here, capsys, command):
 
 
 @pytest.mark.parametrize("command", ALL)
-def test_a_file_that_is_no_ledger_is_said_and_left_alone(here, capsys, command):
-    (here / "config.yaml").write_text(SIMULATED)
-    (here / "test.db").write_text("something else")
+def test_a_file_that_is_no_ledger_is_said_and_left_alone(home, capsys, command):
+    (home / "test.db").write_text("something else")
 
     assert main([command]) == 1
     assert "not a usable ledger" in capsys.readouterr().err
-    assert (here / "test.db").read_text() == "something else"
+    assert (home / "test.db").read_text() == "something else"
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_a_ledger_that_is_not_there_is_said_and_not_made(home, capsys, command):
+    assert main([command]) == 1
+    assert "test.db: there is no ledger yet" in capsys.readouterr().err
+    assert not (home / "test.db").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_ledger_and_an_empty_time_say_so(home, capsys, command):
+    write_ledger(home / "test.db")
+
+    assert main([command]) == 1
+    assert "no turns in the ledger yet" in capsys.readouterr().err
+    assert main([command, "--since", "1h"]) == 1
+    assert "no turns in that time" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ALL)

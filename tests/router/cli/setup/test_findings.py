@@ -13,7 +13,6 @@ from router.cli.setup import findings
 from router.cli.setup.findings import (
     Finding,
     all_faults,
-    as_json,
     find_host_fault,
     look_at_clients,
     look_at_keys,
@@ -33,7 +32,6 @@ def test_a_finding_is_a_line_with_its_hint_below(capsys):
     say_findings([Finding("port", "fix", "taken", "use another"), Finding("x", "ok", "fine")])
 
     assert capsys.readouterr().out == "fix   port       taken\n                 hint: use another\nok    x          fine\n"
-    assert as_json([Finding("x", "ok", "fine")]) == [{"about": "x", "state": "ok", "text": "fine", "hint": ""}]
 
 
 def test_a_ledger_that_can_be_written_is_good_whether_it_is_there_or_not(tmp_path):
