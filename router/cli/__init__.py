@@ -33,11 +33,11 @@ COMMANDS = {
 
 
 class Ended(Exception):
-    """A command cannot continue and has printed why. It exits with this status."""
+    """A command cannot continue. It prints this text and exits with this status."""
 
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(code, text)
+        self.code, self.text = code, text
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
         code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
     except Ended as end:
+        print(end.text, file=sys.stderr)
         return end.code
     except KeyboardInterrupt:
         return 130
@@ -54,8 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
         _close_output()
         return 1
     except OSError as error:  # what a command did not foresee: a folder that is gone, a disk that is full
-        place = f"{error.filename}: " if error.filename else ""
-        print(f"{place}{error.strerror or error}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{where}{error.strerror or error}", file=sys.stderr)
         _close_output()
         return 1
     return code
@@ -81,8 +82,8 @@ def _run(given: list[str]) -> int:
 
 def cut_off_rest(given: list[str]) -> tuple[list[str], list[str]]:
     """The arguments before `--` and after it. `argparse` accepts no positional arguments once it has seen an option."""
-    place = given.index("--") if "--" in given else len(given)
-    return given[:place], given[place + 1 :]
+    index = given.index("--") if "--" in given else len(given)
+    return given[:index], given[index + 1 :]
 
 
 def build_parser(loaded: set[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:

@@ -1,8 +1,8 @@
 """The options that say what is assumed of a wrong first answer: the same for every command that measures time to done."""
 
 import argparse
-import math
 
+from router.cli.common import number_between
 from router.decide.yardstick import Assumptions
 
 
@@ -12,14 +12,14 @@ def add_assumption_arguments(parser: argparse.ArgumentParser) -> None:
     for kind, share in (("quick", usual.fails_quick), ("long", usual.fails_long)):
         group.add_argument(
             f"--fails-{kind}",
-            type=_share,
+            type=number_between(0, 1),
             default=share,
             metavar="SHARE",
             help=f"the share of {kind} turns in which fast's first answer is wrong (default: {share:g})",
         )
     group.add_argument(
         "--failure-seconds",
-        type=_seconds,
+        type=number_between(0, 100_000),
         default=usual.failure_seconds,
         metavar="SECONDS",
         help=f"what a wrong answer costs you, on top of repeating the turn on deep (default: {usual.failure_seconds:g})",
@@ -27,26 +27,4 @@ def add_assumption_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_assumptions(arguments: argparse.Namespace) -> Assumptions:
-    """What the options say."""
     return Assumptions(arguments.fails_quick, arguments.fails_long, arguments.failure_seconds)
-
-
-def _share(text: str) -> float:
-    share = _number(text)
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"must be a share from 0 to 1: {text}")
-    return share
-
-
-def _seconds(text: str) -> float:
-    seconds = _number(text)
-    if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds: {text}")
-    return seconds
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number: {text}") from None

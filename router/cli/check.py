@@ -3,9 +3,8 @@
 import argparse
 import sys
 
-from router.cli.common import add_config_argument, add_timeout_argument, readable, say, say_faults
-from router.cli.setup.findings import FIX, look_at_targets, look_at_windows, say_findings
-from router.cli.setup.host import all_faults, find_host_fault
+from router.cli.common import add_config_argument, add_timeout_argument, readable, refuse_config, say
+from router.cli.setup.findings import FIX, all_faults, find_host_fault, look_at_targets, look_at_windows, say_findings
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import SHIPPED_MODELS
 from router.sense.models import ModelNames
@@ -17,7 +16,6 @@ EXAMPLES = ("check", "check --live", "check --config work.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("--live", action="store_true", help="also ask every target for its models (costs no tokens)")
     add_timeout_argument(parser)
@@ -28,12 +26,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         loaded = load_config(find_config(arguments.config), known_names())
     except ConfigError as error:
-        say_faults(error.source, all_faults(error))
-        return 2
-    fault = find_host_fault(loaded.config.server.host)
-    if fault is not None:
-        say_faults(loaded.source, [fault])
-        return 2
+        raise refuse_config(error.source, all_faults(error)) from error
+    if fault := find_host_fault(loaded.config.server.host):
+        raise refuse_config(loaded.source, [fault])
     for warning in (*loaded.warnings, *(f"{found.text}\n  hint: {found.hint}" for found in look_at_windows(loaded))):
         say(f"{paint('warning', YELLOW, sys.stderr)}: {warning}")
     _print_summary(loaded)

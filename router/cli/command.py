@@ -16,7 +16,6 @@ def leave_out_pythonpath(path: list[str], variable: str, folder: str) -> list[st
 
 
 def main() -> int:
-    """Run the command."""
     if variable := os.environ.get("PYTHONPATH"):
         sys.path[:] = leave_out_pythonpath(sys.path, variable, os.getcwd())
     from router.cli import main as run  # only now: the path decides whose `router` this is

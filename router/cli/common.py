@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from router.cli import Ended
 from router.config.faults import Fault, Known
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.contract.words import DEFAULT_DIALECT, Dialect, Tier
+from router.screen.figures import plural
 from router.telemetry.colour import RED, paint
 
 _PATH = r"^(?:~?|\.{1,2}|[A-Za-z]:)[/\\](?:.*[/\\])?"
@@ -24,7 +26,6 @@ def known_names() -> Known:
 
 
 def add_config_argument(parser: argparse.ArgumentParser) -> None:
-    """`--config`."""
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -33,7 +34,6 @@ def add_config_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
-    """`--timeout`."""
     parser.add_argument(
         "--timeout",
         type=number_between(0.1, 600),
@@ -62,21 +62,21 @@ def _read_number(text: str, kind: Callable[[str], float], least: float, most: fl
     raise argparse.ArgumentTypeError(f'"{text}" is not a number from {least:,g} to {most:,g}'.replace(",", ""))
 
 
-def load_or_report(path: str | None) -> LoadedConfig | None:
-    """The config, or None after every fault was printed."""
+def load_or_end(path: str | None) -> LoadedConfig:
+    """The config. Raises `Ended` with every fault."""
     try:
         return load_config(find_config(path), known_names())
     except ConfigError as error:
-        say_faults(error.source, error.faults)
-        return None
+        raise refuse_config(error.source, error.faults) from error
 
 
-def say_faults(source: str, faults: Sequence[Fault]) -> None:
+def refuse_config(source: str, faults: Sequence[Fault]) -> Ended:
     """Every fault of a config, with its hint."""
-    say(f"{source}: {len(faults)} problem{'s' if len(faults) != 1 else ''}")
+    lines = [f"{source}: {plural(len(faults), 'problem')}"]
     for fault in faults:
-        place, _, rest = str(fault).partition(": ")
-        say(f"{paint(place, RED, sys.stderr)}: {rest}")
+        path, _, rest = str(fault).partition(": ")
+        lines.append(f"{paint(path, RED, sys.stderr)}: {rest}")
+    return Ended(2, "\n".join(lines))
 
 
 def common_dialect(loaded: LoadedConfig) -> Dialect:
@@ -100,6 +100,11 @@ def command_name() -> str:
 def init_command() -> str:
     """The command that writes a config here, with `--force` if there already is one."""
     return f"{command_name()} init{' --force' if Path('config.yaml').exists() else ''}"
+
+
+def rounded(value: float | None) -> float | None:
+    """A share or a score as JSON has it."""
+    return None if value is None else round(value, 4)
 
 
 def print_json(value: object) -> None:

@@ -28,7 +28,6 @@ class Option:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("shell", choices=_SHELLS, help="the shell")
 
 

@@ -6,35 +6,32 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+from router.cli import Ended
 from router.cli.common import command_name, free_backup, known_names, say
 from router.config.edit import CannotEdit
 from router.config.load import ConfigError, check_config, find_config
 
 
-def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> int:
-    """Change the text of the config and print what was done and how to undo it. Returns the command's exit code."""
+def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> None:
+    """Change the text of the config and print what was done and how to undo it. Raises `Ended`."""
     path = find_config(arguments.config)
     if path is None:
-        say(f"there is no config file to write to\n  hint: {command_name()} init writes one")
-        return 2
+        raise Ended(2, f"there is no config file to write to\n  hint: {command_name()} init writes one")
     try:
         old = path.read_bytes()
         new = change(old.decode("utf-8"))
         check_config(new, str(path), path.resolve().parent, known_names())
         kept, real = _write(path, old, new.encode("utf-8"))
-    except (CannotEdit, ConfigError) as error:
-        faults = "; ".join(str(fault) for fault in error.faults) if isinstance(error, ConfigError) else str(error)
-        say(f"not applied: {faults}")
-        return 1
+    except CannotEdit as error:
+        raise Ended(1, f"not applied: {error}") from error
+    except ConfigError as error:
+        raise Ended(1, f"not applied: {'; '.join(map(str, error.faults))}") from error
     except UnicodeDecodeError:
-        say(f"not applied: {path} is not UTF-8")
-        return 1
+        raise Ended(1, f"not applied: {path} is not UTF-8") from None
     except OSError as error:
-        say(f"not applied: {error.filename}: {error.strerror}")
-        return 1
+        raise Ended(1, f"not applied: {error.filename}: {error.strerror}") from error
     say(f"wrote {path}; the old file is {kept}. Restart a running router to use it")
     say(f"  to undo: mv {shlex.quote(str(kept))} {shlex.quote(str(real))}")
-    return 0
 
 
 def _write(path: Path, old: bytes, new: bytes) -> tuple[Path, Path]:
@@ -59,6 +56,7 @@ def replace_file(path: Path, content: bytes, mode: int) -> None:
 
 def write_private(path: Path, content: bytes, mode: int) -> None:
     """Write a file with its final mode from the start, so that nobody else can read it in between."""
+    path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)
     path.chmod(mode)

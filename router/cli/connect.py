@@ -4,12 +4,12 @@ import argparse
 import difflib
 import sys
 
-from router.cli.address import is_listening
-from router.cli.common import add_config_argument, command_name, load_or_report, say
+from router.cli import Ended
+from router.cli.common import add_config_argument, command_name, load_or_end, say
+from router.cli.routers import is_listening
 from router.cli.service import is_offered
 from router.cli.service import run as run_service
-from router.cli.setup.codex import ask_codex
-from router.cli.setup.facts import open_store, read_facts, shell_here
+from router.cli.setup.facts import ask_codex, open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm, offer
 from router.config.faults import close_to
 from router.config.folders import NoHome
@@ -42,7 +42,6 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument(
         "client",
         nargs="?",
@@ -63,17 +62,15 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return _choose(arguments)
     except NoHome as error:
-        say(f"no home folder, so the client's settings cannot be found\n  hint: set HOME, and {error} for Tandem's record")
-        return 2
+        hint = f"set HOME, and {error} for Tandem's record"
+        raise Ended(2, f"no home folder, so the client's settings cannot be found\n  hint: {hint}") from error
 
 
 def _choose(arguments: argparse.Namespace) -> int:
     if arguments.arguments and not arguments.run:
-        say(f"{arguments.arguments[0]}: only --run takes arguments for the client")
-        return 2
+        raise Ended(2, f"{arguments.arguments[0]}: only --run takes arguments for the client")
     if sum((arguments.undo, arguments.print, arguments.run)) > 1:
-        say("use only one of --undo, --print and --run")
-        return 2
+        raise Ended(2, "use only one of --undo, --print and --run")
     store, shell = open_store(), shell_here()
     recipe = None
     if arguments.client is not None:
@@ -81,18 +78,14 @@ def _choose(arguments: argparse.Namespace) -> int:
             recipe = load_recipe(NICKNAMES.get(arguments.client, arguments.client))
         except KeyError:
             hint = f"{close_to(arguments.client, (*known_clients(), *NICKNAMES))}known: {', '.join(known_clients())}"
-            say(f'unknown client "{arguments.client}"\n  hint: {hint}')
-            return 2
+            raise Ended(2, f'unknown client "{arguments.client}"\n  hint: {hint}') from None
         if arguments.undo:
             return _undo(recipe, store, shell, arguments)
     elif arguments.undo or arguments.print or arguments.run:
-        say("name a client, as in tandem connect codex")
-        return 2
-    loaded = load_or_report(arguments.config)
+        raise Ended(2, "name a client, as in tandem connect codex")
+    loaded = load_or_end(arguments.config)
     codex = ask_codex() if recipe is not None and recipe.client == _CODEX else ()
-    facts = None if loaded is None else read_facts(loaded, arguments.url, codex)
-    if facts is None:
-        return 2
+    facts = read_facts(loaded, arguments.url, codex)
     if recipe is None:
         return _list(facts, store, shell)
     if arguments.run:
@@ -137,7 +130,7 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, arguments: 
             if recipe.client == _CODEX and facts["catalogue"]:
                 store.keep_own(recipe.client, STORED_MODELS.name, facts["codex_models"])
     except (CannotConnect, Busy, OSError) as error:
-        return _say_why(error)
+        raise _say_why(error) from error
     _say_what_follows(recipe, facts)
     if not is_listening(facts["url"]):
         tandem = command_name()
@@ -177,11 +170,7 @@ def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespac
                 say("the record of what tandem connect changed is missing, so only settings known to be Tandem's are removed;")
                 say("  settings of yours that it had replaced are not restored")
             _show(changes)
-            if (
-                not arguments.yes
-                and any(change.is_needed for change in changes)
-                and not confirm(f"Undo this for {recipe.name}?")
-            ):
+            if is_needed and not arguments.yes and not confirm(f"Undo this for {recipe.name}?"):
                 return 1
             kept = undo(recipe, changes, store)
         for change in changes:
@@ -191,24 +180,25 @@ def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespac
         for copy in kept:
             say(f"  a copy of the file as it was before: {copy}")
     except (CannotConnect, Busy, OSError) as error:
-        return _say_why(error)
+        raise _say_why(error) from error
     return 0
 
 
 def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespace) -> list[Change]:
     """Settings that contain the router's address, from the config or the flag."""
-    loaded = load_or_report(arguments.config)
-    facts = None if loaded is None else read_facts(loaded, arguments.url)
-    return [] if facts is None else plan_undo_without_record(recipe, facts, shell, address_pattern(facts["url"]))
+    try:
+        facts = read_facts(load_or_end(arguments.config), arguments.url)
+    except Ended as end:
+        say(end.text)
+        return []
+    return plan_undo_without_record(recipe, facts, shell, address_pattern(facts["url"]))
 
 
 def _run(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
     if recipe.run is None:
-        say(f'{recipe.name} cannot be started\n  hint: eval "$({command_name()} connect {recipe.client} --print)"')
-        return 2
+        raise Ended(2, f'{recipe.name} cannot be started\n  hint: eval "$({command_name()} connect {recipe.client} --print)"')
     if not is_listening(facts["url"]):
-        say(f"the router is not running at {facts['url']}: {command_name()} serve")
-        return 1
+        raise Ended(1, f"the router is not running at {facts['url']}: {command_name()} serve")
     try:
         return run_client(recipe, facts, arguments)
     except FileNotFoundError:
@@ -216,14 +206,12 @@ def _run(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
         return 127
 
 
-def _say_why(error: Exception) -> int:
-    """Print in one line why nothing was changed."""
+def _say_why(error: Exception) -> Ended:
+    """Why nothing was changed, in one line."""
+    why = str(error)
     if isinstance(error, OSError):
-        say(f"{error.filename or 'the record of tandem connect'} cannot be written: {error.strerror or error}")
-    else:
-        say(str(error))
-    say("nothing was changed")
-    return 1
+        why = f"{error.filename or 'the record of tandem connect'} cannot be written: {error.strerror or error}"
+    return Ended(1, f"{why}\nnothing was changed")
 
 
 def _show(changes: list[Change]) -> None:

@@ -1,6 +1,7 @@
 """`tandem doctor`."""
 
 import argparse
+from dataclasses import asdict
 
 from pydantic import ValidationError
 
@@ -10,7 +11,7 @@ from router.cli.setup.findings import (
     GOOD,
     NOTE,
     Finding,
-    as_json,
+    all_faults,
     look_at_clients,
     look_at_keys,
     look_at_ledger,
@@ -21,17 +22,16 @@ from router.cli.setup.findings import (
     look_at_windows,
     say_findings,
 )
-from router.cli.setup.host import all_faults
 from router.config.faults import Fault
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import ServerSettings
+from router.screen.figures import plural
 from router.wiring import known_names
 
 EXAMPLES = ("doctor", "doctor --no-calls", "doctor --json --timeout 5")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument(
         "--no-calls", action="store_true", help="skip the short test call to each target, which costs a few tokens"
@@ -46,9 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check everything that a router needs and suggest how to fix problems. 0 means nothing to fix."""
     loaded: LoadedConfig | None = None
-    server = ServerSettings()
     try:
         loaded = load_config(find_config(arguments.config), known_names())
+        server = loaded.config.server
         findings = [Finding("config", GOOD, f"{loaded.source} ({loaded.fingerprint})")]
         findings += [Finding("config", NOTE, warning) for warning in loaded.warnings]
         if loaded.is_simulated:
@@ -57,7 +57,6 @@ def run(arguments: argparse.Namespace) -> int:
     except ConfigError as error:
         findings = [_tell_fault(error.source, fault) for fault in all_faults(error)]
         server = _salvage_server(error)
-    server = loaded.config.server if loaded is not None else server
     if arguments.verbose:  # how fast and how exact it could be: nothing that a newcomer must know
         findings += [look_at_python(), look_at_tokenizer()]
     findings.append(look_at_port(server.host, server.port))
@@ -70,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             *_look_at_targets(arguments, loaded),
         ]
     if arguments.json:
-        print_json(as_json(findings))
+        print_json([asdict(finding) for finding in findings])
     else:
         say_findings(findings)
     return _end(findings)
@@ -92,12 +91,11 @@ def _tell_fault(source: str, fault: Fault) -> Finding:
 def _look_at_targets(arguments: argparse.Namespace, loaded: LoadedConfig) -> list[Finding]:
     models = sum(plan.is_model for plan in loaded.targets)
     if models and not arguments.no_calls:
-        targets = "1 target" if models == 1 else f"{models} targets"
-        say(f"asking {targets} for a short answer, which costs a few tokens (--no-calls skips this)")
+        say(f"asking {plural(models, 'target')} for a short answer, which costs a few tokens (--no-calls skips this)")
     return look_at_targets(loaded, arguments.timeout, calls=not arguments.no_calls)
 
 
 def _end(findings: list[Finding]) -> int:
     count = sum(finding.state == FIX for finding in findings)
-    say(f"{count} thing{'s' if count != 1 else ''} to fix" if count else "nothing to fix")
+    say(f"{plural(count, 'thing')} to fix" if count else "nothing to fix")
     return 1 if count else 0

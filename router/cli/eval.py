@@ -2,19 +2,20 @@
 
 import argparse
 import asyncio
+import contextlib
 import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import orjson
 
-from router.cli import eval_complaints
+from router.cli import Ended
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
-from router.cli.common import add_config_argument, load_or_report, number_between, print_json, say
+from router.cli.common import add_config_argument, load_or_end, number_between, print_json, rounded, say
 from router.cli.progress import Progress
 from router.cli.rescue import evaluate as evaluate_rescue
 from router.cli.tables import style_here, write_table
@@ -24,9 +25,12 @@ from router.contract.errors import BadRequest, RequestError, TandemError
 from router.contract.request import Json, JsonObject
 from router.contract.words import DEFAULT_DIALECT, Preference, Tier
 from router.decide.yardstick import TOKENS_PER_CALL, TOOL_SECONDS, Assumptions
-from router.lab.items import BadData, Item, arrival_of, load_items
+from router.house import House
+from router.lab.complaints import count_heard, is_heard
+from router.lab.items import BadData, Item, arrival_of, load_items, load_remarks
 from router.lab.measure import Judged, Pace, cost_curve, measure, measure_to_done, reliability, split_by_set
 from router.lab.plots import draw_cost_curve, draw_reliability
+from router.screen.figures import plural
 from router.wiring import build_house
 
 _TIMEOUT_SECONDS = 30.0
@@ -91,7 +95,6 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns, as JSON lines")
     parser.add_argument(
@@ -120,42 +123,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Judge every clear item and print the figures."""
     if arguments.min_auroc is not None and (arguments.rescue or arguments.complaints):
-        say("--min-auroc cannot be combined with --rescue or --complaints: it applies to where turns go")
-        return 2
+        raise Ended(2, "--min-auroc cannot be combined with --rescue or --complaints: it applies to where turns go")
     if arguments.rescue:
         return evaluate_rescue(arguments.data, as_json=arguments.json)
     if arguments.url and arguments.preference:
-        say("--preference and --url cannot be combined: preferences are decided here, not by the router at --url")
-        return 2
-    loaded = load_or_report(arguments.config)
-    if loaded is None:
-        return 2
+        raise Ended(2, "--preference and --url cannot be combined: preferences are decided here, not by the router at --url")
+    loaded = load_or_end(arguments.config)
     if arguments.complaints:
-        return eval_complaints.run(loaded, arguments.data, as_json=arguments.json)
+        return _evaluate_complaints(loaded, arguments.data, as_json=arguments.json)
     try:
         items = [item for item in load_items(arguments.data) if item.is_clear]
     except BadData as error:
-        say(str(error))
-        return 2
+        raise Ended(2, str(error)) from error
     if not items:
-        say("these files contain no clear items")
-        return 2
-    fault = _make_folder(arguments.plots) if arguments.plots else ""
-    if fault:
-        say(fault)
-        return 2
+        raise Ended(2, "these files contain no clear items")
+    if arguments.plots:
+        _make_folder(arguments.plots)
     if arguments.without_calls:
         items = [replace(item, has_tools=False, calls=(), edits=()) for item in items]
     say(f"judging {len(items)} clear items")
     try:
-        verdicts = _ask_all(arguments.url, items) if arguments.url else _judge_all(loaded, items)
+        verdicts = _ask_all(arguments.url, items) if arguments.url else judge_here(loaded, items)
     except (TandemError, ValueError) as error:
-        say(f"cannot judge: {error}")
-        return 1
+        raise Ended(1, f"cannot judge: {error}") from error
     if not verdicts.judged:
-        say(f"cannot judge: every item was refused. The first: {verdicts.refusals[0]}")
-        return 1
-    preferences = {name: judge_here(_preferring(loaded, name), items) for name in Preference} if arguments.preference else {}
+        raise Ended(1, f"cannot judge: every item was refused. The first: {verdicts.refusals[0]}")
+    preferences = (
+        {name: judge_here(_preferring(loaded, name), items).judged for name in Preference} if arguments.preference else {}
+    )
     _tell(arguments, verdicts, preferences, _pace(loaded, read_assumptions(arguments)))
     return 0 if arguments.min_auroc is None else _check_auroc(verdicts.judged, arguments.min_auroc)
 
@@ -171,19 +166,24 @@ def _check_auroc(judged: list[Judged], least: float) -> int:
     return 0 if measured and not missed else 1
 
 
-def judge_here(loaded: LoadedConfig, items: list[Item]) -> list[Judged]:
-    """Every item by the road's own code, with this config. Refused items are left out."""
-    return _judge_all(loaded, items).judged
+@contextlib.contextmanager
+def _deciding(loaded: LoadedConfig) -> Iterator[tuple[House, asyncio.Runner]]:
+    """A house that only decides, and what runs each decision.
 
-
-def _judge_all(loaded: LoadedConfig, items: list[Item]) -> Verdicts:
-    built = build_house(loaded, with_ledger=False)
+    One run for each: inside a run, Ctrl-C is heard only where something waits, and a decision hardly does.
+    """
+    house = build_house(loaded, with_ledger=False).house
     try:
         with asyncio.Runner() as runner:
-            # One run for each item: inside a run, Ctrl-C is heard only where something waits, and a decision hardly does.
-            return _collect(items, lambda item: _choose(runner.run(built.house.decide(arrival_of(item))).decision))
+            yield house, runner
     finally:
-        built.house.state.counter.close()
+        house.state.counter.close()
+
+
+def judge_here(loaded: LoadedConfig, items: list[Item]) -> Verdicts:
+    """Every item by the road's own code, with this config."""
+    with _deciding(loaded) as (house, runner):
+        return _collect(items, lambda item: _choose(runner.run(house.decide(arrival_of(item))).decision))
 
 
 def _choose(decision: Decision) -> tuple[float, bool]:
@@ -248,15 +248,16 @@ def _ask(url: str, item: Item) -> tuple[float, bool]:
     return float(score), tier == Tier.FAST
 
 
-def _make_folder(folder: Path) -> str:
-    """Make the folder before the work that fills it, or print why that failed."""
-    if folder.exists() and not folder.is_dir():
-        return f"--plots {folder}: is not a folder"
+def _make_folder(folder: Path) -> None:
+    """Make the folder before the work that fills it. Raises `Ended`."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise Ended(2, f"--plots {folder}: is not a folder") from error
     except OSError as error:
-        return f"--plots {folder}: {error.strerror}"
-    return "" if os.access(folder, os.W_OK) else f"--plots {folder}: cannot be written to"
+        raise Ended(2, f"--plots {folder}: {error.strerror}") from error
+    if not os.access(folder, os.W_OK):
+        raise Ended(2, f"--plots {folder}: cannot be written to")
 
 
 def _tell(arguments: argparse.Namespace, verdicts: Verdicts, preferences: dict[Preference, list[Judged]], pace: Pace) -> None:
@@ -264,13 +265,11 @@ def _tell(arguments: argparse.Namespace, verdicts: Verdicts, preferences: dict[P
     if arguments.plots:
         _draw(arguments.plots, sets, preferences)
     if arguments.json:
-        told = {**_as_json(sets, preferences, pace), "left_out": len(refusals)}
-        print_json(told)
+        print_json({**_as_json(sets, preferences, pace), "left_out": len(refusals)})
     else:
         _print(sets, preferences, pace, shows_all=arguments.all)
     if refusals:
-        items = "1 item" if len(refusals) == 1 else f"{len(refusals)} items"
-        say(f"left out {items} that the router refused. The first: {refusals[0]}")
+        say(f"left out {plural(len(refusals), 'item')} that the router refused. The first: {refusals[0]}")
 
 
 def _print(sets: dict[str, list[Judged]], preferences: dict[Preference, list[Judged]], pace: Pace, *, shows_all: bool) -> None:
@@ -329,3 +328,29 @@ def _draw(folder: Path, sets: dict[str, list[Judged]], preferences: dict[Prefere
     for name, draw in pictures.items():
         (folder / name).write_text(draw(), encoding="utf-8")
         say(f"wrote {folder / name}")
+
+
+def _evaluate_complaints(loaded: LoadedConfig, paths: list[Path], *, as_json: bool) -> int:
+    """Say how many complaints are heard, and how often something else is taken for one."""
+    try:
+        remarks = load_remarks(paths)
+    except BadData as error:
+        raise Ended(2, str(error)) from error
+    if not remarks:
+        raise Ended(2, 'these files contain no remarks: a line needs "asked", "says" and the label "bad" or "fine"')
+    are_heard = []
+    with _deciding(loaded) as (house, runner), Progress("listening", len(remarks)) as progress:
+        for remark in remarks:
+            are_heard.append(runner.run(is_heard(house, remark)))
+            progress.advance(1)
+    heard = count_heard(remarks, are_heard)
+    if as_json:
+        print_json({"catch": rounded(heard.catch), "false_alarm": rounded(heard.false_alarm), **asdict(heard)})
+        return 0
+    print(f"catch        {_share(heard.caught, heard.bad)} complaints about the turn before are heard")
+    print(f"false alarm  {_share(heard.alarms, heard.fine)} other remarks are taken for a complaint")
+    return 0
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.3f}  {part} of {whole}" if whole else f"-      0 of {whole}"

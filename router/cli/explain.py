@@ -8,7 +8,8 @@ from pathlib import Path
 import orjson
 from msgspec.structs import replace
 
-from router.cli.common import add_config_argument, common_dialect, load_or_report, print_json, say
+from router.cli import Ended
+from router.cli.common import add_config_argument, common_dialect, load_or_end, print_json, whole_number_between
 from router.cli.past.explanation import print_explanation
 from router.config.load import LoadedConfig
 from router.contract.errors import BadRequest, TandemError
@@ -33,7 +34,6 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("text", nargs="*", help="the text that a person would type; - reads it from standard input")
     parser.add_argument(
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--after", action="append", default=[], metavar="TEXT", help="the text of an earlier turn; may be repeated"
     )
     parser.add_argument(
-        "--calls", action="append", default=[], type=_read_count, metavar="N",
+        "--calls", action="append", default=[], type=whole_number_between(0, _MAX_CALLS), metavar="N",
         help="tool calls made by the turns of --after: once for all, or once for each in order "
         "(default: what such a turn usually takes)",
     )  # fmt: skip
@@ -63,28 +63,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Decide and print, for a person or for a program."""
     words = _read_words(arguments)
     if not all(text.strip() for text in arguments.after):
-        say("--after is empty: give the text of the earlier turn")
-        return 2
+        raise Ended(2, "--after is empty: give the text of the earlier turn")
     if bool(words) == (arguments.file is not None) or (arguments.file and (arguments.client or arguments.after)):
-        say('give a text, as in tandem explain "fix the typo", or --file REQUEST.json (without --as and --after)')
-        return 2
+        raise Ended(2, 'give a text, as in tandem explain "fix the typo", or --file REQUEST.json (without --as and --after)')
     if arguments.dialect and (arguments.client or arguments.after):
-        say("--dialect cannot be combined with --as or --after: these fix the dialect")
-        return 2
+        raise Ended(2, "--dialect cannot be combined with --as or --after: these fix the dialect")
     if len(arguments.calls) not in (0, 1, len(arguments.after)) or (arguments.calls and not arguments.after):
-        say("--calls needs --after: give it once, or once for each --after")
-        return 2
-    loaded = load_or_report(arguments.config)
-    if loaded is None:
-        return 2
+        raise Ended(2, "--calls needs --after: give it once, or once for each --after")
+    loaded = load_or_end(arguments.config)
     try:
         decision = asyncio.run(_explain(arguments, loaded, words))
     except OSError as error:
-        say(f"{arguments.file}: {error.strerror}")
-        return 2
+        raise Ended(2, f"{arguments.file}: {error.strerror}") from error
     except TandemError as error:
-        say(f"refused with {error.status} {error.code}: {error.message}")
-        return 1
+        raise Ended(1, f"refused with {error.status} {error.code}: {error.message}") from error
     if arguments.json:
         print_json(decision)
     else:
@@ -125,13 +117,6 @@ async def _write_arrival(
         return Arrival("req_dry_run", dialect, Operation.CREATE, {}, orjson.dumps(SPECS[dialect].write_example(words))), ()
     client = NICKNAMES.get(arguments.client, arguments.client or UNKNOWN_CLIENT.name)
     return await rehearse(built.house, client, (*after, words), calls * len(after) if len(calls) == 1 else calls)
-
-
-def _read_count(text: str) -> int:
-    count = int(text)
-    if not 0 <= count <= _MAX_CALLS:
-        raise argparse.ArgumentTypeError(f"{text}: give a number from 0 to {_MAX_CALLS}")
-    return count
 
 
 def _read_headers(given: list[str]) -> dict[str, str]:

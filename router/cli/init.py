@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from router.cli import Ended
 from router.cli.common import command_name, free_backup, readable, say
-from router.cli.setup.around import Found, look_around
+from router.cli.config_file import write_private
+from router.cli.setup.around import Found, look_around, say_litellm_keys
 from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
-from router.cli.setup.litellm_keys import say_litellm_keys
 from router.cli.setup.local_offers import LocalOffers, add_quotas, offer_locals, say_windows, with_local_model
 from router.config.env_file import EnvFileUnreadable, read_env_file
 from router.config.faults import close_to, how_to_install
@@ -36,7 +37,6 @@ _TARGETS = {tier: re.compile(rf"(?<=^  {tier}:\n    targets:\n)(?:      .*\n|\n(
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("--output", metavar="FILE", default="config.yaml", help="where to write (default: config.yaml here)")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file (a copy is kept)")
     parser.add_argument("--print", action="store_true", help="print it instead of writing")
@@ -55,15 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Look around, ask on a terminal, write."""
     output, presets = Path(arguments.output), read_presets()
     if problem := _find_usage_problem(arguments, output, presets):
-        say(problem)
-        return 2
+        raise Ended(2, problem)
     try:
         values = {**read_env_file(output.parent), **{name: value for name, value in os.environ.items() if value.strip()}}
         # What `tandem connect env` gave to clients is no key.
         values = {name: value for name, value in values.items() if value.strip() != KEY}
     except EnvFileUnreadable as error:
-        say(f"{output.parent / '.env'}: {error}")
-        return 2
+        raise Ended(2, f"{output.parent / '.env'}: {error}") from error
     around = look_around(presets, values, is_offline=arguments.offline)
     found = {name: one for name, one in around.items() if not one.reached.is_refused}
     refused = [one for name, one in around.items() if name not in found]
@@ -71,26 +69,19 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"  hint: {one.provider.title}: {one.reached.hint}")
     has_others = say_litellm_keys(presets, values)
     if refused and not found:
-        say("no usable key or local server: nothing was written")
-        say(f"  hint: {command_name()} init --offline writes a config without asking them")
-        return 1
+        hint = f"{command_name()} init --offline writes a config without asking them"
+        raise Ended(1, f"no usable key or local server: nothing was written\n  hint: {hint}")
     if not found and output.exists() and not arguments.print:
-        say(f"found no key and no local server: {output} was not changed")
-        return 1
+        raise Ended(1, f"found no key and no local server: {output} was not changed")
     asks = sys.stdin.isatty() and sys.stderr.isatty() and not arguments.yes and not arguments.print
     chosen = _choose(arguments, presets, found, values, Interview(asks=asks), refused)
-    if chosen is None:
-        return 2
     if not any(chosen.values()):
         _say_nothing_found(presets, has_others=has_others)
     written = _compose(default_text(), chosen, found)
     try:
         loaded = check_config(written, str(output), output.parent, known_names())
     except ConfigError as error:
-        say("the resulting config is not valid:")
-        for fault in error.faults:
-            say(str(fault))
-        return 1
+        raise Ended(1, "\n".join(["the resulting config is not valid:", *map(str, error.faults)])) from error
     for finding in look_at_windows(loaded):
         say(f"{finding.text}\n  hint: {finding.hint}")
     for warning in loaded.warnings:
@@ -125,7 +116,7 @@ def _choose(
     values: Mapping[str, str],
     interview: Interview,
     refused: Sequence[Found] = (),
-) -> dict[Tier, list[Offer]] | None:
+) -> dict[Tier, list[Offer]]:
     """What serves each tier: by the flags, else by the answers, else everything that was found."""
     is_named = any(getattr(arguments, tier) for tier in Tier)
     is_alone = not is_named and all(one.provider.is_local for one in found.values())
@@ -138,8 +129,7 @@ def _choose(
             if absent:
                 is_refused = any(one.provider.name == absent for one in refused)
                 problem = f"--{tier} {absent}: its key cannot be used; see above"
-                say(problem if is_refused else _say_absent(absent, presets, found, tier))
-                return None
+                raise Ended(2, problem if is_refused else _say_absent(absent, presets, found, tier))
             others = getattr(arguments, tier.other) or ()
             wanted = [(_find_offer(name, tier, presets, local, serves_both=name in others), model) for name, _, model in named]
             chosen[tier] = [_name_model(offer, model, found) for offer, model in wanted if offer is not None]
@@ -265,10 +255,7 @@ def _write(output: Path, text: str, *, is_simulated: bool) -> int:
     fresh = output.with_name(f".{output.name}.new")
     mode = output.stat().st_mode & 0o755 if output.exists() else 0o600  # keys may be written into it later
     try:
-        fresh.unlink(missing_ok=True)
-        fresh.touch(mode=0o600)
-        fresh.write_text(text, encoding="utf-8")  # first: an old file is moved only when the new one is whole
-        fresh.chmod(mode)
+        write_private(fresh, text.encode(), mode)  # first: an old file is moved only when the new one is whole
         if output.exists():
             backup = free_backup(output)
             output.replace(backup)
@@ -277,8 +264,7 @@ def _write(output: Path, text: str, *, is_simulated: bool) -> int:
     except OSError as error:
         with contextlib.suppress(OSError):
             fresh.unlink()
-        say(f"cannot write {output}: {error.strerror}\n  hint: --output FILE writes to another file")
-        return 1
+        raise Ended(1, f"cannot write {output}: {error.strerror}\n  hint: --output FILE writes to another file") from error
     clients = installed_clients() or (load_recipe("codex"),)
     steps = [("serve", "runs the router"), *((f"connect {recipe.client}", f"points {recipe.name} at it") for recipe in clients)]
     if not is_simulated:

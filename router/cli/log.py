@@ -5,7 +5,7 @@ import time
 from datetime import datetime
 
 from router.cli.common import print_json
-from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
+from router.cli.past.looking import add_looking_arguments, find_ledger, look, nothing_found
 from router.cli.tables import columns_here, style_here, write_markdown
 from router.contract.request import JsonObject
 from router.contract.stores import EntryReader
@@ -17,15 +17,10 @@ from router.screen.turns import Turn, Turns
 _TITLES = ("time", "client", "turn", "tier", "calls", "first", "took", "in", "out", "cost", "why")
 _LEFT = ("time", "client", "tier", "why")
 
-EXAMPLES = (
-    "log",
-    "log --since 2h -n 50",
-    "log --json",
-)
+EXAMPLES = ("log", "log --since 2h -n 50", "log --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_looking_arguments(parser, counted="turns")
 
 
@@ -33,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the newest turns, the last one at the end."""
     turns = look(find_ledger(arguments), lambda ledger: read_turns(ledger, arguments.since, arguments.count))
     if not turns:
-        return say_nothing_found(arguments)
+        raise nothing_found(arguments)
     if arguments.json:
         print_json([_as_json(turn) for turn in turns])
         return 0

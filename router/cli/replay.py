@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
-from router.cli.common import add_config_argument, load_or_report, print_json
+from router.cli.common import add_config_argument, load_or_end, print_json, say
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.cli.tables import style_here, write_table
 from router.config.load import LoadedConfig
@@ -26,15 +26,10 @@ from router.wiring import build_house
 _RECORDED, _ALL_DEEP = "as recorded", "everything on deep"
 _MAX_WORDS = 100
 
-EXAMPLES = (
-    "replay",
-    "replay --ledger --show 5",
-    "replay ~/.codex/sessions --against other.yaml",
-)
+EXAMPLES = ("replay", "replay --ledger --show 5", "replay ~/.codex/sessions --against other.yaml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     add_history_arguments(parser)
     parser.add_argument("--against", metavar="FILE", help="another config to compare with the current one")
@@ -46,24 +41,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Decide every past turn again and print what would change."""
     events.set_up_logging(as_json=True)
-    present = load_or_report(arguments.config)
-    other = load_or_report(arguments.against) if arguments.against else present
-    if present is None or other is None:
-        return 2
+    present = load_or_end(arguments.config)
+    other = load_or_end(arguments.against) if arguments.against else present
     history = find_history(arguments, present, joins=False)
-    if history is None:
-        return 2
     report = asyncio.run(_replay(history, present, other, arguments.show, read_assumptions(arguments)))
     history.say()
-    if history.is_unknown():
-        return 2
     if arguments.json:
         print_json(_as_json(report))
     else:
         print(_readable(report))
     has_moved = report.total.to_fast or report.total.to_deep
     if arguments.show and has_moved and not report.examples:
-        print("no text to show for the turns that change: the ledger keeps text only with ledger.keep_text", file=sys.stderr)
+        say("no text to show for the turns that change: the ledger keeps text only with ledger.keep_text")
     return 0
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from router.cli.common import print_json, say
-from router.cli.tables import style_here, write_table
+from router.cli import Ended
+from router.cli.common import print_json, rounded, say
+from router.cli.tables import cell, style_here, write_table
 from router.contract.request import JsonObject
 from router.contract.rescue import FROM_CALL, SHIPPED, RescueWeights
 from router.lab.items import BadData
@@ -19,7 +20,6 @@ from router.lab.rescue import (
     measure_rescue,
 )
 from router.lab.train import CannotFit
-from router.screen.figures import UNKNOWN
 
 _LEGEND = f"""
 AUROC after N calls: the chance that a turn which ends badly scores above one that does not, among turns of N calls and more.
@@ -31,8 +31,6 @@ before call {FROM_CALL}.
 def evaluate(paths: Sequence[Path], *, as_json: bool) -> int:
     """Measure the shipped reading on recorded turns."""
     turns = _load(paths)
-    if turns is None:
-        return 2
     figures = _by_file(turns, [SHIPPED] * len(turns))
     if as_json:
         *files, whole = {name: _as_json(found) for name, found in figures.items()}.items()
@@ -46,13 +44,10 @@ def evaluate(paths: Sequence[Path], *, as_json: bool) -> int:
 def train(paths: Sequence[Path]) -> int:
     """Fit the reading and measure it on projects that were left out. Changes no file: the weights are in the code."""
     turns = _load(paths)
-    if turns is None:
-        return 2
     try:
         weights, own = fit_rescue(turns), fit_out_of_fold(turns)
     except CannotFit as error:
-        say(str(error))
-        return 2
+        raise Ended(2, str(error)) from error
     say("each turn is judged by weights, and an alarm, that were fitted without its project")
     _print(_by_file(turns, own))
     say(_LEGEND.rstrip())
@@ -61,15 +56,13 @@ def train(paths: Sequence[Path]) -> int:
     return 0
 
 
-def _load(paths: Sequence[Path]) -> list[RecordedTurn] | None:
+def _load(paths: Sequence[Path]) -> list[RecordedTurn]:
     try:
         turns = load_turns(paths)
     except BadData as error:
-        say(str(error))
-        return None
+        raise Ended(2, str(error)) from error
     if not turns:
-        say("these files contain no turns")
-        return None
+        raise Ended(2, "these files contain no turns")
     return turns
 
 
@@ -87,10 +80,10 @@ def _print(figures: dict[str, RescueFigures]) -> None:
     titles = ["", "turns", "bad", *(f"after {calls}" for calls in AFTER_CALLS), "catch", "alarm"]
     rows = []
     for name, found in figures.items():
-        ranked = [f"{_cell(found.auroc[calls])} of {found.turns_after[calls]}" for calls in AFTER_CALLS]
-        rows.append([name, str(found.turns), str(found.bad), *ranked, _cell(found.catch), _cell(found.alarm)])
+        ranked = [f"{cell(found.auroc[calls])} of {found.turns_after[calls]}" for calls in AFTER_CALLS]
+        rows.append([name, str(found.turns), str(found.bad), *ranked, cell(found.catch), cell(found.alarm)])
         long = [str(found.long_turns), str(found.long_bad), *("" for _ in AFTER_CALLS)]
-        rows.append([f"{name}, {LONG_CALLS} calls and more", *long, _cell(found.long_catch), _cell(found.long_alarm)])
+        rows.append([f"{name}, {LONG_CALLS} calls and more", *long, cell(found.long_catch), cell(found.long_alarm)])
     print("\n".join(write_table(titles, rows, style_here())))
 
 
@@ -98,26 +91,18 @@ def _as_json(found: RescueFigures) -> JsonObject:
     return {
         "turns": found.turns,
         "bad": found.bad,
-        "auroc": {str(calls): _rounded(found.auroc[calls]) for calls in AFTER_CALLS},
+        "auroc": {str(calls): rounded(found.auroc[calls]) for calls in AFTER_CALLS},
         "turns_after": {str(calls): found.turns_after[calls] for calls in AFTER_CALLS},
-        "catch": _rounded(found.catch),
-        "alarm": _rounded(found.alarm),
+        "catch": rounded(found.catch),
+        "alarm": rounded(found.alarm),
         f"from_{LONG_CALLS}_calls": {
             "turns": found.long_turns,
             "bad": found.long_bad,
-            "catch": _rounded(found.long_catch),
-            "alarm": _rounded(found.long_alarm),
+            "catch": rounded(found.long_catch),
+            "alarm": rounded(found.long_alarm),
         },
     }
 
 
 def _write(weights: RescueWeights) -> str:
     return ", ".join(f"{name}={value}" for name, value in weights._asdict().items())
-
-
-def _cell(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.3f}"
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

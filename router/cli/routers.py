@@ -1,4 +1,4 @@
-"""Which routers have run here, and where their ledgers are: a small file for each ledger in the user's state folder.
+"""Where routers are, whether they run, and where their ledgers are: a small file for each ledger in the user's state folder.
 
 `tandem serve` writes it, so that `tandem log` and its like find the ledger from any folder. Nothing heavy is imported: a status
 line asks all the time.
@@ -8,11 +8,12 @@ import contextlib
 import hashlib
 import json
 import os
+import socket
 import time
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from router.cli.address import is_listening
 from router.config.folders import NoHome, state_folder
 
 _FOLDER = "routers"
@@ -80,3 +81,34 @@ def _forget_old(folder: Path) -> None:
         router = _read(file)
         if number >= _MAX_RECORDS or router is None or not router.ledger.exists():
             file.unlink(missing_ok=True)
+
+
+def url_of(host: str, port: int) -> str:
+    """The address of a router that listens there."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def is_listening(url: str, within_seconds: float = 2.0) -> bool:
+    """Whether something accepts connections at an address."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        with socket.create_connection((parts.hostname or "", port), within_seconds):
+            return True
+    except (OSError, ValueError):
+        return False
+
+
+def is_tandem(url: str, within_seconds: float = 2.0) -> bool:
+    """Whether it is a Tandem router that answers at an address."""
+    import urllib.error
+    import urllib.request  # it takes longer than all the rest
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{url}/", timeout=within_seconds) as answer:
+            return answer.headers.get("x-tandem-request-id") is not None
+    except urllib.error.HTTPError as error:
+        return error.headers.get("x-tandem-request-id") is not None
+    except (OSError, ValueError):
+        return False

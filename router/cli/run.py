@@ -11,10 +11,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from router.cli.address import url_of
-from router.cli.common import add_config_argument, load_or_report, say
-from router.cli.setup.codex import ask_codex
-from router.cli.setup.facts import read_facts
+from router.cli import Ended
+from router.cli.common import add_config_argument, load_or_end, say
+from router.cli.routers import url_of
+from router.cli.setup.facts import ask_codex, read_facts
 from router.config.load import LoadedConfig
 from router.connect import KEY
 from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
@@ -40,7 +40,6 @@ _NOT_FOUND, _NOT_STARTED = 127, 126
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument(
         "arguments",
         nargs="*",
@@ -55,15 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Start a router on a free port, run the command, stop the router and print the totals."""
     if not arguments.arguments:
-        say("name a command, as in tandem run -- codex exec 'fix the typo'")
-        return 2
+        raise Ended(2, "name a command, as in tandem run -- codex exec 'fix the typo'")
     program = shutil.which(arguments.arguments[0])
     if program is None:
-        say(f"{arguments.arguments[0]}: command not found")
-        return _NOT_FOUND
-    loaded = load_or_report(arguments.config)
-    if loaded is None:
-        return 2
+        raise Ended(_NOT_FOUND, f"{arguments.arguments[0]}: command not found")
+    loaded = load_or_end(arguments.config)
     screen = Screen(_NoTerminal(), Style("ascii", False))
     events.set_up_logging(as_json=False, note=say)
     codes: list[int] = []
@@ -74,11 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         run_loop(main)
     except CannotListen as error:
-        say(str(error))
-        return 2
+        raise Ended(2, str(error)) from error
     except StoreUnusable as error:
-        say(f"{error}\n  hint: move {loaded.ledger_path} away, or start with --ledger off")
-        return 2
+        raise Ended(2, f"{error}\n  hint: move {loaded.ledger_path} away, or start with --ledger off") from error
     say(f"tandem: {screen.totals.sentence()}")
     return codes[0]
 
@@ -138,8 +131,6 @@ async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str]) -> in
     recipe = _find_recipe(command[0])
     codex = await asyncio.to_thread(ask_codex) if recipe is not None and recipe.client == "codex" else ()
     facts = await asyncio.to_thread(read_facts, loaded, url, codex)
-    if facts is None:
-        return 2
     environment = {**os.environ, **_usual_variables(facts)}
     with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
         if recipe is not None:

@@ -2,29 +2,29 @@
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from router.cli import installed_version
-from router.cli.address import is_tandem, url_of
+from router.cli import Ended, installed_version
 from router.cli.common import (
     add_config_argument,
     command_name,
     common_dialect,
     init_command,
-    load_or_report,
+    load_or_end,
     readable,
     say,
     whole_number_between,
 )
-from router.cli.handles import allow_handles
-from router.cli.routers import note_router
+from router.cli.routers import is_tandem, note_router, url_of
 from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
 from router.contract.stores import StoreUnusable
@@ -34,6 +34,7 @@ from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
 from router.loop.large_pages import use_large_pages
 from router.loop.tasks import spawn
+from router.screen.figures import plural
 from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
@@ -47,20 +48,16 @@ if TYPE_CHECKING:
     from router.screen.screen import Screen
 
 _COLLECT_AFTER = 2_000
+_OWN_HANDLES = 200
 _ASK_SECONDS = 5.0
 _LOOK_SECONDS = 2.0
 QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
 LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
 
-EXAMPLES = (
-    "serve",
-    "serve --port 4001 --log json",
-    "serve --config work.yaml --ledger off",
-)
+EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --ledger off")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument("--host", help="the address to bind (default: server.host; loopback only)")
     parser.add_argument(
@@ -79,27 +76,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until told to stop."""
     began = time.perf_counter()
-    loaded = load_or_report(arguments.config)
-    if loaded is None:
-        return 2
+    loaded = load_or_end(arguments.config)
     has_screen = arguments.log is None and sys.stderr.isatty()
     as_json = arguments.log == "json" or (arguments.log is None and not has_screen)
     screen = _open_screen(arguments) if has_screen else None
     events.set_up_logging(as_json=as_json, note=screen.note if screen else None, refused=screen.refuse if screen else None)
     server = loaded.config.server
+    host, port = arguments.host or server.host, server.port if arguments.port is None else arguments.port
     try:
-        with bind(arguments.host or server.host, server.port if arguments.port is None else arguments.port) as listener:
+        with bind(host, port) as listener:
             return _serve(loaded, listener, began, screen, as_json=as_json, with_ledger=arguments.ledger == "on")
     except CannotListen as error:
-        host, port = arguments.host or server.host, server.port if arguments.port is None else arguments.port
-        say(_say_taken(str(error), url_of(host, port)))
-        return 2
+        raise Ended(2, _say_taken(str(error), url_of(host, port))) from error
     except StoreInUse as error:
-        say(f"{error}\n  hint: stop that router, or set ledger.path to another file; --ledger off keeps no record")
-        return 2
+        hint = "stop that router, or set ledger.path to another file; --ledger off keeps no record"
+        raise Ended(2, f"{error}\n  hint: {hint}") from error
     except StoreUnusable as error:
-        say(f"{error}\n  hint: move {loaded.ledger_path} away, or start with --ledger=off")
-        return 2
+        raise Ended(2, f"{error}\n  hint: move {loaded.ledger_path} away, or start with --ledger=off") from error
 
 
 def _say_taken(problem: str, url: str) -> str:
@@ -135,8 +128,7 @@ def _serve(
     as_json: bool,
     with_ledger: bool,
 ) -> int:
-    host, port = listener.getsockname()[:2]
-    url = url_of(host, port)
+    url = url_of(*listener.getsockname()[:2])
 
     async def main() -> None:
         built, warnings, has_ledger = _build(loaded, screen, url, with_ledger=with_ledger)
@@ -266,8 +258,7 @@ def _short_path(path: Path) -> str:
 
 def _say_draining(running: int, screen: "Screen | None", *, as_json: bool) -> None:
     if running and not as_json:
-        words = f"finishing {running} request{'s' if running > 1 else ''}; Ctrl-C again stops at once"
-        (screen.note if screen else say)(words)
+        (screen.note if screen else say)(f"finishing {plural(running, 'request')}; Ctrl-C again stops at once")
 
 
 def _welcome(loaded: LoadedConfig, url: str) -> str:
@@ -301,3 +292,18 @@ def _curl(url: str, dialect: Dialect, words: str) -> str:
     spec = SPECS[dialect]
     body = {**spec.write_example(words), **spec.stream_fields}
     return f"  curl -iN {url}/v1{spec.paths[Operation.CREATE]} -H 'content-type: application/json' -d '{json.dumps(body)}'"
+
+
+def allow_handles(max_in_flight: int, max_sockets: int) -> int:
+    """Raise this process's limit of file handles as far as needed and allowed. Returns the new limit.
+
+    Each request needs one for its caller and one for its target.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * max_in_flight + max_sockets + _OWN_HANDLES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return soft
+    wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    with contextlib.suppress(OSError, ValueError):  # some systems allow less than they say
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from router.cli.address import is_tandem, url_of
-from router.cli.common import add_config_argument, command_name, load_or_report, say
+from router.cli import Ended
+from router.cli.common import add_config_argument, command_name, load_or_end, say
+from router.cli.routers import is_tandem, url_of
 from router.cli.setup.facts import own_command
 from router.cli.setup.service_file import Service, find_manager
 from router.config.load import LoadedConfig, find_config
@@ -17,7 +18,6 @@ _ANSWER_SECONDS = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("action", choices=("install", "status", "remove"), help="what to do")
     add_config_argument(parser)
 
@@ -26,13 +26,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Install, look at or remove the service."""
     service = find_manager(sys.platform, Path.home())
     if service is None:
-        say("neither systemd nor launchd was found\n  hint: start tandem serve with your system's own service manager")
-        return 2
+        hint = "start tandem serve with your system's own service manager"
+        raise Ended(2, f"neither systemd nor launchd was found\n  hint: {hint}")
     if arguments.action == "remove":
         return _remove(service)
-    loaded = load_or_report(arguments.config)
-    if loaded is None:
-        return 2
+    loaded = load_or_end(arguments.config)
     if arguments.action == "status":
         return _say_status(service, loaded)
     return install(service, loaded, arguments.config)
@@ -41,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
 def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
     """Write the service's file and start it."""
     if service.path.exists() and not service.is_ours():
-        say(f"{service.path} was not written by tandem service, and was not changed\n  hint: remove it, or change it by hand")
-        return 1
+        problem = f"{service.path} was not written by tandem service, and was not changed"
+        raise Ended(1, f"{problem}\n  hint: remove it, or change it by hand")
     found = find_config(config)
     command = [*own_command(), "serve", "--log", "json", *(["--config", str(found.absolute())] if found is not None else [])]
     service.path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,9 +50,9 @@ def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
     for name in _keys_of_the_shell(loaded):
         say(f"  note: {name} is only set in this shell; add it to {loaded.folder.absolute() / '.env'} for the service")
     for step in service.start:
-        if problem := _run(step):
-            say(f"the service could not be started: {problem}\n  hint: {' '.join(step)}")
-            return 1
+        problem, _ = _run(step)
+        if problem:
+            raise Ended(1, f"the service could not be started: {problem}\n  hint: {' '.join(step)}")
     say(f"the router is starting, and will start at every login. To check: {command_name()} service status; {service.logs}")
     return 0
 
@@ -74,7 +72,8 @@ def _say_status(service: Service, loaded: LoadedConfig) -> int:
         print(f"not installed ({service.path})")
     else:
         print(f"installed: {service.path}")
-        print(f"state: {_read(service.state) or 'unknown'}")
+        _, state = _run(service.state)
+        print(f"state: {next(iter(state.splitlines()), 'unknown')}")
     print(f"router: {'answers' if answers else 'does not answer'} at {url}")
     if not service.path.exists():
         say(f"  hint: {command_name()} service install")
@@ -88,8 +87,7 @@ def _remove(service: Service) -> int:
         say(f"no service is installed ({service.path})")
         return 0
     if not service.is_ours():
-        say(f"{service.path} was not written by tandem service, and was not removed")
-        return 1
+        raise Ended(1, f"{service.path} was not written by tandem service, and was not removed")
     for step in service.stop:
         _run(step)
     service.path.unlink()
@@ -99,25 +97,16 @@ def _remove(service: Service) -> int:
     return 0
 
 
-def _run(command: tuple[str, ...]) -> str:
-    """Run a step; returns what went wrong, or an empty text."""
+def _run(command: tuple[str, ...]) -> tuple[str, str]:
+    """Run a step. Returns what went wrong, if anything, and what it printed."""
     try:
         done = subprocess.run(  # noqa: S603  the system's own
             command, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
-        return error.strerror or str(error) if isinstance(error, OSError) else str(error)
-    return "" if done.returncode == 0 else (done.stderr or done.stdout).strip() or f"status {done.returncode}"
-
-
-def _read(command: tuple[str, ...]) -> str:
-    try:
-        done = subprocess.run(  # noqa: S603  the system's own
-            command, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return next(iter(done.stdout.strip().splitlines()), "")
+        return getattr(error, "strerror", None) or str(error), ""
+    printed = done.stdout.strip()
+    return "" if done.returncode == 0 else done.stderr.strip() or printed or f"status {done.returncode}", printed
 
 
 def is_offered() -> bool:

@@ -3,7 +3,7 @@
 import argparse
 
 from router.cli.common import print_json
-from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
+from router.cli.past.looking import add_looking_arguments, find_ledger, look, nothing_found
 from router.cli.tables import write_lines
 from router.contract.past import SessionSums
 from router.screen.figures import count, day_and_clock, duration, money
@@ -14,14 +14,10 @@ from router.screen.turns import Turn
 _TITLES = ("client", "first", "last", "turns", "fast", "deep", "moved", "calls", "in", "out", "cost", "took")
 _LEFT = ("client", "first", "last")
 
-EXAMPLES = (
-    "sessions",
-    "sessions --since 7d --markdown",
-)
+EXAMPLES = ("sessions", "sessions --since 7d --markdown")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_looking_arguments(parser, counted="sessions")
 
 
@@ -29,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the newest sessions, the last one at the end."""
     found = look(find_ledger(arguments), lambda ledger: ledger.read_sessions(arguments.since, arguments.count))
     if not found:
-        return say_nothing_found(arguments)
+        raise nothing_found(arguments)
     found.reverse()
     if arguments.json:
         print_json([session._asdict() for session in found])

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import print_json
-from router.cli.past.looking import add_looking_arguments, find_ledger, look, say_nothing_found
+from router.cli.past.looking import add_looking_arguments, find_ledger, look, nothing_found
 from router.cli.tables import write_lines
 from router.contract.past import CallSums, Sums
 from router.contract.words import Tier
@@ -20,11 +20,7 @@ _NOTE = (
     "\nTo done: including the redos expected on fast. "
 )
 
-EXAMPLES = (
-    "stats",
-    "stats --since 2026-11-01 --markdown",
-    "stats --by caller",
-)
+EXAMPLES = ("stats", "stats --since 2026-11-01 --markdown", "stats --by caller")
 
 
 @dataclass(slots=True)
@@ -43,7 +39,6 @@ class Group:
     firsts: int = field(default=0)
 
     def add(self, sums: CallSums) -> None:
-        """Count one row in."""
         for name in self.__slots__:
             if (more := getattr(sums, name)) is not None:
                 setattr(self, name, (getattr(self, name) or 0) + more)
@@ -77,7 +72,6 @@ class Stats:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_looking_arguments(parser)
     parser.add_argument(
         "--by",
@@ -91,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion at the end."""
     sums = look(find_ledger(arguments), lambda ledger: ledger.read_sums(arguments.since))
     if not sums.calls:
-        return say_nothing_found(arguments)
+        raise nothing_found(arguments)
     stats = sum_up(sums, read_assumptions(arguments))
     if arguments.json:
         print_json(_as_json(stats))

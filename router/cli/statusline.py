@@ -9,8 +9,7 @@ import json
 import os
 import sys
 
-from router.cli.address import is_listening, url_of
-from router.cli.routers import find_router
+from router.cli.routers import find_router, is_listening, url_of
 from router.stores.sqlite.one_session import read_session
 
 EXAMPLES = ("statusline", "statusline --url http://127.0.0.1:4000")
@@ -20,7 +19,6 @@ _MAX_CHARS = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("--config", metavar="FILE", help="the config file, for what is not given here; reading it takes longer")
     parser.add_argument("--url", help="where the router is")
     parser.add_argument(

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Collection, Sequence
 
+from router.screen.figures import UNKNOWN
 from router.screen.terminal import size_of, style_of
 from router.screen.text import Style, clean, pad, width_of
 from router.telemetry.colour import DIM
@@ -16,6 +17,11 @@ _UNCUT = 1_000
 def style_here() -> Style:
     """What standard output can show."""
     return style_of(sys.stdout, os.environ)
+
+
+def cell(value: float | None) -> str:
+    """A share or a score."""
+    return UNKNOWN if value is None else f"{value:.3f}"
 
 
 def columns_here() -> int:

@@ -1,22 +1,22 @@
 """`tandem train`."""
 
 import argparse
-import math
 import os
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from router.cli import Ended
 from router.cli.common import free_backup, say
 from router.cli.rescue import train as train_rescue
-from router.cli.tables import style_here, write_table
+from router.cli.tables import cell, style_here, write_table
 from router.contract.economics import FLIP_SCORES
 from router.contract.reading import Weights, read_weights
 from router.contract.words import Preference
 from router.lab.complaints import count_heard
 from router.lab.items import BadData, load_items, load_remarks
+from router.lab.marks import sigmoid
 from router.lab.measure import Judged, measure, split_by_set
 from router.lab.train import CannotFit, Row, fingerprint_of, fit, leave_out_fitted, read_rows
-from router.screen.figures import UNKNOWN
 
 _FAST_BELOW = FLIP_SCORES[Preference.BALANCED]
 """About where `preference: balanced` divides, so that two sets of weights are held to the same choice."""
@@ -32,7 +32,6 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument(
         "data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns, asks or commits to fit, as JSON lines"
     )
@@ -63,29 +62,26 @@ def run(arguments: argparse.Namespace) -> int:
         rows = _read_fitted(arguments.data)
         judges = _read_judges(arguments.dev, rows) if arguments.dev else []
     except BadData as error:
-        say(str(error))
-        return 2
+        raise Ended(2, str(error)) from error
     if not _can_be_fitted(rows):
-        say("too little data: both quick and long items are needed, in at least two groups (repositories, or fifty asks)")
-        return 2
+        needed = "both quick and long items are needed, in at least two groups (repositories, or fifty asks)"
+        raise Ended(2, f"too little data: {needed}")
     try:
         remarks = load_remarks(arguments.data)
         fitted = fit(rows, remarks, fingerprint_of(arguments.data), say)
     except CannotFit as error:
-        say(str(error))
-        return 2
+        raise Ended(2, str(error)) from error
     say(f"\nthe weights alone, fast below a score of {_FAST_BELOW}; each group is judged by weights fitted without it")
     _print({name: [("", judged)] for name, judged in split_by_set(_judge(rows, fitted.odds)).items()})
     if remarks:
         heard = count_heard(remarks, fitted.are_heard)
-        say(f"complaints: {_cell(heard.catch)} of {heard.bad} heard, false alarm in {_cell(heard.false_alarm)} of {heard.fine}")
+        say(f"complaints: {cell(heard.catch)} of {heard.bad} heard, false alarm in {cell(heard.false_alarm)} of {heard.fine}")
     if judges:
         _compare(read_weights(fitted.content), judges)
     try:
         _write(arguments.out, fitted.content)
     except OSError as error:
-        say(f"{arguments.out}: cannot be written: {error.strerror}")
-        return 1
+        raise Ended(1, f"{arguments.out}: cannot be written: {error.strerror}") from error
     say(f"wrote {arguments.out}, {len(fitted.content)} bytes")
     say(f"hint: in config.yaml, policies: [..., {{learned: {{weights: {arguments.out.resolve()}}}}}] uses them")
     return 0
@@ -162,7 +158,7 @@ def _judge(rows: list[Row], odds: list[float]) -> list[Judged]:
     judged = []
     for row, value in zip(rows, odds, strict=True):
         if row.item.is_clear:
-            score, item = 1 / (1 + math.exp(-max(-40.0, min(40.0, value)))), row.item
+            score, item = sigmoid(value), row.item
             judged.append(Judged(item.set_name, item.repo, item.is_long, score, score < _FAST_BELOW, len(item.prompt)))
     return judged
 
@@ -173,10 +169,6 @@ def _print(sets: dict[str, list[tuple[str, list[Judged]]]]) -> None:
         for side, judged in sides:
             figures = measure(judged)
             found = (figures.auroc, figures.quick_recall, figures.long_recall)
-            rows.append([f"{name} {side}".rstrip(), str(figures.items), *(_cell(value) for value in found)])
+            rows.append([f"{name} {side}".rstrip(), str(figures.items), *(cell(value) for value in found)])
     titles = ("", "items", "AUROC", "quick on fast", "long on deep")
     print("\n".join(write_table(titles, rows, style_here())))
-
-
-def _cell(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.3f}"

@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from router.cli.common import add_config_argument, load_or_report, print_json, say
+from router.cli import Ended
+from router.cli.common import add_config_argument, load_or_end, print_json, say
 from router.cli.config_file import change_config, replace_file
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.cli.past.tuning import as_json, readable, taught_json, write_taught
@@ -16,23 +17,18 @@ from router.config.edit import NewRule, add_rules, set_values
 from router.config.load import LoadedConfig
 from router.contract.decision import ESTIMATE
 from router.contract.personal import BadTable, load_personal, write_personal
+from router.lab.cases import Sample
 from router.lab.marks import Taught
 from router.lab.replay import choose_again, quiet
-from router.lab.tune import RESAMPLINGS, Fit, Sample, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
+from router.lab.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
 from router.screen.figures import plural
 from router.telemetry import events
 from router.wiring import build_house
 
-EXAMPLES = (
-    "tune",
-    "tune --apply",
-    "tune --ledger --json",
-    "tune --forget",
-)
+EXAMPLES = ("tune", "tune --apply", "tune --ledger --json", "tune --forget")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     add_history_arguments(parser)
     action = parser.add_mutually_exclusive_group()
@@ -49,18 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Fit, show the change on what was held out, and write only when told to."""
     events.set_up_logging(as_json=True)
-    loaded = load_or_report(arguments.config)
-    if loaded is None:
-        return 2
+    loaded = load_or_end(arguments.config)
     if arguments.forget:
         return _forget(loaded)
     history = find_history(arguments, loaded, joins=True)
-    if history is None:
-        return 2
     samples = _read_samples(history, loaded)
     history.say()
-    if history.is_unknown():
-        return 2
     decision, weights = loaded.config.decision, loaded.weights_fingerprint
     present = Fit(decision.base_rate, decision.personal_log_odds)
     taught = teach(samples, present, weights)
@@ -129,8 +119,6 @@ def _takes_offset(tuning: Tuning, arguments: argparse.Namespace) -> bool:
 def _apply(arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught | None, loaded: LoadedConfig) -> int:
     """Write what does no harm that can be seen: rules and values into the config, and the personal table next to it."""
     wrote_table = _write_table(taught, loaded)
-    if wrote_table is None:
-        return 1
     if tuning is None:
         return 0 if taught is not None else 1
     has_offset = _takes_offset(tuning, arguments)
@@ -142,7 +130,8 @@ def _apply(arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught 
         if not is_refused and not wrote_table:
             say("nothing was written: the config already has these values")
         return 0 if not is_refused or wrote_table else 1
-    return change_config(arguments, lambda text: _change(text, tuning, loaded.weights_fingerprint, has_offset=has_offset))
+    change_config(arguments, lambda text: _change(text, tuning, loaded.weights_fingerprint, has_offset=has_offset))
+    return 0
 
 
 def _change(text: str, tuning: Tuning, weights: str, *, has_offset: bool) -> str:
@@ -162,8 +151,8 @@ def _change(text: str, tuning: Tuning, weights: str, *, has_offset: bool) -> str
     return add_rules(text, rules) if rules else text
 
 
-def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool | None:
-    """Whether the personal table was written. None after saying why it could not be."""
+def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool:
+    """Write the personal table. Whether that was needed."""
     path = _table_path(loaded)
     if taught is None or path is None or not taught.table.kinds:
         return False
@@ -173,8 +162,7 @@ def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool | None:
             return False
         replace_file(path, content, 0o600)
     except OSError as error:
-        say(f"not applied: {error.filename}: {error.strerror}")
-        return None
+        raise Ended(1, f"not applied: {error.filename}: {error.strerror}") from error
     say(f"wrote {path}: what {taught.marks} marked turns taught. Restart a running router to use it")
     say("  to undo: tandem tune --forget")
     return True
@@ -195,8 +183,7 @@ def _forget(loaded: LoadedConfig) -> int:
     try:
         is_ours = load_personal(str(path)) is not None
     except BadTable as error:
-        say(f"not deleted: {error}")
-        return 1
+        raise Ended(1, f"not deleted: {error}") from error
     path.unlink(missing_ok=is_ours)
     say(f"deleted {path}. Restart a running router to use it")
     say("  the marks stay in the ledger, and the next tandem tune --apply uses them; tandem wrong removes one")

@@ -2,7 +2,8 @@
 
 import argparse
 
-from router.cli.common import add_config_argument, print_json, say
+from router.cli import Ended
+from router.cli.common import add_config_argument, print_json
 from router.cli.past.cost import write_cost
 from router.cli.past.explanation import print_explanation
 from router.cli.past.looking import find_ledger, find_recorded_turn
@@ -11,14 +12,10 @@ from router.contract.request import JsonObject
 from router.contract.words import Outcome
 from router.settle.kept import explain_row
 
-EXAMPLES = (
-    "why",
-    "why req_01J9 --json",
-)
+EXAMPLES = ("why", "why req_01J9 --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument(
         "request", nargs="?", metavar="REQUEST", help="a request's id (default: the last turn that a person typed)"
@@ -31,8 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     turn = find_recorded_turn(find_ledger(arguments), arguments.request)
     decision = explain_row(turn.row)
     if decision is None:
-        say(f"the decision of {turn.id} cannot be read")
-        return 1
+        raise Ended(1, f"the decision of {turn.id} cannot be read")
     if arguments.json:
         print_json(decision)
         return 0
@@ -40,11 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
         print_explanation(_as_served(decision, turn))
         print("\n".join(write_cost(decision)))
     except KeyError as error:
-        say(f"the decision of {turn.id} has no {error}: it was written by another version\n  hint: --json prints it unchanged")
-        return 1
+        problem = f"has no {error}: it was written by another version"
+        raise Ended(1, f"the decision of {turn.id} {problem}\n  hint: --json prints it unchanged") from error
     except (TypeError, ValueError, AttributeError, ArithmeticError):
-        say(f"the decision of {turn.id} cannot be read: it was edited or damaged\n  hint: --json prints it unchanged")
-        return 1
+        problem = "cannot be read: it was edited or damaged"
+        raise Ended(1, f"the decision of {turn.id} {problem}\n  hint: --json prints it unchanged") from None
     print(f"request     {turn.id}, {_say_end(decision, turn)}")
     return 0
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from router.cli import Ended
 from router.cli.common import add_config_argument, say
 from router.cli.config_file import change_config
 from router.cli.past.looking import find_ledger, find_recorded_turn
@@ -19,16 +20,10 @@ from router.screen.text import clean
 from router.stores.sqlite.past import SqliteEntryReader
 from router.stores.sqlite.turns import has_places, mark_misjudged, unmark_misjudged
 
-EXAMPLES = (
-    "wrong",
-    "wrong fast",
-    "wrong deep req_01J9",
-    'wrong deep --rule "security scan"',
-)
+EXAMPLES = ("wrong", "wrong fast", "wrong deep req_01J9", 'wrong deep --rule "security scan"')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_config_argument(parser)
     parser.add_argument(
         "what",
@@ -49,11 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
     requests = [word for word in arguments.what if word not in tuple(Tier)]
     strange = [word for word in requests if not word.startswith("req_")]
     if strange:
-        say(f"{strange[0]} is neither a tier (fast, deep) nor a request's id (req_...)")
-        return 2
+        raise Ended(2, f"{strange[0]} is neither a tier (fast, deep) nor a request's id (req_...)")
     if len(tiers) > 1 or len(requests) > 1:
-        say("give at most one tier and one request, as in tandem wrong fast")
-        return 2
+        raise Ended(2, "give at most one tier and one request, as in tandem wrong fast")
     if arguments.rule is not None and tiers:
         return _write_rule(arguments, tiers[0])
     path = find_ledger(arguments)
@@ -61,12 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     if requests:
         beginning = SqliteEntryReader(path).find_beginning(requests[0])
         if beginning is None:
-            say(f"{requests[0]} does not belong to a turn that a person typed: nothing was marked")
-            return 1
+            raise Ended(1, f"{requests[0]} does not belong to a turn that a person typed: nothing was marked")
         turn = beginning
     if not tiers and turn.tier is None:
-        say(f"no tier served {turn.id}\n  hint: name the right one, as in tandem wrong fast {turn.id}")
-        return 2
+        raise Ended(2, f"no tier served {turn.id}\n  hint: name the right one, as in tandem wrong fast {turn.id}")
     should_be = tiers[0] if tiers else turn.tier.other if turn.tier else Tier.DEEP
     return _write_rule(arguments, should_be) if arguments.rule is not None else _mark(path, turn, should_be)
 
@@ -80,8 +71,7 @@ def _mark(path: Path, turn: RecordedTurn, should_be: Tier) -> int:
         migrated = mark_misjudged(path, turn, should_be)
         is_known = has_places(path, turn)
     except StoreUnusable as error:
-        say(str(error))
-        return 1
+        raise Ended(1, str(error)) from error
     if migrated is not None:
         say(f"{migrated.file} was migrated to schema {migrated.version}: the older file is kept as {migrated.copy.name}")
     why = f"It went to {turn.tier} because: {clean(turn.because or '', style_here())}" if turn.tier else "No tier served it."
@@ -97,21 +87,18 @@ def _write_rule(arguments: argparse.Namespace, tier: Tier) -> int:
     """Add a line to `rules:`. Rules go in their order, so one that names the same words already would win."""
     words = " ".join(arguments.rule.split())
     if not any(map(str.isalnum, words)):
-        say('--rule needs words, as in tandem wrong deep --rule "security scan"')
-        return 2
+        raise Ended(2, '--rule needs words, as in tandem wrong deep --rule "security scan"')
     there = _find_rule(find_config(arguments.config), words)
     if there is not None:
-        place, other = there
+        number, other = there
         if other == tier:
-            say(f"nothing was written: rule {place} of the config already sends {words!r} to {tier}")
+            say(f"nothing was written: rule {number} of the config already sends {words!r} to {tier}")
             return 0
-        say(f"not applied: rule {place} of the config already decides about {words!r}\n  hint: change that line")
-        return 1
+        raise Ended(1, f"not applied: rule {number} of the config already decides about {words!r}\n  hint: change that line")
     rule = NewRule(words, tier, f"tandem wrong, {time.strftime('%Y-%m-%d')}")
-    done = change_config(arguments, lambda text: add_rules(text, [rule]))
-    if done == 0:
-        print(f"turns with {words!r} go to {tier} from now on")
-    return done
+    change_config(arguments, lambda text: add_rules(text, [rule]))
+    print(f"turns with {words!r} go to {tier} from now on")
+    return 0
 
 
 def _find_rule(path: Path | None, words: str) -> tuple[int, str | None] | None:
@@ -120,10 +107,10 @@ def _find_rule(path: Path | None, words: str) -> tuple[int, str | None] | None:
         rules = yaml.safe_load(path.read_text(encoding="utf-8"))["rules"] if path is not None else None
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
         return None  # what is wrong with the file is said where it is written to
-    for place, rule in enumerate(rules if isinstance(rules, list) else (), 1):
+    for number, rule in enumerate(rules if isinstance(rules, list) else (), 1):
         when = rule.get("when") if isinstance(rule, dict) else None
         named = when.get("words") if isinstance(when, dict) and len(when) == 1 else None
         known = [named] if isinstance(named, str) else named if isinstance(named, list) else []
         if any(str(one).lower().split() == words.lower().split() for one in known):
-            return place, rule.get("tier")
+            return number, rule.get("tier")
     return None

@@ -14,22 +14,19 @@ from router.config.env_file import NAME as ENV_FILE
 from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_env_file
 from router.config.faults import ConfigError as ConfigError
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
-from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, TargetSettings
+from router.config.models import SHIPPED_MODELS, Config, DecisionSettings
+from router.config.named_targets import check_asked, check_passed, salvage_passed, say_who_is_asked, warn_of_slowness
 from router.config.parsing import parse
-from router.config.pass_through import check_passed, salvage_passed
-from router.config.proxies import proxy_warnings
 from router.config.reading import default_text as default_text
 from router.config.reading import expand, read_config
 from router.config.reading import find_config as find_config
 from router.config.replaced import find_replaced
-from router.config.salvage import path_of, salvage_targets
-from router.config.second_opinion import check_asked, salvage_asked, say_who_is_asked, warn_of_slowness
-from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets
+from router.config.salvage import salvage_targets, salvage_text
+from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets, read_blocks
+from router.config.warn import block_warnings, proxy_warnings
 from router.contract.opinions import PolicyConfig
-from router.contract.secret import Secret, looks_like_key
 from router.contract.words import Tier
 
-_LEAST_PRICE = 0.001
 _RULES = "rules"
 """The policy that follows `rules:`."""
 _REFERENCE = re.compile(r"\benv:([A-Za-z_][A-Za-z0-9_]*)")
@@ -116,14 +113,16 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         raise ConfigError(source, faults, content) from error
     policies = _check_policies(config.policies, folder, known, faults)
     _check_rules(config.rules, policies, known, faults)
-    targets = check_targets(config, folder, known, faults, keys)
-    _check_models(config.models, set(_read_targets(config)), faults)
-    check_asked(config.second_opinion.target if config.second_opinion else None, _read_targets(config), faults)
-    check_passed(config.pass_through.items(), _read_targets(config), known, faults)
+    blocks = read_blocks(config)
+    targets = check_targets(blocks, config.limits, folder, known, faults, keys)
+    named = {block.settings.name: block.settings for block in blocks}
+    _check_models(config.models, set(named), faults)
+    check_asked(config.second_opinion.target if config.second_opinion else None, named, faults)
+    check_passed(config.pass_through.items(), named, known, faults)
     _check_store(config.store.path, config.ledger.path, folder, faults)
     if faults:
         raise ConfigError(source, faults, content)
-    warnings = _warnings(config) + _warn_of_prices(config) + warn_of_slowness(config.second_opinion, targets)
+    warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]
     warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)
     if keys and is_open_to_others(folder):
@@ -195,9 +194,9 @@ def _check_what_can_be(
         named = {name: meaning for name, meaning in models.items() if isinstance(name, str)}
         _check_models(named, {block.settings.name for block in blocks}, found)
     targets = {block.settings.name: block.settings for block in blocks}
-    check_asked(salvage_asked(content), targets, found)
+    check_asked(salvage_text(content, "second_opinion", "target"), targets, found)
     check_passed(salvage_passed(content).items(), targets, known, found)
-    _check_store(path_of(content, "store"), path_of(content, "ledger"), folder, found)
+    _check_store(salvage_text(content, "store", "path"), salvage_text(content, "ledger", "path"), folder, found)
     faulty = tuple(fault.path for fault in faults)
     faults += [fault for fault in found if not fault.path.startswith(faulty)]
 
@@ -278,41 +277,6 @@ def _check_taken(name: str, faults: list[Fault]) -> None:
         faults.append(Fault(f"models.{name}", "null removes a built-in name, and this is not one", hint))
 
 
-def _read_targets(config: Config) -> dict[str, TargetSettings]:
-    return {settings.name: settings for tier in (config.tiers.fast, config.tiers.deep) for settings in tier.targets}
-
-
 def _check_store(store: str | None, ledger: str | None, folder: Path, faults: list[Fault]) -> None:
     if store and ledger and (folder / expand(store)).resolve() == (folder / expand(ledger)).resolve():
         faults.append(Fault("store.path", "is the same file as the ledger", "give it another name, such as responses.db"))
-
-
-def _warn_of_prices(config: Config) -> list[str]:
-    """Prices in another unit: valid, but rarely meant."""
-    found = []
-    for tier, block in (("fast", config.tiers.fast), ("deep", config.tiers.deep)):
-        for index, settings in enumerate(block.targets):
-            if settings.price is not None and 0 < settings.price.output < _LEAST_PRICE:
-                price = f"{settings.price.output:g}"
-                found.append(
-                    f"tiers.{tier}.targets[{index}].price: is in USD per million tokens; {price} looks like a price per token"
-                )
-    return found
-
-
-def _warnings(config: Config) -> list[str]:
-    found = []
-    for tier, block in (("fast", config.tiers.fast), ("deep", config.tiers.deep)):
-        for index, settings in enumerate(block.targets):
-            path = f"tiers.{tier}.targets[{index}]"
-            key = Secret(settings.api_key) if settings.api_key else None
-            if key is not None and not key.is_reference and not key.is_callers:
-                found.append(f"{path}.api_key: the key is written in the config file; use env:NAME to keep it out")
-            if key is not None and key.is_padded:
-                found.append(f"{path}.api_key: {key} has spaces or a line break around it, which are ignored")
-            for name, value in {**settings.headers, **settings.query}.items():
-                if looks_like_key(value) and "env:" not in value:
-                    found.append(
-                        f"{path}: the value of {name} looks like a key; use env:NAME to keep it out of the config file"
-                    )
-    return found

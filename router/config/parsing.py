@@ -146,5 +146,5 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _line(text: str, place: int) -> str:
-    return f"line {text.count(chr(10), 0, place) + 1}"
+def _line(text: str, offset: int) -> str:
+    return f"line {text.count(chr(10), 0, offset) + 1}"

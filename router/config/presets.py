@@ -199,7 +199,6 @@ def _write_price(price: Price) -> dict[str, Any]:
 
 @functools.cache
 def read_presets() -> Presets:
-    """The shipped presets."""
     content = yaml.safe_load((resources.files("router.config") / "presets.yaml").read_text(encoding="utf-8"))
     providers = {
         name: Provider(name, **{**settings, "keys": tuple(settings.get("keys", ()))})

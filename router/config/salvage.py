@@ -19,11 +19,11 @@ def salvage_targets(content: Mapping[str, object], tier: Tier) -> list[TargetBlo
     return [TargetBlock(tier, index, _salvage(target)) for index, target in blocks if isinstance(target, dict)]
 
 
-def path_of(content: Mapping[str, object], block: str) -> str | None:
-    """The `path` of a block, where it has one."""
+def salvage_text(content: Mapping[str, object], block: str, name: str) -> str | None:
+    """A setting of a block, where that has one that is text."""
     settings = content.get(block)
-    path = settings.get("path") if isinstance(settings, dict) else None
-    return path if isinstance(path, str) else None
+    value = settings.get(name) if isinstance(settings, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def _salvage(target: dict[str, Any]) -> TargetSettings:

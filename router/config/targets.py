@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,16 +74,22 @@ class TargetBlock:
         return provider_of(self.settings.base_url), self.model
 
 
-def check_targets(config: Config, folder: Path, known: Known, faults: list[Fault], keys: Mapping[str, str]) -> list[TargetPlan]:
+def check_targets(
+    blocks: Sequence[TargetBlock],
+    limits: LimitsSettings,
+    folder: Path,
+    known: Known,
+    faults: list[Fault],
+    keys: Mapping[str, str],
+) -> list[TargetPlan]:
     """Check every target of a well-formed config. Adds to the faults; returns the plans of targets without one."""
-    blocks = _read_blocks(config)
     check_names(blocks, faults)
     facts = read_facts(block.table_name for block in blocks if _unstated(block, known.adapters.get(block.settings.adapter)))
-    checker = TargetChecker(known, folder, faults, keys, config.limits, facts)
+    checker = TargetChecker(known, folder, faults, keys, limits, facts)
     return [plan for block in blocks if (plan := checker.check(block)) is not None]
 
 
-def _read_blocks(config: Config) -> list[TargetBlock]:
+def read_blocks(config: Config) -> list[TargetBlock]:
     return [
         TargetBlock(tier, index, settings, block.instructions)
         for tier, block in ((Tier.FAST, config.tiers.fast), (Tier.DEEP, config.tiers.deep))
@@ -286,7 +292,8 @@ def _read_price(settings: PriceSettings) -> Price:
 def _spoken(adapter: KnownAdapter, dialect: Dialect | None) -> frozenset[Dialect]:
     if dialect is not None:
         return frozenset({dialect})
-    return _default_dialect(adapter) if adapter.needs_address else adapter.speaks
+    is_default = adapter.needs_address and DEFAULT_DIALECT in adapter.speaks
+    return frozenset({DEFAULT_DIALECT}) if is_default else adapter.speaks
 
 
 def _unstated(block: TargetBlock, adapter: KnownAdapter | None) -> tuple[str, ...]:
@@ -307,7 +314,3 @@ def _typical(block: TargetBlock, options: AdapterSettings) -> Speed:
     """The usual speed: as stated, else as its options set it, else what its tier is for."""
     stated: dict[str, float] = block.settings.typical.model_dump(exclude_none=True)
     return (options.typical_speed() or TYPICAL_SPEED[block.tier])._replace(**stated)
-
-
-def _default_dialect(adapter: KnownAdapter) -> frozenset[Dialect]:
-    return frozenset({DEFAULT_DIALECT}) if DEFAULT_DIALECT in adapter.speaks else adapter.speaks

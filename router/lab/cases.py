@@ -84,6 +84,36 @@ class Case:
         return self.weight > 1
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A turn whose size is known: what the evidence said, and where its tier would change."""
+
+    session: str
+    at: float
+    evidence: float
+    threshold: float | None
+    tier: Tier
+    size: Size
+    weight: int = 1
+    """How many turns it counts for: one that was marked as misjudged counts for more."""
+    words: str = ""
+    """What was typed, where that is known."""
+    places: tuple[int, ...] = ()
+    """Where its words are in the table of weights, where that was kept instead."""
+    caller: str = ""
+    is_ruled: bool = False
+    """Whether a rule of the config decides it: then its score says nothing."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the person said with `tandem wrong` what it was."""
+        return self.weight > 1
+
+    @property
+    def is_long(self) -> bool:
+        return self.size is Size.LONG
+
+
 def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
     """The turns of logs and of a ledger, each once: a log knows the words and edits, the ledger what was wished.
 

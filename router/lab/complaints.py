@@ -3,13 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import orjson
-
-from router.contract.exchange import Arrival
-from router.contract.request import Json, JsonObject
-from router.contract.words import DEFAULT_DIALECT, SAID_WRONG, Operation
+from router.contract.words import SAID_WRONG
 from router.house import House
-from router.lab.items import Remark
+from router.lab.items import Item, Remark, arrival_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +37,6 @@ def count_heard(remarks: Sequence[Remark], are_heard: Sequence[bool]) -> Heard:
 
 async def is_heard(house: House, remark: Remark) -> bool:
     """Whether the road hears a complaint in a remark that follows a short turn, which fast would have served."""
-    decision = (await house.decide(_write(remark))).decision
+    said = Item("", "", remark.says, is_long=False, is_clear=True, prior_turns=1, calls=(1,), edits=(1,), previous=remark.asked)
+    decision = (await house.decide(arrival_of(said))).decision
     return any(lean.because.startswith(SAID_WRONG) for _, lean in decision.opinions.leans)
-
-
-def _write(remark: Remark) -> Arrival:
-    call: JsonObject = {"id": "c1", "type": "function", "function": {"name": "edit_file", "arguments": "{}"}}
-    messages: list[Json] = [
-        {"role": "user", "content": remark.asked or "(earlier message)"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": "done"},
-        {"role": "assistant", "content": "Done."},
-        {"role": "user", "content": remark.says},
-    ]
-    body = {"model": "auto", "messages": messages}
-    return Arrival("req_lab", DEFAULT_DIALECT, Operation.CREATE, {}, orjson.dumps(body))

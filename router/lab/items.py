@@ -8,10 +8,11 @@ turn (`says`).
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import orjson
 
@@ -38,9 +39,8 @@ _WORK = {"quick": ((1, 1), (2, 1), (0, 0), (3, 1)), "long": ((18, 7), (26, 9), (
 
 ASKS, MEANING, COMMITS, VAGUE = "asks", "meaning", "commits", "vague"
 """Sources that were not recorded as turns with the work that followed."""
-
-
 _REMARKS = ("bad", "fine")
+Read = TypeVar("Read")
 
 
 class BadData(Exception):
@@ -83,10 +83,9 @@ class Item:
     def set_name(self) -> str:
         """The name under which its figures are shown."""
         if self.kind == ASKS:
-            place = (
-                "later turns" if self.prior_turns else "first asks with tools" if self.has_tools else "first asks without tools"
-            )
-            return f"asks: {place}"
+            if self.prior_turns:
+                return "asks: later turns"
+            return f"asks: first asks {'with' if self.has_tools else 'without'} tools"
         if self.kind == MEANING:
             return "real prompts: later turns" if self.prior_turns else "real prompts: first turns"
         return self.kind or self.source
@@ -113,12 +112,21 @@ def load_remarks(paths: Iterable[Path]) -> list[Remark]:
 
 
 def _load(path: Path) -> Iterator[Item | Remark]:
+    return load_lines(
+        path,
+        lambda found, number: _read_remark(found, path, number) if "says" in found else _read_item(found, path, number),
+    )
+
+
+def load_lines(path: Path, read: Callable[[JsonObject, int], Read]) -> Iterator[Read]:
+    """What is read from each line of a file of JSON objects, and from its number. Raises `BadData`."""
     for number, line in enumerate(_read_lines(path), 1):
         if line.strip():
             try:
                 found = orjson.loads(line)
-                is_remark = isinstance(found, dict) and "says" in found
-                yield _read_remark(found, path, number) if is_remark else _read_item(found, path, number)
+                if not isinstance(found, dict):
+                    raise TypeError("a line must be a JSON object")
+                yield read(found, number)
             except orjson.JSONDecodeError as error:
                 raise BadData(f"{path} line {number}: is not JSON: {error}") from error
             except KeyError as error:
@@ -137,9 +145,7 @@ def _read_lines(path: Path) -> list[bytes]:
         raise BadData(f"{path}: is not a gzip file: {error}") from error
 
 
-def _read_item(found: Json, path: Path, number: int) -> Item:
-    if not isinstance(found, dict):
-        raise TypeError("a line must be a JSON object")
+def _read_item(found: JsonObject, path: Path, number: int) -> Item:
     if found["label"] == VAGUE and "text" in found:
         return _read_vague(found, path, number)
     if found["label"] not in _LABELS:
@@ -183,9 +189,7 @@ def _read_turn(found: JsonObject) -> Item:
 
 
 def _read_ask(found: JsonObject, path: Path, line: int) -> Item:
-    text, name, previous = found["text"], str(found.get("id", "")), found.get("previous")
-    if not isinstance(text, str):
-        raise TypeError("text must be a string")
+    text, name, previous = _text(found, "text"), str(found.get("id", "")), found.get("previous")
     number = int("".join(filter(str.isdecimal, name)) or line)
     setting = found.get("setting")
     if setting not in (None, *_SETTINGS):
@@ -255,10 +259,8 @@ def _read_prompt(found: JsonObject) -> Item:
 
 
 def _read_vague(found: JsonObject, path: Path, number: int) -> Item:
-    text = found["text"]
-    if not isinstance(text, str):
-        raise TypeError("text must be a string")
-    return Item(VAGUE, path.stem, text, False, True, group=f"{path.stem} {number // _BLOCK_ITEMS}", kind=VAGUE)
+    group = f"{path.stem} {number // _BLOCK_ITEMS}"
+    return Item(VAGUE, path.stem, _text(found, "text"), False, True, group=group, kind=VAGUE)
 
 
 def _read_remark(found: JsonObject, path: Path, number: int) -> Remark:
@@ -271,12 +273,16 @@ def _read_remark(found: JsonObject, path: Path, number: int) -> Remark:
 
 
 def _read_commit(found: JsonObject) -> Item:
-    words, repo = found["words"], str(found.get("repo", "unknown"))
-    if not isinstance(words, str):
-        raise TypeError("words must be a string")
+    words, repo = _text(found, "words"), str(found.get("repo", "unknown"))
     is_clear = found.get("band", "clear") == "clear" and found["label"] != "unclear"
     name = str(found.get("id", ""))
     return Item(COMMITS, repo, words, found["label"] == "long", is_clear, group=repo, id=name, kind=COMMITS)
+
+
+def _text(found: JsonObject, name: str) -> str:
+    if not isinstance(text := found[name], str):
+        raise TypeError(f"{name} must be a string")
+    return text
 
 
 def _weight(value: Json) -> float:
@@ -295,7 +301,7 @@ def _numbers(value: Json) -> tuple[int, ...]:
     return tuple(_number(entry) for entry in value) if isinstance(value, list) else ()
 
 
-def chat_body(item: Item, prefix: str = "") -> JsonObject:
+def chat_body(item: Item) -> JsonObject:
     """The item as a chat request: as many earlier turns as it had, with their calls in number and kind."""
     messages: list[Json] = []
     earlier = min(item.prior_turns, _MAX_EARLIER)
@@ -309,7 +315,7 @@ def chat_body(item: Item, prefix: str = "") -> JsonObject:
             messages.append({"role": "assistant", "content": None, "tool_calls": [_call(name, ids, changed) for name in ids]})
             messages += [{"role": "tool", "tool_call_id": name, "content": "done"} for name in ids]
         messages.append({"role": "assistant", "content": "Done."})
-    messages.append({"role": "user", "content": prefix + item.prompt})
+    messages.append({"role": "user", "content": item.prompt})
     body: JsonObject = {"model": "auto", "messages": messages}
     if item.has_tools:
         body["tools"] = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in _TOOL_NAMES]
@@ -321,11 +327,11 @@ def _call(name: str, ids: list[str], changed: int) -> Json:
     return {"id": name, "type": "function", "function": {"name": tool, "arguments": "{}"}}
 
 
-def arrival_of(item: Item, prefix: str = "") -> Arrival:
+def arrival_of(item: Item) -> Arrival:
     """The item as a request that has just come in."""
-    return Arrival("req_lab", DEFAULT_DIALECT, Operation.CREATE, {}, orjson.dumps(chat_body(item, prefix)))
+    return Arrival("req_lab", DEFAULT_DIALECT, Operation.CREATE, {}, orjson.dumps(chat_body(item)))
 
 
-def turn_of(item: Item, prefix: str = "") -> Turn:
+def turn_of(item: Item) -> Turn:
     """The turn that the road reads out of the item's body."""
-    return read_turn(read_request(arrival_of(item, prefix)))
+    return read_turn(read_request(arrival_of(item)))

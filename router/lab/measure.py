@@ -69,7 +69,7 @@ def split_by_set(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
 
 def _order(name: str) -> tuple[int, str]:
     starts = ("real prompts", "agent_session")
-    return next((place for place, start in enumerate(starts) if name.startswith(start)), len(starts)), name
+    return next((index for index, start in enumerate(starts) if name.startswith(start)), len(starts)), name
 
 
 def measure(judged: Sequence[Judged]) -> Figures:

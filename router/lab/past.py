@@ -140,8 +140,8 @@ class SessionBuilder:
         self._chars = 0
         self._remembers_from = len(self._turns) + (self._open is not None)
 
-    def close(self) -> PastSession | None:
-        """The session, if anybody asked anything in it."""
+    def close(self) -> list[PastSession]:
+        """The session; nothing if nobody asked anything in it."""
         self._end_turn()
         turns = [
             replace(
@@ -151,7 +151,7 @@ class SessionBuilder:
             )
             for turn, following in zip(self._turns, self._turns[1:], strict=False)
         ]
-        return PastSession(self.session_id, self.client, (*turns, *self._turns[-1:])) if self._turns else None
+        return [PastSession(self.session_id, self.client, (*turns, *self._turns[-1:]))] if self._turns else []
 
     def _note(self, at: float | None) -> None:
         if at is not None:

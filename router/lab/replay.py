@@ -51,7 +51,6 @@ class NoCounter:
         return None
 
     async def count_or_estimate(self, view: RequestView) -> TokenCount:
-        """The estimate."""
         return estimate_prompt(view)
 
     def close(self) -> None:
@@ -67,7 +66,6 @@ class Remembered:
     Config: ClassVar[type[PolicyConfig]] = PolicyConfig
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """The same opinions."""
         return self.opinions
 
 
@@ -112,10 +110,10 @@ def _decide_kept(house: House, case: Case, kept: Kept) -> Decision:
     if kept.decided_by != ESTIMATE and case.was is not None:
         opinions = (*opinions, Insist("as it was", Rank.OPERATOR_RULE, tier=case.was))
     turn = Turn(kept.kind, case.session, case.client)
-    return _decide_anew(house, house.plan.rules.economics, opinions, turn, kept.prompt_tokens)
+    return _decide_again(house, house.plan.rules.economics, opinions, turn, kept.prompt_tokens)
 
 
-def _decide_anew(house: House, economics: Economics, opinions: Sequence[Opinion], turn: Turn, tokens: int) -> Decision:
+def _decide_again(house: House, economics: Economics, opinions: Sequence[Opinion], turn: Turn, tokens: int) -> Decision:
     policies = (Remembered(tuple(opinions)), *(policy for policy in house.plan.rules.policies if policy.name == _BY_LENGTH))
     signals = Signals(
         turn=turn,
@@ -154,7 +152,7 @@ def measure(house: House, choice: Choice, case: Case) -> Mapping[Tier, Took]:
     size = _size_of(case, economics)
     economics = msgspec.structs.replace(economics, personal_log_odds=0.0, quick=size, long=size)
     try:
-        decision = _decide_anew(house, economics, (), Turn(choice.kind, "", ""), choice.prompt_tokens)
+        decision = _decide_again(house, economics, (), Turn(choice.kind, "", ""), choice.prompt_tokens)
     except TandemError:
         return {}
     weighing = weighing_of(decision)

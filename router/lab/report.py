@@ -56,7 +56,6 @@ class Row:
     all_fast: Side = field(default_factory=Side)
 
     def add(self, case: Case, before: Tier, after: Tier, measured: Mapping[Tier, Took], assumed: Assumptions) -> None:
-        """Count one turn."""
         self.turns += 1
         self.judged += case.size in (Size.QUICK, Size.LONG)
         self.timed += bool(measured)
@@ -71,7 +70,6 @@ class Row:
             side.add(tier, measured, case.size, assumed)
 
     def as_json(self) -> JsonObject:
-        """The row for a program."""
         return {
             "turns": self.turns,
             "judged": self.judged,

@@ -5,28 +5,26 @@ fitted and measured here is what a router sees.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from router.contract.request import Json, JsonObject, ToolCall, ToolResult
 from router.contract.rescue import FROM_CALL, SHIPPED, RescueWeights
 from router.contract.signals import Trajectory
-from router.lab.items import BadData
+from router.lab.items import load_lines
 from router.lab.measure import auroc
-from router.lab.train import CannotFit
+from router.lab.train import CannotFit, divide, load_libraries
 from router.sessions.trajectory import NO_WORK, add_calls, add_results, read_trajectory
 
 AFTER_CALLS = (10, 20, 30)
 LONG_CALLS = 30
 """Catch and alarm are also measured on turns of this many calls and more: shorter ones are mostly over by then."""
-FOLDS = 6
 _FITTED_EVERY = 5
-_MOST_CALLS = 100
+_MAX_CALLS = 100
 """Calls after which a turn is no longer fitted: the few longest would count most."""
 _ALARM_SHARE = 0.165
 """The share of fine turns in which the fitted reading may raise an alarm."""
@@ -45,7 +43,6 @@ class RecordedTurn:
 
     @property
     def calls(self) -> int:
-        """How many calls were made."""
         return len(self.trajectories)
 
 
@@ -67,29 +64,10 @@ class RescueFigures:
 
 def load_turns(paths: Iterable[Path]) -> list[RecordedTurn]:
     """All turns of all files, in order. Raises `BadData`."""
-    return [turn for path in paths for turn in _load(path)]
+    return [turn for path in paths for turn in load_lines(path, partial(_read_turn, path.stem))]
 
 
-def _load(path: Path) -> Iterator[RecordedTurn]:
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise BadData(f"{path}: {error.strerror or error}") from error
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield _read_turn(orjson.loads(line), path.stem)
-            except orjson.JSONDecodeError as error:
-                raise BadData(f"{path} line {number}: is not JSON: {error}") from error
-            except KeyError as error:
-                raise BadData(f'{path} line {number}: "{error.args[0]}" is missing') from error
-            except (TypeError, ValueError) as error:
-                raise BadData(f"{path} line {number}: {error}") from error
-
-
-def _read_turn(found: Json, source: str) -> RecordedTurn:
-    if not isinstance(found, dict):
-        raise TypeError("a line must be a JSON object")
+def _read_turn(source: str, found: JsonObject, _: int) -> RecordedTurn:
     calls = found["calls"]
     if not isinstance(calls, list):
         raise TypeError("calls must be a list")
@@ -108,10 +86,10 @@ def _is_bad(found: JsonObject) -> bool:
 def _follow(calls: list[Json]) -> Iterator[Trajectory]:
     """How the turn goes after each of its calls, counted as the calls of a request are."""
     work = NO_WORK
-    for place, row in enumerate(calls):
-        call, result, said = as_call(row, str(place))
-        work = add_results(add_calls(work, 2 * place, (call,), said), 2 * place + 1, (result,))
-        yield read_trajectory(work, 2 * place + 2)
+    for index, row in enumerate(calls):
+        call, result, said = as_call(row, str(index))
+        work = add_results(add_calls(work, 2 * index, (call,), said), 2 * index + 1, (result,))
+        yield read_trajectory(work, 2 * index + 2)
 
 
 def as_call(row: Json, call_id: str) -> tuple[ToolCall, ToolResult, int]:
@@ -177,15 +155,15 @@ def measure_rescue(turns: Sequence[RecordedTurn], weights: Sequence[RescueWeight
 
 def fit_rescue(turns: Sequence[RecordedTurn]) -> RescueWeights:
     """Fit the reading. Every turn counts once, however long it is. Raises `CannotFit`."""
-    linear_model = _load_library()
-    fitted = [(turn, calls) for turn in turns for calls in _fitted_places(turn)]
+    linear_model, _, _ = load_libraries()
+    fitted = [(turn, calls) for turn in turns for calls in _fitted_calls(turn)]
     if len({turn.is_bad for turn, _ in fitted}) < 2:
         raise CannotFit(f"too little data: turns of more than {FROM_CALL} calls that ended badly and that did not are needed")
     seen = [turn.trajectories[calls - 1] for turn, calls in fitted]
     uneven = [trajectory.unevenness for trajectory in seen if trajectory.unevenness]
     usual_unevenness = round(sum(uneven) / max(len(uneven), 1), 3)
     rows = [(trajectory.unevenness or usual_unevenness, math.log1p(trajectory.edits)) for trajectory in seen]
-    shares = [1 / len(_fitted_places(turn)) for turn, _ in fitted]
+    shares = [1 / len(_fitted_calls(turn)) for turn, _ in fitted]
     model = linear_model.LogisticRegression(C=10, max_iter=500)
     model.fit(rows, [turn.is_bad for turn, _ in fitted], sample_weight=shares)
     unevenness, edits = (round(float(value), 3) for value in model.coef_[0])
@@ -195,9 +173,9 @@ def fit_rescue(turns: Sequence[RecordedTurn]) -> RescueWeights:
     return weights._replace(alarm=round(_find_alarm(turns, weights), 3))
 
 
-def _fitted_places(turn: RecordedTurn) -> list[int]:
+def _fitted_calls(turn: RecordedTurn) -> list[int]:
     """After which calls a turn is fitted."""
-    return [calls for calls in range(FROM_CALL, min(turn.calls, _MOST_CALLS + 1)) if calls % _FITTED_EVERY == 0]
+    return [calls for calls in range(FROM_CALL, min(turn.calls, _MAX_CALLS + 1)) if calls % _FITTED_EVERY == 0]
 
 
 def _find_alarm(turns: Sequence[RecordedTurn], weights: RescueWeights) -> float:
@@ -212,30 +190,8 @@ def _find_alarm(turns: Sequence[RecordedTurn], weights: RescueWeights) -> float:
 def fit_out_of_fold(turns: Sequence[RecordedTurn]) -> list[RescueWeights]:
     """For each turn, weights that were fitted without its project, alarm included. Raises `CannotFit`."""
     found: list[RescueWeights] = [SHIPPED] * len(turns)
-    for left_out in _divide(turns):
-        weights = fit_rescue([turn for place, turn in enumerate(turns) if place not in left_out])
-        for place in left_out:
-            found[place] = weights
+    folds = divide([f"{turn.source} {turn.group}" for turn in turns])
+    for fold in set(folds):
+        weights = fit_rescue([turn for turn, own in zip(turns, folds, strict=True) if own != fold])
+        found = [weights if own == fold else known for known, own in zip(found, folds, strict=True)]
     return found
-
-
-def _divide(turns: Sequence[RecordedTurn]) -> list[set[int]]:
-    """Places of turns in folds that are as equal as whole projects allow."""
-    groups: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for place, turn in enumerate(turns):
-        groups[turn.source, turn.group].add(place)
-    folds: list[set[int]] = [set() for _ in range(FOLDS)]
-    for group in sorted(groups.values(), key=len, reverse=True):
-        min(folds, key=len).update(group)
-    return [fold for fold in folds if fold]
-
-
-def _load_library() -> Any:
-    """scikit-learn, which takes a second to load and comes with the extra `train`."""
-    try:
-        from sklearn import linear_model
-    except ImportError as error:
-        raise CannotFit(
-            "training needs scikit-learn\n  hint: pip install 'tandem-router[train]', or make setup in a checkout"
-        ) from error
-    return linear_model

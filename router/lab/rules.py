@@ -6,27 +6,27 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeVar
 
 from router.contract.features import UNSPACED
 from router.contract.words import Tier
 from router.decide.yardstick import regret_of
+from router.lab.cases import Sample
 from router.lab.past import Size
 
 READ_CHARS = 4_000
 """How much of a turn a rule reads."""
-_MOST_RULES = 5
-_MOST_TRIED = 12
+_MAX_RULES = 5
+_MAX_TRIED = 12
 """Each one that is tried on the held-out part makes it a little less held out."""
 _LEAST_SEEN, _LEAST_SESSIONS = 12, 3
-_MOST_SHARE = 0.7
+_MAX_SHARE = 0.7
 """A word in a larger share of the turns does not distinguish them: that is what the offset is for."""
 _LEAST_SURE = 0.75
 """The lower bound of the share of turns that were as the rule says, with 95 % confidence."""
 _LEAST_HELD_OUT, _LEAST_RIGHT = 4, 0.8
-_MOST_LEARNED = 20_000
+_MAX_LEARNED = 20_000
 _WORD = re.compile(r"\w+")
-_LEAST_CHARS, _MOST_CHARS = 3, 40
+_LEAST_CHARS, _MAX_CHARS = 3, 40
 _SAY_NOTHING = frozenset(
     """
     the this that these those its our your they them their are was were been does did done have has had can could should would
@@ -35,20 +35,6 @@ _SAY_NOTHING = frozenset(
     yes okay thanks thank hello hey you
     """.split()
 )
-
-
-class Turn(Protocol):
-    """What is looked at of a turn."""
-
-    @property
-    def session(self) -> str: ...
-    @property
-    def size(self) -> Size: ...
-    @property
-    def words(self) -> str: ...
-
-
-AnyTurn = TypeVar("AnyTurn", bound=Turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +50,10 @@ class FoundRule:
 
     @property
     def total_seen(self) -> int:
-        """In both parts."""
         return self.seen + self.held_out_seen
 
     @property
     def total_right(self) -> int:
-        """In both parts."""
         return self.right + self.held_out_right
 
     def holds_for(self, words: str) -> bool:
@@ -84,19 +68,19 @@ def _pattern_of(words: str) -> re.Pattern[str]:
 
 
 def find_rules(
-    learned: Sequence[AnyTurn], held_out: Sequence[AnyTurn], tier_of: Callable[[AnyTurn], Tier | None]
+    learned: Sequence[Sample], held_out: Sequence[Sample], tier_of: Callable[[Sample], Tier | None]
 ) -> list[FoundRule]:
     """The rules that take away most regret, strongest first.
 
     `tier_of` answers the tier that a turn has without them; None where no rule could change it.
     """
-    open_ones = [_Open(turn, tier) for turn in learned[-_MOST_LEARNED:] if turn.words and (tier := tier_of(turn)) is not None]
+    open_ones = [_Open(turn, tier) for turn in learned[-_MAX_LEARNED:] if turn.words and (tier := tier_of(turn)) is not None]
     tests = [_Open(turn, tier) for turn in held_out if turn.words and (tier := tier_of(turn)) is not None]
     found: list[FoundRule] = []
     seen = Counter(words for turn in open_ones for words in turn.candidates)
-    refused = {words for words, count in seen.items() if count > _MOST_SHARE * len(open_ones)}
+    refused = {words for words, count in seen.items() if count > _MAX_SHARE * len(open_ones)}
     tried = 0
-    while len(found) < _MOST_RULES and tried < _MOST_TRIED:
+    while len(found) < _MAX_RULES and tried < _MAX_TRIED:
         rule = _find_strongest(open_ones, refused)
         if rule is None:
             break
@@ -119,7 +103,7 @@ class _Open:
 
     __slots__ = ("candidates", "session", "size", "tier")
 
-    def __init__(self, turn: Turn, tier: Tier) -> None:
+    def __init__(self, turn: Sample, tier: Tier) -> None:
         self.session, self.size, self.tier = turn.session, turn.size, tier
         self.candidates = frozenset(_candidates(turn.words))
 
@@ -137,7 +121,7 @@ def _candidates(text: str) -> Iterator[str]:
     before, end, text = "", -1, text[:READ_CHARS].lower()
     for found in _WORD.finditer(text):
         word = found.group()
-        if word.isdigit() or len(word) > _MOST_CHARS or UNSPACED.search(word):
+        if word.isdigit() or len(word) > _MAX_CHARS or UNSPACED.search(word):
             before = ""
             continue
         if before and text[end : found.start()].isspace() and word not in _SAY_NOTHING:

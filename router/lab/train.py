@@ -45,7 +45,7 @@ _ASK_AGAINST_VAGUE = 2.0
 """An ask that is taken for an approval is worse than an approval that is read as an ask."""
 _LONGEST_WEIGHT = 0.9995
 """The share of weights that must fit into the steps of a byte; the few beyond are cut to the largest step."""
-_MARK_STARTS = [sum(len(edges) + 1 for edges in list(MARKS.values())[:place]) for place in range(len(MARKS) + 1)]
+_MARK_STARTS = [sum(len(edges) + 1 for edges in list(MARKS.values())[:index]) for index in range(len(MARKS) + 1)]
 _COLUMNS = TABLE_SIZE + _MARK_STARTS[-1] + 1
 
 Report = Callable[[str], None]
@@ -202,7 +202,7 @@ def _fit_wrong(rows: Sequence[Row], remarks: Sequence[Remark], report: Report) -
     others = [row.features for row in (*some, *heavy)]
     weights = [_COMPLAINT_WEIGHT if label else 1.0 for label in labels]
     more = [_ASK_REMARK_WEIGHT] * len(some) + [1.0] * len(heavy), [0.0] * len(others)
-    folds, odds = _divide([remark.group for remark in remarks]), [0.0] * len(remarks)
+    folds, odds = divide([remark.group for remark in remarks]), [0.0] * len(remarks)
     for fold in range(FOLDS):
         seen = [index for index, own in enumerate(folds) if own != fold]
         reader = _fit(
@@ -243,7 +243,7 @@ def _fit(
     own_share: float = 0.0,
 ) -> _Reader:
     """A logistic regression; with `own`, rows that have a second set of columns of that size, of which a share is kept."""
-    learn, sparse, numpy = _libraries()
+    learn, sparse, numpy = load_libraries()
     values, columns, starts = _columns_of(features, numpy)
     used, columns = numpy.unique(columns, return_inverse=True)  # most places of a table are empty
     matrix = sparse.csr_matrix((values, columns, starts), shape=(len(features), len(used)))
@@ -284,7 +284,7 @@ def _columns_of(rows: Sequence[Features], numpy: Any) -> tuple[Any, Any, Any]:
 
 def _score_out_of_fold(rows: Sequence[Row], weights: Sequence[float], report: Report) -> list[tuple[float, float]]:
     """What both readers of size say of each row, fitted to nothing of its group."""
-    folds = _divide([row.item.group for row in rows])
+    folds = divide([row.item.group for row in rows])
     odds = [(0.0, 0.0)] * len(rows)
     for fold in range(FOLDS):
         left = [index for index, own in enumerate(folds) if own == fold]
@@ -314,12 +314,12 @@ def _find_line(rows: Sequence[Row], odds: Sequence[tuple[float, float]]) -> tupl
     ]
     if len({label for _, label in found}) < 2:
         return 1.0, 0.0
-    learn, _, numpy = _libraries()
+    learn, _, numpy = load_libraries()
     model = learn.LogisticRegression(C=1e6).fit(numpy.array([[value] for value, _ in found]), [label for _, label in found])
     return round(float(model.coef_[0][0]), 4), round(float(model.intercept_[0]), 4)
 
 
-def _libraries() -> tuple[Any, Any, Any]:
+def load_libraries() -> tuple[Any, Any, Any]:
     """scikit-learn and what comes with it: 100 MB that only training needs."""
     try:
         import numpy
@@ -353,7 +353,7 @@ def weigh_rows(rows: Sequence[Row]) -> list[float]:
     return weights
 
 
-def _divide(groups: Sequence[str]) -> list[int]:
+def divide(groups: Sequence[str]) -> list[int]:
     """A fold for each row, all rows of a group in one: the largest go first, each to the emptiest fold."""
     filled = [0] * FOLDS
     homes: dict[str, int] = {}

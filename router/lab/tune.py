@@ -12,8 +12,8 @@ from router.config.models import DecisionSettings
 from router.contract.personal import PersonalTable
 from router.contract.words import Tier
 from router.decide.yardstick import regret_of
-from router.lab.cases import Case
-from router.lab.marks import Taught, fit_table, places_of
+from router.lab.cases import Case, Sample
+from router.lab.marks import Taught, find_root, fit_table, places_of, sigmoid
 from router.lab.past import Size
 from router.lab.replay import Choice
 from router.lab.rules import READ_CHARS, FoundRule, find_rules
@@ -29,40 +29,10 @@ RESAMPLINGS = 3 * _RESAMPLES
 """The most steps of progress that `tune` reports."""
 _RULES = "rules"
 """The policy that follows the config's rules."""
-_MOST_TAUGHT_BY = 2_000
+_MAX_TAUGHT_BY = 2_000
 """Turns that are looked at next to the marked ones: the newest."""
 _BAND = (0.025, 0.975)
 _SHIPPED_BASE_RATE: float = DecisionSettings.model_fields["base_rate"].default
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A turn whose size is known: what the evidence said, and where its tier would change."""
-
-    session: str
-    at: float
-    evidence: float
-    threshold: float | None
-    tier: Tier
-    size: Size
-    weight: int = 1
-    """How many turns it counts for: one that was marked as misjudged counts for more."""
-    words: str = ""
-    """What was typed, where that is known."""
-    places: tuple[int, ...] = ()
-    """Where its words are in the table of weights, where that was kept instead."""
-    caller: str = ""
-    is_ruled: bool = False
-    """Whether a rule of the config decides it: then its score says nothing."""
-
-    @property
-    def is_marked(self) -> bool:
-        """Whether the person said with `tandem wrong` what it was."""
-        return self.weight > 1
-
-    @property
-    def is_long(self) -> bool:
-        return self.size is Size.LONG
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +108,7 @@ def teach(samples: Sequence[Sample], values: Fit, weights: str) -> Taught | None
     marks = [mark for mark in marks if mark.places]
     if not marks:
         return None
-    newest = sorted((sample for sample in open_ones if not sample.is_marked), key=lambda sample: sample.at)[-_MOST_TAUGHT_BY:]
+    newest = sorted((sample for sample in open_ones if not sample.is_marked), key=lambda sample: sample.at)[-_MAX_TAUGHT_BY:]
     others = [_with_places(sample) for sample in newest]
     table = fit_table([*marks, *others], lambda sample: _room(sample, values), weights)
     return Taught(
@@ -243,12 +213,9 @@ def say_what_lacks(samples: Sequence[Sample]) -> str:
 
 def split(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
     """The earlier and the later part. Sessions stay whole: turns of one are alike, and would tell on each other."""
-    sessions: dict[str, list[Sample]] = {}
-    for sample in sorted(samples, key=lambda sample: sample.at):
-        sessions.setdefault(sample.session, []).append(sample)
     learned: list[Sample] = []
     held_out: list[Sample] = []
-    for group in sessions.values():
+    for group in _by_session(sorted(samples, key=lambda sample: sample.at)):
         is_early = not held_out and len(learned) + len(group) / 2 <= _LEARNED_SHARE * len(samples)
         (learned if is_early else held_out).extend(group)
     return learned, held_out
@@ -270,11 +237,7 @@ def fit(samples: Sequence[Sample]) -> Fit:
         wrong = math.fsum(sample.weight * (sigmoid(prior + offset + sample.evidence) - sample.is_long) for sample in samples)
         return wrong + pull * (shift + offset)
 
-    low, high = -_MAX_OFFSET, _MAX_OFFSET
-    for _ in range(40):  # the loss is convex, so its slope has one root
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-    return Fit(round(base_rate, 3), round((low + high) / 2, 3) + 0.0)
+    return Fit(round(base_rate, 3), find_root(slope, _MAX_OFFSET))
 
 
 def tier_under(sample: Sample, values: Fit, *, table: PersonalTable | None = None) -> Tier:
@@ -283,11 +246,6 @@ def tier_under(sample: Sample, values: Fit, *, table: PersonalTable | None = Non
         return sample.tier
     taught = table.weigh(sample.places) if table is not None else 0.0
     return Tier.FAST if sigmoid(values.log_odds + sample.evidence + taught) < sample.threshold else Tier.DEEP
-
-
-def sigmoid(log_odds: float) -> float:
-    """The chance of given log-odds."""
-    return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, log_odds))))
 
 
 def _logit(share: float) -> float:

@@ -109,14 +109,12 @@ def as_it_was(sums: dict[Tier, TierSums], assumed: Assumptions) -> Side:
 
 
 def all_deep(sums: dict[Tier, TierSums]) -> Side:
-    """Everything on deep."""
     fast, deep = sums[Tier.FAST], sums[Tier.DEEP]
     seconds = deep.seconds + fast.seconds * _ratio(fast.deep_seconds, fast.fast_seconds)
     return Side(seconds, _add(_known(deep), _scale(fast, fast.fast_usd, fast.deep_usd, fast.fast_seconds)))
 
 
 def all_fast(sums: dict[Tier, TierSums], assumed: Assumptions) -> Side:
-    """Everything on fast."""
     fast, deep = sums[Tier.FAST], sums[Tier.DEEP]
     seconds = fast.seconds + deep.seconds * _ratio(deep.fast_seconds, deep.deep_seconds)
     usd = _add(_known(fast), _scale(deep, deep.deep_usd, deep.fast_usd, deep.deep_seconds))

@@ -12,8 +12,8 @@ from router.screen.text import Style, fit, width_of
 from router.screen.turns import Turn
 from router.telemetry.colour import DIM
 
-_MOST_LINES = 12
-_MOST_AT_ONCE = 100
+_MAX_LINES = 12
+_MAX_AT_ONCE = 100
 """How many lines are written at once: under load nobody reads more, and each takes its time."""
 _QUIET_SECONDS = 60.0
 """A turn without a call for this long is final: its tools are slow, or it is over."""
@@ -55,7 +55,7 @@ class Board:
     def draw(self, now: float, columns: int, rows: int, *, is_last: bool = False) -> str:
         """The text that brings the terminal up to date. With `is_last`, every line is final."""
         layout, above = self._lay_out(columns), self._climb(columns)
-        most = max(1, min(_MOST_LINES, rows - 3))
+        most = max(1, min(_MAX_LINES, rows - 3))
         if is_last:
             standing, self._block = self._block, []
         else:
@@ -67,9 +67,9 @@ class Board:
             lines.append(layout.head())
         for turn in standing:
             turn.is_shown = False
-        if len(standing) > _MOST_AT_ONCE:
-            lines.append(f"{self._style.cut} {len(standing) - _MOST_AT_ONCE} earlier turns")
-        lines += [layout.line(turn, now) for turn in standing[-_MOST_AT_ONCE:]]
+        if len(standing) > _MAX_AT_ONCE:
+            lines.append(f"{self._style.cut} {len(standing) - _MAX_AT_ONCE} earlier turns")
+        lines += [layout.line(turn, now) for turn in standing[-_MAX_AT_ONCE:]]
         if self._is_still:
             return "".join(f"{line}\r\n" for line in lines)
         shown, hidden = self._block[-most:], len(self._block) - most

@@ -79,7 +79,6 @@ class Layout:
         return column.wide if self._is_wide else column.narrow
 
     def head(self) -> str:
-        """The titles."""
         titles = {column.name: column.title.replace("→", self.style.arrow) for column in self._shown}
         if not self._is_wide:
             titles = {name: title.replace(f" {self.style.arrow} ", self.style.arrow) for name, title in titles.items()}

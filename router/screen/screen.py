@@ -85,9 +85,7 @@ class Screen:
     def note(self, text: str) -> None:
         """Say something above the lines that may change."""
         self._notes.append(clean(text, self._style))
-        with self._lock:
-            if self._loop is not None and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self.wake)
+        self._wake_from_any_thread()
 
     def refuse(self, status: int, message: str) -> None:
         """A request was refused before admission: a row like any other."""
@@ -96,12 +94,14 @@ class Screen:
             ShownTurn(now, trouble=message, status=status, outcome=Outcome.REFUSED, last_at=now, is_closed=True)
         )
         self.totals.refused += 1
+        self._wake_from_any_thread()
+
+    def _wake_from_any_thread(self) -> None:
         with self._lock:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self.wake)
 
     def wake(self) -> None:
-        """Draw soon."""
         self._schedule(_SOON_SECONDS)
 
     def start_over(self) -> None:

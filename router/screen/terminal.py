@@ -46,11 +46,9 @@ class Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows."""
         return size_of(self._stream)
 
     def give(self, text: str) -> None:
-        """Write this."""
         self._text = text
         self._is_done.clear()
         self._wake.set()

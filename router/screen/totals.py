@@ -27,7 +27,6 @@ class Totals:
         self.moved_up += turn.has_moved_up and not had_moved_up
 
     def count_end(self, turn: Turn, entry: Entry, *, had_failed: bool) -> None:
-        """A call is over."""
         line = entry.line
         if line.tier is None:
             self.refused += turn.calls == 0 and bool(turn.trouble)

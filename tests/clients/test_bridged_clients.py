@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from router.cli.setup.codex import ask_codex
+from router.cli.setup.facts import ask_codex
 from router.sessions.clients.codex import STORED_MODELS, choose_entries
 from tests.conftest import SIMULATED
 from tests.tools.clients import CODEX_KEY, claude, claude_environment, codex, command_of, installed, make_scratch, run_client

@@ -15,7 +15,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.cli.common import number_between, print_json, say
+from router.cli import Ended
+from router.cli.common import number_between, print_json
 from router.cli.demo.account import RowsMissing, Sums, TurnAccount, account_of, add_up, find_rows
 from router.cli.demo.afternoon import AFTERNOON, say_speeds, write_config
 from router.cli.demo.agent import Agent, PlayedTurn, Refused
@@ -41,7 +42,6 @@ _TERMINATED = 143
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("--json", action="store_true", help="print every turn and the sums as JSON, at the end")
     parser.add_argument(
         "--speed",
@@ -59,8 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         with tempfile.TemporaryDirectory(prefix="tandem-demo-") as folder:
             accounts = asyncio.run(play(Path(folder), arguments.speed, screen))
     except (CannotStart, Refused, RowsMissing) as error:
-        say(str(error))
-        return 1
+        raise Ended(1, str(error)) from error
     except asyncio.CancelledError:
         return _TERMINATED
     if arguments.json:

@@ -53,7 +53,6 @@ class TurnAccount:
         return bool(self.rows[-1]["outcome"] == Outcome.ABANDONED)
 
     def as_json(self) -> JsonObject:
-        """The turn for a program."""
         return {
             "words": self.words,
             "tiers": list(self.tiers),
@@ -69,10 +68,9 @@ class TurnAccount:
 def account_of(words: str, rows: Sequence[Row], *, has_failed: bool = False) -> TurnAccount:
     """The account of one turn, from its rows in order."""
     served = [row for row in rows if row["ttft_ms"] is not None]
-    tiers = [row["tier"] for row in served]
     moved = [row for before, row in pairwise(served) if row["tier"] != before["tier"]]
-    named = tuple(tier for place, tier in enumerate(tiers) if place == 0 or tiers[place - 1] != tier)
-    return TurnAccount(words, (moved or served)[-1 if moved else 0]["because"], named, tuple(rows), has_failed)
+    told = [served[0], *moved]
+    return TurnAccount(words, told[-1]["because"], tuple(row["tier"] for row in told), tuple(rows), has_failed)
 
 
 async def find_rows(ledger: Path, ids: Sequence[str], within_seconds: float = _WRITTEN_SECONDS) -> list[Row]:
@@ -106,7 +104,6 @@ class Sums:
         return self.took_seconds + self.redo_seconds
 
     def as_json(self) -> JsonObject:
-        """The sums for a program."""
         return {
             "requests": self.requests,
             "took_seconds": round(self.took_seconds, 3),

@@ -33,7 +33,6 @@ class Screen:
         self._print(self._paint(_columns("tier", "calls", "first", "took") + "because", DIM))
 
     def show_words(self, words: str) -> None:
-        """What the developer types."""
         self._waits_for = ""
         first, *more = words.split("\n")
         self._print(self._paint(f"> {first}", BOLD))
@@ -65,7 +64,6 @@ class Screen:
         self._out.flush()
 
     def clear(self) -> None:
-        """Clear what is half drawn."""
         self._played, self._waits_for = None, ""
         self.tick()
 

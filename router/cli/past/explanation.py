@@ -4,7 +4,7 @@ import sys
 
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object
-from router.screen.figures import duration, money
+from router.screen.figures import duration, money, plural
 from router.telemetry.colour import paint_tier
 
 _DRY_RUN_SESSION = "x:replay-"
@@ -63,8 +63,8 @@ def _assumed(item: Json) -> str:
     """How large a turn was assumed to be that was only described."""
     turn = as_object(item)
     calls, edits = int(_number(turn["calls"])), int(_number(turn["edits"]))
-    changed = f" ({edits} edit{'s' if edits != 1 else ''})" if edits else ""
-    return f"{calls} call{'s' if calls != 1 else ''}{changed} on {turn['tier']}"
+    changed = f" ({plural(edits, 'edit')})" if edits else ""
+    return f"{plural(calls, 'call')}{changed} on {turn['tier']}"
 
 
 def _evidence(item: Json) -> str:

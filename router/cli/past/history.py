@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from router.cli import Ended
 from router.cli.common import say
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
@@ -53,7 +54,7 @@ class PastFiles:
                 yield case
 
     def say(self) -> None:
-        """What was read, and what was skipped."""
+        """What was read, and what was skipped. Raises `Ended` if files were given and none of them is a readable log."""
         if self.ledger is not None:
             seen = self.ledger_tally
             say(f"read {seen.entries} entries of {len(seen.sessions)} sessions in {self.ledger}")
@@ -61,13 +62,9 @@ class PastFiles:
                 say(f"skipped {seen.unreadable} unreadable entries")
         if self.logs:
             self._say_logs()
-
-    def is_unknown(self) -> bool:
-        """Whether files were given and none of them is a readable log; prints a message if so."""
-        is_unknown = bool(self.logs) and not self.tally.files and self.ledger is None and not self.tally.unreadable_files
-        if is_unknown:
-            say("no session log among these files\n  hint: logs of Codex, Claude Code, SpecStory and aider can be read")
-        return is_unknown
+        if self.logs and not self.tally.files and self.ledger is None and not self.tally.unreadable_files:
+            hint = "logs of Codex, Claude Code, SpecStory and aider can be read"
+            raise Ended(2, f"no session log among these files\n  hint: {hint}")
 
     def _say_logs(self) -> None:
         found = ", ".join(f"{count} of {name}" for name, count in sorted(self.tally.files.items())) or "none"
@@ -84,49 +81,43 @@ class PastFiles:
             say(f"skipped {said}")
 
 
-def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles | None:
-    """The history that the arguments name, or None after printing why it is missing.
+def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles:
+    """The history that the arguments name. Raises `Ended`.
 
     Where logs and ledger may be joined, no argument means both, as far as they are there.
     """
     found = PastFiles()
     wants_ledger = arguments.ledger is not None
     if wants_ledger and arguments.logs and not joins:
-        say("give logs or --ledger, not both")
-        return None
-    if wants_ledger and not _find_ledger(arguments.ledger, loaded, found):
-        return None
+        raise Ended(2, "give logs or --ledger, not both")
+    if wants_ledger:
+        _find_ledger(arguments.ledger, loaded, found)
     if arguments.logs or not wants_ledger:
-        if not _find_logs(arguments.logs, found):
-            return None
+        _find_logs(arguments.logs, found)
         if joins and not arguments.logs and loaded.ledger_path is not None and loaded.ledger_path.is_file():
-            _find_ledger("", loaded, found)
+            try:
+                _find_ledger("", loaded, found)
+            except Ended as end:  # the logs are enough
+                say(end.text)
     if not found.logs and found.ledger is None:
         looked = ", ".join(arguments.logs or [str(place) for place in usual_places()])
-        say(f"found no session logs in {looked}\n  hint: name a log or a folder, or read the ledger with --ledger")
-        return None
+        raise Ended(2, f"found no session logs in {looked}\n  hint: name a log or a folder, or read the ledger with --ledger")
     return found
 
 
-def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> bool:
+def _find_ledger(named: str, loaded: LoadedConfig, found: PastFiles) -> None:
     path = Path(os.path.expanduser(named)) if named else loaded.ledger_path
     if path is None:
-        say("no ledger is configured\n  hint: name one with --ledger FILE, or set ledger.path")
-        return False
+        raise Ended(2, "no ledger is configured\n  hint: name one with --ledger FILE, or set ledger.path")
     try:
         found.recorded = read_ledger(SqliteEntryReader(path), found.ledger_tally)
         found.ledger = path
     except StoreUnusable as error:
-        say(str(error))
-        return False
-    return True
+        raise Ended(2, str(error)) from error
 
 
-def _find_logs(named: list[str], found: PastFiles) -> bool:
+def _find_logs(named: list[str], found: PastFiles) -> None:
     places = [Path(os.path.expanduser(log)) for log in named]
-    missing = [str(place) for place in places if not place.exists()]
-    if missing:
-        say(f"no such file or folder: {', '.join(missing)}")
-        return False
+    if missing := [str(place) for place in places if not place.exists()]:
+        raise Ended(2, f"no such file or folder: {', '.join(missing)}")
     found.logs = find_logs(places or [place for place in usual_places() if place.exists()], found.tally)
-    return True

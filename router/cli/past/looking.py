@@ -2,13 +2,15 @@
 
 import argparse
 import os
+import re
+import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, known_names, say, say_faults, whole_number_between
-from router.cli.past.since import add_since_argument
+from router.cli.common import add_config_argument, known_names, refuse_config, say, whole_number_between
 from router.cli.routers import find_router
 from router.config.load import ConfigError, find_config, load_ledger_path
 from router.contract.past import RecordedTurn
@@ -16,6 +18,8 @@ from router.contract.stores import EntryReader, StoreUnusable
 from router.screen.figures import plural
 from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
 
+_AGO = re.compile(r"(\d{1,6})\s*([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 Found = TypeVar("Found")
 
 
@@ -32,7 +36,7 @@ def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") ->
 
 
 def find_ledger(arguments: argparse.Namespace) -> Path:
-    """The ledger to read. Raises `Ended` after printing why there is no ledger.
+    """The ledger to read. Raises `Ended`.
 
     A config that was named, or is in this folder, comes first. Elsewhere a running router knows better than a config which
     ledger is meant; if the config's does not exist yet, so does the last router that ran.
@@ -51,11 +55,9 @@ def find_ledger(arguments: argparse.Namespace) -> Path:
             say(f"reading {router.ledger}, of the router at {router.url}")
         return router.ledger
     if problem is not None:
-        say_faults(problem.source, problem.faults)
-        raise Ended(2) from problem
+        raise refuse_config(problem.source, problem.faults) from problem
     if path is None:
-        say("no ledger is configured\n  hint: set ledger.path")
-        raise Ended(1)
+        raise Ended(1, "no ledger is configured\n  hint: set ledger.path")
     return path
 
 
@@ -68,7 +70,7 @@ def _find_configured(named: str | None) -> tuple[Path | None, ConfigError | None
 
 
 def look(path: Path, read: Callable[[EntryReader], Found]) -> Found:
-    """Read a ledger. Raises `Ended` after printing why it cannot be read."""
+    """Read a ledger. Raises `Ended`."""
     ledger = SqliteEntryReader(path)
     try:
         wait_for_writer(path)
@@ -77,16 +79,14 @@ def look(path: Path, read: Callable[[EntryReader], Found]) -> Found:
             say(f"left out {plural(passed_over, 'row')} of {path} that Tandem did not write")
         return found
     except StoreUnusable as error:
-        say(str(error))
-        raise Ended(1) from error
+        raise Ended(1, str(error)) from error
 
 
 def find_recorded_turn(path: Path, request_id: str | None) -> RecordedTurn:
-    """A turn of a ledger. Raises `Ended` after printing why there is no such turn."""
+    """A turn of a ledger. Raises `Ended`."""
     turn = look(path, lambda ledger: ledger.find_turn(request_id))
     if turn is None:
-        say(_say_missing(path, request_id))
-        raise Ended(1)
+        raise Ended(1, _say_missing(path, request_id))
     return turn
 
 
@@ -97,7 +97,23 @@ def _say_missing(path: Path, request_id: str | None) -> str:
     return f"no request {request_id} in {path}" if undecided is None else f"no tier was chosen for {request_id}: {undecided}"
 
 
-def say_nothing_found(arguments: argparse.Namespace) -> int:
+def nothing_found(arguments: argparse.Namespace) -> Ended:
     """The ledger holds nothing of what was asked for."""
-    say("no turns in that time" if arguments.since else "no turns in the ledger yet")
-    return 1
+    return Ended(1, "no turns in that time" if arguments.since else "no turns in the ledger yet")
+
+
+def add_since_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--since", type=read_since, default=0.0, metavar="WHEN", help="30m, 2h, 7d, or a day as in 2026-11-01 (default: all)"
+    )
+
+
+def read_since(text: str) -> float:
+    """The moment that is meant, in seconds since 1970. A day begins at midnight here. For `argparse`."""
+    ago = _AGO.fullmatch(text.strip().lower())
+    if ago is not None:
+        return time.time() - int(ago[1]) * _SECONDS[ago[2]]
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a time ago (30m, 2h, 7d) nor a day (2026-11-01)") from None

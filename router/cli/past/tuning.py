@@ -1,6 +1,8 @@
 """What `tandem tune` found, for a person and for a program."""
 
-from router.contract.request import Json, JsonObject
+from dataclasses import asdict, astuple
+
+from router.contract.request import JsonObject
 from router.lab.marks import Taught
 from router.lab.tune import Change, Fit, Tuning
 from router.screen.figures import plural
@@ -9,22 +11,11 @@ from router.screen.figures import plural
 def as_json(tuning: Tuning | None, present: Fit, known_turns: int, lacking: str) -> JsonObject:
     """The fit; where there was too little to fit to, why."""
     if tuning is None:
-        return {"present": _fit_json(present), "fitted": None, "known_turns": known_turns, "because": lacking}
-    rules: list[Json] = [
-        {
-            "words": rule.words,
-            "tier": str(rule.tier),
-            "seen": rule.seen,
-            "right": rule.right,
-            "held_out_seen": rule.held_out_seen,
-            "held_out_right": rule.held_out_right,
-        }
-        for rule in tuning.rules
-    ]
+        return {"present": asdict(present), "fitted": None, "known_turns": known_turns, "because": lacking}
     return {
-        "present": _fit_json(tuning.present),
-        "fitted": _fit_json(tuning.fitted),
-        "rules": rules,
+        "present": asdict(tuning.present),
+        "fitted": asdict(tuning.fitted),
+        "rules": [asdict(rule) for rule in tuning.rules],
         "learned_turns": tuning.learned_turns,
         "held_out_turns": tuning.held_out_turns,
         "held_out_sessions": tuning.held_out_sessions,
@@ -48,13 +39,9 @@ def taught_json(taught: Taught) -> JsonObject:
     }
 
 
-def _fit_json(fit: Fit) -> JsonObject:
-    return {"base_rate": fit.base_rate, "personal_log_odds": fit.personal_log_odds}
-
-
 def _change_json(change: Change) -> JsonObject:
-    interval = [round(change.low, 4), round(change.high, 4)]
-    return {"before": round(change.before, 4), "after": round(change.after, 4), "interval": [*interval]}
+    before, after, low, high = (round(value, 4) for value in astuple(change))
+    return {"before": before, "after": after, "interval": [low, high]}
 
 
 def readable(tuning: Tuning) -> str:

@@ -1,6 +1,7 @@
 """Looking around for `tandem init`: the providers whose keys are set and the local servers that answer, with their models."""
 
 import asyncio
+import importlib.util
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,19 +9,20 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from router.cli.common import command_name, readable, say
-from router.cli.setup.ask_engine import ask_engine
 from router.cli.setup.engines import Engine, engine_kind, serves_at_once
-from router.cli.setup.live import Reached, ask_models, gather
-from router.config.faults import KnownAdapter
-from router.config.presets import Offer, Presets, Provider
+from router.cli.setup.live import Reached, ask_engine, ask_models, gather
+from router.config.faults import KnownAdapter, how_to_install
+from router.config.presets import LibraryKey, Offer, Presets, Provider
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
 from router.contract.words import Tier
+from router.screen.figures import plural
 from router.upstream.pool import Pool
 from router.wiring import known_names
 
 _LOCAL_SECONDS, _REMOTE_SECONDS = 2.0, 4.0
 LOADING_SECONDS, LOOK_AGAIN_SECONDS = 120.0, 0.5
+_PAGE = "docs/how-to/use-real-models.md"
 _SAY_AGAIN_SECONDS = 5.0
 
 
@@ -64,7 +66,7 @@ def _tell(found: Found, *, is_offline: bool) -> str:
         return _tell_local(found)
     where = found.variable
     if found.reached.models:
-        return f"{where}, {len(found.reached.models)} model{'s' if len(found.reached.models) > 1 else ''}"
+        return f"{where}, {plural(len(found.reached.models), 'model')}"
     if is_offline:
         return f"{where}; not asked for its models; using the names that ship with Tandem"
     if found.reached.is_refused:
@@ -160,3 +162,25 @@ def _name_apart(presets: Presets, answers: Sequence[Found]) -> list[Found]:
 
 def _address(provider: Provider, values: Mapping[str, str]) -> str:
     return Offer(provider, Tier.FAST, "").filled(values).provider.base_url
+
+
+def say_litellm_keys(presets: Presets, values: Mapping[str, str]) -> bool:
+    """Say which of these variables are set, and how to use them. False where none is."""
+    found = [(row, name) for row in presets.by_litellm if (name := _find_variable(row, values))]
+    if not found:
+        return False
+    for row, name in found:
+        say(f"{name} is set: {row.title} is reached through litellm, with a target that you add yourself:")
+        say(f"      {row.write(name)}")
+        if row.options:
+            say(f"  what else it needs: {_PAGE}")
+    first = "" if importlib.util.find_spec("litellm") is not None else f"{how_to_install('litellm')}, then "
+    say(f"  hint: {first}add the line under targets: of a tier in the config")
+    if any("AZURE_API_KEY" in row.keys for row, _ in found):
+        variables = "AZURE_OPENAI_API_KEY, AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT"
+        say(f"  hint: Azure OpenAI works without litellm: set {variables}")
+    return True
+
+
+def _find_variable(row: LibraryKey, values: Mapping[str, str]) -> str:
+    return next((name for name in row.keys if values.get(name, "").strip()), "")

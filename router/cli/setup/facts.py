@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -11,8 +13,9 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from router.cli.address import url_of
+from router.cli import Ended
 from router.cli.common import say
+from router.cli.routers import url_of
 from router.config.folders import state_folder
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS
@@ -28,6 +31,9 @@ from router.sessions.clients.client import ListedModel
 from router.sessions.clients.codex import STORED_MODELS, choose_entries, write_models
 
 _ASK_SECONDS = 2.0
+_CODEX_SECONDS = 10.0
+# What ships with the program comes first: without the flag, a catalogue of ours that is configured already is printed.
+_WAYS = (("debug", "models", "--bundled"), ("debug", "models"))
 _UNFIT = re.compile(r"[\x00-\x20\x7f\"'\\\\$`{}<>]")
 """Addresses do not contain these, and they would have another meaning in a client's file."""
 
@@ -35,14 +41,12 @@ _WITHOUT_TEMPERATURE = re.compile(r"(?:^|/)(?:gpt-[5-9]|o\d)")
 """Models that refuse a temperature: aider sends them none either."""
 
 
-def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject] = ()) -> Facts | None:
-    """What a client must know about the router, or None after printing why that is not known.
+def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject] = ()) -> Facts:
+    """What a client must know about the router. Raises `Ended` where its address is not known.
 
     `codex` is what the installed Codex reports about its models; without it, what it reported when last connected is used.
     """
     address = _find_address(loaded, url)
-    if address is None:
-        return None
     own = {plan.target.name: plan for plan in loaded.targets}
     catalogue = _own_catalogue(loaded)
     listed = _ask(address) if url else None
@@ -70,11 +74,10 @@ def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject
     }
 
 
-def _find_address(loaded: LoadedConfig, url: str | None) -> str | None:
+def _find_address(loaded: LoadedConfig, url: str | None) -> str:
     server = loaded.config.server
     if url is None and server.port == 0:
-        say("server.port is 0, so the router's port is not known\n  hint: --url http://127.0.0.1:PORT")
-        return None
+        raise Ended(2, "server.port is 0, so the router's port is not known\n  hint: --url http://127.0.0.1:PORT")
     address = (url or url_of(server.host, server.port)).rstrip("/").removesuffix("/v1")
     try:
         parts = urlsplit(address)
@@ -82,8 +85,7 @@ def _find_address(loaded: LoadedConfig, url: str | None) -> str | None:
     except ValueError:
         is_fit = False
     if not is_fit:
-        say(f"--url {url!r}: should be like http://127.0.0.1:4000")
-        return None
+        raise Ended(2, f"--url {url!r}: should be like http://127.0.0.1:4000")
     return address
 
 
@@ -179,3 +181,20 @@ def own_command() -> list[str]:
     if called.name == "tandem" and called.exists():
         return [str(called.absolute())]
     return [str(beside)] if beside.exists() else [sys.executable, "-P", "-m", "router.cli"]
+
+
+def ask_codex(command: str = "codex") -> list[JsonObject]:
+    """The entries of Codex's own catalogue; empty where it is not installed, or does not print them."""
+    program = shutil.which(command)
+    for arguments in _WAYS if program else ():
+        try:
+            told = subprocess.run(  # noqa: S603  the client that is about to be connected
+                [str(program), *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=_CODEX_SECONDS, check=True
+            ).stdout
+            models = json.loads(told)["models"]
+            found = [model for model in models if isinstance(model, dict) and model.get("slug") not in TITLES]
+        except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
+            continue
+        if found:
+            return found
+    return []

@@ -6,25 +6,22 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 
-from router.cli.address import is_tandem, url_of
 from router.cli.common import command_name, readable
-from router.cli.setup.ask_engine import ask_engine
-from router.cli.setup.engine_checks import compare, describe, find_small_windows
-from router.cli.setup.engines import Engine
+from router.cli.routers import is_tandem, url_of
+from router.cli.setup.engines import Engine, compare, describe, find_small_windows
 from router.cli.setup.facts import open_store, read_facts, shell_here
-from router.cli.setup.live import Reached, ask_models, ask_target, gather, judge_model
+from router.cli.setup.live import Reached, ask_engine, ask_models, ask_target, gather, judge_model
 from router.cli.tables import columns_here
-from router.config.faults import how_to_install
-from router.config.load import LoadedConfig
+from router.config.faults import Fault, how_to_install
+from router.config.load import ConfigError, LoadedConfig
 from router.config.targets import TargetPlan
 from router.connect.pointing import Pointing, where_it_points
 from router.connect.recipe import installed_clients
-from router.contract.request import Json
-from router.edge.server import CannotListen, bind
+from router.edge.server import CannotListen, bind, check_host
 from router.screen.figures import duration
 from router.sense.exact import find_vocabulary
 from router.stores.sqlite.files import find_lock_problem
@@ -66,11 +63,6 @@ def _wrap(text: str) -> list[str]:
     """As many lines as the terminal needs, broken between words. A command or a path stays whole, for pasting."""
     room = max(columns_here() - _INDENT, _LEAST_COLUMNS)
     return wrap(text, room, break_long_words=False, break_on_hyphens=False)
-
-
-def as_json(findings: list[Finding]) -> list[Json]:
-    """The same for a program."""
-    return [dict(asdict(finding)) for finding in findings]
 
 
 def look_at_keys(loaded: LoadedConfig) -> list[Finding]:
@@ -229,7 +221,7 @@ def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
         ]
     found = []
     for recipe in installed_clients():
-        pointing = where_it_points(recipe, read_facts(loaded, None) or {}, open_store(), shell_here())
+        pointing = where_it_points(recipe, read_facts(loaded, None), open_store(), shell_here())
         is_good = pointing in (Pointing.HERE, Pointing.BY_HAND)
         hint = "" if is_good else f"{command_name()} connect {recipe.client}"
         found.append(Finding("client", GOOD if is_good else NOTE, f"{recipe.name}: {pointing}", hint))
@@ -244,3 +236,21 @@ def look_at_python() -> Finding:
         hint = "one from your distribution or python.org takes 12 to 20 % less CPU"
         return Finding("python", NOTE, f"{text}, built without optimizations", hint)
     return Finding("python", GOOD, text)
+
+
+def all_faults(error: ConfigError) -> list[Fault]:
+    """The faults of a config, and that of its address."""
+    server = error.content.get("server")
+    host = server.get("host") if isinstance(server, dict) else None
+    fault = find_host_fault(host) if isinstance(host, str) else None
+    return [*error.faults, *([fault] if fault else [])]
+
+
+def find_host_fault(host: str) -> Fault | None:
+    """Why the router would not listen there."""
+    try:
+        check_host(host)
+    except CannotListen as refusal:
+        problem, _, hint = str(refusal).partition("\n  hint: ")
+        return Fault("server.host", problem.removeprefix("server.host: "), hint)
+    return None

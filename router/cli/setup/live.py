@@ -1,16 +1,26 @@
 """Asking providers and targets, over the router's own client: what is reached here is reached by `tandem serve`."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
+import msgspec
 import orjson
 
 from router.cli.progress import Progress
-from router.cli.setup.engines import ListedModel, read_listed
+from router.cli.setup.engines import (
+    Engine,
+    ListedModel,
+    engine_kind,
+    read_listed,
+    read_loaded,
+    read_props,
+    read_running,
+    windows_of,
+)
 from router.cli.setup.refusals import Refusal, explain_refusal, is_page, words_of
 from router.config.faults import KnownAdapter, close_to
 from router.config.targets import TargetPlan
@@ -26,6 +36,7 @@ from router.contract.errors import (
 from router.contract.exchange import Arrival, Observers
 from router.contract.facts import FirstToken
 from router.contract.relay import Endpoint, Upstream, UpstreamCall, UpstreamRequest
+from router.contract.request import Json
 from router.contract.sinks import Collected
 from router.contract.target import Timeouts
 from router.contract.words import DEFAULT_DIALECT, Operation
@@ -51,6 +62,9 @@ _HINTS = {
     UpstreamTimeout.code: "try again, or raise --timeout",
     UpstreamUnreachable.code: "check base_url, the network, and HTTPS_PROXY where one is needed",
 }
+_OLLAMA, _LM_STUDIO, _LLAMA_CPP = "ollama", "lmstudio", "llamacpp"
+_PATHS = {_LLAMA_CPP: "/props", _OLLAMA: "/api/ps", _LM_STUDIO: "/api/v0/models"}
+_WINDOWS: dict[str, Callable[[Json], dict[str, int]]] = {_OLLAMA: read_running, _LM_STUDIO: read_loaded}
 _WORDS = "Answer with the word ok."
 _MAX_ANSWER_TOKENS = 16
 _T = TypeVar("_T")
@@ -78,7 +92,6 @@ class Reached:
 
 
 async def ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, within_seconds: float) -> Reached:
-    """Ask an endpoint for its models."""
     request = adapter.list_models(endpoint, Timeouts(within_seconds, within_seconds, within_seconds))
     if request is None:
         return Reached()
@@ -267,3 +280,32 @@ async def gather(name: str, jobs: Sequence[Coroutine[None, None, _T]]) -> list[_
     for task in tasks:
         task.result()
     return [found[index] for index in range(len(tasks))]
+
+
+async def ask_engine(
+    upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, reached: Reached, within_seconds: float, kind: str = ""
+) -> Engine:
+    """What an engine says of itself. `kind` is what to take it for where its list of models does not tell."""
+    kind = engine_kind(reached.listed, reached.server) or kind
+    windows = windows_of(reached.listed)
+    told = await _ask(upstream, adapter, endpoint, _PATHS[kind], within_seconds) if kind in _PATHS else None
+    slots = read_props(told) if kind == _LLAMA_CPP else None
+    if kind in _WINDOWS:
+        windows |= _WINDOWS[kind](told)
+    return Engine(kind, slots, windows)
+
+
+async def _ask(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, path: str, within_seconds: float) -> Json:
+    """What is at a path next to `/v1`; None where nothing is."""
+    request = adapter.list_models(endpoint, Timeouts(within_seconds, within_seconds, within_seconds))
+    if request is None:
+        return None
+    root = endpoint.base_url.rstrip("/").removesuffix("/v1")
+    sink = await fetch(upstream, msgspec.structs.replace(request, url=f"{root}{path}"), within_seconds)
+    if sink is None or sink.error is not None or sink.status != 200:
+        return None
+    try:
+        told: Json = orjson.loads(bytes(sink.body))
+    except orjson.JSONDecodeError:
+        return None
+    return told

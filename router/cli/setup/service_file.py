@@ -73,7 +73,6 @@ class Service:
             return False
 
     def write(self, command: list[str], folder: Path) -> str:
-        """The file's text."""
         if self.is_launchd:
             log = self.home / "Library" / "Logs" / "tandem.log"
             arguments = "\n".join(f"    <string>{escape(word)}</string>" for word in command)

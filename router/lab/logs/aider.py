@@ -50,9 +50,7 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
 def _end(scribe: SessionBuilder | None, asked: list[str], at: float | None) -> Iterator[PastSession]:
     if scribe is not None:
         _ask(scribe, asked, at)
-        session = scribe.close()
-        if session is not None:
-            yield session
+        yield from scribe.close()
 
 
 def _ask(scribe: SessionBuilder, asked: list[str], at: float | None) -> None:

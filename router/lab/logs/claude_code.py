@@ -41,11 +41,9 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
             scribe.effort = as_text(effort) or None
         elif line.get("subtype") == "compact_boundary":
             scribe.compact()
-    session = scribe.close()
-    if session is not None:
-        yield session
-    elif is_side:
-        tally.side_sessions += 1
+    sessions = scribe.close()
+    yield from sessions
+    tally.side_sessions += is_side and not sessions
 
 
 def _note_user(scribe: SessionBuilder, line: JsonObject) -> None:

@@ -46,9 +46,7 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
                 _note_event(scribe, payload)
             case _ if "payload" not in line:
                 _note_item(scribe, line, at)
-    session = scribe.close()
-    if session is not None:
-        yield session
+    yield from scribe.close()
 
 
 def _is_subagent(meta: JsonObject) -> bool:

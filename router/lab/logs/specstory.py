@@ -51,9 +51,7 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
             is_in_tool = _note_tool(scribe, line, at, is_in_tool=is_in_tool)
         said.append(line)
     _end_block(scribe, client, speaker, said, at)
-    session = scribe.close()
-    if session is not None:
-        yield session
+    yield from scribe.close()
 
 
 def _name_of(watched: str) -> str:

@@ -31,4 +31,4 @@ def test_what_cannot_be_is_refused(arguments, capsys):
     with pytest.raises(SystemExit):
         read(*arguments)
 
-    assert f"argument {arguments[0]}: must be" in capsys.readouterr().err
+    assert f'argument {arguments[0]}: "{arguments[1]}" is not a number from 0 to ' in capsys.readouterr().err

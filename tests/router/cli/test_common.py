@@ -5,20 +5,20 @@ import os
 
 import pytest
 
+from router.cli import Ended
 from router.cli.common import (
     add_config_argument,
     command_name,
     common_dialect,
     free_backup,
-    load_or_report,
+    load_or_end,
     number_between,
     print_json,
     readable,
     whole_number_between,
 )
-from router.config.load import check_config
 from router.contract.words import Dialect
-from router.wiring import known_names
+from tests.tools.configs import load_text
 
 
 def loaded_with(fast: str, deep: str, folder):
@@ -28,7 +28,7 @@ def loaded_with(fast: str, deep: str, folder):
         return f"{{name: {name}, adapter: {adapters[dialect]}, dialect: {dialect}, base_url: 'http://h/v1', model: m}}"
 
     text = f"tiers: {{fast: {{targets: [{target('a', fast)}]}}, deep: {{targets: [{target('b', deep)}]}}}}"
-    return check_config(text, "test", folder, known_names())
+    return load_text(text, folder)
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,13 @@ def test_examples_are_in_a_dialect_of_both_tiers_or_else_of_one(tmp_path, fast, 
     assert common_dialect(loaded_with(fast, deep, tmp_path)) is common
 
 
-def test_every_fault_of_a_config_is_printed(here, capsys):
+def test_every_fault_of_a_config_is_told(here):
     (here / "odd.yaml").write_text("what: 1\ntiers: {fast: {targets: []}}\n")
 
-    assert load_or_report("odd.yaml") is None
+    with pytest.raises(Ended, match="(?s)odd.yaml: 3 problems.*what: no such setting") as ended:
+        load_or_end("odd.yaml")
 
-    err = capsys.readouterr().err
-    assert "odd.yaml" in err
-    assert "what: no such setting" in err
-    assert "tiers.deep: missing" in err
+    assert "tiers.deep: missing" in ended.value.text
 
 
 def test_the_config_may_be_named(here):

@@ -14,7 +14,7 @@ import pytest
 import router.cli.connect
 import router.cli.setup.facts
 from router.cli import main
-from router.cli.address import is_listening
+from router.cli.routers import is_listening
 from router.connect.recipe import known_clients
 from router.connect.store import Store
 from router.edge.catalogue import StoredEntries

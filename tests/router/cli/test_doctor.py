@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from router.cli import doctor, main
+from router.cli import main
 from router.cli.setup import findings
 from tests.conftest import SIMULATED
 from tests.tools.model_server import ModelServer
@@ -86,9 +86,7 @@ def test_a_config_with_faults_does_not_keep_the_rest_from_being_looked_at(here, 
     assert states_of(out, "port") != []
 
 
-def test_a_program_gets_the_same_as_json(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED)
-
+def test_a_program_gets_the_same_as_json(home, capsys):
     assert main(["doctor", "--json", "--verbose"]) == 0
 
     told = json.loads(capsys.readouterr().out)
@@ -96,9 +94,7 @@ def test_a_program_gets_the_same_as_json(here, capsys):
     assert all(set(entry) == {"about", "state", "text", "hint"} for entry in told)
 
 
-def test_a_newcomer_hears_nothing_of_builds_and_vocabularies(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED)
-
+def test_a_newcomer_hears_nothing_of_builds_and_vocabularies(home, capsys):
     assert main(["doctor"]) == 0
 
     out = capsys.readouterr().out
@@ -158,10 +154,6 @@ def test_windows_that_are_small_for_coding_agents_are_noted(here, capsys):
         assert main(["doctor", "--no-calls"]) == 0
 
     assert states_of(capsys.readouterr().out, "window") == ["note"]
-
-
-def test_every_example_is_a_command_of_its_own():
-    assert all(example.split()[0] == "doctor" for example in doctor.EXAMPLES)
 
 
 def test_a_config_that_is_not_there_is_told_by_its_path(here, capsys):

@@ -122,14 +122,6 @@ def test_a_least_auroc_is_refused_where_something_else_is_measured(data, capsys,
     assert "--min-auroc cannot be combined" in capsys.readouterr().err
 
 
-def test_a_least_auroc_is_a_number_from_0_to_1(data, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["eval", str(data), "--min-auroc", "90"])
-
-    assert ended.value.code == 2
-    assert '"90" is not a number from 0 to 1' in capsys.readouterr().err
-
-
 def test_asks_that_could_be_either_are_not_judged(tmp_path, capsys):
     path = tmp_path / "asks.jsonl"
     path.write_text('{"text": "look at it", "label": "unclear"}\n{"text": "rename it", "label": "quick"}')
@@ -283,3 +275,40 @@ async def test_a_running_router_scores_whole_chat_bodies_as_the_evaluation_does(
                 differing.append(raw["id"])
 
     assert differing == []
+
+
+SAID = [("fix the footer", "still red", "bad"), ("fix the footer", "thanks, works", "fine"), ("", "commit this", "fine")]
+
+
+def write_remarks(folder) -> str:
+    path = folder / "remarks.jsonl"
+    lines = (json.dumps({"asked": asked, "says": says, "label": label}) for asked, says, label in SAID)
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def test_how_many_complaints_are_heard_is_printed_for_a_person_and_for_a_program(tmp_path, capsys):
+    path = write_remarks(tmp_path)
+
+    assert main(["eval", "--complaints", path]) == 0
+    assert "catch        1.000  1 of 1" in capsys.readouterr().out
+    assert main(["eval", "--complaints", path, "--json"]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"catch": 1.0, "false_alarm": 0.0, "bad": 1, "fine": 2, "caught": 1, "alarms": 0}
+
+
+def test_a_file_without_remarks_says_what_a_line_needs(tmp_path, capsys):
+    path = tmp_path / "asks.jsonl"
+    path.write_text('{"text": "fix it", "label": "quick"}\n')
+
+    assert main(["eval", "--complaints", str(path)]) == 2
+    assert '"asked", "says"' in capsys.readouterr().err
+
+
+def test_a_label_that_is_not_known_is_named_with_its_line(tmp_path, capsys):
+    path = tmp_path / "remarks.jsonl"
+    path.write_text('{"asked": "a", "says": "b", "label": "wrong"}\n')
+
+    assert main(["eval", "--complaints", str(path)]) == 2
+    assert 'line 1: says must be text, and label must be "bad" or "fine"' in capsys.readouterr().err

@@ -193,15 +193,6 @@ def test_calls_without_turns_to_belong_to_are_refused(here, capsys, arguments):
     assert "--calls needs --after" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("count", ["-1", "201", "many"])
-def test_a_number_of_calls_that_no_turn_makes_is_refused(here, capsys, count):
-    with pytest.raises(SystemExit) as caught:
-        main(["explain", "x", "--after", "fix the typo", "--calls", count])
-
-    assert caught.value.code == 2
-    assert "--calls" in capsys.readouterr().err
-
-
 def test_a_turn_that_asks_for_a_plan_is_taken_to_change_no_file(explain):
     (turn,) = explain("yes", "--after", "how would you restructure the config system? plan only, no code")["assumed_before"]
 

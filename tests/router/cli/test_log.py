@@ -8,7 +8,6 @@ import pytest
 
 from router.cli import main
 from router.contract.words import Outcome, Tier, TurnKind
-from tests.conftest import SIMULATED
 from tests.router.cli.test_serve import start_server
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
@@ -34,9 +33,8 @@ def _then(monkeypatch):
 
 
 @pytest.fixture
-def ledger(here, _then):
-    (here / "config.yaml").write_text(SIMULATED)
-    return write_ledger(here / "test.db", QUICK, CALL, UP, REFUSED)
+def ledger(home, _then):
+    return write_ledger(home / "test.db", QUICK, CALL, UP, REFUSED)
 
 
 def test_a_turn_is_a_line_like_the_screens(ledger, capsys):
@@ -84,40 +82,13 @@ def test_markdown_is_a_table(ledger, capsys):
 
 
 @pytest.mark.usefixtures("_then")
-def test_turns_of_other_days_have_their_date(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED)
-    write_ledger(here / "test.db", make_entry("1", at=AT - 3 * 86_400), make_entry("2", at=AT))
+def test_turns_of_other_days_have_their_date(home, capsys):
+    write_ledger(home / "test.db", make_entry("1", at=AT - 3 * 86_400), make_entry("2", at=AT))
 
     assert main(["log"]) == 0
     assert all(line[2] == "-" for line in capsys.readouterr().out.splitlines()[1:])
     assert main(["log", "--since", "2h"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
-
-
-def test_without_a_ledger_it_says_so_with_its_exit_status(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED)
-
-    assert main(["log"]) == 1
-    assert "there is no ledger yet" in capsys.readouterr().err
-
-
-def test_an_empty_ledger_and_an_empty_time_say_so(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED)
-    write_ledger(here / "test.db")
-
-    assert main(["log"]) == 1
-    assert "no turns in the ledger yet" in capsys.readouterr().err
-    assert main(["log", "--since", "1h"]) == 1
-    assert "no turns in that time" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("option", "words"), [(["-n", "0"], "a number from 1"), (["--since", "tuesday"], "30m, 2h, 7d")])
-def test_an_option_that_cannot_be_is_refused_with_what_can(here, capsys, option, words):
-    with pytest.raises(SystemExit) as caught:
-        main(["log", *option])
-
-    assert caught.value.code == 2
-    assert words in capsys.readouterr().err
 
 
 def test_a_turn_is_there_as_soon_as_its_answer_is(here, capsys):

@@ -1,5 +1,6 @@
 """Ledgers are found from any folder, by what routers left in the state folder."""
 
+import asyncio
 import io
 import json
 import socket
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from router.cli import main
-from router.cli.routers import find_router, known_routers, note_router
+from router.cli.routers import find_router, is_listening, is_tandem, known_routers, note_router, url_of
 from tests.conftest import SIMULATED
 from tests.router.stores.rows import write_ledger
 
@@ -139,3 +140,25 @@ def test_a_router_that_is_served_notes_its_ledger(here):
 
     (router,) = known_routers()
     assert (router.url, router.ledger) == (address, here / "test.db")
+
+
+@pytest.mark.parametrize(("host", "url"), [("127.0.0.1", "http://127.0.0.1:4000"), ("::1", "http://[::1]:4000")])
+def test_an_address_is_written_as_a_url_wants_it(host, url):
+    assert url_of(host, 4000) == url
+
+
+def test_somebody_listens_or_nobody_does():
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        url = url_of(*server.getsockname())
+        assert is_listening(url)
+
+    assert not is_listening(url)
+    assert not is_listening("http://127.0.0.1:x")
+
+
+async def test_a_router_is_told_from_another_server(simulated):
+    other = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+
+    async with other:
+        assert await asyncio.to_thread(is_tandem, url_of("127.0.0.1", simulated.port))
+        assert not await asyncio.to_thread(is_tandem, url_of(*other.sockets[0].getsockname()))

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -11,21 +12,13 @@ import urllib.request
 import pytest
 
 from router.cli import main
-from router.cli.serve import _welcome
+from router.cli.serve import _welcome, allow_handles
 from router.config.load import find_config, load_config
 from router.edge.server import bind
 from router.wiring import known_names
 from tests.conftest import SIMULATED
 from tests.tools.http import request_bytes
 from tests.tools.running import read_entries
-
-
-def test_a_port_that_cannot_be_is_refused(here, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["serve", "--port", "80000"])
-
-    assert caught.value.code == 2
-    assert "65535" in capsys.readouterr().err
 
 
 def start_server(folder, *more: str, config: str = SIMULATED) -> subprocess.Popen:
@@ -246,3 +239,40 @@ def test_who_receives_the_words_of_turns_in_doubt_is_said_at_the_start(here):
     loaded = load_config(find_config(None), known_names())
 
     assert "Second opinion: simulated-fast (simulated) receives the words of turns in doubt." in _welcome(loaded, "http://x")
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    now = [(256, 10_000)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: now[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: now.append(pair))
+    return now
+
+
+def test_the_limit_is_raised_to_two_handles_for_each_request_and_one_for_each_socket(limits):
+    assert allow_handles(1_024, 1_000) == 2 * 1_024 + 1_000 + 200
+    assert limits[-1][1] == 10_000
+
+
+@pytest.mark.parametrize("pair", [(256, 1_000), (256, resource.RLIM_INFINITY)])
+def test_it_is_raised_no_further_than_it_may_be(limits, pair):
+    limits.append(pair)
+
+    assert allow_handles(1_024, 0) == (1_000 if pair[1] == 1_000 else 2_248)
+
+
+@pytest.mark.parametrize("soft", [20_000, resource.RLIM_INFINITY])
+def test_a_limit_that_is_high_enough_is_left_alone(limits, soft):
+    limits.append((soft, resource.RLIM_INFINITY))
+
+    assert allow_handles(1_024, 1_000) == soft
+    assert len(limits) == 2
+
+
+def test_a_system_that_refuses_is_no_error(limits, monkeypatch):
+    def refuse(*_):
+        raise ValueError
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+
+    assert allow_handles(1_024, 0) == 256

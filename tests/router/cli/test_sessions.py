@@ -6,16 +6,14 @@ import pytest
 
 from router.cli import main
 from router.contract.words import Tier, TurnKind
-from tests.conftest import SIMULATED
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
 
 
 @pytest.fixture
-def ledger(here):
-    (here / "config.yaml").write_text(SIMULATED)
+def ledger(home):
     return write_ledger(
-        here / "test.db",
+        home / "test.db",
         make_entry("1", session="codex:0199-3f2a", cost_usd=0.25),
         make_entry("2", session="codex:0199-3f2a", turn_kind=TurnKind.TOOL_LOOP, tier=Tier.DEEP, cost_usd=None),
         make_entry("3", session="claude-code:b81c", client="claude-code", tier=Tier.DEEP, cost_usd=0.5, input_tokens=84_000),
@@ -42,11 +40,3 @@ def test_markdown_is_a_table(ledger, capsys):
     assert main(["sessions", "--markdown"]) == 0
 
     assert capsys.readouterr().out.startswith("| client | first | last | turns |")
-
-
-def test_an_empty_ledger_says_so(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED)
-    write_ledger(here / "test.db")
-
-    assert main(["sessions"]) == 1
-    assert "no turns in the ledger yet" in capsys.readouterr().err

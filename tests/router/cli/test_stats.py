@@ -9,7 +9,6 @@ import pytest
 from router.cli import main
 from router.contract.caller import Caller
 from router.contract.words import Outcome, Tier, TurnKind
-from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.router.screen.test_against import keep
 from tests.tools.kept import make_entry
@@ -22,10 +21,9 @@ def turn(name: str, tier: Tier, seconds: float, usd: float | None, **more):
 
 
 @pytest.fixture
-def ledger(here):
-    (here / "config.yaml").write_text(SIMULATED)
+def ledger(home):
     return write_ledger(
-        here / "test.db",
+        home / "test.db",
         turn("1", Tier.FAST, 1.0, 0.002),
         turn("2", Tier.FAST, 3.0, 0.006, client="aider"),
         turn("3", Tier.DEEP, 30.0, 0.07),
@@ -67,11 +65,10 @@ def test_json_holds_the_same(ledger, capsys):
     assert stats["regrets"]["interrupted"] == 1
 
 
-def test_by_caller_is_one_table(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED)
+def test_by_caller_is_one_table(home, capsys):
     callers = ("local", "key-1", "key-1")
     write_ledger(
-        here / "test.db", *(turn(str(number), Tier.FAST, 1.0, 0.5, caller=Caller(who)) for number, who in enumerate(callers))
+        home / "test.db", *(turn(str(number), Tier.FAST, 1.0, 0.5, caller=Caller(who)) for number, who in enumerate(callers))
     )
 
     assert main(["stats", "--by", "caller"]) == 0
@@ -89,29 +86,19 @@ def test_markdown_is_several_tables(ledger, capsys):
     assert [line.split(" | ")[0] for line in out.splitlines() if "| turns |" in line] == ["| day", "| client", "| tier"]
 
 
-def test_without_prices_the_money_is_unknown_and_nothing_is_made_up(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED)
-    write_ledger(here / "test.db", turn("1", Tier.FAST, 1.0, None, decision=keep(has_price=False)))
+def test_without_prices_the_money_is_unknown_and_nothing_is_made_up(home, capsys):
+    write_ledger(home / "test.db", turn("1", Tier.FAST, 1.0, None, decision=keep(has_price=False)))
 
     assert main(["stats", "--json"]) == 0
     estimates = json.loads(capsys.readouterr().out)["estimates"]
     assert (estimates["all_deep"]["usd"], estimates["all_fast"]["usd"]) == (None, None)
 
 
-def test_turns_that_expected_nothing_are_not_compared(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED)
-    write_ledger(here / "test.db", turn("1", Tier.FAST, 1.0, 0.1, decision="{}"))
+def test_turns_that_expected_nothing_are_not_compared(home, capsys):
+    write_ledger(home / "test.db", turn("1", Tier.FAST, 1.0, 0.1, decision="{}"))
 
     assert main(["stats"]) == 0
     assert "all on deep" not in capsys.readouterr().out
-
-
-def test_an_empty_ledger_says_so(here, capsys):
-    (here / "config.yaml").write_text(SIMULATED)
-    write_ledger(here / "test.db")
-
-    assert main(["stats"]) == 1
-    assert "no turns in the ledger yet" in capsys.readouterr().err
 
 
 def test_stats_and_replay_count_the_same_turns_and_moves(folder, capsys):

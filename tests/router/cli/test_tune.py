@@ -34,6 +34,13 @@ def config(tmp_path, monkeypatch) -> Path:
     return tmp_path / "config.yaml"
 
 
+@pytest.fixture
+def logs(home) -> Path:
+    folder = home / "logs"
+    folder.mkdir()
+    return folder
+
+
 def write_sessions(folder: Path, sessions: int, turns: int = 1) -> None:
     for number in range(sessions):
         told = [Told(f"fix the typo in part {number} of {turn}", ("Edit",) * 7) for turn in range(turns)]
@@ -214,9 +221,7 @@ def test_tune_reads_the_logs_and_the_ledger_that_are_there(home, capsys):
     assert "read 2 logs" in err
 
 
-def test_tune_shows_the_change_and_writes_nothing_until_told_to(home, capsys):
-    logs = home / "logs"
-    logs.mkdir()
+def test_tune_shows_the_change_and_writes_nothing_until_told_to(home, logs, capsys):
     write_history(logs)
     (home / "config.yaml").write_text(UNSURE)
 
@@ -229,9 +234,7 @@ def test_tune_shows_the_change_and_writes_nothing_until_told_to(home, capsys):
     assert (home / "config.yaml").read_text() == UNSURE
 
 
-def test_tune_apply_writes_the_fitted_values_and_keeps_the_old_file(home, capsys):
-    logs = home / "logs"
-    logs.mkdir()
+def test_tune_apply_writes_the_fitted_values_and_keeps_the_old_file(home, logs, capsys):
     write_history(logs)
     (home / "config.yaml").chmod(0o640)
     (home / "config.yaml").write_text(f"# mine\n{UNSURE}decision:\n  base_rate: 0.5  # shipped\n")
@@ -254,9 +257,7 @@ def test_tune_apply_writes_the_fitted_values_and_keeps_the_old_file(home, capsys
     assert after["accuracy"] > before["accuracy"]
 
 
-def test_tune_refuses_what_may_do_harm_unless_forced(home, capsys):
-    logs = home / "logs"
-    logs.mkdir()
+def test_tune_refuses_what_may_do_harm_unless_forced(home, logs, capsys):
     write_history(logs, 70)
     (home / "config.yaml").write_text(UNSURE)
     for number in range(70, 100):
@@ -268,16 +269,6 @@ def test_tune_refuses_what_may_do_harm_unless_forced(home, capsys):
     assert (home / "config.yaml").read_text() == UNSURE
     assert main(["tune", "logs", "--apply", "--force"]) == 0
     assert "personal_log_odds" in (home / "config.yaml").read_text()
-
-
-def test_tune_apply_without_a_file_of_ones_own_says_so(home, capsys):
-    logs = home / "logs"
-    logs.mkdir()
-    write_history(logs)
-    (home / "config.yaml").unlink()
-
-    assert main(["tune", "logs", "--apply", "--force"]) == 2
-    assert "no config file to write to" in capsys.readouterr().err
 
 
 def write_person(folder: Path) -> None:
@@ -300,9 +291,8 @@ def share_right(capsys) -> float:
     return json.loads(capsys.readouterr().out)["total"]["after"]["accuracy"]
 
 
-def test_two_rules_learn_a_person_whom_no_offset_can(home, capsys):
-    (home / "logs").mkdir()
-    write_person(home / "logs")
+def test_two_rules_learn_a_person_whom_no_offset_can(home, logs, capsys):
+    write_person(logs)
     (home / "config.yaml").write_text(f"{SIMULATED}rules: []  # mine\n#  - {{an: example}}\n")
     before = share_right(capsys)
     assert main(["tune", "logs", "--json"]) == 0
@@ -389,9 +379,8 @@ def test_learning_twice_goes_no_further(marked, capsys):
     assert (marked / "personal.json").read_bytes() == first
 
 
-def test_marks_that_the_table_accounts_for_do_not_move_the_offset(home, capsys):
-    (home / "logs").mkdir()
-    write_history(home / "logs", 60)
+def test_marks_that_the_table_accounts_for_do_not_move_the_offset(home, logs, capsys):
+    write_history(logs, 60)
     (home / "config.yaml").write_text(UNSURE)
     assert main(["tune", "logs", "--json"]) == 0
     without = json.loads(capsys.readouterr().out)

@@ -69,37 +69,11 @@ def test_nothing_that_was_typed_is_shown(folder, capsys):
     assert "zanzibar" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("config", "arguments", "said"),
-    [
-        ("ledger: {path: test.db}", ["req_9"], "no request req_9 in"),
-        ("ledger: {path: none.db}", [], "none.db: there is no ledger yet"),
-        ("ledger: {path: ''}", [], "no ledger is configured\n  hint: set ledger.path"),
-    ],
-)
-def test_where_there_is_nothing_to_explain_it_is_said(folder, capsys, config, arguments, said):
-    record_turns(folder, "fix the typo")
-    (folder / "config.yaml").write_text((folder / "config.yaml").read_text().replace("ledger: {path: test.db}", config))
-
-    assert main(["why", *arguments]) == 1
-
-    told = capsys.readouterr()
-    assert said in told.err
-    assert told.out == ""
-
-
 def test_a_ledger_without_a_turn_is_said_to_be_that(folder, capsys):
     record_turns(folder)
 
     assert main(["why"]) == 1
     assert "test.db yet" in capsys.readouterr().err
-
-
-def test_a_config_that_cannot_be_used_is_said(folder, capsys):
-    (folder / "config.yaml").write_text("what: 1\n")
-
-    assert main(["why"]) == 2
-    assert "what: no such setting" in capsys.readouterr().err
 
 
 def change(folder, assignments: str) -> None:

@@ -86,31 +86,6 @@ def test_a_turn_that_nobody_served_needs_to_be_told_its_tier(here, capsys):
     assert read_marks(here) == [("req_2", "deep")]
 
 
-@pytest.mark.parametrize("arguments", [["fast", "deep"], ["req_1", "req_2"], ["fast", "req_1", "req_2"]])
-def test_more_than_one_tier_or_request_is_refused(here, capsys, arguments):
-    assert main(["wrong", *arguments]) == 2
-
-    assert "at most one tier and one request" in capsys.readouterr().err
-    assert read_marks(here) == []
-
-
-@pytest.mark.parametrize(
-    ("config", "arguments", "said"),
-    [
-        ("ledger: {path: test.db}", ["req_9"], "no request req_9 in"),
-        ("ledger: {path: none.db}", [], "none.db: there is no ledger yet"),
-        ("ledger: {path: ''}", [], "no ledger is configured"),
-    ],
-)
-def test_where_there_is_nothing_to_mark_it_is_said(here, capsys, config, arguments, said):
-    (here / "config.yaml").write_text((here / "config.yaml").read_text().replace("ledger: {path: test.db}", config))
-
-    assert main(["wrong", *arguments]) == 1
-
-    assert said in capsys.readouterr().err
-    assert not (here / "none.db").exists()
-
-
 def test_a_ledger_that_an_older_tandem_began_can_be_marked_and_is_said_to_be_migrated(here, capsys):
     with closing(sqlite3.connect(here / "test.db")) as database, database:
         database.executescript("DROP TABLE misjudged; PRAGMA user_version = 1")
@@ -148,10 +123,21 @@ def test_naming_the_tier_that_served_takes_a_mark_back(here, capsys):
     assert read_marks(here) == []
 
 
-def test_a_word_that_is_neither_a_tier_nor_an_id_is_called_so(here, capsys):
-    assert main(["wrong", "slow"]) == 2
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fast", "deep"], "at most one tier and one request"),
+        (["fast", "req_1", "req_2"], "at most one tier and one request"),
+        (["slow"], "slow is neither a tier (fast, deep) nor a request's id"),
+        (["deep", "--rule", "  "], "--rule needs words"),
+        (["deep", "--rule", "!?"], "--rule needs words"),
+    ],
+)
+def test_wrong_usage_is_said_and_nothing_is_marked(here, capsys, arguments, said):
+    assert main(["wrong", *arguments]) == 2
 
-    assert "slow is neither a tier (fast, deep) nor a request's id" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
+    assert read_marks(here) == []
 
 
 def read_rules(folder) -> list[tuple]:
@@ -193,20 +179,6 @@ def test_a_rule_that_is_there_is_not_written_again_and_one_that_says_otherwise_i
     assert "rule 1 of the config already decides about 'docs'" in capsys.readouterr().err
 
     assert read_rules(here) == [("docs", "deep")]
-
-
-@pytest.mark.parametrize("words", ["", "  ", "!?"])
-def test_a_rule_needs_words(here, capsys, words):
-    assert main(["wrong", "deep", "--rule", words]) == 2
-
-    assert "--rule needs words" in capsys.readouterr().err
-
-
-def test_a_rule_without_a_config_to_write_to_is_said(here, capsys):
-    (here / "config.yaml").unlink()
-
-    assert main(["wrong", "deep", "--rule", "docs"]) == 2
-    assert "no config file to write to" in capsys.readouterr().err
 
 
 def test_a_turn_whose_words_are_not_known_any_more_is_marked_and_that_is_said(here, capsys):

@@ -3,8 +3,8 @@ import os
 import pytest
 
 from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_env_file
-from router.config.load import ConfigError, check_config
-from router.wiring import known_names
+from router.config.load import ConfigError
+from tests.tools.configs import load_text
 from tests.tools.running import two_targets
 
 
@@ -56,7 +56,7 @@ def test_a_file_that_cannot_be_read_is_a_fault_of_the_config(tmp_path, content, 
     with pytest.raises(EnvFileUnreadable, match=said):
         read_env_file(tmp_path)
     with pytest.raises(ConfigError) as caught:
-        check_config(with_key("env:NOWHERE_KEY"), "test", tmp_path, known_names())
+        load_text(with_key("env:NOWHERE_KEY"), tmp_path)
     assert [fault.path for fault in caught.value.faults] == [".env", "tiers.fast.targets[0].api_key"]
 
 
@@ -73,7 +73,7 @@ def test_a_key_that_is_not_in_the_environment_comes_from_the_file_and_is_never_s
     write(tmp_path, "SPARK_TEST_KEY=sk-canary\nOTHER=x\n")
     (tmp_path / ".env").chmod(0o600)
 
-    loaded = check_config(with_key("env:SPARK_TEST_KEY"), "test", tmp_path, known_names())
+    loaded = load_text(with_key("env:SPARK_TEST_KEY"), tmp_path)
 
     assert key_of(loaded).reveal() == "sk-canary"
     assert key_of(loaded).is_from_file
@@ -86,7 +86,7 @@ def test_the_environment_wins_over_the_file(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_TEST_KEY", "from-environment")
     write(tmp_path, "SPARK_TEST_KEY=from-file\n")
 
-    loaded = check_config(with_key("env:SPARK_TEST_KEY"), "test", tmp_path, known_names())
+    loaded = load_text(with_key("env:SPARK_TEST_KEY"), tmp_path)
 
     assert key_of(loaded).reveal() == "from-environment"
     assert not key_of(loaded).is_from_file
@@ -98,6 +98,6 @@ def test_a_file_that_others_may_read_is_warned_of_where_it_is_used(tmp_path, mon
     (tmp_path / ".env").chmod(0o644)
 
     assert is_open_to_others(tmp_path)
-    (warning,) = check_config(with_key("env:SPARK_TEST_KEY"), "test", tmp_path, known_names()).warnings
+    (warning,) = load_text(with_key("env:SPARK_TEST_KEY"), tmp_path).warnings
     assert "chmod 600" in warning
-    assert check_config(two_targets("http://h/v1", "http://h/v1"), "test", tmp_path, known_names()).warnings == ()
+    assert load_text(two_targets("http://h/v1", "http://h/v1"), tmp_path).warnings == ()

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from router.config.faults import how_to_install
-from router.config.load import ConfigError, check_config
+from router.config.load import ConfigError
 from router.config.model_facts import read_facts
 from router.contract.target import Price, PriceStep
 from router.contract.words import Feature
-from router.wiring import known_names
+from tests.tools.configs import load_text
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def plan_of(block: str, base_url: str = "http://x"):
     config = f"tiers: {{fast: {{targets: [{{name: a, base_url: '{base_url}', {block}}}]}}, deep: {{targets: [{{name: b, adapter: simulated}}]}}}}"
-    return check_config(config, "t", Path("."), known_names()).targets[0]
+    return load_text(config).targets[0]
 
 
 @pytest.fixture

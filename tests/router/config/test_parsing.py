@@ -31,6 +31,8 @@ FAULTS = {
     "a control character": ("a: \x01\n", "file", "", "plain text"),
     "a date that is none": ("a: 2026-13-45\n", "file", "cannot be read", "in quotes"),
     "nothing": (" \n", "file", "is empty", "tandem init"),
+    "a comment": ("# only a comment", "file", "must contain settings", "tandem init"),
+    "just words": ("just words", "file", 'must contain settings, as "name: value"', "tandem init"),
 }
 
 

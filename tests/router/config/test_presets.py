@@ -3,12 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from router.config.load import check_config
 from router.config.model_facts import provider_of, read_facts
 from router.config.presets import Offer, Provider, read_presets
 from router.contract.target import PriceStep
 from router.contract.words import Tier
-from router.wiring import known_names
+from tests.tools.configs import load_text
 
 PRESETS = read_presets()
 VALUES = {"AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com/", "AZURE_OPENAI_DEPLOYMENT": "my-deployment"}
@@ -25,7 +24,7 @@ def test_every_preset_is_a_good_target(monkeypatch):
                 monkeypatch.setenv(variable, "x")
             text += offer.filled(VALUES).write(f"{offer.provider.name}-{tier}{'-spare' * offer.is_spare}", variable)
 
-    loaded = check_config(text, "presets", Path("."), known_names())
+    loaded = load_text(text)
 
     assert len(loaded.targets) == sum(len(rows[tier]) for rows in (PRESETS.offers, PRESETS.spares) for tier in Tier)
     assert "https://mine.openai.azure.com/openai/v1" in text

@@ -75,15 +75,19 @@ def test_a_config_yml_of_another_program_is_passed_over_but_not_in_our_own_folde
         find_config(None)
 
 
-def test_the_folder_we_stand_in_comes_before_the_users_own_and_no_config_is_the_default(place):
+def test_a_config_is_looked_for_in_order_and_none_is_the_default(place, monkeypatch):
     assert find_config(None) is None
     (place / "home" / "tandem").mkdir(parents=True)
     (place / "home" / "tandem" / "config.yaml").touch()
     assert find_config(None) == place / "home" / "tandem" / "config.yaml"
 
     (place / "config.yaml").touch()
-
     assert find_config(None) == Path("config.yaml")
+
+    monkeypatch.setenv("TANDEM_CONFIG", "/a")
+
+    assert find_config(None) == Path("/a")
+    assert find_config("/b") == Path("/b")
 
 
 def test_a_folder_that_this_user_may_not_search_is_a_fault(place, monkeypatch):

@@ -7,13 +7,13 @@ import pytest
 from pydantic import Field
 
 from router.config.faults import Fault, Known
-from router.config.load import check_config
 from router.config.models import TargetSettings
 from router.config.targets import TYPICAL_SPEED, TargetBlock, TargetChecker
 from router.contract.relay import Adapter, AdapterSettings
 from router.contract.target import Speed
 from router.contract.words import Dialect, Feature, Tier
 from router.wiring import known_names
+from tests.tools.configs import load_text
 from tests.tools.running import two_targets
 
 
@@ -196,7 +196,7 @@ def test_whether_a_model_answers_is_what_the_adapter_declares():
 def test_targets_without_figures_are_as_fast_as_their_tier_is_meant_to_be():
     config = "tiers: {fast: {targets: [{name: a, base_url: 'http://x', typical: {ttft_seconds: 0.1}}]}, deep: {targets: [{name: b, base_url: 'http://x'}]}}"
 
-    fast, deep = (plan.target.typical for plan in check_config(config, "t", Path("."), known_names()).targets)
+    fast, deep = (plan.target.typical for plan in load_text(config).targets)
 
     assert (fast.ttft_seconds, fast.tokens_per_second) == (0.1, 600)
     assert deep.tokens_per_second == 70
@@ -205,7 +205,7 @@ def test_targets_without_figures_are_as_fast_as_their_tier_is_meant_to_be():
 def test_a_simulated_target_is_typically_as_it_is_told_to_behave():
     config = "tiers: {fast: {targets: [{name: a, adapter: simulated, simulated: {tokens_per_second: 777}}]}, deep: {targets: [{name: b, adapter: simulated}]}}"
 
-    assert check_config(config, "t", Path("."), known_names()).targets[0].target.typical.tokens_per_second == 777
+    assert load_text(config).targets[0].target.typical.tokens_per_second == 777
 
 
 def test_a_target_takes_its_timeouts_from_limits_where_it_has_none():
@@ -216,7 +216,7 @@ def test_a_target_takes_its_timeouts_from_limits_where_it_has_none():
         extra="limits: {first_byte_timeout_seconds: 9}",
     )
 
-    timeouts = check_config(config, "t", Path("."), known_names()).targets[0].target.timeouts
+    timeouts = load_text(config).targets[0].target.timeouts
 
     assert (timeouts.stall_seconds, timeouts.first_byte_seconds, timeouts.connect_seconds) == (7, 9, 5)
     assert not timeouts.bounds_whole_answers
@@ -225,7 +225,7 @@ def test_a_target_takes_its_timeouts_from_limits_where_it_has_none():
 def test_a_targets_own_limit_for_the_first_byte_counts_for_whole_answers_too():
     config = two_targets("http://x/v1", "http://x/v1", fast_extra="timeouts: {first_byte_seconds: 7},")
 
-    timeouts = check_config(config, "t", Path("."), known_names()).targets[0].target.timeouts
+    timeouts = load_text(config).targets[0].target.timeouts
 
     assert (timeouts.first_byte_seconds, timeouts.bounds_whole_answers) == (7, True)
 

@@ -67,17 +67,11 @@ def test_a_recorded_turn_is_read_with_what_was_before_it(load):
     assert item.set_name == "agent_session_x"
 
 
-def test_a_recorded_turn_between_the_rules_is_not_clear(load):
-    (item,) = load({**TURN, "band": "middle"})
+def test_a_recorded_turn_may_be_unclear_or_of_no_session(load):
+    middle, read = load({**TURN, "band": "middle"}, {**TURN, "source": "a_book"})
 
-    assert not item.is_clear
-
-
-def test_a_turn_of_another_source_is_no_session(load):
-    (item,) = load({**TURN, "source": "a_book"})
-
-    assert not item.is_session
-    assert item.set_name == "a_book"
+    assert not middle.is_clear
+    assert (read.is_session, read.set_name) == (False, "a_book")
 
 
 @pytest.mark.parametrize(
@@ -212,26 +206,20 @@ def test_a_line_that_cannot_be_read_is_named_with_its_file_and_number(write, lin
     assert said in str(caught.value)
 
 
-def test_a_second_label_for_a_turn_that_is_not_there_is_named(write):
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"id": "t9", "file": "turns.jsonl"}, "meaning.jsonl line 1: turns.jsonl has no item t9"),
+        ({"file": "turns.jsonl"}, 'meaning.jsonl line 1: "id" is missing'),
+        ({"id": "t1", "file": "none.jsonl"}, "none.jsonl: No such file"),
+    ],
+    ids=["another turn", "no turn", "no file"],
+)
+def test_a_second_label_without_its_turn_is_named(write, line, said):
     write(TURN, name="turns.jsonl")
-    meaning = write({"id": "t9", "file": "turns.jsonl", "label": "long"}, name="meaning.jsonl")
+    meaning = write({**line, "label": "long"}, name="meaning.jsonl")
 
-    with pytest.raises(BadData, match=r"meaning.jsonl line 1: turns.jsonl has no item t9"):
-        load_items([meaning])
-
-
-def test_a_second_label_for_no_turn_at_all_is_named(write):
-    write(TURN, name="turns.jsonl")
-    meaning = write({"file": "turns.jsonl", "label": "long"}, name="meaning.jsonl")
-
-    with pytest.raises(BadData, match=r'meaning.jsonl line 1: "id" is missing'):
-        load_items([meaning])
-
-
-def test_a_second_label_whose_file_is_not_there_names_that_file(write):
-    meaning = write({"id": "t1", "file": "none.jsonl", "label": "long"}, name="meaning.jsonl")
-
-    with pytest.raises(BadData, match=r"none.jsonl: No such file"):
+    with pytest.raises(BadData, match=said):
         load_items([meaning])
 
 
@@ -277,9 +265,3 @@ def test_what_was_typed_before_stands_right_before_the_ask(load):
 
     said = [message["content"] for message in chat_body(item)["messages"] if message["role"] == "user"]
     assert said == ["write the parser", "rename the parser"]
-
-
-def test_a_prefix_stands_before_the_words(load):
-    (item,) = load(ASK)
-
-    assert turn_of(item, "please ").person_text == "please rename the parser"

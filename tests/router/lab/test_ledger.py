@@ -5,24 +5,34 @@ import sqlite3
 import time
 from contextlib import closing
 
+import msgspec
 import pytest
 
-from router.config.load import check_config
+from router.contract.decision import SecondOpinion
 from router.contract.exchange import Arrival
 from router.contract.facts import FirstByte
 from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Operation, Outcome, Tier
+from router.decide.doubt import decide_with
 from router.lab.cases import Regret
 from router.lab.ledger import LedgerTally, _read_override, read_ledger
 from router.lab.past import Size
 from router.lab.replay import choose_again, quiet
 from router.lab.report import Report
 from router.stores.sqlite.past import SqliteEntryReader
-from router.wiring import build_house, known_names
+from router.wiring import build_house
 from tests.conftest import SIMULATED
+from tests.tools.configs import load_text
 from tests.tools.entries import keep_entry
 from tests.tools.exchanges import make_exchange
 
+WORDS = (
+    "fix the typo",
+    "Implement the whole parser from scratch, with tests, step by step",
+    "why is it slow?",
+    "yes",
+    "it is still wrong",
+)
 AGENT = {"user-agent": "claude-cli/2.1"}
 TOOLS = [{"type": "function", "function": {"name": "Bash", "parameters": {"type": "object"}}}]
 CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "Bash"}}]}
@@ -31,7 +41,7 @@ RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
 
 @pytest.fixture
 async def house(tmp_path):
-    built = build_house(check_config(SIMULATED, "test", tmp_path, known_names()), with_ledger=True)
+    built = build_house(load_text(SIMULATED, tmp_path), with_ledger=True)
     yield built.house
     await built.close()
 
@@ -51,11 +61,21 @@ def read(house, tmp_path):
 
 
 async def serve(
-    house, content, *, more=(), headers=(), tools=(), keeps_text=False, outcome=Outcome.SERVED, output_tokens: int | None = 100
+    house,
+    content,
+    *,
+    session="s",
+    more=(),
+    headers=(),
+    tools=(),
+    tier=None,
+    keeps_text=False,
+    outcome=Outcome.SERVED,
+    output_tokens: int | None = 100,
 ):
-    """One entry of one session, as if the request had been served."""
+    """One entry, as if the request had been served."""
     body = {"model": "auto", "messages": [{"role": "user", "content": content}, *more], "tools": [*tools]}
-    head = {"x-tandem-session": "s", **dict(headers)}
+    head = {"x-tandem-session": session, **dict(headers)}
     raw = json.dumps(body if tools else {name: body[name] for name in ("model", "messages")}).encode()
     arrival = Arrival(f"req_{time.monotonic_ns()}", Dialect.CHAT, Operation.CREATE, head, raw)
     decided = await house.decide(arrival)
@@ -63,7 +83,7 @@ async def serve(
         exchange = make_exchange(house.state.memory)
         exchange.note(decided)
         exchange.note(FirstByte(house.plan.targets[decided.decision.targets[0]]))
-    keep_entry(house, decided, output_tokens=output_tokens, outcome=outcome, keeps_text=keeps_text)
+    keep_entry(house, decided, output_tokens=output_tokens, outcome=outcome, tier=tier, keeps_text=keeps_text)
     return decided.decision
 
 
@@ -240,6 +260,7 @@ async def test_work_that_broke_off_is_not_known_to_have_been_quick(house, read, 
     ((case,), _) = await read()
 
     assert case.size is None
+    assert (Regret.INTERRUPTED in case.regrets) is (outcome is not Outcome.CUT_SHORT)
 
 
 async def test_work_that_went_on_after_it_was_cut_short_counts(house, read):
@@ -317,3 +338,88 @@ async def test_a_ledger_without_one_of_our_columns_cannot_be_read(house, read, c
 )
 def test_a_wish_is_known_by_its_rank_and_in_older_entries_by_its_words(evidence, rank):
     assert _read_override({"evidence": [{"policy": "override", "kind": "insist", **evidence}]}) == rank
+
+
+async def test_an_entry_without_text_is_decided_again_as_it_was(house, read):
+    then = [await serve(house, words, session=f"s{number}") for number, words in enumerate(WORDS)]
+
+    cases, tally = await read()
+
+    again = [await choose_again(quiet(house), case) for case in cases]
+    assert tally.entries == len(WORDS)
+    assert all(case.arrival is None for case in cases)
+    assert [choice.tier for choice in again] == [decision.tier for decision in then] == [case.was for case in cases]
+    assert [choice.score for choice in again] == pytest.approx([decision.score for decision in then], abs=0.002)
+
+
+async def test_a_second_opinion_counts_again_where_the_evidence_does_and_nobody_is_asked(house, read):
+    body = {"model": "auto", "messages": [{"role": "user", "content": WORDS[0]}]}
+    arrival = Arrival("req_asked", Dialect.CHAT, Operation.CREATE, {"x-tandem-session": "s"}, json.dumps(body).encode())
+    decided = await house.decide(arrival)
+    rules = house.plan.rules
+    then = decide_with(rules, decided, next(iter(house.plan.targets)), "long").decision
+    then = msgspec.structs.replace(then, second_opinion=SecondOpinion("a", "long", 0.1, 0.01, asked_ms=200.0))
+    keep_entry(house, msgspec.structs.replace(decided, decision=then), output_tokens=9, outcome=Outcome.SERVED)
+
+    ((case,), _) = await read()
+
+    again = await choose_again(quiet(house), case)
+    assert (again.tier, again.score) == (then.tier, pytest.approx(then.score, abs=0.002))
+
+
+async def test_an_entry_with_text_is_read_as_a_whole_request(house, read):
+    await serve(house, "fix the parser now", keeps_text=True)
+    await serve(house, "it is still wrong", keeps_text=True)
+
+    (first, second), tally = await read()
+
+    assert tally.with_text == 2
+    assert (first.words, first.regrets, first.size) == ("fix the parser now", (Regret.ASKED_AGAIN,), Size.LONG)
+    assert (await choose_again(quiet(house), second)).kind == "ask"
+
+
+async def test_a_tier_asked_for_now_and_then_is_the_persons_own_label(house, read):
+    await serve(house, "fix the typo")
+    await serve(house, "fix the typo in the name", headers={"x-tandem-tier": "deep"})
+    await serve(house, "Implement the whole parser from scratch", headers={"x-tandem-tier": "fast"})
+
+    (before, deep, fast), _ = await read()
+
+    assert (before.regrets, before.size) == ((Regret.ASKED_FOR_DEEP,), Size.LONG)
+    assert (deep.regrets, deep.size) == ((Regret.OVERRODE,), Size.LONG)
+    assert (fast.regrets, fast.size) == ((Regret.OVERRODE,), Size.QUICK)
+    assert (await choose_again(quiet(house), fast)).tier is Tier.FAST, "what was asked for cannot be decided otherwise"
+
+
+async def test_a_turn_that_was_moved_up_while_it_ran_was_long(house, read):
+    await serve(house, "fix the typo")
+    await serve(house, "fix the typo", more=(CALL, RESULT), tier="deep")
+
+    ((case,), _) = await read()
+
+    assert (case.was, case.regrets, case.size) == (Tier.FAST, (Regret.MOVED_UP,), Size.LONG)
+
+
+async def test_a_tier_asked_for_in_every_turn_is_a_habit_and_no_label(house, read):
+    for _ in range(2):
+        await serve(house, "fix the typo", headers={"x-tandem-tier": "deep", "user-agent": "claude-cli/2"})
+
+    cases, _ = await read()
+
+    assert [(case.regrets, case.size) for case in cases] == [((), Size.QUICK)] * 2
+
+
+async def test_a_request_that_failed_and_was_sent_again_is_one_turn(house, read):
+    await serve(house, "fix the typo", outcome=Outcome.FAILED)
+    await serve(house, "fix the typo")
+
+    cases, _ = await read()
+
+    assert len(cases) == 1
+
+
+def test_a_ledger_that_is_not_there_is_not_made(tmp_path):
+    with pytest.raises(StoreUnusable):
+        read_ledger(SqliteEntryReader(tmp_path / "none.db"), LedgerTally())
+
+    assert not (tmp_path / "none.db").exists()

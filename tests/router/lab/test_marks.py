@@ -1,11 +1,12 @@
 """What marks teach: the marked ask and its kin move just over the line, and no other ask does."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from router.contract.personal import PersonalTable
+from router.contract.words import Tier
+from router.lab.cases import Sample
 from router.lab.marks import fit_table, places_of
+from router.lab.past import Size
 
 QUICK = [
     "fix the typo",
@@ -22,27 +23,15 @@ SCAN = "security scan the repo"
 KIN = ["Security scan the repo.", "security scan the repo pls", "run a security scan", "do a security scan of the backend"]
 
 
-@dataclass(frozen=True)
-class Past:
-    """A turn with its words."""
-
-    words: str
-    is_long: bool = False
-    is_marked: bool = False
-    at: float = 0.0
-    weight: int = 1
-    caller: str = "ann"
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        return places_of(self.words)
+def past(words: str, size: Size = Size.QUICK, at: float = 0.0, weight: int = 1) -> Sample:
+    return Sample("s", at, 0.0, None, Tier.FAST, size, weight, words, places_of(words), "ann")
 
 
-def marks_on(words: str, times: int = 1, *, is_long: bool = True) -> list[Past]:
-    return [Past(words, is_long, True, float(number), 10) for number in range(times)]
+def marks_on(words: str, times: int = 1, *, is_long: bool = True) -> list[Sample]:
+    return [past(words, Size.LONG if is_long else Size.QUICK, float(number), 10) for number in range(times)]
 
 
-def teach(*turns: Past, room: float = -3.0) -> PersonalTable:
+def teach(*turns: Sample, room: float = -3.0) -> PersonalTable:
     """All turns are this far above the line without the table."""
     return fit_table(turns, lambda turn: room, "weights")
 
@@ -51,7 +40,7 @@ def move(table: PersonalTable, words: str) -> float:
     return table.weigh(places_of(words))
 
 
-@pytest.mark.parametrize("others", [[], [Past(words) for words in QUICK]])
+@pytest.mark.parametrize("others", [[], [past(words) for words in QUICK]])
 def test_sixteen_marks_bring_an_ask_and_its_kin_over_the_line_and_leave_quick_asks(others):
     table = teach(*marks_on(SCAN, 16), *others)
 
@@ -78,7 +67,7 @@ def test_every_doubling_of_the_marks_carries_an_ask_half_a_step_further():
 
 
 def test_turns_like_it_that_were_quick_after_all_hold_it_back():
-    contrary = [Past(KIN[1], at=9.0)] * 200
+    contrary = [past(KIN[1], at=9.0)] * 200
 
     assert move(teach(*marks_on(SCAN), *contrary), SCAN) < move(teach(*marks_on(SCAN)), SCAN) / 2
 
@@ -100,7 +89,7 @@ def test_marks_on_different_asks_are_kinds_of_their_own():
 
 
 def test_without_marks_there_is_nothing_to_know():
-    assert teach(*(Past(words) for words in QUICK)) == PersonalTable("weights")
+    assert teach(*(past(words) for words in QUICK)) == PersonalTable("weights")
 
 
 @pytest.mark.parametrize("words", ["", "go on", "thanks"])

@@ -32,7 +32,7 @@ def test_work_before_anyone_asked_is_nobodys():
     scribe.call("Bash")
     scribe.interrupt()
 
-    assert scribe.close() is None
+    assert scribe.close() == []
 
 
 def test_the_same_call_told_twice_counts_once():
@@ -41,7 +41,7 @@ def test_the_same_call_told_twice_counts_once():
     scribe.call("Edit", 2.0, call_id="a")
     scribe.call("Edit", 9.0, call_id="a")
 
-    (past,) = scribe.close().turns
+    ((past,),) = (session.turns for session in scribe.close())
     assert (past.calls, past.edits, past.seconds) == (("Edit",), 1, 1.0)
 
 
@@ -52,7 +52,7 @@ def test_only_what_the_model_wrote_is_counted_as_its_answer():
     scribe.hear(9_000)
     scribe.hear(20, is_answer=True)
 
-    (past,) = scribe.close().turns
+    ((past,),) = (session.turns for session in scribe.close())
     assert past.answer_chars == 120
 
 
@@ -64,6 +64,6 @@ def test_what_was_written_for_one_turn_does_not_count_for_the_next():
     scribe.ask("thanks", 2.0)
     scribe.hear(10, is_answer=True)
 
-    long, quick = scribe.close().turns
+    ((long, quick),) = (session.turns for session in scribe.close())
     assert (size_of_turn(long), size_of_turn(quick)) == (Size.LONG, Size.QUICK)
     assert (quick.edits, quick.answer_chars) == (0, 10)

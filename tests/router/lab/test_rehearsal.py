@@ -2,18 +2,18 @@
 
 import pytest
 
-from router.config.load import check_config
 from router.contract.words import Tier
 from router.lab.rehearsal import assume_work, rehearse
-from router.wiring import build_house, known_names
+from router.wiring import build_house
 from tests.conftest import SIMULATED
+from tests.tools.configs import load_text
 
 LONG = "Implement the whole parser from scratch, with tests and docs"
 
 
 @pytest.fixture
 def house(tmp_path):
-    return build_house(check_config(SIMULATED, "test", tmp_path, known_names()), with_ledger=False).house
+    return build_house(load_text(SIMULATED, tmp_path), with_ledger=False).house
 
 
 @pytest.mark.parametrize(

@@ -1,32 +1,23 @@
 """Deciding again, from logs and from the ledger."""
 
 import json
-import time
 from dataclasses import replace
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from router.config.load import check_config
-from router.contract.decision import SecondOpinion
-from router.contract.exchange import Arrival
 from router.contract.opinions import Lean
-from router.contract.stores import StoreUnusable
-from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
-from router.decide.doubt import decide_with
+from router.contract.words import Tier, TurnKind
 from router.decide.yardstick import Assumptions
-from router.lab.cases import Case, Kept, Regret, Work, cases_of
-from router.lab.ledger import LedgerTally, read_ledger
+from router.lab.cases import Case, Kept, Work, cases_of
 from router.lab.past import PastSession, PastTurn, Size
 from router.lab.replay import choose_again, measure, quiet
 from router.lab.report import Report
 from router.lab.tune import Fit, as_sample, tier_under
-from router.stores.sqlite.past import SqliteEntryReader
-from router.wiring import build_house, known_names
+from router.wiring import build_house
 from tests.conftest import SIMULATED
-from tests.tools.entries import keep_entry
+from tests.tools.configs import load_text
 
 WORDS = (
     "fix the typo",
@@ -43,7 +34,7 @@ async def open_house(tmp_path):
     built = []
 
     def open_it(text: str = SIMULATED, *, with_ledger: bool = False):
-        built.append(build_house(check_config(text, "test", tmp_path, known_names()), with_ledger=with_ledger))
+        built.append(build_house(load_text(text, tmp_path), with_ledger=with_ledger))
         return built[-1].house
 
     yield open_it
@@ -124,7 +115,7 @@ async def test_another_preference_moves_turns_one_way_only(open_house):
 @pytest.mark.parametrize("offset", [-2.5, -1.0, -0.2, 0.2, 1.0, 2.5])
 async def test_tuning_foresees_the_tier_that_the_new_values_give(open_house, tmp_path, offset):
     house = quiet(open_house())
-    weights = check_config(SIMULATED, "test", tmp_path, known_names()).weights_fingerprint
+    weights = load_text(SIMULATED, tmp_path).weights_fingerprint
     decision = f"decision: {{base_rate: 0.3, personal_log_odds: {offset}, fitted_to: '{weights}'}}"
     tuned = quiet(open_house(f"{decision}\n{SIMULATED}"))
     past = [PastTurn(words, prompt_tokens=tokens, was_answered=True) for words in WORDS for tokens in (1_000, 60_000, 127_000)]
@@ -139,169 +130,6 @@ async def test_a_turn_that_no_target_can_take_is_said_to_be_unservable(open_hous
     (case,) = cases_of([PastSession("s", "codex", (PastTurn("fix it", prompt_tokens=900_000),))])
 
     assert await choose_again(quiet(open_house()), case) is None
-
-
-async def serve(
-    house,
-    words: str,
-    session: str = "s",
-    *,
-    more=(),
-    headers=None,
-    tier=None,
-    keeps_text=False,
-    outcome=Outcome.SERVED,
-    output_tokens: int | None = 100,
-):
-    """One entry, as if the request had been served."""
-    body = {"model": "auto", "messages": [{"role": "user", "content": words}, *more]}
-    head = {"x-tandem-session": session, **(headers or {})}
-    arrival = Arrival(f"req_{time.monotonic_ns()}", Dialect.CHAT, Operation.CREATE, head, json.dumps(body).encode())
-    decided = await house.decide(arrival)
-    keep_entry(house, decided, output_tokens=output_tokens, outcome=outcome, tier=tier, keeps_text=keeps_text)
-    return decided.decision
-
-
-CALL = {
-    "role": "assistant",
-    "content": None,
-    "tool_calls": [{"id": "c", "type": "function", "function": {"name": "Bash", "arguments": "{}"}}],
-}
-RESULT = {"role": "tool", "tool_call_id": "c", "content": "ok"}
-
-
-async def read(house, tmp_path) -> tuple[list[Case], LedgerTally]:
-    await house.state.entries.close()
-    tally = LedgerTally()
-    return read_ledger(SqliteEntryReader(tmp_path / "test.db"), tally), tally
-
-
-async def test_an_entry_without_text_is_decided_again_as_it_was(open_house, tmp_path):
-    house = open_house(with_ledger=True)
-    then = [await serve(house, words, f"s{number}") for number, words in enumerate(WORDS)]
-
-    cases, tally = await read(house, tmp_path)
-
-    again = [await choose_again(quiet(house), case) for case in cases]
-    assert tally.entries == len(WORDS)
-    assert all(case.arrival is None for case in cases)
-    assert [choice.tier for choice in again] == [decision.tier for decision in then] == [case.was for case in cases]
-    assert [choice.score for choice in again] == pytest.approx([decision.score for decision in then], abs=0.002)
-
-
-async def test_a_second_opinion_counts_again_where_the_evidence_does_and_nobody_is_asked(open_house, tmp_path):
-    house = open_house(with_ledger=True)
-    body = {"model": "auto", "messages": [{"role": "user", "content": WORDS[0]}]}
-    arrival = Arrival("req_asked", Dialect.CHAT, Operation.CREATE, {"x-tandem-session": "s"}, json.dumps(body).encode())
-    decided = await house.decide(arrival)
-    rules = house.plan.rules
-    then = decide_with(rules, decided, next(iter(house.plan.targets)), "long").decision
-    then = msgspec.structs.replace(then, second_opinion=SecondOpinion("a", "long", 0.1, 0.01, asked_ms=200.0))
-    keep_entry(house, msgspec.structs.replace(decided, decision=then), output_tokens=9, outcome=Outcome.SERVED)
-
-    ((case,), _) = await read(house, tmp_path)
-
-    again = await choose_again(quiet(house), case)
-    assert (again.tier, again.score) == (then.tier, pytest.approx(then.score, abs=0.002))
-
-
-async def test_an_entry_with_text_is_read_as_a_whole_request(open_house, tmp_path):
-    house = open_house(with_ledger=True)
-    await serve(house, "fix the parser now", keeps_text=True)
-    await serve(house, "it is still wrong", keeps_text=True)
-
-    (first, second), tally = await read(house, tmp_path)
-
-    assert tally.with_text == 2
-    assert (first.words, first.regrets, first.size) == ("fix the parser now", (Regret.ASKED_AGAIN,), Size.LONG)
-    assert (await choose_again(quiet(house), second)).kind == "ask"
-
-
-async def test_tool_loops_are_the_work_of_the_turn_before_them(open_house, tmp_path):
-    house = open_house(with_ledger=True)
-    await serve(house, "fix the parser")
-    for _ in range(13):
-        await serve(house, "fix the parser", more=(CALL, RESULT), output_tokens=500)
-    await serve(house, "fix the typo")
-
-    (long, quick), _ = await read(house, tmp_path)
-
-    assert (long.size, quick.size) == (Size.LONG, Size.QUICK)
-
-
-async def test_a_tier_asked_for_now_and_then_is_the_persons_own_label(open_house, tmp_path):
-    house = open_house(with_ledger=True)
-    await serve(house, "fix the typo")
-    await serve(house, "fix the typo in the name", headers={"x-tandem-tier": "deep"})
-    await serve(house, "Implement the whole parser from scratch", headers={"x-tandem-tier": "fast"})
-
-    (before, deep, fast), _ = await read(house, tmp_path)
-
-    assert (before.regrets, before.size) == ((Regret.ASKED_FOR_DEEP,), Size.LONG)
-    assert (deep.regrets, deep.size) == ((Regret.OVERRODE,), Size.LONG)
-    assert (fast.regrets, fast.size) == ((Regret.OVERRODE,), Size.QUICK)
-    assert (await choose_again(quiet(house), fast)).tier is Tier.FAST, "what was asked for cannot be decided otherwise"
-
-
-async def test_a_turn_that_was_moved_up_while_it_ran_was_long(open_house, tmp_path):
-    house = open_house(with_ledger=True)
-    await serve(house, "fix the typo")
-    await serve(house, "fix the typo", more=(CALL, RESULT), tier="deep")
-
-    ((case,), _) = await read(house, tmp_path)
-
-    assert (case.was, case.regrets, case.size) == (Tier.FAST, (Regret.MOVED_UP,), Size.LONG)
-
-
-async def test_a_tier_asked_for_in_every_turn_is_a_habit_and_no_label(open_house, tmp_path):
-    house = open_house(with_ledger=True)
-    for _ in range(2):
-        await serve(house, "fix the typo", headers={"x-tandem-tier": "deep", "user-agent": "claude-cli/2"})
-
-    cases, _ = await read(house, tmp_path)
-
-    assert [(case.regrets, case.size) for case in cases] == [((), Size.QUICK)] * 2
-
-
-async def test_a_turn_that_was_left_tells_nothing_of_its_size(open_house, tmp_path):
-    house = open_house(with_ledger=True)
-    await serve(house, "fix the typo", outcome=Outcome.ABANDONED)
-
-    ((case,), _) = await read(house, tmp_path)
-
-    assert (case.size, case.regrets) == (None, (Regret.INTERRUPTED,))
-
-
-async def test_a_request_that_failed_and_was_sent_again_is_one_turn(open_house, tmp_path):
-    house = open_house(with_ledger=True)
-    await serve(house, "fix the typo", outcome=Outcome.FAILED)
-    await serve(house, "fix the typo")
-
-    cases, _ = await read(house, tmp_path)
-
-    assert len(cases) == 1
-
-
-async def test_an_entry_that_cannot_be_read_is_counted(open_house, tmp_path):
-    import sqlite3
-
-    house = open_house(with_ledger=True)
-    await serve(house, "fix the typo")
-    await house.state.entries.close()
-    with sqlite3.connect(tmp_path / "test.db") as database:
-        database.execute("UPDATE entries SET decision = '{'")
-    database.close()
-
-    cases, tally = await read(house, tmp_path)
-
-    assert (cases, tally.unreadable) == ([], 1)
-
-
-def test_a_ledger_that_is_not_there_is_not_made(tmp_path):
-    with pytest.raises(StoreUnusable):
-        read_ledger(SqliteEntryReader(tmp_path / "none.db"), LedgerTally())
-
-    assert not (tmp_path / "none.db").exists()
 
 
 LOGGED = PastTurn("fix the typo", calls=("read", "edit", "bash"), answer_chars=4_000, was_answered=True)

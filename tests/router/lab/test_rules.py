@@ -1,25 +1,20 @@
 """Words that decide: found where they do, tried on what was held out, and few."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from router.contract.words import Tier
+from router.lab.cases import Sample
 from router.lab.past import Size
 from router.lab.rules import FoundRule, find_rules
 
 
-@dataclass(frozen=True)
-class Past:
+def past(words: str, size: Size, session: str = "s") -> Sample:
     """A turn that fast would have."""
-
-    words: str
-    size: Size
-    session: str = "s"
+    return Sample(session, 0.0, 0.0, None, Tier.FAST, size, words=words)
 
 
-def turns(pattern: str, size: Size, count: int, sessions: int = 10) -> list[Past]:
-    return [Past(pattern.format(number), size, f"s{number % sessions}") for number in range(count)]
+def turns(pattern: str, size: Size, count: int, sessions: int = 10) -> list[Sample]:
+    return [past(pattern.format(number), size, f"s{number % sessions}") for number in range(count)]
 
 
 OTHERS = turns("rename item{} to thing", Size.QUICK, 60)
@@ -31,7 +26,7 @@ def find(learned, held_out) -> list[tuple[str, Tier]]:
 
 
 def test_a_word_that_decides_becomes_a_rule_with_how_often_it_was_right():
-    mixed = [*DEPLOY, Past("deploy nothing", Size.QUICK)]
+    mixed = [*DEPLOY, past("deploy nothing", Size.QUICK)]
 
     (rule,) = find_rules([*OTHERS, *mixed], [*OTHERS, *DEPLOY[:10]], lambda _: Tier.FAST)
 

@@ -1,7 +1,6 @@
 """Fitting: what is learnt from which rows, what has no say, and what the file tells of it."""
 
 import math
-import sys
 from dataclasses import replace
 
 import pytest
@@ -215,13 +214,6 @@ def test_commits_have_no_say(asks, odds):
     found = score_out_of_fold([*asks, *wrong_rows(kind=COMMITS)], lambda _: None)
 
     assert found[: len(asks)] == odds
-
-
-def test_without_the_library_it_is_said_how_to_get_it(monkeypatch, asks):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-
-    with pytest.raises(CannotFit, match=r"pip install 'tandem-router\[train\]'"):
-        fit(asks, "abc", lambda _: None)
 
 
 def test_an_item_without_words_is_left_out():

@@ -7,18 +7,16 @@ import pytest
 
 from router.config.models import DecisionSettings
 from router.contract.words import Tier, TurnKind
-from router.lab.cases import Case
-from router.lab.marks import places_of
+from router.lab.cases import Case, Sample
+from router.lab.marks import places_of, sigmoid
 from router.lab.past import Size
 from router.lab.replay import Choice
 from router.lab.tune import (
     RESAMPLINGS,
     Fit,
-    Sample,
     as_sample,
     fit,
     say_what_lacks,
-    sigmoid,
     split,
     teach,
     tier_under,

@@ -1,16 +1,15 @@
 import pytest
 
 from router.cli.demo.afternoon import AFTERNOON, say_speeds, write_config
-from router.config.load import check_config
 from router.contract.words import Tier
-from router.wiring import known_names
+from tests.tools.configs import load_text
 
 TURNS = [turn for conversation in AFTERNOON for turn in conversation]
 
 
 @pytest.mark.parametrize("speed", [1.0, 5.0])
 def test_every_time_is_shorter_by_the_speed(speed, tmp_path):
-    loaded = check_config(write_config(speed), "demo", tmp_path, known_names())
+    loaded = load_text(write_config(speed), tmp_path)
 
     speeds = {plan.target.tier: plan.settings.typical_speed() for plan in loaded.targets}
     assert speeds[Tier.FAST].ttft_seconds == pytest.approx(0.2 / speed)

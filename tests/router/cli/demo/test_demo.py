@@ -137,15 +137,6 @@ def test_as_json_it_prints_nothing_else_and_ends_well(capsys):
     assert told["tandem"]["failed_turns"] == told["always_deep"]["failed_turns"] == 0
 
 
-@pytest.mark.parametrize("speed", ["0", "11", "quick", "nan"])
-def test_a_speed_that_cannot_be_is_refused(speed, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["demo", "--speed", speed])
-
-    assert caught.value.code == 2
-    assert f'"{speed}" is not a number from 1 to 10' in capsys.readouterr().err
-
-
 def addresses_in(folder: Path) -> list[tuple[str, int]]:
     """Where the routers of a demo listen, as far as they have said."""
     logs = [log.read_text() for log in folder.glob("tandem-demo-*/*/router.log")]

@@ -1,11 +1,13 @@
 """What the commands that look back share."""
 
 import argparse
+import time
+from datetime import datetime
 
 import pytest
 
 from router.cli import Ended, main
-from router.cli.past.looking import find_ledger, find_recorded_turn
+from router.cli.past.looking import find_ledger, find_recorded_turn, read_since
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.tools.kept import make_entry
@@ -24,13 +26,29 @@ def test_no_ledger_in_the_config_is_said_with_a_hint(here, capsys, command):
 
 
 @pytest.mark.parametrize("command", ALL)
-def test_a_file_that_is_no_ledger_is_said_and_left_alone(here, capsys, command):
-    (here / "config.yaml").write_text(SIMULATED)
-    (here / "test.db").write_text("something else")
+def test_a_file_that_is_no_ledger_is_said_and_left_alone(home, capsys, command):
+    (home / "test.db").write_text("something else")
 
     assert main([command]) == 1
     assert "not a usable ledger" in capsys.readouterr().err
-    assert (here / "test.db").read_text() == "something else"
+    assert (home / "test.db").read_text() == "something else"
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_a_ledger_that_is_not_there_is_said_and_not_made(home, capsys, command):
+    assert main([command]) == 1
+    assert "test.db: there is no ledger yet" in capsys.readouterr().err
+    assert not (home / "test.db").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_ledger_and_an_empty_time_say_so(home, capsys, command):
+    write_ledger(home / "test.db")
+
+    assert main([command]) == 1
+    assert "no turns in the ledger yet" in capsys.readouterr().err
+    assert main([command, "--since", "1h"]) == 1
+    assert "no turns in that time" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ALL)
@@ -58,14 +76,13 @@ def test_whoever_looks_back_needs_no_key(here, capsys, command):
     assert "quick edit" in capsys.readouterr().out or command in ("sessions", "stats")
 
 
-def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here, capsys):
+def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here):
     record_turns(here, "fix the typo")
     path = find_ledger(argparse.Namespace(config=None))
 
     assert find_recorded_turn(path, None).id == "req_1"
-    with pytest.raises(Ended):
+    with pytest.raises(Ended, match="no request req_9 in"):
         find_recorded_turn(path, "req_9")
-    assert "no request req_9 in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -77,10 +94,26 @@ def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here, cap
     ],
     ids=["answered here", "refused", "no word"],
 )
-def test_of_a_request_without_a_decision_it_is_said_what_became_of_it(here, capsys, row, why):
+def test_of_a_request_without_a_decision_it_is_said_what_became_of_it(here, row, why):
     path = write_ledger(here / "l.db", make_entry("req_7", decision=None, **row))
 
-    with pytest.raises(Ended):
+    with pytest.raises(Ended, match=f"no tier was chosen for req_7: {why}"):
         find_recorded_turn(path, "req_7")
 
-    assert f"no tier was chosen for req_7: {why}" in capsys.readouterr().err
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30m", 1_800), ("2h", 7_200), ("7d", 604_800), ("2w", 1_209_600), (" 2H ", 7_200)]
+)
+def test_a_time_ago_is_understood(text, seconds):
+    assert read_since(text) == pytest.approx(time.time() - seconds, abs=5)
+
+
+def test_a_day_begins_at_midnight_here():
+    assert read_since("2026-11-01") == datetime(2026, 11, 1).timestamp()
+    assert read_since("2026-11-01 13:30") == datetime(2026, 11, 1, 13, 30).timestamp()
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "7", "-7d", "2026-13-01", "d", "1.5h", "99999999d"])
+def test_anything_else_is_refused_with_examples(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="30m, 2h, 7d"):
+        read_since(text)

@@ -1,6 +1,12 @@
+"""Looking around for keys and servers."""
+
+import importlib.util
 from dataclasses import replace
 
-from router.cli.setup.around import look_around
+import pytest
+import yaml
+
+from router.cli.setup.around import look_around, say_litellm_keys
 from router.config.presets import Presets, read_presets
 from tests.tools.model_server import ModelServer
 
@@ -57,3 +63,41 @@ def test_a_provider_that_refuses_the_key_is_told_as_not_used(capsys):
     said = capsys.readouterr().err
     assert "GROQ_API_KEY, not used: it refused the key (401)" in said
     assert "sk-canary" not in said
+
+
+@pytest.mark.parametrize(
+    ("variable", "model", "has_key"),
+    [
+        ("MISTRAL_API_KEY", "mistral/", True),
+        ("COHERE_API_KEY", "cohere_chat/", True),
+        ("AWS_ACCESS_KEY_ID", "bedrock/", False),
+        ("AWS_BEARER_TOKEN_BEDROCK", "bedrock/", True),
+        ("AZURE_API_KEY", "azure/", True),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "vertex_ai/", False),
+    ],
+)
+def test_a_key_is_named_with_the_lines_to_write(capsys, variable, model, has_key):
+    assert say_litellm_keys(read_presets(), {variable: "s3cret-canary"})
+
+    told = capsys.readouterr().err
+    (written,) = [line for line in told.splitlines() if line.strip().startswith("- {")]
+    (target,) = yaml.safe_load(written.strip())
+    assert variable in told
+    assert target["model"].startswith(model)
+    assert target.get("api_key") == (f"env:{variable}" if has_key else None)
+    assert ("options" in target) is not has_key
+    assert "canary" not in told
+
+
+def test_what_to_install_is_named_where_litellm_is_missing(capsys, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+    say_litellm_keys(read_presets(), {"MISTRAL_API_KEY": "x"})
+
+    assert "setup-litellm" in capsys.readouterr().err
+
+
+def test_nothing_is_said_without_such_a_key(capsys):
+    assert not say_litellm_keys(read_presets(), {"OPENAI_API_KEY": "x", "MISTRAL_API_KEY": " "})
+
+    assert capsys.readouterr().err == ""

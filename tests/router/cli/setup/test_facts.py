@@ -2,21 +2,22 @@
 
 import asyncio
 import json
+import os
 from dataclasses import replace
 
 import pytest
 
-from router.cli.address import is_listening
+from router.cli import Ended
+from router.cli.routers import is_listening
 from router.cli.setup import facts
-from router.cli.setup.facts import read_facts
-from router.config.load import check_config
+from router.cli.setup.facts import ask_codex, read_facts
 from router.dialects.table import SPECS
-from router.wiring import known_names
 from tests.conftest import SIMULATED
+from tests.tools.configs import load_text
 
 
 def load(tmp_path, more: str = ""):
-    return check_config(f"{more}\n{SIMULATED}", "test", tmp_path, known_names())
+    return load_text(f"{more}\n{SIMULATED}", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -33,19 +34,17 @@ def test_the_address_is_that_of_the_config_or_of_the_flag(tmp_path, server, url,
     assert (told["url"], told["base"]) == (address, f"{address}/v1")
 
 
-def test_a_port_that_the_system_picks_needs_the_flag(tmp_path, capsys):
-    assert read_facts(load(tmp_path, "server: {port: 0}"), None) is None
-    assert "hint: --url http://127.0.0.1:PORT" in capsys.readouterr().err
-    assert read_facts(load(tmp_path), "nonsense") is None
-    assert "should be like http://127.0.0.1:4000" in capsys.readouterr().err
+def test_a_port_that_the_system_picks_needs_the_flag(tmp_path):
+    with pytest.raises(Ended, match="hint: --url http://127.0.0.1:PORT"):
+        read_facts(load(tmp_path, "server: {port: 0}"), None)
 
 
 @pytest.mark.parametrize(
-    "url", ["http://a b", "http://127.0.0.1:4000\n", 'http://a"', "http://[::1", "http://a:99999", "http://a${B}"]
+    "url", ["nonsense", "http://a b", "http://127.0.0.1:4000\n", 'http://a"', "http://[::1", "http://a:99999", "http://a${B}"]
 )
-def test_an_address_that_cannot_be_one_is_refused(tmp_path, capsys, url):
-    assert read_facts(load(tmp_path), url) is None
-    assert "should be like http://127.0.0.1:4000" in capsys.readouterr().err
+def test_an_address_that_cannot_be_one_is_refused(tmp_path, url):
+    with pytest.raises(Ended, match=r"should be like http://127\.0\.0\.1:4000"):
+        read_facts(load(tmp_path), url)
 
 
 CODEX = [{"slug": "gpt-9", "visibility": "list", "base_instructions": "Codex's own"}]
@@ -82,7 +81,7 @@ def test_claude_code_is_told_which_of_its_models_are_behind_ours(tmp_path):
 
     def told(fast: str, deep: str) -> str:
         text = config % (target % ("quick", fast), target % ("slow", deep))
-        return read_facts(check_config(text, "test", tmp_path, known_names()), None)["claude_models"]
+        return read_facts(load_text(text, tmp_path), None)["claude_models"]
 
     both = {"claude-opus-5-5": "auto", "claude-opus-5-5[1m]": "deep"}
     assert json.loads(told("claude-haiku-5-5", "claude-opus-5-5")) == {**both, "claude-haiku-5-5": "fast"}
@@ -125,7 +124,42 @@ def test_auto_has_the_name_of_the_model_behind_it_where_the_router_understands_i
     target = f"adapter: openai_http, dialect: responses, base_url: http://127.0.0.1:1/v1, model: {model}"
     config = f"tiers: {{fast: {{targets: [{{name: quick, {target}}}]}}, deep: {{targets: [{{name: slow, {target}}}]}}}}\n"
 
-    told = read_facts(check_config(config, "test", tmp_path, known_names()), None)
+    told = read_facts(load_text(config, tmp_path), None)
 
     assert (told["auto"], told["aider_temperature"]) == (auto, temperature)
     assert (told["copilot_type"], told["copilot_wire"], told["copilot_path"]) == copilot
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def write(script: str) -> None:
+        (tmp_path / "codex-test").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "codex-test").chmod(0o755)
+
+    return write
+
+
+def test_the_catalogue_that_ships_with_it_is_read(install):
+    install(f"[ \"$*\" = 'debug models --bundled' ] && echo '{json.dumps({'models': [{'slug': 'gpt-9'}]})}'")
+
+    assert ask_codex("codex-test") == [{"slug": "gpt-9"}]
+
+
+def test_one_without_the_flag_is_asked_without_it_and_what_is_ours_is_left_out(install):
+    told = json.dumps({"models": [{"slug": "auto"}, {"slug": "gpt-9"}]})
+    install(f"[ \"$*\" = 'debug models' ] || exit 2; echo '{told}'")
+
+    assert ask_codex("codex-test") == [{"slug": "gpt-9"}]
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo nonsense", "echo '{}'", "echo '{\"models\": [1]}'"])
+def test_one_that_prints_none_is_no_error(install, script):
+    install(script)
+
+    assert ask_codex("codex-test") == []
+
+
+def test_one_that_is_not_installed_is_no_error():
+    assert ask_codex("codex-that-is-not-here") == []

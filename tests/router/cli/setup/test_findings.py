@@ -1,3 +1,5 @@
+"""What `doctor` checks, and how it reports."""
+
 import asyncio
 import socket
 import sqlite3
@@ -10,17 +12,19 @@ import pytest
 from router.cli.setup import findings
 from router.cli.setup.findings import (
     Finding,
-    as_json,
+    all_faults,
+    find_host_fault,
     look_at_clients,
     look_at_keys,
     look_at_ledger,
     look_at_port,
     say_findings,
 )
-from router.config.load import check_config
+from router.config.faults import Fault
+from router.config.load import ConfigError
 from router.stores.sqlite.migrate import LEDGER
-from router.wiring import known_names
 from tests.conftest import SIMULATED
+from tests.tools.configs import load_text
 from tests.tools.running import two_targets
 
 
@@ -28,7 +32,6 @@ def test_a_finding_is_a_line_with_its_hint_below(capsys):
     say_findings([Finding("port", "fix", "taken", "use another"), Finding("x", "ok", "fine")])
 
     assert capsys.readouterr().out == "fix   port       taken\n                 hint: use another\nok    x          fine\n"
-    assert as_json([Finding("x", "ok", "fine")]) == [{"about": "x", "state": "ok", "text": "fine", "hint": ""}]
 
 
 def test_a_ledger_that_can_be_written_is_good_whether_it_is_there_or_not(tmp_path):
@@ -108,7 +111,7 @@ def test_a_key_is_told_by_where_it_comes_from(tmp_path, monkeypatch):
         "http://h/v1", "http://h/v1", fast_extra="api_key: env:A_TEST_KEY,", deep_extra="api_key: env:B_TEST_KEY,"
     )
 
-    found = look_at_keys(check_config(text, "test", tmp_path, known_names()))
+    found = look_at_keys(load_text(text, tmp_path))
 
     assert [finding.text for finding in found] == ["env:A_TEST_KEY, from the environment", "env:B_TEST_KEY, from .env"]
 
@@ -125,7 +128,7 @@ def test_clients_that_do_not_point_here_come_with_the_command_that_makes_them(tm
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
     (tmp_path / "config.toml").write_text('openai_base_url = "http://localhost:4000/v1"')
 
-    found = look_at_clients(check_config(SIMULATED, "test", tmp_path, known_names()))
+    found = look_at_clients(load_text(SIMULATED, tmp_path))
 
     assert [(finding.state, finding.text, finding.hint) for finding in found] == [
         ("note", "Claude Code: not connected", "tandem connect claude-code"),
@@ -134,7 +137,7 @@ def test_clients_that_do_not_point_here_come_with_the_command_that_makes_them(tm
 
 
 def test_where_every_start_has_another_address_no_client_is_looked_at(tmp_path):
-    (found,) = look_at_clients(check_config(f"server: {{port: 0}}\n{SIMULATED}", "test", tmp_path, known_names()))
+    (found,) = look_at_clients(load_text(f"server: {{port: 0}}\n{SIMULATED}", tmp_path))
 
     assert (found.state, found.hint) == ("note", "set server.port for clients")
 
@@ -158,4 +161,23 @@ def test_a_long_hint_is_broken_between_words_on_a_narrow_terminal(monkeypatch, c
         "fix   port       127.0.0.1:4000 is taken",
         "                 hint: start with another one, as in tandem",
         "                 serve --port 4001",
+    ]
+
+
+def test_only_a_host_that_is_not_loopback_has_a_fault():
+    assert find_host_fault("127.0.0.1") is None
+    assert find_host_fault("0.0.0.0").path == "server.host"
+
+
+@pytest.mark.parametrize("content", [{}, {"server": 3}, {"server": {"host": 3}}, {"server": {"host": "::1"}}])
+def test_a_host_that_nobody_can_judge_adds_no_fault(content):
+    fault = Fault("x", "wrong")
+
+    assert all_faults(ConfigError("test", [fault], content)) == [fault]
+
+
+def test_the_fault_of_a_host_joins_the_others():
+    assert [fault.path for fault in all_faults(ConfigError("test", [Fault("x", "wrong")], {"server": {"host": "::"}}))] == [
+        "x",
+        "server.host",
     ]

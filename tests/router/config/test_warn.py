@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.config.proxies import proxy_warnings
+from router.config.warn import proxy_warnings
 
 REMOTE = ["https://api.example.com/v1"]
 
