@@ -2,16 +2,22 @@
 
 import asyncio
 
+import pytest
+
 from router.contract.errors import UpstreamTimeout
 from router.contract.target import Timeouts
 from router.dispatch.silence import HEARTBEAT_SECONDS
-from tests.tools.loop_clock import jumping_clock
 from tests.tools.relays import FRAME, LAST, Caller, begun, headed
 
+pytestmark = pytest.mark.jumping_clock
 
-@jumping_clock
-async def test_a_silent_stream_gets_a_comment_with_every_heartbeat_until_it_ends():
-    caller = Caller()
+
+@pytest.fixture
+def caller():
+    return Caller()
+
+
+async def test_a_silent_stream_gets_a_comment_with_every_heartbeat_until_it_ends(caller):
     relay = begun(caller)
 
     await asyncio.sleep(3.5 * HEARTBEAT_SECONDS)
@@ -22,12 +28,10 @@ async def test_a_silent_stream_gets_a_comment_with_every_heartbeat_until_it_ends
 
     assert await relay.finished is None
     assert beats == caller.beats == 3
-    assert b"".join(caller.written).replace(b": heartbeat\n\n", b"") == FRAME + LAST
+    assert caller.body.replace(b": heartbeat\n\n", b"") == FRAME + LAST
 
 
-@jumping_clock
-async def test_a_stream_that_is_never_silent_for_half_a_heartbeat_gets_no_comment():
-    caller = Caller()
+async def test_a_stream_that_is_never_silent_for_half_a_heartbeat_gets_no_comment(caller):
     relay = begun(caller)
 
     for _ in range(20):
@@ -38,9 +42,7 @@ async def test_a_stream_that_is_never_silent_for_half_a_heartbeat_gets_no_commen
     assert caller.beats == 0
 
 
-@jumping_clock
-async def test_no_comment_is_written_into_the_middle_of_a_frame():
-    caller = Caller()
+async def test_no_comment_is_written_into_the_middle_of_a_frame(caller):
     relay = begun(caller, FRAME + b"data: {")
 
     await asyncio.sleep(5 * HEARTBEAT_SECONDS)
@@ -49,9 +51,7 @@ async def test_no_comment_is_written_into_the_middle_of_a_frame():
     assert caller.beats == 0
 
 
-@jumping_clock
-async def test_a_caller_that_does_not_read_is_sent_no_comments_until_it_does():
-    caller = Caller()
+async def test_a_caller_that_does_not_read_is_sent_no_comments_until_it_does(caller):
     relay = begun(caller)
     relay.pause()
     await asyncio.sleep(5 * HEARTBEAT_SECONDS)
@@ -64,9 +64,7 @@ async def test_a_caller_that_does_not_read_is_sent_no_comments_until_it_does():
     assert caller.beats >= 1
 
 
-@jumping_clock
-async def test_comments_are_no_progress_and_a_stream_of_nothing_else_ends_at_the_stall_limit():
-    caller = Caller()
+async def test_comments_are_no_progress_and_a_stream_of_nothing_else_ends_at_the_stall_limit(caller):
     relay = headed(caller, timeouts=Timeouts(5, 60, 40))
     relay.write(FRAME)
 
@@ -81,9 +79,7 @@ async def test_comments_are_no_progress_and_a_stream_of_nothing_else_ends_at_the
     assert 40 <= caller.written.count(b": ping\n\n") <= 50
 
 
-@jumping_clock
-async def test_a_stream_with_an_event_now_and_then_goes_on_for_ever():
-    caller = Caller()
+async def test_a_stream_with_an_event_now_and_then_goes_on_for_ever(caller):
     relay = headed(caller, timeouts=Timeouts(5, 60, 40))
 
     for _ in range(20):
@@ -96,9 +92,7 @@ async def test_a_stream_with_an_event_now_and_then_goes_on_for_ever():
     relay.close()
 
 
-@jumping_clock
-async def test_before_the_first_token_comments_are_waited_for_as_long_as_for_a_first_byte():
-    caller = Caller()
+async def test_before_the_first_token_comments_are_waited_for_as_long_as_for_a_first_byte(caller):
     relay = headed(caller, timeouts=Timeouts(5, 120, 40))
     for _ in range(100):
         relay.write(b": wait\n\n")
@@ -110,9 +104,7 @@ async def test_before_the_first_token_comments_are_waited_for_as_long_as_for_a_f
     assert isinstance(await relay.finished, UpstreamTimeout)
 
 
-@jumping_clock
-async def test_a_caller_that_does_not_read_does_not_make_its_target_late():
-    caller = Caller()
+async def test_a_caller_that_does_not_read_does_not_make_its_target_late(caller):
     relay = headed(caller, timeouts=Timeouts(5, 40, 40))
     relay.write(FRAME)
     relay.pause()
